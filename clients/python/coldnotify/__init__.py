@@ -1,0 +1,1 @@
+"""ColdNotify for Python: the client of an observation unit, and the publisher of a back-end."""

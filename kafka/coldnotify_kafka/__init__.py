@@ -1,0 +1,1 @@
+"""Kafka as ColdNotify needs it: the topics as code and an embedded broker."""

@@ -1,0 +1,1 @@
+"""The matcher: joins published versions with registrations and addresses the sessions concerned."""
