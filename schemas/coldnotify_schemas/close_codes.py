@@ -1,0 +1,40 @@
+"""Why a gateway ends a session, and whether the client may come back."""
+
+from enum import IntEnum
+
+
+class CloseCode(IntEnum):
+    """Below 64: come back (with back-off). From 64 on: do not, somebody must change something first."""
+
+    GOING_AWAY = 1
+    """The gateway is being stopped: come back, elsewhere if there is an elsewhere."""
+    SILENT = 2
+    """No frame came for longer than the keepalive allows."""
+    TOO_SLOW = 3
+    """The client does not read."""
+    OVERLOADED = 4
+    """The gateway takes no more connections for now."""
+    DISPLACED = 5
+    """The same client is connected elsewhere: come back after a minute, doubling."""
+    UNKNOWN_SESSION = 6
+    """The service lost sight of this session: come back at once."""
+    HANDSHAKE_TIMEOUT = 7
+    """No Hello came in time."""
+
+    PROTOCOL_ERROR = 64
+    """The bytes were no frames, or a frame came where it must not."""
+    FRAME_TOO_LARGE = 65
+    BAD_NAME = 66
+    """Domain, group, client or an object is no name; the reason says which."""
+    UNSUPPORTED_PROTOCOL = 67
+    """The gateway does not speak this version of the protocol."""
+
+    @property
+    def may_come_back(self) -> bool:
+        """Whether a client may connect again by itself."""
+        return may_come_back(self)
+
+
+def may_come_back(code: int) -> bool:
+    """Whether a client may connect again by itself, also after a code it does not know."""
+    return code < 64

@@ -1,0 +1,101 @@
+"""The frame codec: a varint length, then a protobuf message. Pure: bytes in, messages out."""
+
+from collections.abc import Iterator
+
+from google.protobuf.message import DecodeError, Message
+
+from coldnotify_schemas.wire_pb2 import ClientFrame, GatewayFrame
+
+CLIENT_FRAME_BYTES_MAX = 32 * 1024
+"""The longest frame a gateway takes from a client: 64 objects of 255 bytes fit twice."""
+GATEWAY_FRAME_BYTES_MAX = 256 * 1024
+"""The longest frame a client takes: far more than a notification's payload needs."""
+_LENGTH_BYTES_MAX = 5
+
+
+class FrameError(Exception):
+    """The bytes are no frame: the stream cannot be read any further."""
+
+
+class FrameTooLarge(FrameError):
+    """A frame announced more bytes than the reader takes."""
+
+
+def encode(message: Message) -> bytes:
+    """One frame: the message's length as a varint, then the message."""
+    body = message.SerializeToString()
+    return encode_length(len(body)) + body
+
+
+def encode_length(length: int) -> bytes:
+    """`length` as a base-128 varint, least significant group first."""
+    if length < 0x80:
+        return bytes((length,))
+    groups = bytearray()
+    while length >= 0x80:
+        groups.append(length & 0x7F | 0x80)
+        length >>= 7
+    groups.append(length)
+    return bytes(groups)
+
+
+class FrameBuffer:
+    """Cuts a byte stream into frames' bodies. Holds at most one frame's bytes beyond what it was fed at once."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._buffer = bytearray()
+
+    def __len__(self) -> int:
+        """Bytes of a frame that is not whole yet."""
+        return len(self._buffer)
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The bodies of the frames that `data` completes, in order; an empty body is a frame too.
+
+        Raises FrameTooLarge as soon as a length says so, FrameError where the length is no varint.
+        """
+        self._buffer += data
+        start = 0
+        try:
+            while True:
+                header = self._length_at(start)
+                if header is None:
+                    return
+                length, width = header
+                end = start + width + length
+                if end > len(self._buffer):
+                    return
+                body = bytes(self._buffer[start + width : end])
+                start = end
+                yield body
+        finally:
+            del self._buffer[:start]
+
+    def _length_at(self, start: int) -> tuple[int, int] | None:
+        length = 0
+        for i, byte in enumerate(self._buffer[start : start + _LENGTH_BYTES_MAX]):
+            length |= (byte & 0x7F) << 7 * i
+            if not byte & 0x80:
+                if length > self._bytes_max:
+                    raise FrameTooLarge(f"frame of {length} bytes, at most {self._bytes_max} are taken")
+                return length, i + 1
+        if len(self._buffer) - start >= _LENGTH_BYTES_MAX:
+            raise FrameError("frame length is no varint of at most 5 bytes")
+        return None
+
+
+def parse_client_frame(body: bytes) -> ClientFrame:
+    """What a client sent; an unknown kind of frame has no `frame` set. Raises FrameError."""
+    try:
+        return ClientFrame.FromString(body)
+    except DecodeError as error:
+        raise FrameError(f"not a client's frame: {error}") from None
+
+
+def parse_gateway_frame(body: bytes) -> GatewayFrame:
+    """What a gateway sent; an unknown kind of frame has no `frame` set. Raises FrameError."""
+    try:
+        return GatewayFrame.FromString(body)
+    except DecodeError as error:
+        raise FrameError(f"not a gateway's frame: {error}") from None

@@ -1,0 +1,232 @@
+from coldnotify_schemas import wire_pb2 as _wire_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Request(_message.Message):
+    __slots__ = ("format", "gateway", "inbox", "session", "domain", "group", "client", "open", "register", "unregister", "sync", "catch_up", "check_digest", "leave", "acks", "beat")
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    GATEWAY_FIELD_NUMBER: _ClassVar[int]
+    INBOX_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    REGISTER_FIELD_NUMBER: _ClassVar[int]
+    UNREGISTER_FIELD_NUMBER: _ClassVar[int]
+    SYNC_FIELD_NUMBER: _ClassVar[int]
+    CATCH_UP_FIELD_NUMBER: _ClassVar[int]
+    CHECK_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    LEAVE_FIELD_NUMBER: _ClassVar[int]
+    ACKS_FIELD_NUMBER: _ClassVar[int]
+    BEAT_FIELD_NUMBER: _ClassVar[int]
+    format: int
+    gateway: int
+    inbox: int
+    session: int
+    domain: str
+    group: str
+    client: str
+    open: Open
+    register: _wire_pb2.Register
+    unregister: _wire_pb2.Unregister
+    sync: _wire_pb2.SyncChunk
+    catch_up: CatchUp
+    check_digest: CheckDigest
+    leave: Leave
+    acks: Acks
+    beat: Beat
+    def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ...) -> None: ...
+
+class Open(_message.Message):
+    __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    REGISTER_FIELD_NUMBER: _ClassVar[int]
+    UNREGISTER_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    digest: int
+    register: _containers.RepeatedScalarFieldContainer[str]
+    unregister: _containers.RepeatedScalarFieldContainer[str]
+    epoch: int
+    cursor: int
+    ask: int
+    def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ...) -> None: ...
+
+class CatchUp(_message.Message):
+    __slots__ = ("cursor", "ask", "page", "epoch")
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    cursor: int
+    ask: int
+    page: int
+    epoch: int
+    def __init__(self, cursor: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class CheckDigest(_message.Message):
+    __slots__ = ("digest", "ask")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    digest: int
+    ask: int
+    def __init__(self, digest: _Optional[int] = ..., ask: _Optional[int] = ...) -> None: ...
+
+class Leave(_message.Message):
+    __slots__ = ("complete",)
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    complete: int
+    def __init__(self, complete: _Optional[int] = ...) -> None: ...
+
+class Acks(_message.Message):
+    __slots__ = ("sessions", "completes")
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETES_FIELD_NUMBER: _ClassVar[int]
+    sessions: _containers.RepeatedScalarFieldContainer[int]
+    completes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, sessions: _Optional[_Iterable[int]] = ..., completes: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Beat(_message.Message):
+    __slots__ = ("sessions", "checksum", "generation", "number")
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    CHECKSUM_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    sessions: int
+    checksum: int
+    generation: int
+    number: int
+    def __init__(self, sessions: _Optional[int] = ..., checksum: _Optional[int] = ..., generation: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
+
+class Inbox(_message.Message):
+    __slots__ = ("format", "partition", "generation", "gateway", "number", "items")
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    GATEWAY_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    ITEMS_FIELD_NUMBER: _ClassVar[int]
+    format: int
+    partition: int
+    generation: int
+    gateway: int
+    number: int
+    items: _containers.RepeatedCompositeFieldContainer[Item]
+    def __init__(self, format: _Optional[int] = ..., partition: _Optional[int] = ..., generation: _Optional[int] = ..., gateway: _Optional[int] = ..., number: _Optional[int] = ..., items: _Optional[_Iterable[_Union[Item, _Mapping]]] = ...) -> None: ...
+
+class Item(_message.Message):
+    __slots__ = ("fan_out", "opened", "answered", "page", "closed", "beat")
+    FAN_OUT_FIELD_NUMBER: _ClassVar[int]
+    OPENED_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_FIELD_NUMBER: _ClassVar[int]
+    BEAT_FIELD_NUMBER: _ClassVar[int]
+    fan_out: FanOut
+    opened: Opened
+    answered: Answered
+    page: Page
+    closed: Closed
+    beat: BeatAnswer
+    def __init__(self, fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., opened: _Optional[_Union[Opened, _Mapping]] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., page: _Optional[_Union[Page, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ..., beat: _Optional[_Union[BeatAnswer, _Mapping]] = ...) -> None: ...
+
+class Newest(_message.Message):
+    __slots__ = ("name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: int
+    incarnation: int
+    offset: int
+    behind: int
+    payload: bytes
+    deleted: bool
+    answer: bool
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ...) -> None: ...
+
+class FanOut(_message.Message):
+    __slots__ = ("newest", "sessions")
+    NEWEST_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    newest: Newest
+    sessions: bytes
+    def __init__(self, newest: _Optional[_Union[Newest, _Mapping]] = ..., sessions: _Optional[bytes] = ...) -> None: ...
+
+class Opened(_message.Message):
+    __slots__ = ("session", "ask", "in_sync", "epoch", "digest", "refused")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    IN_SYNC_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    session: int
+    ask: int
+    in_sync: bool
+    epoch: int
+    digest: int
+    refused: _containers.RepeatedCompositeFieldContainer[_wire_pb2.Refusal]
+    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., in_sync: _Optional[bool] = ..., epoch: _Optional[int] = ..., digest: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ...) -> None: ...
+
+class Answered(_message.Message):
+    __slots__ = ("session", "request", "unregistered", "refused", "newest", "digest")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    UNREGISTERED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    session: int
+    request: int
+    unregistered: bool
+    refused: _containers.RepeatedCompositeFieldContainer[_wire_pb2.Refusal]
+    newest: _containers.RepeatedCompositeFieldContainer[Newest]
+    digest: int
+    def __init__(self, session: _Optional[int] = ..., request: _Optional[int] = ..., unregistered: _Optional[bool] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., digest: _Optional[int] = ...) -> None: ...
+
+class Page(_message.Message):
+    __slots__ = ("session", "ask", "page", "newest", "last", "complete")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    session: int
+    ask: int
+    page: int
+    newest: _containers.RepeatedCompositeFieldContainer[Newest]
+    last: bool
+    complete: int
+    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ...) -> None: ...
+
+class Closed(_message.Message):
+    __slots__ = ("session", "code", "reason")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    session: int
+    code: int
+    reason: str
+    def __init__(self, session: _Optional[int] = ..., code: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class BeatAnswer(_message.Message):
+    __slots__ = ("agreed", "complete")
+    AGREED_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    agreed: bool
+    complete: int
+    def __init__(self, agreed: _Optional[bool] = ..., complete: _Optional[int] = ...) -> None: ...

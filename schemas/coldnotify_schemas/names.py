@@ -1,0 +1,62 @@
+"""What names may look like: domain, group, client and object."""
+
+import re
+from typing import NamedTuple
+
+NAME_LENGTH_MAX = 64
+OBJECT_BYTES_MAX = 255
+REGISTRATIONS_MAX = 10_000
+"""Objects a client may be registered for."""
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+
+
+class InvalidName(ValueError):
+    """A name that is not allowed; the message names the field and what is wrong with it."""
+
+
+class ObjectKey(NamedTuple):
+    """The parsed key of a record of the objects topic."""
+
+    domain: str
+    group: str
+    object: str
+
+
+def check_name(field: str, value: str) -> str:
+    """`value`, if it is a domain's, group's or client's name; `field` is for the error's words."""
+    if not _NAME.fullmatch(value):
+        raise InvalidName(f"{field}: {value[:80]!r} is not a name (1 to 64 of A-Z a-z 0-9 . _ -)")
+    return value
+
+
+def check_object(value: str) -> str:
+    """`value`, if it can be an object's name: 1 to 255 bytes of UTF-8."""
+    try:
+        length = len(value.encode())
+    except UnicodeEncodeError:
+        raise InvalidName(f"object: {value[:80]!r} is not valid UTF-8") from None
+    if not 1 <= length <= OBJECT_BYTES_MAX:
+        raise InvalidName(f"object: {value[:80]!r} has {length} bytes of UTF-8 (1 to {OBJECT_BYTES_MAX} are allowed)")
+    return value
+
+
+def object_key(domain: str, group: str, object_: str) -> str:
+    """The key of an object's records, checked: domain/group/object."""
+    check_name("domain", domain)
+    check_name("group", group)
+    return f"{domain}/{group}/{check_object(object_)}"
+
+
+def parse_object_key(key: bytes | None) -> ObjectKey:
+    """Domain, group and object of a record's key; InvalidName where it is none."""
+    if key is None:
+        raise InvalidName("key: is missing (domain/group/object)")
+    try:
+        parts = key.decode().split("/", 2)
+    except UnicodeDecodeError:
+        raise InvalidName("key: is not valid UTF-8") from None
+    if len(parts) != 3:
+        raise InvalidName(f"key: {key[:80]!r} is not domain/group/object")
+    domain, group, object_ = parts
+    return ObjectKey(check_name("domain", domain), check_name("group", group), check_object(object_))

@@ -1,0 +1,95 @@
+"""The public record of the objects topic: what back-ends write, as JSON."""
+
+from typing import Annotated
+
+import msgspec
+
+from coldnotify_schemas.names import InvalidName, check_name
+
+VERSION_MAX = (1 << 63) - 1
+PAYLOAD_BYTES_MAX = 4096
+"""Of the payload's JSON: it is for a hint, the data itself travels between OU and back-end."""
+MOVED_HEADER = "coldnotify-moved"
+"""Header of a record that its owner moved from a wrong partition; its value is `partition@offset` there."""
+REASON_HEADER = "coldnotify-reason"
+"""Header of a rejected record: what is wrong with it, in words."""
+
+_Version = Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)]
+_Incarnation = Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
+
+
+class InvalidRecord(ValueError):
+    """A public record that cannot be understood; the message names the field and what is wrong with it."""
+
+
+class PublicRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One version of an object, as a back-end publishes it. Every field is optional."""
+
+    version: _Version | None = None
+    """None: the Kafka timestamp of the record in ms is its version."""
+    source: str | None = None
+    """The client that caused this version: it is spared the live notification."""
+    payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    """JSON, at most PAYLOAD_BYTES_MAX bytes."""
+    expires_at: _Version | None = None
+    """Unix time in ms from which on the payload is not delivered any more (the version is)."""
+    deleted: bool = False
+    """The object is gone. A version like any other."""
+    incarnation: _Incarnation | None = None
+    """Begins the versions over: a higher one outdoes every version of a lower one. None: the one in force."""
+
+    @property
+    def payload_bytes(self) -> bytes:
+        """The payload's JSON, b"" if there is none."""
+        return b"" if isinstance(self.payload, msgspec.UnsetType) else bytes(self.payload)
+
+
+_decoder = msgspec.json.Decoder(PublicRecord)
+_encoder = msgspec.json.Encoder()
+
+
+def parse_public_record(value: bytes) -> PublicRecord:
+    """The record that `value` is. Raises InvalidRecord, whose message begins with the field at fault."""
+    try:
+        record = _decoder.decode(value)
+    except msgspec.ValidationError as error:
+        raise InvalidRecord(_name_the_field(str(error))) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRecord(f"record: is not JSON: {error}") from None
+    if record.source is not None:
+        try:
+            check_name("source", record.source)
+        except InvalidName as error:
+            raise InvalidRecord(str(error)) from None
+    payload = record.payload_bytes
+    if len(payload) > PAYLOAD_BYTES_MAX:
+        raise InvalidRecord(f"payload: has {len(payload)} bytes of JSON (at most {PAYLOAD_BYTES_MAX} are allowed)")
+    if payload:
+        # Raw fields are skipped over, not checked: what is delivered must be JSON.
+        try:
+            msgspec.json.decode(payload)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidRecord(f"payload: is not JSON: {error}") from None
+    return record
+
+
+def encode_public_record(record: PublicRecord) -> bytes:
+    """The record as JSON, without the fields that say nothing."""
+    return _encoder.encode(record)
+
+
+def raw_payload(payload: object) -> msgspec.Raw:
+    """`payload`, anything JSON can say, as a record carries it. Raises InvalidRecord."""
+    try:
+        encoded = _encoder.encode(payload)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidRecord(f"payload: cannot be written as JSON: {error}") from None
+    if len(encoded) > PAYLOAD_BYTES_MAX:
+        raise InvalidRecord(f"payload: has {len(encoded)} bytes of JSON (at most {PAYLOAD_BYTES_MAX} are allowed)")
+    return msgspec.Raw(encoded)
+
+
+def _name_the_field(error: str) -> str:
+    """`version: Expected ...` out of msgspec's "Expected ... - at `$.version`"."""
+    words, _, path = error.partition(" - at `$.")
+    return f"{path.rstrip('`')}: {words}" if path else f"record: {words}"

@@ -1,0 +1,50 @@
+"""The matcher's state as compacted topics hold it, as JSON: registrations and sessions.
+
+Two records of one key merge by the higher (generation, applied), never by their position in the log.
+"""
+
+import msgspec
+
+FORMAT = 1
+BUCKET_OBJECTS_MAX = 64
+"""Objects in one record of the registrations topic: a change rewrites one small record, not a client's whole set."""
+GENERATION_KEY = "@generation"
+"""The key, in each partition of the sessions topic, of that partition's GenerationRecord; no client has this name."""
+
+
+class RegistrationsRecord(msgspec.Struct, frozen=True):
+    """One bucket of a client's registrations; key domain/group/client/bucket."""
+
+    format: int
+    generation: int
+    applied: int
+    """The offset in the requests topic up to which requests are in here."""
+    objects: list[str]
+
+
+class SessionRecord(msgspec.Struct, frozen=True):
+    """How far a client is and where it is connected; key domain/group/client."""
+
+    format: int
+    generation: int
+    applied: int
+    online: bool
+    gateway: str
+    """Of its latest session: the gateway's id, 16 hex digits."""
+    inbox: int
+    session: int
+    epoch: int
+    cursor: int
+    """The client's, in the objects topic; -1: none."""
+    last_seen: int
+    """Unix time in ms."""
+
+
+class GenerationRecord(msgspec.Struct, frozen=True):
+    """Who took the partition over last."""
+
+    format: int
+    generation: int
+    owner: str
+    requests_topic_id: str
+    """`applied` offsets of older records count only while the requests topic is this one."""

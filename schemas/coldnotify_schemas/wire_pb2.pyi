@@ -1,0 +1,217 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Capability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CAPABILITY_NONE: _ClassVar[Capability]
+    CAPABILITY_NAMES: _ClassVar[Capability]
+CAPABILITY_NONE: Capability
+CAPABILITY_NAMES: Capability
+
+class ClientFrame(_message.Message):
+    __slots__ = ("hello", "register", "unregister", "sync", "ack", "ping", "use_names", "bye")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    REGISTER_FIELD_NUMBER: _ClassVar[int]
+    UNREGISTER_FIELD_NUMBER: _ClassVar[int]
+    SYNC_FIELD_NUMBER: _ClassVar[int]
+    ACK_FIELD_NUMBER: _ClassVar[int]
+    PING_FIELD_NUMBER: _ClassVar[int]
+    USE_NAMES_FIELD_NUMBER: _ClassVar[int]
+    BYE_FIELD_NUMBER: _ClassVar[int]
+    hello: Hello
+    register: Register
+    unregister: Unregister
+    sync: SyncChunk
+    ack: Ack
+    ping: Ping
+    use_names: UseNames
+    bye: Bye
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., register: _Optional[_Union[Register, _Mapping]] = ..., unregister: _Optional[_Union[Unregister, _Mapping]] = ..., sync: _Optional[_Union[SyncChunk, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., use_names: _Optional[_Union[UseNames, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ...) -> None: ...
+
+class GatewayFrame(_message.Message):
+    __slots__ = ("welcome", "notification", "caught_up", "registered", "unregistered", "page_end", "pong", "wait", "close")
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    NOTIFICATION_FIELD_NUMBER: _ClassVar[int]
+    CAUGHT_UP_FIELD_NUMBER: _ClassVar[int]
+    REGISTERED_FIELD_NUMBER: _ClassVar[int]
+    UNREGISTERED_FIELD_NUMBER: _ClassVar[int]
+    PAGE_END_FIELD_NUMBER: _ClassVar[int]
+    PONG_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    CLOSE_FIELD_NUMBER: _ClassVar[int]
+    welcome: Welcome
+    notification: Notification
+    caught_up: CaughtUp
+    registered: Registered
+    unregistered: Unregistered
+    page_end: PageEnd
+    pong: Pong
+    wait: Wait
+    close: Close
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., notification: _Optional[_Union[Notification, _Mapping]] = ..., caught_up: _Optional[_Union[CaughtUp, _Mapping]] = ..., registered: _Optional[_Union[Registered, _Mapping]] = ..., unregistered: _Optional[_Union[Unregistered, _Mapping]] = ..., page_end: _Optional[_Union[PageEnd, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., wait: _Optional[_Union[Wait, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ...) -> None: ...
+
+class Hello(_message.Message):
+    __slots__ = ("protocol", "capabilities", "domain", "group", "client", "digest", "register", "unregister", "epoch", "cursor", "keepalive_s")
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    CAPABILITIES_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    REGISTER_FIELD_NUMBER: _ClassVar[int]
+    UNREGISTER_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    KEEPALIVE_S_FIELD_NUMBER: _ClassVar[int]
+    protocol: int
+    capabilities: int
+    domain: str
+    group: str
+    client: str
+    digest: int
+    register: _containers.RepeatedScalarFieldContainer[str]
+    unregister: _containers.RepeatedScalarFieldContainer[str]
+    epoch: int
+    cursor: int
+    keepalive_s: int
+    def __init__(self, protocol: _Optional[int] = ..., capabilities: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., keepalive_s: _Optional[int] = ...) -> None: ...
+
+class Register(_message.Message):
+    __slots__ = ("request", "objects")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    objects: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, request: _Optional[int] = ..., objects: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Unregister(_message.Message):
+    __slots__ = ("request", "objects")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    objects: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, request: _Optional[int] = ..., objects: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SyncChunk(_message.Message):
+    __slots__ = ("index", "last", "objects")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    last: bool
+    objects: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, index: _Optional[int] = ..., last: _Optional[bool] = ..., objects: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Ack(_message.Message):
+    __slots__ = ("complete", "page")
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    complete: int
+    page: int
+    def __init__(self, complete: _Optional[int] = ..., page: _Optional[int] = ...) -> None: ...
+
+class Ping(_message.Message):
+    __slots__ = ("digest",)
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    digest: int
+    def __init__(self, digest: _Optional[int] = ...) -> None: ...
+
+class UseNames(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Bye(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Welcome(_message.Message):
+    __slots__ = ("in_sync", "epoch", "refused")
+    IN_SYNC_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    in_sync: bool
+    epoch: int
+    refused: _containers.RepeatedCompositeFieldContainer[Refusal]
+    def __init__(self, in_sync: _Optional[bool] = ..., epoch: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ...) -> None: ...
+
+class Refusal(_message.Message):
+    __slots__ = ("object", "reason")
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    object: str
+    reason: str
+    def __init__(self, object: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Notification(_message.Message):
+    __slots__ = ("crc", "name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer")
+    CRC_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BEHIND_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    crc: int
+    name: str
+    version: int
+    incarnation: int
+    offset: int
+    behind: int
+    payload: bytes
+    deleted: bool
+    answer: bool
+    def __init__(self, crc: _Optional[int] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ...) -> None: ...
+
+class CaughtUp(_message.Message):
+    __slots__ = ("complete",)
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    complete: int
+    def __init__(self, complete: _Optional[int] = ...) -> None: ...
+
+class Registered(_message.Message):
+    __slots__ = ("request", "refused")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    refused: _containers.RepeatedCompositeFieldContainer[Refusal]
+    def __init__(self, request: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ...) -> None: ...
+
+class Unregistered(_message.Message):
+    __slots__ = ("request",)
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    def __init__(self, request: _Optional[int] = ...) -> None: ...
+
+class PageEnd(_message.Message):
+    __slots__ = ("page",)
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    page: int
+    def __init__(self, page: _Optional[int] = ...) -> None: ...
+
+class Pong(_message.Message):
+    __slots__ = ("complete",)
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    complete: int
+    def __init__(self, complete: _Optional[int] = ...) -> None: ...
+
+class Wait(_message.Message):
+    __slots__ = ("seconds",)
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    seconds: int
+    def __init__(self, seconds: _Optional[int] = ...) -> None: ...
+
+class Close(_message.Message):
+    __slots__ = ("code", "reason")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    code: int
+    reason: str
+    def __init__(self, code: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
