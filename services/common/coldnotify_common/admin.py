@@ -1,0 +1,164 @@
+"""The HTTP port that every service has: /healthz, /readyz, /metrics and what routes it adds for looking in."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterable
+
+from aiohttp import web
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from coldnotify_common.errors import ServiceError
+from coldnotify_common.web import json_errors
+
+_THREAD_START_TIMEOUT_S = 30
+"""Opening a port takes milliseconds; a machine that needs longer than this is not working."""
+_STOP_TIMEOUT_S = 5
+"""How long answers under way may take after stop(); a scrape or a look is far shorter."""
+
+
+class ListenError(ServiceError):
+    """A port that cannot be opened: the message names setting, address and reason."""
+
+
+def standard_routes(
+    readiness: Callable[[], str | None], registry: CollectorRegistry = REGISTRY
+) -> list[web.AbstractRouteDef]:
+    """/healthz: the process answers. /readyz: 503 with the reason while `readiness` gives one. /metrics: Prometheus."""
+
+    async def healthz(_request: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(_request: web.Request) -> web.Response:
+        reason = readiness()
+        return web.Response(text="ready\n") if reason is None else web.Response(status=503, text=f"{reason}\n")
+
+    async def metrics(request: web.Request) -> web.Response:
+        encoder, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encoder(registry), headers={"Content-Type": content_type})
+
+    return [web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)]
+
+
+class AdminServer:
+    """An aiohttp server on its own port. `readiness` returns None when the service is ready, else why it is not."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        readiness: Callable[[], str | None],
+        routes: Iterable[web.AbstractRouteDef] = (),
+        registry: CollectorRegistry = REGISTRY,
+        setting: str = "",
+    ) -> None:
+        """`port` 0: any free one. `setting`: the name of the port's setting, for the words of errors."""
+        self._host = host
+        self._wanted_port = port
+        self._setting = setting
+        self._routes = [*standard_routes(readiness, registry), *routes]
+        self._runner: web.AppRunner | None = None
+        self.port = 0
+        """The actual one, after start()."""
+
+    async def start(self) -> None:
+        """Opens the port. Raises ListenError."""
+        app = web.Application(middlewares=[json_errors])
+        app.add_routes(self._routes)
+        self._runner = await listen(app, self._host, self._wanted_port, setting=self._setting)
+        self.port = bound_port(self._runner)
+
+    async def stop(self) -> None:
+        """Closes the port, after the answers under way. May be called twice, and before start()."""
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            await runner.cleanup()
+
+
+async def listen(
+    app: web.Application, host: str, port: int, *, setting: str = "", shutdown_timeout_s: float = _STOP_TIMEOUT_S
+) -> web.AppRunner:
+    """Serves `app` until the returned runner's cleanup(). Raises ListenError."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=shutdown_timeout_s)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        await runner.cleanup()
+        prefix = f"{setting}: " if setting else ""
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise ListenError(f"{prefix}cannot listen on {host}:{port}: {why}") from None
+    return runner
+
+
+def bound_port(runner: web.AppRunner) -> int:
+    """The port that a runner with one site listens on."""
+    port = runner.addresses[0][1]
+    assert isinstance(port, int)
+    return port
+
+
+class AdminThread:
+    """AdminServer in a thread of its own, for services whose main loop is not asyncio.
+
+    Handlers run in that thread: what they read must be safe to read from there.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        readiness: Callable[[], str | None],
+        routes: Iterable[web.AbstractRouteDef] = (),
+        registry: CollectorRegistry = REGISTRY,
+        setting: str = "",
+    ) -> None:
+        """As AdminServer's."""
+        self._server = AdminServer(host, port, readiness=readiness, routes=routes, registry=registry, setting=setting)
+        self._thread = threading.Thread(target=self._run, name="admin-http", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop = asyncio.Event()
+        self._started = threading.Event()
+        self._error: BaseException | None = None
+
+    @property
+    def port(self) -> int:
+        """The actual one, after start()."""
+        return self._server.port
+
+    def start(self) -> None:
+        """Returns when the port is open. Raises ListenError."""
+        self._thread.start()
+        if not self._started.wait(_THREAD_START_TIMEOUT_S):
+            raise ListenError(f"the admin port did not open within {_THREAD_START_TIMEOUT_S} s")
+        if self._error is not None:
+            self._thread.join(_STOP_TIMEOUT_S)
+            raise self._error
+
+    def stop(self) -> None:
+        """Closes the port and ends the thread. May be called twice, and before start()."""
+        if self._loop is None or not self._thread.is_alive():
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._stop.set)
+        except RuntimeError:
+            return  # the loop closed between the question and the call
+        self._thread.join(2 * _STOP_TIMEOUT_S)
+
+    def _run(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        try:
+            await self._server.start()
+        except BaseException as error:
+            self._error = error
+            return
+        finally:
+            self._started.set()
+        await self._stop.wait()
+        await self._server.stop()

@@ -1,0 +1,117 @@
+"""How our services talk to Kafka: client configurations, and questions about topics."""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from coldnotify_common.errors import ServiceError
+from coldnotify_common.settings import ServiceSettings
+
+_logger = logging.getLogger("kafka")
+_ERROR_LOG_INTERVAL_S = 10
+"""librdkafka says the same error again at each try to connect; once in a while is enough."""
+
+
+class KafkaUnavailable(ServiceError):
+    """Kafka, or what is asked of it, is not there; the message names the bootstrap servers or the topic."""
+
+
+class TopicMissing(KafkaUnavailable):
+    """A topic does not exist."""
+
+
+def _error_logger() -> Callable[[KafkaError], None]:
+    last_s: dict[int, float] = {}
+
+    def on_error(error: KafkaError) -> None:
+        now_s = time.monotonic()
+        if now_s - last_s.get(error.code(), float("-inf")) >= _ERROR_LOG_INTERVAL_S:
+            last_s[error.code()] = now_s
+            _logger.log(logging.ERROR if error.fatal() else logging.WARNING, "Kafka: %s", error.str())
+
+    return on_error
+
+
+def _common_config(settings: ServiceSettings) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": settings.kafka,
+        "logger": _logger,
+        # librdkafka's own lines say the same as error_cb, more often: only warnings of other kinds are let through.
+        "log_level": 4,
+        "log.connection.close": False,
+        "error_cb": _error_logger(),
+        # A broker that restarts should be found again within a second, not after the default of up to ten.
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 1000,
+        "socket.keepalive.enable": True,
+    }
+
+
+def consumer_config(settings: ServiceSettings, group_id: str, **extra: object) -> dict[str, Any]:
+    """For a Consumer: offsets are committed by hand; where an offset does not exist it is an error, never a jump.
+
+    `extra`: further options, with _ for the dots (session_timeout_ms=6000).
+    """
+    return {
+        **_common_config(settings),
+        "group.id": group_id,
+        "enable.auto.commit": False,
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+        "allow.auto.create.topics": False,
+        # Per consumer, of fetched records that wait: the default of 64 MiB is more than a small service may take.
+        "queued.max.messages.kbytes": 16 * 1024,
+        **_dotted(extra),
+    }
+
+
+def producer_config(settings: ServiceSettings, **extra: object) -> dict[str, Any]:
+    """For a Producer: idempotent and acks=all, sends at once (linger 0), holds at most 32 MiB.
+
+    `extra`: further options, with _ for the dots (linger_ms=5, message_timeout_ms=5000).
+    """
+    return {
+        **_common_config(settings),
+        "enable.idempotence": True,
+        "acks": "all",
+        "linger.ms": 0,
+        "queue.buffering.max.kbytes": 32 * 1024,
+        "message.timeout.ms": 30_000,
+        **_dotted(extra),
+    }
+
+
+def admin_config(settings: ServiceSettings) -> dict[str, Any]:
+    """For an AdminClient."""
+    return _common_config(settings)
+
+
+def _dotted(options: dict[str, object]) -> dict[str, object]:
+    return {name if name.endswith("_cb") else name.replace("_", "."): value for name, value in options.items()}
+
+
+def describe_topic(admin: AdminClient, topic: str, timeout_s: float = 10) -> Any:
+    """Kafka's description of a topic (never creates it). Raises TopicMissing, KafkaUnavailable."""
+    future = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)[topic]
+    try:
+        return future.result(timeout_s + 5)  # librdkafka keeps the limit itself; this is for the day it does not
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise TopicMissing(f"topic {topic} does not exist: run `coldnotify topics apply`") from None
+        raise KafkaUnavailable(f"Kafka does not say what topic {topic} is like: {error.args[0].str()}") from None
+    except TimeoutError:
+        raise KafkaUnavailable(f"Kafka does not say within {timeout_s} s what topic {topic} is like") from None
+
+
+def partition_count(admin: AdminClient, topic: str, timeout_s: float = 10) -> int:
+    """How many partitions a topic has. Raises TopicMissing, KafkaUnavailable."""
+    return len(describe_topic(admin, topic, timeout_s).partitions)
+
+
+def topic_id(admin: AdminClient, topic: str, timeout_s: float = 10) -> str:
+    """The id that Kafka gave the topic at its creation: a recreated one has another. Raises as partition_count."""
+    return str(describe_topic(admin, topic, timeout_s).topic_id)

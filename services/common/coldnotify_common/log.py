@@ -1,0 +1,53 @@
+"""Logging: structlog over the standard library, one line an event on stderr, for people or as JSON.
+
+What libraries log with the standard library (aiohttp, librdkafka through our configuration) comes out the same way.
+"""
+
+import logging
+import sys
+
+import structlog
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+def configure(log_format: str, log_level: str, service: str) -> None:
+    """Sets up logging for this process. `log_format`: console or json; `service` is in every line."""
+    level = _LEVELS[log_level]
+
+    def name_service(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        event.setdefault("service", service)
+        return event
+
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        name_service,
+        structlog.processors.StackInfoRenderer(),
+    ]
+    final: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta]
+    if log_format == "json":
+        final += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
+    else:
+        final += [
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
+        ]
+
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=final))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    structlog.configure(
+        processors=[
+            *shared,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        # Filters before any processor runs: a debug line that is not wanted costs next to nothing.
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        cache_logger_on_first_use=False,
+    )

@@ -1,0 +1,45 @@
+"""Pages of long lists, for the endpoints that look in: `?limit=&after=`."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypedDict
+
+from coldnotify_common.web import BadRequest
+
+LIMIT_MAX = 1000
+"""So that a look at a large group holds up nobody: a page of this size takes milliseconds."""
+LIMIT_DEFAULT = 100
+
+
+class PageRequest(NamedTuple):
+    """What part of a list is wanted: at most `limit` items, those whose key is above `after`."""
+
+    limit: int
+    after: str | None
+
+
+class Page(TypedDict):
+    """Part of a list; `next` is the `after` of the part that follows, None at the end."""
+
+    items: list[object]
+    next: str | None
+
+
+def page_request(query: Mapping[str, str]) -> PageRequest:
+    """`limit` (1 to LIMIT_MAX) and `after` out of a URL's query. Raises BadRequest, which names the parameter."""
+    limit = LIMIT_DEFAULT
+    if (text := query.get("limit")) is not None:
+        if not (text.isascii() and text.isdigit() and 1 <= int(text[:10]) <= LIMIT_MAX):
+            raise BadRequest("limit", f"{text[:80]!r} is not a whole number from 1 to {LIMIT_MAX}")
+        limit = int(text)
+    return PageRequest(limit, query.get("after"))
+
+
+def page(
+    keys: Sequence[str], limit: int = LIMIT_DEFAULT, after: str | None = None, show: Callable[[str], object] = str
+) -> Page:
+    """The page of the sorted `keys` that begins above `after`; `show(key)` makes the item that stands for a key."""
+    start = 0 if after is None else bisect_right(keys, after)
+    part = keys[start : start + limit]
+    more = start + limit < len(keys)
+    return {"items": [show(key) for key in part], "next": part[-1] if more and part else None}

@@ -1,0 +1,257 @@
+"""Settings: frozen dataclasses, filled from flags, else from the environment, else from defaults.
+
+One name everywhere: the field `gateway_port` is the flag `--gateway-port` and the variable `COLDNOTIFY_GATEWAY_PORT`.
+"""
+
+import dataclasses
+import difflib
+import functools
+import math
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, get_type_hints
+
+import click
+
+from coldnotify_common.errors import SettingError
+
+__all__ = [
+    "ServiceSettings",
+    "SettingError",
+    "SettingInfo",
+    "describe",
+    "load",
+    "markdown_table",
+    "setting",
+    "settings_options",
+    "unknown_variables",
+]
+
+PREFIX = "COLDNOTIFY_"
+T = TypeVar("T")
+_KEY = "coldnotify_setting"
+_TRUE = {"1", "true", "yes", "on"}
+_FALSE = {"0", "false", "no", "off"}
+_TYPES = (bool, int, float, str, Path)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Limits:
+    help: str
+    minimum: float | None
+    maximum: float | None
+    choices: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class SettingInfo:
+    """One setting of a settings class: how it is called, what it may be and what it is for."""
+
+    name: str
+    type: type
+    default: object
+    help: str
+    minimum: float | None
+    maximum: float | None
+    choices: tuple[str, ...]
+
+    @property
+    def variable(self) -> str:
+        """The environment's name for it."""
+        return PREFIX + self.name.upper()
+
+    @property
+    def flag(self) -> str:
+        """The command line's name for it."""
+        return "--" + self.name.replace("_", "-")
+
+    def parse(self, value: object) -> object:
+        """`value` (text, or already of the setting's type) as the setting holds it. Raises SettingError."""
+        parsed = self._convert(value)
+        if self.choices and parsed not in self.choices:
+            raise self.error(f"{value!r} is none of {', '.join(self.choices)}")
+        if isinstance(parsed, int | float) and not isinstance(parsed, bool):
+            if self.minimum is not None and parsed < self.minimum:
+                raise self.error(f"{parsed} is less than {_number(self.minimum)}, the least allowed")
+            if self.maximum is not None and parsed > self.maximum:
+                raise self.error(f"{parsed} is more than {_number(self.maximum)}, the most allowed")
+        return parsed
+
+    def error(self, words: str) -> SettingError:
+        """A SettingError about this setting."""
+        return SettingError(f"{self.variable} / {self.flag}: {words}")
+
+    def _convert(self, value: object) -> object:
+        if self.type is bool:
+            if isinstance(value, bool):
+                return value
+            word = str(value).strip().lower()
+            if word in _TRUE | _FALSE:
+                return word in _TRUE
+            raise self.error(f"{value!r} is neither yes nor no (1, true, yes, on; 0, false, no, off)")
+        if self.type in (int, float):
+            try:
+                number = self.type(str(value).strip())
+            except ValueError:
+                raise self.error(f"{value!r} is not {'a whole' if self.type is int else 'a'} number") from None
+            if not math.isfinite(number):
+                raise self.error(f"{value!r} is not a finite number")
+            return number
+        if self.type is Path:
+            if not str(value):
+                raise self.error("is empty, a path is wanted")
+            return Path(str(value)).expanduser()
+        return str(value)
+
+
+def setting(
+    default: T,
+    help: str,  # noqa: A002  (click and argparse call it so)
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    choices: Sequence[str] = (),
+) -> T:
+    """A field of a settings class. Its type is its annotation: int, float, str, bool or Path."""
+    limits = _Limits(help, minimum, maximum, tuple(choices))
+    return dataclasses.field(default=default, metadata={_KEY: limits})
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ServiceSettings:
+    """What every service can be told."""
+
+    kafka: str = setting("127.0.0.1:9092", "Kafka's bootstrap servers, host:port[,host:port]")
+    log_format: str = setting(
+        "console", "how log lines on stderr look: for people, or one JSON object a line", choices=("console", "json")
+    )
+    log_level: str = setting(
+        "info", "the least important log lines that are written", choices=("debug", "info", "warning", "error")
+    )
+
+
+S = TypeVar("S", bound=ServiceSettings)
+
+
+def describe(cls: type[ServiceSettings]) -> tuple[SettingInfo, ...]:
+    """The settings of a class, its bases' first."""
+    hints = get_type_hints(cls)
+    infos = []
+    for field in dataclasses.fields(cls):
+        limits = field.metadata.get(_KEY)
+        if limits is None:
+            raise TypeError(f"{cls.__name__}.{field.name} is not made with setting()")
+        if hints[field.name] not in _TYPES:
+            raise TypeError(f"{cls.__name__}.{field.name} is neither int, float, str, bool nor Path")
+        infos.append(
+            SettingInfo(
+                field.name,
+                hints[field.name],
+                field.default,
+                limits.help,
+                limits.minimum,
+                limits.maximum,
+                limits.choices,
+            )
+        )
+    return tuple(infos)
+
+
+def load(cls: type[S], environ: Mapping[str, str], **overrides: object) -> S:
+    """Settings from `overrides` (None: not given), else from `environ`, else the defaults. Raises SettingError."""
+    infos = {info.name: info for info in describe(cls)}
+    if unknown := overrides.keys() - infos.keys():
+        raise TypeError(f"{cls.__name__} has no settings {', '.join(sorted(unknown))}")
+    values: dict[str, Any] = {}
+    for name, info in infos.items():
+        given = overrides.get(name)
+        if given is None:
+            given = environ.get(info.variable)
+        if given is not None:
+            values[name] = info.parse(given)
+    return cls(**values)
+
+
+def settings_options(cls: type[S]) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """A click decorator: one option per setting; the function gets them all as one argument `settings`.
+
+    A bad value, in a flag or in the environment, is a click.UsageError: the command exits with 2.
+    """
+
+    def decorate(function: Callable[..., T]) -> Callable[..., T]:
+        @functools.wraps(function)
+        def with_settings(*args: Any, **kwargs: Any) -> T:
+            overrides = {info.name: kwargs.pop(info.name) for info in describe(cls)}
+            try:
+                settings = load(cls, os.environ, **overrides)
+            except SettingError as error:
+                raise click.UsageError(str(error)) from None
+            return function(*args, settings=settings, **kwargs)
+
+        command: Callable[..., T] = with_settings
+        for info in reversed(describe(cls)):
+            command = _option(info)(command)
+        return command
+
+    return decorate
+
+
+def _option(info: SettingInfo) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    # Values stay text here: flags and environment are parsed by the same code, with the same words for errors.
+    words = f"{info.help}  [{info.variable}; default: {_default(info)}]"
+    if info.type is bool:
+        return click.option(f"{info.flag}/--no-{info.flag[2:]}", info.name, default=None, help=words)
+    metavar = "|".join(info.choices) if info.choices else info.type.__name__.upper()
+    return click.option(info.flag, info.name, type=str, default=None, metavar=metavar, help=words)
+
+
+def unknown_variables(
+    environ: Mapping[str, str], classes: Iterable[type[ServiceSettings]], others: Iterable[str] = ()
+) -> list[str]:
+    """One warning for each COLDNOTIFY_ variable that is no setting of `classes` and not in `others`."""
+    known = {info.variable for cls in classes for info in describe(cls)} | set(others)
+    warnings = []
+    for name in sorted(environ):
+        if name.startswith(PREFIX) and name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            warnings.append(f"{name}: no setting has this name" + (f"; is {near[0]} meant?" if near else ""))
+    return warnings
+
+
+def markdown_table(infos: Iterable[SettingInfo]) -> str:
+    """The settings as a table for docs/settings.md."""
+    lines = ["| flag | environment | default | allowed | meaning |", "|---|---|---|---|---|"]
+    lines += [
+        f"| `{info.flag}` | `{info.variable}` | {_code(_default(info))} | {_allowed(info)} | {info.help} |"
+        for info in infos
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _default(info: SettingInfo) -> str:
+    if isinstance(info.default, bool):
+        return "yes" if info.default else "no"
+    return str(info.default) if str(info.default) else "none"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text != "none" else text
+
+
+def _allowed(info: SettingInfo) -> str:
+    if info.choices:
+        return ", ".join(info.choices)
+    kinds: dict[type, str] = {bool: "yes or no", int: "whole number", float: "number", str: "text", Path: "path"}
+    kind = kinds[info.type]
+    if info.minimum is not None and info.maximum is not None:
+        return f"{kind}, {_number(info.minimum)} to {_number(info.maximum)}"
+    if info.minimum is not None:
+        return f"{kind}, at least {_number(info.minimum)}"
+    if info.maximum is not None:
+        return f"{kind}, at most {_number(info.maximum)}"
+    return kind
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else str(value)

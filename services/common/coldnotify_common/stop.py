@@ -1,0 +1,77 @@
+"""SIGTERM and SIGINT as a request to stop in order: a flag for threads, an event for asyncio."""
+
+import asyncio
+import os
+import select
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class StopFlag:
+    """A flag that a signal handler may set whatever the threads are doing.
+
+    threading.Event is not that: its set() takes a lock that the interrupted thread may hold.
+    """
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._read_fd, self._write_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def set(self) -> None:
+        """Asks to stop. May be called from anywhere, any number of times."""
+        if not self._is_set:
+            self._is_set = True
+            os.write(self._write_fd, b"x")
+
+    def is_set(self) -> bool:
+        """Whether to stop."""
+        return self._is_set
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Waits until the flag is set, at most `timeout_s`; whether it is. Any number of threads may wait."""
+        if not self._is_set:
+            poll = select.poll()
+            poll.register(self._read_fd, select.POLLIN)
+            poll.poll(None if timeout_s is None else max(0, timeout_s * 1000))
+        return self._is_set
+
+    def close(self) -> None:
+        """Frees the flag's file descriptors; set() and wait() may not be called any more."""
+        self._is_set = True
+        os.close(self._read_fd)
+        os.close(self._write_fd)
+
+
+@contextmanager
+def stop_flag() -> Iterator[StopFlag]:
+    """A StopFlag that SIGTERM and SIGINT set while the block runs. In the main thread only."""
+    flag = StopFlag()
+
+    def on_signal(_number: int, _frame: FrameType | None) -> None:
+        flag.set()
+
+    previous = {number: signal.signal(number, on_signal) for number in _SIGNALS}
+    try:
+        yield flag
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        flag.close()
+
+
+@contextmanager
+def stop_event() -> Iterator[asyncio.Event]:
+    """An asyncio.Event that SIGTERM and SIGINT set while the block runs. In the main thread's running loop only."""
+    loop = asyncio.get_running_loop()
+    event = asyncio.Event()
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, event.set)
+    try:
+        yield event
+    finally:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)

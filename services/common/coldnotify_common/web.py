@@ -1,0 +1,46 @@
+"""What all our HTTP endpoints share: errors as JSON that name the parameter or field at fault."""
+
+from collections.abc import Awaitable, Callable
+
+import structlog
+from aiohttp import web
+from coldnotify_schemas.names import InvalidName
+
+log = structlog.get_logger()
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class BadRequest(ValueError):
+    """A request that is wrong in one field or parameter: answered with 400 by `json_errors`."""
+
+    def __init__(self, field: str, words: str) -> None:
+        super().__init__(f"{field}: {words}")
+        self.field = field
+
+
+def error_response(status: int, error: str, **more: object) -> web.Response:
+    """`{"error": ...}` with what else there is to say."""
+    return web.json_response({"error": error, **more}, status=status)
+
+
+def field_of(error: ValueError) -> str:
+    """The field that the message of an InvalidName, InvalidRecord or BadRequest begins with."""
+    return str(error).partition(":")[0]
+
+
+@web.middleware
+async def json_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turns every error of a handler into JSON: {"error": ..., "field": ...} with 400, 404, 405, 413, 500..."""
+    try:
+        return await handler(request)
+    except (BadRequest, InvalidName) as error:
+        return error_response(400, str(error), field=field_of(error))
+    except web.HTTPException as error:
+        if error.status < 400:
+            raise
+        headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
+        return web.json_response({"error": error.text or error.reason}, status=error.status, headers=headers)
+    except Exception:
+        log.exception("request failed", method=request.method, path=request.path)
+        return error_response(500, "internal error, see the service's log")
