@@ -1,0 +1,107 @@
+import asyncio
+import json
+import urllib.request
+from collections.abc import Callable
+from urllib.error import HTTPError
+
+import pytest
+from aiohttp import web
+from coldnotify_common.admin import AdminServer, AdminThread, ListenError
+from coldnotify_common.paging import page, page_request
+from coldnotify_schemas.names import check_name
+from prometheus_client import CollectorRegistry, Counter
+
+HOST = "127.0.0.1"
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://{HOST}:{port}{path}", timeout=30) as response:
+            return response.status, response.read().decode()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def thread(readiness: Callable[[], str | None] = lambda: None, **more: object) -> AdminThread:
+    return AdminThread(HOST, 0, readiness=readiness, **more)  # type: ignore[arg-type]
+
+
+def test_health_readiness_and_metrics_are_answered() -> None:
+    registry = CollectorRegistry()
+    Counter("lamps_lit", "Lamps lit.", registry=registry).inc(3)
+    reason: list[str | None] = ["Kafka is away"]
+    admin = thread(lambda: reason[0], registry=registry)
+    admin.start()
+    try:
+        assert get(admin.port, "/healthz") == (200, "ok\n")
+        assert get(admin.port, "/readyz") == (503, "Kafka is away\n")
+        reason[0] = None
+        assert get(admin.port, "/readyz") == (200, "ready\n")
+        status, text = get(admin.port, "/metrics")
+        assert status == 200
+        assert "lamps_lit_total 3.0" in text
+    finally:
+        admin.stop()
+    with pytest.raises(OSError):
+        get(admin.port, "/healthz")
+
+
+def test_a_port_in_use_is_an_error_that_names_setting_and_address() -> None:
+    first = thread()
+    first.start()
+    try:
+        second = AdminThread(HOST, first.port, readiness=lambda: None, setting="COLDNOTIFY_LAMP_PORT / --lamp-port")
+        with pytest.raises(ListenError) as caught:
+            second.start()
+        assert str(caught.value) == (
+            f"COLDNOTIFY_LAMP_PORT / --lamp-port: cannot listen on {HOST}:{first.port}: Address already in use"
+        )
+        second.stop()
+    finally:
+        first.stop()
+
+
+def test_stop_may_come_before_start_and_twice() -> None:
+    admin = thread()
+    admin.stop()
+    admin.start()
+    admin.stop()
+    admin.stop()
+
+
+def test_routes_page_and_their_errors_name_the_parameter() -> None:
+    async def clients(request: web.Request) -> web.Response:
+        check_name("domain", request.match_info["domain"])
+        limit, after = page_request(request.query)
+        return web.json_response(page(["a", "b", "c"], limit, after, show=lambda key: {"client": key}))
+
+    async def broken(_request: web.Request) -> web.Response:
+        raise RuntimeError("secret")
+
+    admin = thread(routes=[web.get("/v1/{domain}/clients", clients), web.get("/broken", broken)])
+    admin.start()
+    try:
+        assert get(admin.port, "/v1/d/clients?limit=2") == (
+            200,
+            '{"items": [{"client": "a"}, {"client": "b"}], "next": "b"}',
+        )
+        assert get(admin.port, "/v1/d/clients?limit=2&after=b") == (200, '{"items": [{"client": "c"}], "next": null}')
+        for path, field in (("/v1/d/clients?limit=1001", "limit"), ("/v1/a%20b/clients", "domain")):
+            status, text = get(admin.port, path)
+            assert (status, json.loads(text)["field"]) == (400, field)
+            assert json.loads(text)["error"].startswith(f"{field}: ")
+        status, text = get(admin.port, "/broken")
+        assert status == 500
+        assert "secret" not in text
+        assert get(admin.port, "/nothing") == (404, '{"error": "404: Not Found"}')
+    finally:
+        admin.stop()
+
+
+async def test_the_server_lives_in_a_loop_that_is_there_already() -> None:
+    server = AdminServer(HOST, 0, readiness=lambda: None)
+    await server.start()
+    assert await asyncio.to_thread(get, server.port, "/healthz") == (200, "ok\n")
+    await server.stop()
+    await server.stop()

@@ -1,0 +1,43 @@
+import socket
+from collections.abc import Iterator
+
+import pytest
+from coldnotify_common.kafka import KafkaUnavailable, admin_config, consumer_config, partition_count, producer_config
+from coldnotify_common.settings import ServiceSettings
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient
+
+SETTINGS = ServiceSettings(kafka="127.0.0.1:1")
+
+
+@pytest.fixture
+def silent_address() -> Iterator[str]:
+    """Somebody listens there and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_librdkafka_takes_our_configurations() -> None:
+    Consumer(consumer_config(SETTINGS, "lamps", session_timeout_ms=6000)).close()
+    producer = Producer(producer_config(SETTINGS, message_timeout_ms=1000, linger_ms=5))
+    assert producer.flush(0) == 0
+    assert AdminClient(admin_config(SETTINGS)) is not None
+
+
+def test_what_keeps_the_promises_is_set() -> None:
+    producer = producer_config(SETTINGS)
+    assert (producer["acks"], producer["enable.idempotence"]) == ("all", True)
+    consumer = consumer_config(SETTINGS, "lamps")
+    assert (consumer["auto.offset.reset"], consumer["enable.auto.commit"]) == ("error", False)
+
+
+def test_more_options_come_with_underscores_and_callbacks_keep_theirs() -> None:
+    config = consumer_config(SETTINGS, "lamps", session_timeout_ms=7, stats_cb=print)
+    assert config["session.timeout.ms"] == 7
+    assert config["stats_cb"] is print
+
+
+def test_a_kafka_that_does_not_answer_is_told_within_the_limit(silent_address: str) -> None:
+    admin = AdminClient(admin_config(ServiceSettings(kafka=silent_address)))
+    with pytest.raises(KafkaUnavailable, match=r"coldnotify\.objects"):
+        partition_count(admin, "coldnotify.objects", timeout_s=1)

@@ -1,0 +1,48 @@
+import json
+import subprocess
+import sys
+
+SCRIPT = """
+import logging, structlog
+from coldnotify_common.log import configure
+configure({format!r}, {level!r}, "lamp")
+log = structlog.get_logger()
+log.debug("too quiet")
+log.info("lit", watts=7)
+logging.getLogger("aiohttp").warning("careful %s", "now")
+try:
+    1 / 0
+except ZeroDivisionError:
+    log.exception("broken")
+"""
+
+
+def run(log_format: str, level: str = "info") -> list[str]:
+    script = SCRIPT.format(format=log_format, level=level)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == ""
+    return done.stderr.splitlines()
+
+
+def test_json_is_one_object_a_line_whoever_logs() -> None:
+    events = [json.loads(line) for line in run("json")]
+    assert [(event["event"], event["level"]) for event in events] == [
+        ("lit", "info"),
+        ("careful now", "warning"),
+        ("broken", "error"),
+    ]
+    assert {event["service"] for event in events} == {"lamp"}
+    assert events[0]["watts"] == 7
+    assert "ZeroDivisionError" in events[2]["exception"]
+
+
+def test_the_console_form_says_the_same_without_colours_into_a_pipe() -> None:
+    text = "\n".join(run("console"))
+    assert "lit" in text
+    assert "watts=7" in text
+    assert "\x1b" not in text
+
+
+def test_the_level_cuts_off_what_is_less_important() -> None:
+    assert any("too quiet" in line for line in run("json", "debug"))
+    assert [json.loads(line)["event"] for line in run("json", "error")] == ["broken"]
