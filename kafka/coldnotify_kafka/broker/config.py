@@ -1,0 +1,105 @@
+"""The embedded broker's settings, checked, and the configuration files made from them."""
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from coldnotify_kafka.errors import BrokerSettingError, DataDirectoryError
+
+HEAP_MIB_DEFAULT = 256
+"""Runs 60 partitions and 100,000 records a second; the whole process then takes 200 to 330 MB."""
+_HEAP_MIB_MIN = 128
+"""With less the broker dies of OutOfMemoryError once the log cleaner takes its buffer."""
+
+_WILDCARD_HOSTS = ("", "0.0.0.0", "::", "*")
+
+
+@dataclass(frozen=True)
+class BrokerConfig:
+    """Where one broker keeps its data and listens, and how much memory it may take.
+
+    `port` and `controller_port` are actual ports here, `host` the address to listen on, `advertised_host` the one that
+    clients are told. Raises BrokerSettingError or DataDirectoryError.
+    """
+
+    data_dir: Path
+    port: int
+    controller_port: int
+    host: str = "127.0.0.1"
+    advertised_host: str | None = None
+    heap_mib: int = HEAP_MIB_DEFAULT
+    node_id: int = 1
+
+    controller_host = "127.0.0.1"
+    """One node is its own controller; nobody else needs to reach it."""
+
+    def __post_init__(self) -> None:
+        if self.heap_mib < _HEAP_MIB_MIN:
+            raise BrokerSettingError(f"heap_mib: {self.heap_mib} MiB are too few for Kafka ({_HEAP_MIB_MIN} at least)")
+        if self.host in _WILDCARD_HOSTS and not self.advertised_host:
+            raise BrokerSettingError(
+                f"advertised_host: must be given when host is {self.host!r}: it is what clients are told to connect to"
+            )
+        if "," in str(self.data_dir) or "\n" in str(self.data_dir):
+            raise DataDirectoryError(f"data directory {str(self.data_dir)!r}: Kafka cannot have a comma in its path")
+
+    @property
+    def log_dir(self) -> Path:
+        """Kafka's own directory: the records, and meta.properties with the cluster's id."""
+        return self.data_dir / "records"
+
+    @property
+    def log_file(self) -> Path:
+        """The broker's log4j log."""
+        return self.data_dir / "broker.log"
+
+    @property
+    def output_file(self) -> Path:
+        """What Java itself writes to standard output and error, before and beside the log."""
+        return self.data_dir / "broker.out"
+
+    @property
+    def properties_file(self) -> Path:
+        """The server.properties rendered for this start."""
+        return self.data_dir / "server.properties"
+
+    @property
+    def contact_host(self) -> str:
+        """An address under which this machine reaches the broker."""
+        return "127.0.0.1" if self.host in _WILDCARD_HOSTS else self.host
+
+    def server_properties(self) -> str:
+        """The text of server.properties."""
+        return Template(resource("server.properties").read_text()).substitute(
+            node_id=self.node_id,
+            host="0.0.0.0" if self.host in _WILDCARD_HOSTS else self.host,
+            port=self.port,
+            advertised_host=self.advertised_host or self.host,
+            controller_host=self.controller_host,
+            controller_port=self.controller_port,
+            # In a properties file a backslash begins an escape.
+            log_dir=str(self.log_dir).replace("\\", "\\\\"),
+        )
+
+    def java_options(self) -> list[str]:
+        """The broker's Java options: small and quick to start rather than fastest after an hour."""
+        return [
+            f"-Xmx{self.heap_mib}m",
+            # Other collectors keep threads and tables that a heap of this size does not repay.
+            "-XX:+UseSerialGC",
+            # Without the second compiler: less memory and CPU; the broker is not what limits ColdNotify.
+            "-XX:TieredStopAtLevel=1",
+            # Half alive after an OutOfMemoryError is worse than dead and restarted.
+            "-XX:+ExitOnOutOfMemoryError",
+            # No memory-mapped statistics file in /tmp.
+            "-XX:-UsePerfData",
+            "-Djava.awt.headless=true",
+            f"-Dcoldnotify.log.dir={self.data_dir}",
+            f"-Dlog4j2.configurationFile={resource('log4j2.xml')}",
+        ]
+
+
+def resource(name: str) -> Path:
+    """A file that lies beside this module."""
+    return Path(str(files(__package__).joinpath(name)))

@@ -1,0 +1,258 @@
+"""The embedded broker: one real Apache Kafka node, started, watched and stopped."""
+
+import base64
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from coldnotify_kafka.broker import jars
+from coldnotify_kafka.broker.config import HEAP_MIB_DEFAULT, BrokerConfig
+from coldnotify_kafka.broker.java import find_java
+from coldnotify_kafka.broker.ports import check_port_is_free, free_port
+from coldnotify_kafka.broker.process import spawn
+from coldnotify_kafka.broker.readiness import NotReadyInTimeError, wait_until_ready
+from coldnotify_kafka.errors import BrokerError, BrokerNotReadyError, DataDirectoryError, DataDirectoryInUseError
+
+READY_SECONDS_MAX = 60.0
+"""Default limit: 2 to 3 s are usual; after a crash Kafka first checks the logs it had open."""
+STOP_SECONDS_MAX = 30.0
+"""Default limit for a stop in order (0.5 s are usual), before the process is killed."""
+
+_FORMAT_SECONDS_MAX = 60.0
+_KILL_SECONDS_MAX = 10.0
+"""SIGKILL cannot be refused, but a process that waits for a disk ends only when that answers."""
+_TAIL_BYTES_MAX = 64 * 1024
+
+
+class EmbeddedBroker:
+    """One Kafka node on a data directory that survives restarts.
+
+        with EmbeddedBroker(Path("data"), port=9092) as broker:    # started and ready
+            connect_to(broker.bootstrap)
+
+    A supervisor uses `start`, `wait_ready`, `poll`, `stop` itself. After `stop`, or after the process died in whatever
+    way, `start` again carries on with the same data and the same ports. The methods block, and are not for two threads
+    at once. The Java process ends with this process, however that ends (on Linux).
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        port: int = 0,
+        *,
+        controller_port: int = 0,
+        host: str = "127.0.0.1",
+        advertised_host: str | None = None,
+        heap_mib: int = HEAP_MIB_DEFAULT,
+        progress: jars.Progress | None = None,
+    ) -> None:
+        """Nothing is started yet. A port of 0 takes any free one, and keeps it. Raises BrokerError's subclasses."""
+        self.config = BrokerConfig(
+            data_dir=Path(data_dir).absolute(),
+            port=port or free_port(),
+            controller_port=controller_port or free_port(),
+            host=host,
+            advertised_host=advertised_host,
+            heap_mib=heap_mib,
+        )
+        self._progress = progress
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def port(self) -> int:
+        """The TCP port that clients connect to."""
+        return self.config.port
+
+    @property
+    def bootstrap(self) -> str:
+        """What clients set as bootstrap.servers."""
+        return f"{self.config.contact_host}:{self.config.port}"
+
+    @property
+    def pid(self) -> int:
+        """The Java process's own id. Raises BrokerError before the first start."""
+        return self._started().pid
+
+    def start(self) -> None:
+        """Starts the process, without waiting until it is ready; formats the data directory if it is new.
+
+        Fetches Kafka's jars first where they are missing (that may take minutes). A taken port and a data
+        directory in use are found before Java is started. Raises BrokerError's subclasses.
+        """
+        if self._process is not None and self._process.poll() is None:
+            raise BrokerError(f"the broker is already running (pid {self._process.pid})")
+        config = self.config
+        check_port_is_free(config.host, config.port, "--kafka-port (COLDNOTIFY_KAFKA_PORT)")
+        check_port_is_free(config.controller_host, config.controller_port, "controller_port")
+        java = [str(find_java().path), *config.java_options(), "-cp", jars.classpath(self._progress)]
+        lock = self._lock_data_dir()
+        try:
+            config.properties_file.write_text(config.server_properties())
+            self._format_if_new(java)
+            # Java inherits the lock and so holds it exactly as long as it lives, whatever becomes of this process.
+            self._process = spawn(
+                [*java, "kafka.Kafka", str(config.properties_file)], config.output_file, keep_open=[lock]
+            )
+        except OSError as error:
+            raise DataDirectoryError(f"the broker cannot be started in {config.data_dir}: {error}") from error
+        finally:
+            os.close(lock)
+
+    def wait_ready(self, timeout: float = READY_SECONDS_MAX) -> None:
+        """Returns once clients can be served: metadata and all group and transaction coordinators are loaded.
+
+        `timeout` in seconds. Raises BrokerNotReadyError, with the log's tail, at the timeout or if the process ends.
+        """
+        self._started()
+        deadline = time.monotonic() + timeout
+        try:
+            wait_until_ready(self.config.contact_host, self.config.port, deadline, self._check_alive)
+        except NotReadyInTimeError as error:
+            raise BrokerNotReadyError(
+                f"the broker was not ready within {timeout:g} s ({error}). Its log ends:\n{self.log_tail()}"
+            ) from None
+
+    def poll(self) -> int | None:
+        """None while the process runs, else its exit status (negative: the signal). BrokerError before a start."""
+        return self._started().poll()
+
+    def stop(self, timeout: float = STOP_SECONDS_MAX) -> int | None:
+        """Asks the process to end, waits `timeout` seconds, then kills it.
+
+        Returns its exit status, None if never started. Raises BrokerError if it cannot even be killed.
+        """
+        process = self._process
+        if process is None:
+            return None
+        for number, seconds in ((signal.SIGTERM, timeout), (signal.SIGKILL, _KILL_SECONDS_MAX)):
+            # poll() looks first: the id of a process that was waited for may belong to somebody else by now.
+            if process.poll() is None:
+                process.send_signal(number)
+            with suppress(subprocess.TimeoutExpired):
+                return process.wait(seconds)
+        raise BrokerError(f"the broker's process {process.pid} does not end, not even by SIGKILL")
+
+    def log_tail(self, lines: int = 25) -> str:
+        """The last lines of the broker's log and of what Java itself printed."""
+        parts = []
+        for path in (self.config.output_file, self.config.log_file):
+            with suppress(OSError), path.open("rb") as file:
+                file.seek(max(0, path.stat().st_size - _TAIL_BYTES_MAX))
+                text = file.read().decode(errors="replace").splitlines()[-lines:]
+                parts.append("\n".join([f"--- {path} ---", *text]))
+        return "\n".join(parts)
+
+    def __enter__(self) -> Self:
+        self.start()
+        try:
+            self.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise BrokerError("the broker has not been started")
+        return self._process
+
+    def _check_alive(self) -> None:
+        status = self._started().poll()
+        if status is not None:
+            raise BrokerNotReadyError(f"the broker ended by itself (status {status}). Its log ends:\n{self.log_tail()}")
+
+    def _lock_data_dir(self) -> int:
+        """A descriptor of the data directory's lock file, locked. Raises DataDirectoryError."""
+        data_dir = self.config.data_dir
+        try:
+            data_dir.mkdir(parents=True, exist_ok=True)
+            lock = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise DataDirectoryError(f"data directory {data_dir} cannot be used: {error}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            if isinstance(error, BlockingIOError):
+                raise DataDirectoryInUseError(
+                    f"data directory {data_dir} is in use by another broker: stop that one or choose another directory "
+                    "with --data"
+                ) from None
+            raise DataDirectoryError(f"data directory {data_dir} cannot be locked: {error}") from error
+        return lock
+
+    def _format_if_new(self, java: list[str]) -> None:
+        """Gives an empty data directory a cluster id. Raises DataDirectoryError."""
+        # Kafka writes this file last, so a format that was cut short is simply done again.
+        if (self.config.log_dir / "meta.properties").exists():
+            return
+        properties = str(self.config.properties_file)
+        tool = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", _new_cluster_id(), "--config", properties]
+        process = spawn([*tool, "--ignore-formatted"], self.config.output_file)
+        try:
+            status: int | None = process.wait(_FORMAT_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait(_KILL_SECONDS_MAX)
+        if status != 0:
+            why = f"ended with status {status}" if status is not None else f"took over {_FORMAT_SECONDS_MAX:.0f} s"
+            raise DataDirectoryError(
+                f"data directory {self.config.data_dir} could not be formatted ({why}):\n{self.log_tail()}"
+            )
+
+
+@contextmanager
+def run(
+    port: int = 0,
+    data_dir: Path | None = None,
+    *,
+    controller_port: int = 0,
+    host: str = "127.0.0.1",
+    advertised_host: str | None = None,
+    heap_mib: int = HEAP_MIB_DEFAULT,
+) -> Iterator[EmbeddedBroker]:
+    """A broker that is ready, stopped at the end; without `data_dir` its data is temporary and removed then.
+
+    Raises BrokerError's subclasses.
+    """
+    temporary = None if data_dir else Path(tempfile.mkdtemp(prefix="coldnotify-kafka-"))
+    try:
+        with EmbeddedBroker(
+            data_dir or temporary or Path(),
+            port,
+            controller_port=controller_port,
+            host=host,
+            advertised_host=advertised_host,
+            heap_mib=heap_mib,
+        ) as broker:
+            yield broker
+    finally:
+        if temporary:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _new_cluster_id() -> str:
+    """A random id in Kafka's own form: 22 characters of URL-safe base64."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # One that begins with a dash would be taken for an option.
+        if not text.startswith("-"):
+            return text

@@ -1,0 +1,88 @@
+"""Starts a child process that does not outlive its parent."""
+
+import ctypes
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+
+
+def spawn(argv: Sequence[str], output: Path, keep_open: Sequence[int] = ()) -> subprocess.Popen[bytes]:
+    """Starts `argv`, output appended to the file `output`, file descriptors `keep_open` handed on.
+
+    The child gets SIGKILL when this process ends, however it ends (on Linux). It has a session of its own, so that
+    Ctrl-C in a terminal reaches the parent only, which then stops its children in order. Raises OSError.
+    """
+    started: Future[subprocess.Popen[bytes]] = Future()
+    _Starter.of_this_process().orders.put((started, lambda: _spawn(argv, output, keep_open)))
+    return started.result()
+
+
+class _Starter:
+    """The one thread that starts all children.
+
+    Linux ties the death signal to the *thread* that started the child: one started by a short-lived worker would be
+    killed as soon as that worker ends. This one lives as long as the process; being a daemon it even outlives `atexit`.
+    """
+
+    _current: "_Starter | None" = None
+    _guard = threading.Lock()
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.orders: queue.SimpleQueue[
+            tuple[Future[subprocess.Popen[bytes]], Callable[[], subprocess.Popen[bytes]]]
+        ] = queue.SimpleQueue()
+        threading.Thread(target=self._work, name="coldnotify-process-starter", daemon=True).start()
+
+    @classmethod
+    def of_this_process(cls) -> "_Starter":
+        with cls._guard:
+            # A forked process has a copy of the object, but not of its thread.
+            if cls._current is None or cls._current.pid != os.getpid():
+                cls._current = cls()
+            return cls._current
+
+    def _work(self) -> None:
+        while True:
+            started, start = self.orders.get()
+            try:
+                started.set_result(start())
+            except BaseException as error:
+                started.set_exception(error)
+
+
+def _spawn(argv: Sequence[str], output: Path, keep_open: Sequence[int]) -> subprocess.Popen[bytes]:
+    with output.open("ab") as stream:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=subprocess.STDOUT,
+            pass_fds=keep_open,
+            start_new_session=True,
+            preexec_fn=_die_with_parent(),
+        )
+
+
+def _die_with_parent() -> Callable[[], None] | None:
+    """What the child does between fork and exec. It must not take a lock there, so all is looked up beforehand."""
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None).prctl
+    parent = os.getpid()
+
+    def ask_for_the_signal() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        # The parent may have died before the request was made.
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return ask_for_the_signal

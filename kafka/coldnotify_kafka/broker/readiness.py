@@ -1,0 +1,129 @@
+"""Tells when a broker can really be used: metadata, and every group and transaction coordinator, have been loaded.
+
+An open port says little: right after it, coordinators still answer "load in progress". Kafka spreads groups over the
+partitions of __consumer_offsets and transactional ids over those of __transaction_state, and loads each by itself, so
+each one is asked.
+"""
+
+import logging
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from functools import partial
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+_CALL_SECONDS_MAX = 5.0
+_POLL_SECONDS = 0.05
+_GROUPS_TOPIC = "__consumer_offsets"
+_TRANSACTIONS_TOPIC = "__transaction_state"
+
+_silent = logging.getLogger(f"{__name__}.librdkafka")
+_silent.addHandler(logging.NullHandler())
+# While a broker starts, refused connections are what is expected.
+_silent.propagate = False
+
+
+_Config = dict[str, Any]
+"""librdkafka's settings; the library's own type leaves out objects such as the logger."""
+
+
+class NotReadyInTimeError(Exception):
+    """The limit passed; the message says what was still missing."""
+
+
+def wait_until_ready(host: str, port: int, deadline: float, check_alive: Callable[[], None]) -> None:
+    """Returns when the broker at host:port serves; `check_alive` is called all along and raises to end the wait.
+
+    `deadline` is in time.monotonic() seconds. Raises NotReadyInTimeError.
+    """
+    wait = _Wait(deadline, check_alive)
+    wait.until(f"nothing listens on {host}:{port}", lambda seconds: _connect(host, port, seconds))
+    config: _Config = {"bootstrap.servers": f"{host}:{port}", "logger": _silent}
+    admin = AdminClient(config)
+
+    def group_answers(name: str) -> None:
+        wait.until("group coordinator not loaded", lambda seconds: _ask_group_coordinator(admin, name, seconds))
+
+    def transactions_answer(name: str) -> None:
+        wait.until(
+            "transaction coordinator not loaded", lambda seconds: _ask_transaction_coordinator(config, name, seconds)
+        )
+
+    wait.until("no metadata", lambda seconds: bool(admin.list_topics(timeout=seconds).brokers))
+    for topic, answers in ((_GROUPS_TOPIC, group_answers), (_TRANSACTIONS_TOPIC, transactions_answer)):
+        # The first question makes Kafka create the topic; then it is known on how many partitions there is to ask.
+        answers(names_for_partitions(1)[0])
+        wait.until(f"no metadata of {topic}", partial(_exists, admin, topic))
+        for name in names_for_partitions(_partitions(admin, topic, _CALL_SECONDS_MAX)):
+            answers(name)
+
+
+class _Wait:
+    """Repeats attempts until they succeed or one common deadline passes."""
+
+    def __init__(self, deadline: float, check_alive: Callable[[], None]) -> None:
+        self._deadline = deadline
+        self._check_alive = check_alive
+
+    def until(self, trouble: str, attempt: Callable[[float], bool]) -> None:
+        """Calls `attempt`, with the seconds it may take, until it says True; `trouble` is for the error's words."""
+        last: object = "no answer"
+        while True:
+            self._check_alive()
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                raise NotReadyInTimeError(f"{trouble}: {last}")
+            try:
+                if attempt(min(left, _CALL_SECONDS_MAX)):
+                    return
+            except (KafkaException, OSError, FutureTimeoutError) as error:
+                last = error
+            time.sleep(_POLL_SECONDS)
+
+
+def _connect(host: str, port: int, seconds: float) -> bool:
+    socket.create_connection((host, port), timeout=seconds).close()
+    return True
+
+
+def _exists(admin: AdminClient, topic: str, seconds: float) -> bool:
+    return _partitions(admin, topic, seconds) > 0
+
+
+def _partitions(admin: AdminClient, topic: str, seconds: float) -> int:
+    topics = admin.list_topics(timeout=seconds).topics
+    return len(topics[topic].partitions) if topic in topics else 0
+
+
+def _ask_group_coordinator(admin: AdminClient, group: str, seconds: float) -> bool:
+    request = [ConsumerGroupTopicPartitions(group)]
+    admin.list_consumer_group_offsets(request, request_timeout=seconds)[group].result(seconds + 1)
+    return True
+
+
+def _ask_transaction_coordinator(config: _Config, name: str, seconds: float) -> bool:
+    Producer({**config, "transactional.id": name}).init_transactions(seconds)
+    return True
+
+
+def names_for_partitions(partitions: int) -> list[str]:
+    """Names that Kafka's coordinators place on partition 0, 1, ... `partitions` - 1, one for each."""
+    names: dict[int, str] = {}
+    number = 0
+    while len(names) < partitions:
+        name = f"coldnotify-readiness-{number}"
+        names.setdefault(abs(java_hash_code(name)) % partitions, name)
+        number += 1
+    return [names[partition] for partition in range(partitions)]
+
+
+def java_hash_code(text: str) -> int:
+    """java.lang.String.hashCode of ASCII text, signed 32 bits: by it Kafka chooses a group's coordinator."""
+    value = 0
+    for character in text:
+        value = (31 * value + ord(character)) & 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value

@@ -1,0 +1,68 @@
+"""Everything that can go wrong with Kafka on our side, as one tree.
+
+ColdNotifyKafkaError
+├── BrokerError                 the embedded broker
+│   ├── BrokerSettingError      a setting that cannot be used; the message names it
+│   ├── JarsUnavailableError    Kafka's jars are not in the cache and cannot be fetched
+│   ├── JavaUnavailableError    no Java that can run Kafka
+│   ├── PortTakenError          another program listens where the broker is to listen
+│   ├── DataDirectoryError      the data directory cannot be used
+│   │   └── DataDirectoryInUseError   another broker runs on it
+│   └── BrokerNotReadyError     did not become ready, or ended by itself; the message holds its log's tail
+└── TopicsError                 topics as code
+    ├── TopicsFileError         topics.yaml is not right; the message names topic and key
+    ├── TopicsRefusedError      the plan holds changes that would break something or lose data
+    └── TopicsNotAppliedError   Kafka did not carry out a change, or not in time
+"""
+
+
+class ColdNotifyKafkaError(Exception):
+    """The root of this package's errors; the message is written for the person who runs ColdNotify."""
+
+
+class BrokerError(ColdNotifyKafkaError):
+    """The embedded broker cannot do what it was asked."""
+
+
+class BrokerSettingError(BrokerError):
+    """A setting of the embedded broker cannot be used; the message names it."""
+
+
+class JarsUnavailableError(BrokerError):
+    """Kafka's jars are not in the cache and cannot be fetched; the message says what to do."""
+
+
+class JavaUnavailableError(BrokerError):
+    """There is no Java that can run Kafka; the message says where it was looked for."""
+
+
+class PortTakenError(BrokerError):
+    """Another program listens on the port; the message names the port and its setting."""
+
+
+class DataDirectoryError(BrokerError):
+    """The data directory cannot be used; the message names it."""
+
+
+class DataDirectoryInUseError(DataDirectoryError):
+    """Another broker runs on the data directory."""
+
+
+class BrokerNotReadyError(BrokerError):
+    """The broker ended by itself or was not ready in time; the message holds the tail of its log."""
+
+
+class TopicsError(ColdNotifyKafkaError):
+    """Topics as code cannot do what it was asked."""
+
+
+class TopicsFileError(TopicsError):
+    """topics.yaml is not right; the message names topic and key."""
+
+
+class TopicsRefusedError(TopicsError):
+    """The plan holds changes that would break co-partitioning or lose data; nothing was changed."""
+
+
+class TopicsNotAppliedError(TopicsError):
+    """Kafka did not carry out a change, or not within the limit."""
