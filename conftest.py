@@ -1,0 +1,21 @@
+"""Fixtures for every test directory: a real Kafka broker for the whole run, and fresh topics on it."""
+
+from collections.abc import Iterator
+
+import pytest
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_kafka.testing import broker, reset_topics
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[EmbeddedBroker]:
+    """A running broker, shared by all tests of the run; `kafka.bootstrap` is its address. It begins without topics."""
+    with broker() as running:
+        yield running
+
+
+@pytest.fixture
+def fresh_kafka(kafka: EmbeddedBroker) -> EmbeddedBroker:
+    """The shared broker with all of ColdNotify's topics made anew: empty, with other ids than before."""
+    reset_topics(kafka.bootstrap)
+    return kafka

@@ -1,0 +1,69 @@
+"""For tests: a real broker, and ColdNotify's topics made new on it."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from coldnotify_kafka import topic_plan, topics
+from coldnotify_kafka.broker import EmbeddedBroker, free_port, run
+from coldnotify_kafka.errors import TopicsNotAppliedError
+
+__all__ = ["broker", "free_port", "reset_topics"]
+
+_TOPIC_PREFIX = "coldnotify."
+_GROUP_PREFIX = "coldnotify"
+_RESET_SECONDS_MAX = 60.0
+_POLL_SECONDS = 0.05
+
+
+@contextmanager
+def broker() -> Iterator[EmbeddedBroker]:
+    """A broker that is ready, on free ports and temporary data; both are gone at the end, also after Ctrl-C.
+
+    Should the test run itself be killed, the broker still ends with it. Raises BrokerError's subclasses.
+    """
+    with run() as running:
+        yield running
+
+
+def reset_topics(bootstrap: str, partitions: int | None = None) -> None:
+    """Deletes all topics named coldnotify.* (and idle groups named coldnotify*) and makes ColdNotify's anew, empty.
+
+    Raises TopicsNotAppliedError if that takes over 60 s.
+    """
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    deadline = time.monotonic() + _RESET_SECONDS_MAX
+    while left := _ours(admin):
+        if time.monotonic() > deadline:
+            raise TopicsNotAppliedError(f"{', '.join(left)}: still there after {_RESET_SECONDS_MAX:.0f} s")
+        for answer in admin.delete_topics(left).values():
+            # "Unknown" says that only the metadata is behind; whatever else it is, the next look shows it.
+            _ignore_kafkas_no(answer)
+        time.sleep(_POLL_SECONDS)
+    _delete_idle_groups(admin)
+    topic_plan.apply(admin, topics.load(partitions=partitions))
+
+
+def _ours(admin: AdminClient) -> list[str]:
+    topics_there = admin.list_topics(timeout=_RESET_SECONDS_MAX).topics
+    return [name for name in topics_there if name.startswith(_TOPIC_PREFIX)]
+
+
+def _delete_idle_groups(admin: AdminClient) -> None:
+    """A group's commits go with its topics; its members' names and its generation go only with the group."""
+    listing = admin.list_consumer_groups(request_timeout=_RESET_SECONDS_MAX).result(_RESET_SECONDS_MAX)
+    groups = [group.group_id for group in listing.valid if group.group_id.startswith(_GROUP_PREFIX)]
+    if groups:
+        for answer in admin.delete_consumer_groups(groups).values():
+            # One that a test left members in cannot be deleted: that is for its next user to notice.
+            _ignore_kafkas_no(answer)
+
+
+def _ignore_kafkas_no(answer: "Future[Any]") -> None:
+    with suppress(KafkaException):
+        answer.result(_RESET_SECONDS_MAX)

@@ -1,0 +1,324 @@
+"""Compares a Kafka with the topics as they should be, and brings it there: without losing data, or not at all.
+
+`plan` only reads. `apply` plans, refuses as a whole if one change is refused, and else carries out what is left to do:
+applied once more, there is nothing to change.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
+
+from coldnotify_kafka.errors import TopicsNotAppliedError, TopicsRefusedError
+from coldnotify_kafka.topics import TopicSpec
+
+APPLY_SECONDS_MAX = 60.0
+"""Default limit: an embedded broker takes under a second for all topics, a busy cluster some seconds."""
+_POLL_SECONDS = 0.05
+
+_RETENTIONS = ("retention.ms", "retention.bytes")
+_UNLIMITED = -1
+
+
+@dataclass(frozen=True)
+class CreateTopic:
+    """The topic does not exist."""
+
+    spec: TopicSpec
+
+    def __str__(self) -> str:
+        settings = "".join(f"\n      {key} = {value}" for key, value in self.spec.settings.items())
+        copies = f"replication factor {self.spec.replication_factor}"
+        return f"+ {self.spec.name}: create with {self.spec.partitions} partitions, {copies}{settings}"
+
+
+@dataclass(frozen=True)
+class AlterSetting:
+    """A setting has another value; `old` is None where the broker does not know the setting yet."""
+
+    topic: str
+    key: str
+    old: str | None
+    new: str
+
+    def __str__(self) -> str:
+        return f"~ {self.topic}: {self.key}: {self.old} -> {self.new}"
+
+
+@dataclass(frozen=True)
+class AddPartitions:
+    """The topic has fewer partitions than it should, and may have more."""
+
+    topic: str
+    old: int
+    new: int
+
+    def __str__(self) -> str:
+        return f"~ {self.topic}: partitions: {self.old} -> {self.new}"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A difference that is not brought away, and why."""
+
+    topic: str
+    key: str
+    old: str
+    new: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"! {self.topic}: {self.key}: {self.old} -> {self.new} is refused: {self.why}"
+
+
+Change = CreateTopic | AlterSetting | AddPartitions
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What differs: `changes` that `apply` would make, and `refusals` that keep it from making any."""
+
+    changes: tuple[Change, ...]
+    refusals: tuple[Refusal, ...]
+
+    def __str__(self) -> str:
+        lines = [str(item) for item in (*self.changes, *self.refusals)]
+        return "\n".join(lines) if lines else "nothing to change"
+
+
+@dataclass(frozen=True)
+class ExistingTopic:
+    """One topic as Kafka has it: all its settings, defaults included."""
+
+    partitions: int
+    replication_factor: int
+    settings: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def plan(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX) -> Plan:
+    """How the Kafka behind `admin` differs from `specs`; changes nothing.
+
+    `timeout` in seconds. Raises TopicsNotAppliedError if Kafka does not answer.
+    """
+    specs = list(specs)
+    return compare(specs, _existing(admin, [spec.name for spec in specs], time.monotonic() + timeout))
+
+
+def apply(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX) -> Plan:
+    """Makes the planned changes, waits until every partition has a leader, and returns what was done.
+
+    May be repeated, also after it failed half-way. `timeout` in seconds. Raises TopicsRefusedError before anything is
+    changed, TopicsNotAppliedError when Kafka does not carry out a change or not in time.
+    """
+    specs = list(specs)
+    deadline = time.monotonic() + timeout
+    todo = compare(specs, _existing(admin, [spec.name for spec in specs], deadline))
+    if todo.refusals:
+        raise TopicsRefusedError("nothing was changed:\n" + "\n".join(map(str, todo.refusals)))
+    _create(admin, [change.spec for change in todo.changes if isinstance(change, CreateTopic)], deadline)
+    _add_partitions(admin, [change for change in todo.changes if isinstance(change, AddPartitions)], deadline)
+    _alter(admin, [change for change in todo.changes if isinstance(change, AlterSetting)], deadline)
+    _wait_for_leaders(admin, {spec.name: spec.partitions for spec in specs}, deadline)
+    return todo
+
+
+def compare(specs: Sequence[TopicSpec], existing: Mapping[str, ExistingTopic]) -> Plan:
+    """The plan for a Kafka that has these topics: a pure function."""
+    changes: list[Change] = []
+    refusals: list[Refusal] = []
+    for spec in specs:
+        found = existing.get(spec.name)
+        if found is None:
+            changes.append(CreateTopic(spec))
+            continue
+        for item in _differences(spec, found):
+            if isinstance(item, Refusal):
+                refusals.append(item)
+            else:
+                changes.append(item)
+    # Creating what is missing beside topics with another count would break co-partitioning as well; but then those
+    # others are refused by themselves, and with them the whole plan.
+    return Plan(tuple(changes), tuple(refusals))
+
+
+def _differences(spec: TopicSpec, found: ExistingTopic) -> Iterable[Change | Refusal]:
+    if spec.partitions != found.partitions:
+        why = _why_not_partitions(spec, found.partitions)
+        if why:
+            yield Refusal(spec.name, "partitions", str(found.partitions), str(spec.partitions), why)
+        else:
+            yield AddPartitions(spec.name, found.partitions, spec.partitions)
+    if spec.replication_factor != found.replication_factor:
+        yield Refusal(
+            spec.name,
+            "replication factor",
+            str(found.replication_factor),
+            str(spec.replication_factor),
+            "replicas are moved with Kafka's own tool (reassign-partitions), not here",
+        )
+    for key, new in spec.settings.items():
+        old = found.settings.get(key)
+        if _same(old, new):
+            continue
+        why = _why_not_setting(key, old, new) if old is not None else None
+        if old is not None and why:
+            yield Refusal(spec.name, key, old, new, why)
+        else:
+            yield AlterSetting(spec.name, key, old, new)
+
+
+def _why_not_partitions(spec: TopicSpec, old: int) -> str | None:
+    if spec.co_partitioned:
+        return (
+            "the partition is part of every client's cursor and the same in all co-partitioned topics; another number "
+            f"would separate the clients from their objects. Keep {old} (setting partitions), or start with new topics"
+        )
+    if spec.partitions < old:
+        return "Kafka cannot take partitions away"
+    return None
+
+
+def _why_not_setting(key: str, old: str, new: str) -> str | None:
+    """Why this change would lose data; None where it would not."""
+    by_hand = "If it is meant, do it with Kafka's own tool (configs)"
+    if key == "cleanup.policy":
+        if "delete" in new:
+            return f"what is kept for ever now would be deleted when it gets old. {by_hand}"
+        return f"of the records with one key all but the last would be deleted. {by_hand}"
+    if key in _RETENTIONS and _limit(new) < _limit(old):
+        return f"records that are to be kept by now would be deleted. {by_hand}"
+    if key == "min.insync.replicas" and int(new) < int(old):
+        return f"writes would be acknowledged that fewer replicas have. {by_hand}"
+    if key == "unclean.leader.election.enable" and new == "true":
+        return f"a replica that missed acknowledged records could become leader. {by_hand}"
+    return None
+
+
+def _limit(value: str) -> float:
+    number = int(value)
+    return float("inf") if number == _UNLIMITED else number
+
+
+def _same(old: str | None, new: str) -> bool:
+    if old is None:
+        return False
+    try:
+        # 0.10 and 0.1, as a person and as the broker writes it.
+        return float(old) == float(new)
+    except ValueError:
+        return old == new
+
+
+def _existing(admin: AdminClient, wanted: Sequence[str], deadline: float) -> dict[str, ExistingTopic]:
+    """Those of the wanted topics that there are."""
+    found = {name: topic for name, topic in _metadata(admin, deadline).items() if name in wanted}
+    if not found:
+        return {}
+    resources = [ConfigResource(ResourceType.TOPIC, name) for name in found]
+    answers = admin.describe_configs(resources, request_timeout=_left(deadline, "reading settings"))
+    settings: dict[str, dict[str, str | None]] = {}
+    for resource, answer in answers.items():
+        entries = _result(answer, deadline, f"{resource.name}: reading settings")
+        settings[resource.name] = {key: entry.value for key, entry in entries.items()}
+    return {
+        name: ExistingTopic(
+            len(topic.partitions), max(len(p.replicas) for p in topic.partitions.values()), settings[name]
+        )
+        for name, topic in found.items()
+    }
+
+
+def _create(admin: AdminClient, specs: Sequence[TopicSpec], deadline: float) -> None:
+    if not specs:
+        return
+    new = [
+        NewTopic(
+            spec.name,
+            num_partitions=spec.partitions,
+            replication_factor=spec.replication_factor,
+            config=dict(spec.settings),
+        )
+        for spec in specs
+    ]
+    for name, answer in admin.create_topics(new, request_timeout=_left(deadline, "creating topics")).items():
+        _result(answer, deadline, f"{name}: creating it")
+
+
+def _add_partitions(admin: AdminClient, changes: Sequence[AddPartitions], deadline: float) -> None:
+    if not changes:
+        return
+    new = [NewPartitions(change.topic, change.new) for change in changes]
+    for name, answer in admin.create_partitions(new, request_timeout=_left(deadline, "adding partitions")).items():
+        _result(answer, deadline, f"{name}: adding partitions")
+
+
+def _alter(admin: AdminClient, changes: Sequence[AlterSetting], deadline: float) -> None:
+    entries: dict[str, list[ConfigEntry]] = {}
+    for change in changes:
+        entry = ConfigEntry(change.key, change.new, incremental_operation=AlterConfigOpType.SET)
+        entries.setdefault(change.topic, []).append(entry)
+    if not entries:
+        return
+    resources = [
+        ConfigResource(ResourceType.TOPIC, topic, incremental_configs=items) for topic, items in entries.items()
+    ]
+    answers = admin.incremental_alter_configs(resources, request_timeout=_left(deadline, "changing settings"))
+    for resource, answer in answers.items():
+        _result(answer, deadline, f"{resource.name}: changing settings")
+
+
+def _wait_for_leaders(admin: AdminClient, partitions: Mapping[str, int], deadline: float) -> None:
+    """A created topic is promised, not there: producers would still be told of an unknown topic."""
+    while True:
+        topics = _metadata(admin, deadline)
+        waiting = [
+            name
+            for name, count in partitions.items()
+            if name not in topics or sum(p.leader >= 0 for p in topics[name].partitions.values()) < count
+        ]
+        if not waiting:
+            return
+        if time.monotonic() > deadline:
+            raise TopicsNotAppliedError(f"{', '.join(waiting)}: still without a leader for each partition")
+        time.sleep(_POLL_SECONDS)
+
+
+def _metadata(admin: AdminClient, deadline: float) -> dict[str, Any]:
+    try:
+        topics = admin.list_topics(timeout=_left(deadline, "reading metadata")).topics
+    except KafkaException as error:
+        raise TopicsNotAppliedError(f"reading metadata: {_words(error)}") from error
+    return {name: topic for name, topic in topics.items() if topic.error is None}
+
+
+def _result(answer: "Future[Any]", deadline: float, what: str) -> Any:
+    try:
+        return answer.result(_left(deadline, what))
+    except KafkaException as error:
+        raise TopicsNotAppliedError(f"{what}: {_words(error)}") from error
+    except FutureTimeoutError:
+        raise TopicsNotAppliedError(f"{what}: no answer in time") from None
+
+
+def _left(deadline: float, what: str) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TopicsNotAppliedError(f"{what}: no time left")
+    return left
+
+
+def _words(error: KafkaException) -> str:
+    return str(error.args[0].str()) if error.args else str(error)
