@@ -47,4 +47,6 @@ class GenerationRecord(msgspec.Struct, frozen=True):
     generation: int
     owner: str
     requests_topic_id: str
-    """`applied` offsets of older records count only while the requests topic is this one."""
+    """`applied` of older records, and committed offsets, count only while the requests topic is this one."""
+    epoch: int
+    """Cursors, and committed offsets of the objects topic, count only within an epoch."""

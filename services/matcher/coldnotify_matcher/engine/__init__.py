@@ -1,0 +1,6 @@
+"""The matcher's pure core: one engine per partition, events in, outputs out. No I/O, no Kafka, no clock."""
+
+from coldnotify_matcher.engine.engine import Engine
+from coldnotify_matcher.engine.outputs import Step, Write
+
+__all__ = ["Engine", "Step", "Write"]

@@ -1,0 +1,130 @@
+"""Clients: their registrations, in buckets as the registrations topic keeps them, and their current session."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from coldnotify_schemas.digest import MODULUS, object_digest
+from coldnotify_schemas.state import BUCKET_OBJECTS_MAX
+
+from coldnotify_matcher.engine.objects import Obj
+
+if TYPE_CHECKING:
+    from coldnotify_matcher.engine.gateways import GatewayView
+
+NO_CURSOR = -1
+NEVER_APPLIED = -1
+
+
+class SessionState(Enum):
+    """Where a session is, in the matcher's eyes."""
+
+    UNSYNCED = "unsynced"
+    """The digests differ: only the client's whole set helps."""
+    CATCHING = "catching"
+    """Pages are on their way to it."""
+    LIVE = "live"
+    """In the fan-out index."""
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """The one session of a client that counts."""
+
+    gateway: GatewayView
+    number: int
+    ask: int
+    state: SessionState = SessionState.CATCHING
+    indexed: bool = False
+    """Its number stands in the fan-out index."""
+    cursor: int = NO_CURSOR
+    """What the pages sent so far cover."""
+    page: int = 0
+    owed: list[Obj] = field(default_factory=list)
+    """Objects whose registration is to be answered whatever the cursor says, last one first."""
+    synced_chunks: int = 0
+    synced: list[str] = field(default_factory=list)
+    """The parts of a reg-sync that are in."""
+
+
+class Client:
+    """One client: its registrations, how far it is, where it is connected."""
+
+    __slots__ = (
+        "buckets", "changed", "cursor", "digest", "key", "last_seen_ms", "registrations_applied", "session",
+        "session_applied", "session_stored", "stored_ms", "where",
+    )  # fmt: skip
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.where: dict[Obj, int] = {}
+        """What it is registered for, and the bucket that says so."""
+        self.buckets: list[set[Obj]] = []
+        self.changed: set[int] = set()
+        """Buckets whose record is to be written in this step."""
+        self.digest = 0
+        self.registrations_applied = NEVER_APPLIED
+        self.session_applied = NEVER_APPLIED
+        self.session: Session | None = None
+        self.cursor = NO_CURSOR
+        """Acknowledged."""
+        self.last_seen_ms = 0
+        self.session_stored = False
+        self.stored_ms = 0
+        """When its session record was last written."""
+
+    @property
+    def group_key(self) -> str:
+        """domain/group."""
+        return self.key.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """The client's name, without domain and group."""
+        return self.key.rpartition("/")[2]
+
+    @property
+    def worth_keeping(self) -> bool:
+        """Nothing is kept of a client before its first registration."""
+        return bool(self.where or self.buckets or self.session_stored)
+
+    def register(self, obj: Obj) -> bool:
+        """Add one registration, in the first bucket with room. False: it was there."""
+        if obj in self.where:
+            return False
+        index = next((i for i, b in enumerate(self.buckets) if len(b) < BUCKET_OBJECTS_MAX), len(self.buckets))
+        self._put(obj, index)
+        self.changed.add(index)
+        return True
+
+    def unregister(self, obj: Obj) -> bool:
+        """Remove one registration. False: it was not there."""
+        index = self.where.pop(obj, None)
+        if index is None:
+            return False
+        self.digest = (self.digest - object_digest(obj.name)) % MODULUS
+        obj.registered -= 1
+        self.buckets[index].discard(obj)
+        self.changed.add(index)
+        return True
+
+    def load_bucket(self, index: int, objects: list[Obj]) -> None:
+        """A bucket as the registrations topic has it; to be written again if another one has one of its objects."""
+        for obj in list(self.buckets[index]) if index < len(self.buckets) else ():
+            self.unregister(obj)
+        elsewhere = [obj for obj in objects if obj in self.where]
+        for obj in objects:
+            if obj not in self.where:
+                self._put(obj, index)
+        # Only a matcher that was not the owner any more can have put an object in two buckets: one place is enough.
+        (self.changed.add if elsewhere else self.changed.discard)(index)
+
+    def _put(self, obj: Obj, index: int) -> None:
+        while len(self.buckets) <= index:
+            self.buckets.append(set())
+        self.buckets[index].add(obj)
+        self.where[obj] = index
+        obj.registered += 1
+        self.digest = (self.digest + object_digest(obj.name)) % MODULUS

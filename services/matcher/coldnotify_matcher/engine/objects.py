@@ -1,0 +1,104 @@
+"""Objects and how their records merge: by the highest (incarnation, version), whatever their order in the log."""
+
+from array import array
+from typing import TYPE_CHECKING
+
+import msgspec
+from coldnotify_schemas import internal_pb2
+from coldnotify_schemas.records import PublicRecord, encode_public_record
+
+if TYPE_CHECKING:
+    from coldnotify_matcher.engine.gateways import GatewayView
+
+UNKNOWN = -1
+"""The version and offset of an object of which nothing was ever published."""
+
+
+class Subscribers:
+    """The sessions of one gateway that are live and registered for one object: 4 bytes each."""
+
+    __slots__ = ("numbers", "retirements_seen")
+
+    def __init__(self, retirements_seen: int) -> None:
+        self.numbers = array("I")
+        self.retirements_seen = retirements_seen
+        """GatewayView.retirements up to which gone sessions are out of `numbers`."""
+
+
+class Obj:
+    """One object: its newest version, and who is to be told of the next."""
+
+    __slots__ = (
+        "deleted", "expires_at_ms", "incarnation", "key", "last_offset", "name", "offset", "payload", "registered",
+        "source", "subscribers", "version",
+    )  # fmt: skip
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self.name = key.split("/", 2)[2]
+        self.incarnation = 0
+        self.version = UNKNOWN
+        self.offset = UNKNOWN
+        """Of the last record that carries the newest version."""
+        self.last_offset = UNKNOWN
+        """Of the last record of this key, whatever it says. Compaction keeps that one."""
+        self.payload = b""
+        self.source: str | None = None
+        self.expires_at_ms: int | None = None
+        self.deleted = False
+        self.registered = 0
+        """Clients registered for it, online or not."""
+        self.subscribers: dict[GatewayView, Subscribers] = {}
+
+    def merge(self, record: PublicRecord, version: int, offset: int) -> bool:
+        """Take in one record of this key. True: it brings a newer version than all before it."""
+        self.last_offset = offset
+        incarnation = self.incarnation if record.incarnation is None else record.incarnation
+        if (incarnation, version) < (self.incarnation, self.version):
+            return False
+        newer = (incarnation, version) > (self.incarnation, self.version)
+        explicit = record.incarnation is not None or incarnation == 0
+        # Without its incarnation the record would mean another version once compaction has taken the ones before it:
+        # it counts as not being the last word, so that it is written again with it.
+        self.offset = offset
+        if not explicit:
+            self.last_offset = offset + 1
+        self.incarnation, self.version = incarnation, version
+        self.payload = record.payload_bytes
+        self.source = record.source
+        self.expires_at_ms = record.expires_at
+        self.deleted = record.deleted
+        return newer
+
+    @property
+    def needs_repair(self) -> bool:
+        """Compaction would keep a record that does not say the newest version."""
+        return self.version != UNKNOWN and self.last_offset > self.offset
+
+    def repair_record(self) -> bytes:
+        """The value that says the newest version, whatever stands before it in the log."""
+        return encode_public_record(
+            PublicRecord(
+                version=self.version,
+                source=self.source,
+                payload=msgspec.Raw(self.payload) if self.payload else msgspec.UNSET,
+                expires_at=self.expires_at_ms,
+                deleted=self.deleted,
+                incarnation=self.incarnation or None,
+            )
+        )
+
+    def newest(self, now_ms: int, *, answer: bool = False) -> internal_pb2.Newest:
+        """The newest version as gateways are told it; past `expires_at` without the payload."""
+        if self.version == UNKNOWN:
+            return internal_pb2.Newest(name=self.name, answer=True)
+        expired = self.expires_at_ms is not None and self.expires_at_ms <= now_ms
+        return internal_pb2.Newest(
+            name=self.name,
+            version=self.version,
+            incarnation=self.incarnation,
+            offset=self.offset,
+            payload=b"" if expired else self.payload,
+            deleted=self.deleted,
+            answer=answer,
+        )

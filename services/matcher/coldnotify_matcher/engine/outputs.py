@@ -1,0 +1,34 @@
+"""What a step of the engine wants done: writes to topics and items for gateways."""
+
+from dataclasses import dataclass, field
+
+from coldnotify_schemas import internal_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One record to produce."""
+
+    topic: str
+    partition: int | None
+    """None: any (the rejected topic)."""
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...] = ()
+    timestamp_ms: int | None = None
+    """None: the producer's time."""
+
+
+@dataclass(slots=True)
+class Step:
+    """The outputs of one step, in the order in which they must become durable: each group before the next."""
+
+    state: list[Write] = field(default_factory=list)
+    """Registrations, sessions, repaired and moved objects, rejected records."""
+    tombstones: list[Write] = field(default_factory=list)
+    """Of strays that were moved: only once the moved record is durable."""
+    inboxes: list[tuple[int, internal_pb2.Inbox]] = field(default_factory=list)
+    """(inbox, record): answers promise that `state` is durable."""
+
+    def __bool__(self) -> bool:
+        return bool(self.state or self.tombstones or self.inboxes)

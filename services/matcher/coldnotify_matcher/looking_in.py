@@ -1,0 +1,178 @@
+"""What the matcher's HTTP port shows of its state: partitions, clients and objects, as JSON, paged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+from aiohttp import web
+from coldnotify_common.paging import page, page_request
+from coldnotify_common.web import error_response
+from coldnotify_schemas.names import check_name, check_object
+from coldnotify_schemas.partition import partition_of
+
+from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.partition import Partition, Phase
+
+if TYPE_CHECKING:
+    from coldnotify_matcher.worker import Worker
+
+
+class HasWorker(Protocol):
+    """Where the worker of now is to be found."""
+
+    worker: Worker | None
+
+
+def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
+    """GET endpoints below /v1; each answers for the partitions that this matcher serves."""
+    look = _Look(current)
+    group = "/v1/domains/{domain}/groups/{group}"
+    return [
+        web.get("/v1/partitions", look.partitions),
+        web.get(f"{group}/clients", look.clients),
+        web.get(f"{group}/clients/{{client}}", look.client),
+        web.get(f"{group}/objects", look.objects),
+        web.get(f"{group}/objects/{{object:.+}}", look.object),
+    ]
+
+
+class _Look:
+    def __init__(self, current: HasWorker) -> None:
+        self._current = current
+
+    def _lock(self) -> AbstractContextManager[object]:
+        worker = self._current.worker
+        return nullcontext() if worker is None else worker.lock
+
+    def _partitions(self) -> Mapping[int, Partition]:
+        worker = self._current.worker
+        return {} if worker is None else worker.partitions
+
+    async def partitions(self, _request: web.Request) -> web.Response:
+        with self._lock():
+            items = [
+                {
+                    "partition": p.number,
+                    "phase": p.phase.value,
+                    "generation": p.engine.generation,
+                    "position": p.engine.position,
+                    "objects": len(p.engine.objects),
+                    "clients": len(p.engine.clients),
+                    "online": sum(len(g.sessions) for g in p.engine.gateways.values()),
+                }
+                for p in sorted(self._partitions().values(), key=lambda p: p.number)
+            ]
+        return web.json_response({"items": items})
+
+    async def clients(self, request: web.Request) -> web.Response:
+        limit, after = page_request(request.query)
+        with self._lock():
+            prefix, partition = self._find(request)
+            if partition is None:
+                return _elsewhere(prefix)
+            clients = partition.engine.clients
+            names = sorted(key.removeprefix(prefix) for key in clients if key.startswith(prefix))
+            shown = page(names, limit, after, lambda name: _client_summary(clients[prefix + name]))
+        return web.json_response(shown)
+
+    async def client(self, request: web.Request) -> web.Response:
+        name = check_name("client", request.match_info["client"])
+        limit, after = page_request(request.query)
+        with self._lock():
+            prefix, partition = self._find(request)
+            if partition is None:
+                return _elsewhere(prefix)
+            client = partition.engine.clients.get(prefix + name)
+            if client is None:
+                return error_response(404, f"client: {prefix}{name} is not known")
+            by_name = {obj.name: obj for obj in client.where}
+            registrations = page(
+                sorted(by_name), limit, after, lambda name: _registration(by_name[name], client.cursor)
+            )
+            shown = {**_client_summary(client), "registrations": registrations}
+        return web.json_response(shown)
+
+    async def objects(self, request: web.Request) -> web.Response:
+        limit, after = page_request(request.query)
+        with self._lock():
+            prefix, partition = self._find(request)
+            if partition is None:
+                return _elsewhere(prefix)
+            objects = partition.engine.objects
+            names = sorted(key.removeprefix(prefix) for key in objects if key.startswith(prefix))
+            shown = page(names, limit, after, lambda name: _object(objects[prefix + name]))
+        return web.json_response(shown)
+
+    async def object(self, request: web.Request) -> web.Response:
+        name = check_object(request.match_info["object"])
+        with self._lock():
+            prefix, partition = self._find(request)
+            if partition is None:
+                return _elsewhere(prefix)
+            obj = partition.engine.objects.get(prefix + name)
+            if obj is None:
+                return error_response(404, f"object: {prefix}{name} is not known")
+            shown = _object(obj)
+        return web.json_response(shown)
+
+    def _find(self, request: web.Request) -> tuple[str, Partition | None]:
+        """(domain/group/, the served partition it lives in)."""
+        domain = check_name("domain", request.match_info["domain"])
+        group = check_name("group", request.match_info["group"])
+        prefix = f"{domain}/{group}/"
+        partitions = self._partitions()
+        if not partitions:
+            return prefix, None
+        count = next(iter(partitions.values())).engine.partitions
+        partition = partitions.get(partition_of(domain, group, count))
+        return prefix, partition if partition is not None and partition.phase is Phase.OWNED else None
+
+
+def _elsewhere(prefix: str) -> web.Response:
+    return error_response(503, f"{prefix[:-1]} is not served by this matcher (now)")
+
+
+def _client_summary(client: Client) -> dict[str, Any]:
+    session = client.session
+    return {
+        "client": client.name,
+        "online": session is not None,
+        "gateway": f"{session.gateway.id:016x}" if session is not None else None,
+        "session": session.number if session is not None else None,
+        "session_state": session.state.value if session is not None else None,
+        "registered": len(client.where),
+        "digest": f"{client.digest:016x}",
+        "cursor": client.cursor if client.cursor >= 0 else None,
+        "lacking": sum(obj.offset > client.cursor for obj in client.where),
+        "last_seen_ms": client.last_seen_ms,
+    }
+
+
+def _registration(obj: Obj, cursor: int) -> dict[str, Any]:
+    return {
+        "object": obj.name,
+        "version": obj.version if obj.version >= 0 else None,
+        "offset": obj.offset if obj.offset >= 0 else None,
+        "applied": obj.offset <= cursor,
+    }
+
+
+def _object(obj: Obj) -> dict[str, Any]:
+    return {
+        "object": obj.name,
+        "version": obj.version if obj.version >= 0 else None,
+        "incarnation": obj.incarnation,
+        "offset": obj.offset if obj.offset >= 0 else None,
+        "deleted": obj.deleted,
+        "source": obj.source,
+        "payload": msgspec.json.decode(obj.payload) if obj.payload else None,
+        "expires_at": obj.expires_at_ms,
+        "registered": obj.registered,
+        "online": sum(
+            sum(n in gateway.sessions for n in subscribers.numbers) for gateway, subscribers in obj.subscribers.items()
+        ),
+    }

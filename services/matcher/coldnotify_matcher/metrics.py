@@ -1,0 +1,36 @@
+"""Every metric of the matcher."""
+
+from prometheus_client import Counter, Gauge, Histogram
+
+EVENTS = {
+    "publishes": Counter("coldnotify_matcher_publishes_total", "Newer versions of objects taken in"),
+    "repeated": Counter("coldnotify_matcher_publishes_repeated_total", "Records that repeat the newest version"),
+    "stale": Counter("coldnotify_matcher_publishes_stale_total", "Records with a version below the newest"),
+    "repaired": Counter("coldnotify_matcher_objects_repaired_total", "Newest versions written again"),
+    "moved": Counter("coldnotify_matcher_records_moved_total", "Records moved from a wrong partition"),
+    "rejected": Counter("coldnotify_matcher_records_rejected_total", "Records that could not be understood"),
+    "deliveries": Counter("coldnotify_matcher_deliveries_total", "Sessions addressed by live notifications"),
+    "opens": Counter("coldnotify_matcher_opens_total", "Sessions opened in sync"),
+    "opens_not_in_sync": Counter("coldnotify_matcher_opens_not_in_sync_total", "Sessions that need a reg-sync"),
+    "superseded_opens": Counter("coldnotify_matcher_opens_superseded_total", "Opens outdone by a later one at once"),
+    "syncs": Counter("coldnotify_matcher_syncs_total", "Whole registration sets taken in"),
+    "registered": Counter("coldnotify_matcher_registered_total", "Registrations added"),
+    "unregistered": Counter("coldnotify_matcher_unregistered_total", "Registrations removed"),
+    "pages": Counter("coldnotify_matcher_pages_total", "Pages of what sessions lacked"),
+    "paged": Counter("coldnotify_matcher_paged_total", "Objects in these pages"),
+    "closed": Counter("coldnotify_matcher_closed_total", "Sessions told to close"),
+    "state_repaired": Counter("coldnotify_matcher_state_repaired_total", "State records written again"),
+}
+"""By the engine's name of the event."""
+
+LOAD_SECONDS = Histogram("coldnotify_matcher_load_seconds", "From assignment of a partition until it is served")
+STEP_SECONDS = Histogram(
+    "coldnotify_matcher_step_seconds",
+    "One step: engine, writes, answers",
+    buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5),
+)
+PARTITIONS_OWNED = Gauge("coldnotify_matcher_partitions_owned", "Partitions served by this matcher")
+OBJECTS_LAG = Gauge(
+    "coldnotify_matcher_objects_lag_records", "Offsets of the objects topic not read yet", ["partition"]
+)
+RELOADS = Counter("coldnotify_matcher_reloads_total", "Times all state was dropped and loaded anew after a failure")

@@ -1,0 +1,442 @@
+"""One run of the matcher: from joining the group until it is stopped or something fails.
+
+The order of a step, which must not be changed: (1) state records, repaired, moved and rejected records are durable,
+(2) then tombstones of moved strays and the gateways' inbox records, in the engine's order, are durable, (3) then the
+offsets of both inputs may be committed, together. Any delivery failure ends the run: the next loads what is durable.
+"""
+
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+import structlog
+from coldnotify_common.kafka import admin_config, consumer_config, describe_topic, producer_config
+from coldnotify_common.stop import StopFlag
+from coldnotify_schemas import internal_pb2, topics
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from google.protobuf.message import DecodeError
+
+from coldnotify_matcher import metrics
+from coldnotify_matcher.engine import Step, Write
+from coldnotify_matcher.epoch import epoch_of
+from coldnotify_matcher.partition import Cluster, Partition, PendingRequests, Phase
+from coldnotify_matcher.readers import (
+    KAFKA_TIMEOUT_S,
+    QUEUE_BATCHES_MAX,
+    Assigned,
+    Event,
+    Failed,
+    Reader,
+    Record,
+    Records,
+    RequestsReader,
+    Revoked,
+)
+from coldnotify_matcher.settings import MatcherSettings
+
+log = structlog.get_logger()
+
+COMPACTED = (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
+COMMIT_EVERY_S = 1.0
+"""What is read again after a crash: a second's requests and publishes. Committing at each step would cost latency."""
+TICK_S = 1.0
+WATCH_TOPICS_EVERY_S = 5.0
+FLUSH_TIMEOUT_S = 35.0
+"""Beyond the producer's message.timeout.ms: whatever has no answer by then never gets one."""
+BARRIER_TIMEOUT_S = 60.0
+"""A reader of the objects topic that does not get to where its end was so long ago is stuck."""
+EVENTS_A_STEP_MAX = 64
+
+_ANY_PARTITION = -1
+"""librdkafka's RD_KAFKA_PARTITION_UA: its partitioner chooses."""
+
+_NEED_BARRIER = frozenset(("open", "register", "sync", "catch_up"))
+"""Requests whose answer promises the newest version."""
+
+
+class Failure(Exception):
+    """The run cannot go on; what is durable is enough to begin anew."""
+
+
+class Worker:
+    """Serves the partitions that the group assigns to this matcher."""
+
+    def __init__(self, settings: MatcherSettings) -> None:
+        self.lock = threading.RLock()
+        """Held while partitions change: looking in from another thread takes it."""
+        self.partitions: dict[int, Partition] = {}
+        self.was_ready = False
+        """Whether this run ever served all it had."""
+        self._settings = settings
+        self._owner = f"{settings.matcher_id}:{secrets.token_hex(4)}"
+        self._admin = AdminClient(admin_config(settings))
+        self._producer = Producer(
+            producer_config(settings, queue_buffering_max_messages=500_000, message_max_bytes=2 * 1024 * 1024)
+        )
+        self._events: queue.Queue[Event] = queue.Queue(QUEUE_BATCHES_MAX)
+        self._requests = RequestsReader(
+            consumer_config(
+                settings,
+                settings.matcher_group,
+                group_instance_id=settings.matcher_id,
+                session_timeout_ms=settings.matcher_session_timeout_ms,
+                heartbeat_interval_ms=max(300, settings.matcher_session_timeout_ms // 6),
+                partition_assignment_strategy="cooperative-sticky",
+                fetch_wait_max_ms=100,
+                on_commit=self._on_commit,
+            ),
+            self._events,
+        )
+        self._compacted = Reader(
+            "compacted-reader",
+            consumer_config(
+                settings, f"{settings.matcher_group}-state", enable_partition_eof=True, fetch_wait_max_ms=100
+            ),
+            self._events,
+        )
+        self._cluster: Cluster | None = None
+        self._delivery_error: KafkaError | None = None
+        self._committable: dict[tuple[str, int], int] = {}
+        self._committed_at_s = 0.0
+        self._commit_error: KafkaError | None = None
+
+    def readiness(self) -> str | None:
+        """None when all assigned partitions are served, else what is missing."""
+        if self._cluster is None:
+            return "the topics are not known yet"
+        if not self._requests.joined.is_set():
+            return "the consumer group has assigned no partition yet"
+        loading = [p.number for p in list(self.partitions.values()) if p.phase is not Phase.OWNED]
+        if loading:
+            return f"partitions {loading} are being loaded"
+        self.was_ready = True
+        return None
+
+    def run(self, stop: StopFlag) -> None:
+        """Serve until `stop`. Raises Failure, KafkaException, TakenOver, ServiceError: the state is to be dropped."""
+        self._cluster = self._describe_cluster()
+        watcher = threading.Thread(target=self._watch_topics, args=(stop,), name="topics-watcher", daemon=True)
+        self._requests.start()
+        self._compacted.start()
+        watcher.start()
+        clean = False
+        try:
+            while not stop.is_set():
+                self._turn()
+            clean = True
+        finally:
+            self._close(commit=clean)
+
+    def _turn(self) -> None:
+        """Take what the readers have, handle it, make the outcome durable."""
+        events = self._take_events()
+        with self.lock:
+            started_s = time.monotonic()
+            now_ms = time.time_ns() // 1_000_000
+            revoked = []
+            for event in events:
+                if isinstance(event, Assigned):
+                    self._on_assigned(event)
+                elif isinstance(event, Records):
+                    self._on_records(event.records, now_ms)
+                elif isinstance(event, Failed):
+                    raise Failure(f"reading from Kafka: {event.error}") from event.error
+                else:
+                    revoked.append(event)
+            for partition in self.partitions.values():
+                self._advance(partition, now_ms)
+            self._make_durable([p for p in self.partitions.values() if p.phase is Phase.OWNED], now_ms)
+            if events:
+                metrics.STEP_SECONDS.observe(time.monotonic() - started_s)
+            self._commit_if_due()
+            for event in revoked:
+                self._on_revoked(event)
+        if self._commit_error is not None:
+            raise Failure(f"committing: {self._commit_error.str()}")
+
+    def _take_events(self) -> list[Event]:
+        try:
+            events = [self._events.get(timeout=TICK_S / 4)]
+        except queue.Empty:
+            return []
+        while len(events) < EVENTS_A_STEP_MAX and not isinstance(events[-1], Revoked):
+            try:
+                events.append(self._events.get_nowait())
+            except queue.Empty:
+                break
+        return events
+
+    # ---- assignment ----------------------------------------------------------------------------------------------
+
+    def _on_assigned(self, event: Assigned) -> None:
+        assert self._cluster is not None
+        ends = {topic: self._end(topic, event.partition) for topic in COMPACTED}
+        self.partitions[event.partition] = Partition(
+            event.partition,
+            self._cluster,
+            self._owner,
+            ends=ends,
+            objects_committed=event.objects_committed,
+            registrations_max=self._settings.registrations_max,
+        )
+        self._compacted.consumer.incremental_assign(
+            [TopicPartition(topic, event.partition, OFFSET_BEGINNING) for topic in COMPACTED]
+        )
+        log.info("partition assigned", partition=event.partition, records_to_load=sum(ends.values()))
+
+    def _on_revoked(self, event: Revoked) -> None:
+        if not event.lost:
+            self._commit_now()
+        for number in event.partitions:
+            if self.partitions.pop(number, None) is not None:
+                self._compacted.consumer.incremental_unassign([TopicPartition(t, number) for t in COMPACTED])
+            for topic in (topics.REQUESTS, topics.OBJECTS):
+                self._committable.pop((topic, number), None)
+        log.info("partitions given up", partitions=event.partitions, lost=event.lost)
+        event.done.set()
+
+    # ---- input ---------------------------------------------------------------------------------------------------
+
+    def _on_records(self, records: Iterable[Record], now_ms: int) -> None:
+        requests: dict[int, list[tuple[int, internal_pb2.Request]]] = {}
+        for record in records:
+            number = record.partition
+            partition = self.partitions.get(number)
+            if partition is None:
+                continue  # given up meanwhile
+            if record.end:
+                partition.on_end(record.topic, record.offset)
+            elif record.topic == topics.REQUESTS:
+                request = _parse(record.value or b"")
+                if request is not None:
+                    requests.setdefault(number, []).append((record.offset, request))
+                else:
+                    log.warning("request not understood", partition=number, offset=record.offset)
+                partition.requests_position = record.offset + 1
+            else:
+                partition.on_record(record, now_ms)
+        for number, batch in requests.items():
+            needs_barrier = any(r.WhichOneof("body") in _NEED_BARRIER for _, r in batch)
+            barrier = self._end(topics.OBJECTS, number) if needs_barrier else 0
+            self.partitions[number].pending.append(PendingRequests(barrier, batch))
+
+    def _advance(self, partition: Partition, now_ms: int) -> None:
+        """Whatever the partition can do with what it has."""
+        if partition.loaded or partition.must_claim_again:
+            self._produce([partition.claim()])
+            self._flush()
+        elif partition.claimed:
+            self._take_over(partition, now_ms)
+        if partition.phase is not Phase.OWNED:
+            return
+        engine = partition.engine
+        while partition.pending and engine.position >= partition.pending[0].barrier:
+            engine.on_requests(partition.pending.popleft().requests, now_ms)
+        if partition.pending and time.monotonic() - partition.pending[0].since_s > BARRIER_TIMEOUT_S:
+            raise Failure(f"partition {partition.number}: the objects topic is not read any further")
+        engine.on_tick(now_ms)
+
+    def _take_over(self, partition: Partition, now_ms: int) -> None:
+        partition.own(now_ms)
+        seconds = time.monotonic() - partition.started_s
+        metrics.LOAD_SECONDS.observe(seconds)
+        requests = TopicPartition(topics.REQUESTS, partition.number)
+        if partition.requests_topic_changed:
+            requests.offset = OFFSET_BEGINNING
+            self._requests.consumer.seek(requests)
+        self._requests.consumer.resume([TopicPartition(topics.REQUESTS, partition.number)])
+        log.info(
+            "partition taken over",
+            partition=partition.number,
+            generation=partition.engine.generation,
+            objects=len(partition.engine.objects),
+            clients=len(partition.engine.clients),
+            seconds=round(seconds, 3),
+        )
+
+    # ---- output --------------------------------------------------------------------------------------------------
+
+    def _make_durable(self, owned: list[Partition], now_ms: int) -> None:
+        steps = [(partition, partition.engine.take_step(now_ms)) for partition in owned]
+        state = [write for _, step in steps for write in step.state]
+        if state:
+            self._produce(state)
+            self._flush()
+        if any(step.tombstones or step.inboxes for _, step in steps):
+            for _, step in steps:
+                self._produce(step.tombstones)
+                self._produce(_inbox_writes(step))
+            self._flush()
+        for partition, _ in steps:
+            self._note_committable(partition)
+            _count(partition)
+        metrics.PARTITIONS_OWNED.set(len(owned))
+
+    def _produce(self, writes: Iterable[Write]) -> None:
+        for write in writes:
+            while True:
+                try:
+                    self._producer.produce(
+                        write.topic,
+                        value=write.value,
+                        key=write.key,
+                        on_delivery=self._on_delivery,
+                        headers=list(write.headers),
+                        partition=_ANY_PARTITION if write.partition is None else write.partition,
+                        timestamp=write.timestamp_ms or 0,  # 0: now
+                    )
+                except BufferError:
+                    self._producer.poll(0.1)  # full: wait for deliveries, which fail after message.timeout.ms at last
+                    self._check_delivery()
+                    continue
+                break
+
+    def _flush(self) -> None:
+        left = self._producer.flush(FLUSH_TIMEOUT_S)
+        self._check_delivery()
+        if left:
+            raise Failure(f"Kafka did not take {left} records within {FLUSH_TIMEOUT_S} s")
+
+    def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._delivery_error = error
+
+    def _check_delivery(self) -> None:
+        if self._delivery_error is not None:
+            raise Failure(f"writing to Kafka: {self._delivery_error.str()}")
+
+    # ---- commits -------------------------------------------------------------------------------------------------
+
+    def _note_committable(self, partition: Partition) -> None:
+        # The position may be committed only as far as requests have been handled: what waits for its barrier has not.
+        if partition.requests_position is not None:
+            waiting = partition.pending[0].requests[0][0] if partition.pending else partition.requests_position
+            self._committable[topics.REQUESTS, partition.number] = waiting
+        self._committable[topics.OBJECTS, partition.number] = partition.engine.position
+
+    def _commit_if_due(self) -> None:
+        if time.monotonic() - self._committed_at_s < COMMIT_EVERY_S or not self._committable:
+            return
+        self._committed_at_s = time.monotonic()
+        self._requests.consumer.commit(offsets=self._take_offsets(), asynchronous=True)
+
+    def _commit_now(self) -> None:
+        if not self._committable:
+            return
+        try:
+            self._requests.consumer.commit(offsets=self._take_offsets(), asynchronous=False)
+        except KafkaException as error:
+            # Nothing is lost: the next owner handles again what was not committed.
+            log.warning("not committed", error=error.args[0].str())
+
+    def _take_offsets(self) -> list[TopicPartition]:
+        offsets = [TopicPartition(topic, number, offset) for (topic, number), offset in self._committable.items()]
+        self._committable.clear()
+        return offsets
+
+    def _on_commit(self, error: KafkaError | None, _offsets: list[TopicPartition]) -> None:
+        if error is not None and error.code() in _FENCED:
+            self._commit_error = error
+
+    # ---- the cluster ---------------------------------------------------------------------------------------------
+
+    def _describe_cluster(self) -> Cluster:
+        objects = describe_topic(self._admin, topics.OBJECTS)
+        requests = describe_topic(self._admin, topics.REQUESTS)
+        inboxes = len(describe_topic(self._admin, topics.NOTIFICATIONS).partitions)
+        for topic in (topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS):
+            count = len(describe_topic(self._admin, topic).partitions)
+            if count != len(objects.partitions):
+                raise Failure(
+                    f"topic {topic} has {count} partitions, {topics.OBJECTS} has {len(objects.partitions)}: "
+                    "they must have the same number, see `coldnotify topics plan`"
+                )
+        objects_id = str(objects.topic_id)
+        epoch = epoch_of(objects_id, len(objects.partitions), self._settings.epoch_counter)
+        return Cluster(len(objects.partitions), inboxes, objects_id, str(requests.topic_id), epoch)
+
+    def _watch_topics(self, stop: StopFlag) -> None:
+        """A topic that was recreated or resized makes all that was read from it worthless."""
+        while not stop.wait(WATCH_TOPICS_EVERY_S) and self._requests.is_alive():
+            try:
+                now = self._describe_cluster()
+            except Failure as error:
+                self._requests.put(Failed(error))
+                return
+            except Exception as error:
+                log.warning("topics cannot be looked at", error=str(error))
+                continue
+            if now != self._cluster:
+                self._requests.put(Failed(Failure("a topic was recreated or resized")))
+                return
+
+    def _end(self, topic: str, partition: int) -> int:
+        _, high = self._compacted.consumer.get_watermark_offsets(
+            TopicPartition(topic, partition), timeout=KAFKA_TIMEOUT_S, cached=False
+        )
+        return int(high)
+
+    def _close(self, *, commit: bool) -> None:
+        if commit:
+            _within(KAFKA_TIMEOUT_S, self._commit_now)
+        for reader in (self._requests, self._compacted):
+            reader.stop()
+        for reader in (self._requests, self._compacted):
+            reader.join(KAFKA_TIMEOUT_S)
+            _within(KAFKA_TIMEOUT_S, _closer(reader.consumer))
+        with self.lock:
+            self.partitions.clear()
+        metrics.PARTITIONS_OWNED.set(0)
+        # What is still in the producer belongs to a step that is not committed: it is done again.
+        self._producer.purge()
+        self._producer.flush(1)
+
+
+_FENCED = frozenset(
+    (
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.ILLEGAL_GENERATION,
+    )
+)
+"""Commits refused with these mean that the group goes on without this member."""
+
+
+def _parse(value: bytes) -> internal_pb2.Request | None:
+    try:
+        request = internal_pb2.Request.FromString(value)
+    except DecodeError:
+        return None
+    return request if request.format == 1 and request.WhichOneof("body") is not None else None
+
+
+def _inbox_writes(step: Step) -> Iterable[Write]:
+    return (Write(topics.NOTIFICATIONS, inbox, None, record.SerializeToString()) for inbox, record in step.inboxes)
+
+
+def _count(partition: Partition) -> None:
+    counts, partition.engine.counts = partition.engine.counts, {}
+    for name, by in counts.items():
+        metrics.EVENTS[name].inc(by)
+
+
+def _closer(consumer: Consumer) -> Callable[[], None]:
+    return lambda: consumer.close()
+
+
+def _within(timeout_s: float, call: Callable[[], object]) -> None:
+    """`call` in a thread that is not waited for any longer than this: Kafka may be away."""
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(timeout_s)
