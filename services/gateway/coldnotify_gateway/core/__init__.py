@@ -1,0 +1,22 @@
+"""The gateway's pure core: bytes, inbox records and time in; bytes and requests out. No I/O, no clock, no Kafka."""
+
+from coldnotify_gateway.core.gateway import Gateway
+from coldnotify_gateway.core.identified import Identified
+from coldnotify_gateway.core.limits import Limits
+from coldnotify_gateway.core.outputs import Finish, Output, Peer, Produce, Send, SendAll
+from coldnotify_gateway.core.states import State
+from coldnotify_gateway.core.unidentified import Unidentified
+
+__all__ = [
+    "Finish",
+    "Gateway",
+    "Identified",
+    "Limits",
+    "Output",
+    "Peer",
+    "Produce",
+    "Send",
+    "SendAll",
+    "State",
+    "Unidentified",
+]

@@ -1,0 +1,84 @@
+"""Who is connected: unidentified, identified, counted by address; how a connection ends."""
+
+from collections import Counter
+
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.wire_pb2 import Hello
+
+from coldnotify_gateway.core import encoding
+from coldnotify_gateway.core.asking import Asking
+from coldnotify_gateway.core.counters import Counters
+from coldnotify_gateway.core.identified import Identified
+from coldnotify_gateway.core.limits import Limits
+from coldnotify_gateway.core.outputs import Finish, Output, Peer, Send
+from coldnotify_gateway.core.partition import PartitionView
+from coldnotify_gateway.core.unidentified import Unidentified
+from coldnotify_gateway.core.violation import Violation
+
+SESSION_NUMBER_MAX = (1 << 32) - 1
+
+
+class Connections:
+    """All connections of a gateway, and its view of each partition. One that is closed is forgotten at once."""
+
+    def __init__(self, partitions: int, limits: Limits, counters: Counters, asking: Asking) -> None:
+        self.by_peer: dict[Peer, Unidentified | Identified] = {}
+        self.views = [PartitionView(partition) for partition in range(partitions)]
+        self._by_address: Counter[str] = Counter()
+        self._limits = limits
+        self._counters = counters
+        self._asking = asking
+        self._last_number = 0
+
+    def add(self, peer: Peer, address: str, now_s: float) -> Unidentified:
+        """A new connection. Raises Violation where there are too many."""
+        if len(self.by_peer) >= self._limits.connections_max:
+            raise Violation(CloseCode.OVERLOADED, f"{len(self.by_peer)} connections are open, no more are taken")
+        of_address, address_max = self._by_address[address], self._limits.connections_per_address_max
+        if address_max and of_address >= address_max:
+            raise Violation(
+                CloseCode.OVERLOADED, f"{of_address} connections of this address are open, no more are taken"
+            )
+        if self._last_number >= SESSION_NUMBER_MAX:
+            raise Violation(CloseCode.OVERLOADED, "session numbers are used up, the gateway is to be restarted")
+        connection = Unidentified(peer, address, now_s, self._limits)
+        self.by_peer[peer] = connection
+        self._by_address[address] += 1
+        return connection
+
+    def identify(self, connection: Unidentified, hello: Hello, now_s: float) -> Identified:
+        """The connection is a session from here on."""
+        self._last_number += 1
+        view = self.views[partition_of(hello.domain, hello.group, len(self.views))]
+        session = Identified(connection, hello, self._last_number, view, now_s, self._limits)
+        view.add(session, now_s, self._limits.beat_s)
+        self.by_peer[connection.peer] = session
+        return session
+
+    def remove(self, connection: Unidentified | Identified, now_s: float, *, leave: bool = True) -> list[Output]:
+        """It has ended. `leave`: the matcher is told, with what the client acknowledged."""
+        del self.by_peer[connection.peer]
+        self._by_address[connection.address] -= 1
+        if not self._by_address[connection.address]:
+            del self._by_address[connection.address]
+        if isinstance(connection, Unidentified):
+            return []
+        connection.view.remove(connection, now_s)
+        return [self._asking.leave(connection)] if leave else []
+
+    def close(
+        self, connection: Unidentified | Identified, code: int, reason: str, now_s: float, *, leave: bool = True
+    ) -> list[Output]:
+        """Close to the client, then the end of the connection."""
+        return [*self.refuse(connection.peer, code, reason), *self.remove(connection, now_s, leave=leave)]
+
+    def refuse(self, peer: Peer, code: int, reason: str) -> list[Output]:
+        """Close to a connection that was never one of these."""
+        self._counters.closes[code] += 1
+        return [Send(peer, encoding.close(code, reason)), Finish(peer)]
+
+    def sessions(self) -> list[Identified]:
+        """All identified ones, by rising number."""
+        found = [connection for connection in self.by_peer.values() if isinstance(connection, Identified)]
+        return sorted(found, key=lambda session: session.number)

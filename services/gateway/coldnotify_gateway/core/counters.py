@@ -1,0 +1,43 @@
+"""What the core counts, for the metrics. Plain numbers: counting must cost nothing on the way of a fan-out."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Counters:
+    """All since the start of the core."""
+
+    connections: int = 0
+    refused_connections: int = 0
+    hellos_new: int = 0
+    hellos_returning: int = 0
+    """With a cursor: the client was here, or at another gateway, before."""
+    received_bytes: int = 0
+    sent_bytes: int = 0
+    fan_outs: int = 0
+    deliveries: int = 0
+    """Live notifications written, one for each session."""
+    live_dropped: int = 0
+    """Live notifications not written: the session was not live (a page contains them), or gone."""
+    pages: int = 0
+    stale_answers: int = 0
+    """Opened and Page of an asking that is not the session's latest."""
+    slow_phases: int = 0
+    gaps: int = 0
+    """Inbox records missed, found by their numbers."""
+    announcements: int = 0
+    """Sessions announced anew because the matcher had lost sight of them."""
+    asked_again: int = 0
+    foreign_records: int = 0
+    """Of other gateways that share this inbox."""
+    stale_records: int = 0
+    """Of a matcher that another one has succeeded."""
+    malformed_records: int = 0
+    requests_dropped: int = 0
+    """Of clients with too many unanswered ones."""
+    closes: Counter[int] = field(default_factory=Counter)
+    """By close code."""
+    requests: Counter[str] = field(default_factory=Counter)
+    """By kind of body."""
+    failed_requests: Counter[str] = field(default_factory=Counter)

@@ -1,0 +1,94 @@
+"""The frames a gateway writes, as bytes."""
+
+from coldnotify_schemas.digest import object_crc
+from coldnotify_schemas.frames import encode
+from coldnotify_schemas.internal_pb2 import Answered, Newest, Opened
+from coldnotify_schemas.wire_pb2 import (
+    CaughtUp,
+    Close,
+    GatewayFrame,
+    Notification,
+    PageEnd,
+    Pong,
+    Registered,
+    Unregistered,
+    Wait,
+    Welcome,
+)
+
+NONE = -1
+"""A `complete` that is none: nothing is below it."""
+
+
+def _optional(complete: int) -> int | None:
+    return None if complete == NONE else complete
+
+
+def notification(newest: Newest, *, names: bool) -> bytes:
+    """The frame of a version: the object by its CRC-32, or by its name in sessions that asked for names."""
+    message = Notification(
+        version=newest.version if newest.HasField("version") else None,
+        incarnation=newest.incarnation,
+        offset=newest.offset,
+        behind=newest.behind,
+        payload=newest.payload,
+        deleted=newest.deleted,
+        answer=newest.answer,
+    )
+    if names:
+        message.name = newest.name
+    else:
+        message.crc = object_crc(newest.name)
+    return encode(GatewayFrame(notification=message))
+
+
+def notifications(newest: list[Newest], *, names: bool) -> bytes:
+    """The frames of several versions, one after the other."""
+    return b"".join(notification(one, names=names) for one in newest)
+
+
+def complete_of(newest: Newest) -> int:
+    """Up to where a client is complete that has got everything up to this frame; NONE if the frame does not say."""
+    return NONE if newest.answer else newest.offset - newest.behind
+
+
+def welcome(opened: Opened) -> bytes:
+    """The matcher's Opened, as its client is told."""
+    epoch = opened.epoch if opened.HasField("epoch") else None
+    return encode(GatewayFrame(welcome=Welcome(in_sync=opened.in_sync, epoch=epoch, refused=opened.refused)))
+
+
+def answer(answered: Answered, *, names: bool) -> bytes:
+    """Registered or Unregistered, and the versions that come with it. Further parts of an answer have request 0."""
+    if not answered.request:
+        frame = b""
+    elif answered.unregistered:
+        frame = encode(GatewayFrame(unregistered=Unregistered(request=answered.request)))
+    else:
+        frame = encode(GatewayFrame(registered=Registered(request=answered.request, refused=answered.refused)))
+    return frame + notifications(list(answered.newest), names=names)
+
+
+def caught_up(complete: int) -> bytes:
+    """The client is complete up to here; NONE: the partition is empty."""
+    return encode(GatewayFrame(caught_up=CaughtUp(complete=_optional(complete))))
+
+
+def page_end(page: int) -> bytes:
+    """The next page comes when this one is acknowledged."""
+    return encode(GatewayFrame(page_end=PageEnd(page=page)))
+
+
+def pong(complete: int) -> bytes:
+    """The answer to a Ping; NONE: says nothing about completeness."""
+    return encode(GatewayFrame(pong=Pong(complete=_optional(complete))))
+
+
+def wait(seconds: int) -> bytes:
+    """The answer takes longer."""
+    return encode(GatewayFrame(wait=Wait(seconds=seconds)))
+
+
+def close(code: int, reason: str) -> bytes:
+    """The session ends."""
+    return encode(GatewayFrame(close=Close(code=code, reason=reason)))

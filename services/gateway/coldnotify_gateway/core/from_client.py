@@ -1,0 +1,89 @@
+"""What an identified client says, frame by frame."""
+
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.frames import FrameError, parse_client_frame
+from coldnotify_schemas.wire_pb2 import Ack, ClientFrame, Ping, Register, SyncChunk, Unregister
+
+from coldnotify_gateway.core import encoding
+from coldnotify_gateway.core.asking import Asking
+from coldnotify_gateway.core.connections import Connections
+from coldnotify_gateway.core.identified import Identified
+from coldnotify_gateway.core.outputs import Finish, Output, Send
+from coldnotify_gateway.core.states import State
+from coldnotify_gateway.core.violation import Violation, check_objects, of_frame_error
+
+
+class FromClient:
+    """Handles the frames that come after the Hello. Raises Violation for what must not be."""
+
+    def __init__(self, connections: Connections, asking: Asking) -> None:
+        self._connections = connections
+        self._asking = asking
+
+    def on_frame(self, session: Identified, body: bytes, now_s: float) -> list[Output]:
+        """One frame. Kinds that are not known here are skipped: devices and gateways are not upgraded in step."""
+        try:
+            frame: ClientFrame = parse_client_frame(body)
+        except FrameError as error:
+            raise of_frame_error(error) from None
+        match frame.WhichOneof("frame"):
+            case "ack":
+                return self._on_ack(session, frame.ack, now_s)
+            case "ping":
+                return self._on_ping(session, frame.ping, now_s)
+            case "register":
+                return self._on_register(session, frame.register, now_s)
+            case "unregister":
+                return self._on_unregister(session, frame.unregister, now_s)
+            case "sync":
+                return self._on_sync(session, frame.sync, now_s)
+            case "use_names":
+                session.use_names()
+                return []
+            case "bye":
+                return [Finish(session.peer), *self._connections.remove(session, now_s)]
+            case "hello":
+                raise Violation(CloseCode.PROTOCOL_ERROR, "hello: came a second time")
+            case _:
+                return []
+
+    def _on_ack(self, session: Identified, ack: Ack, now_s: float) -> list[Output]:
+        # Before the Opened the epoch is not known that the client's number belongs to.
+        if ack.HasField("complete") and session.opened and ack.complete > session.acked:
+            session.acked = ack.complete
+            session.view.acks[session.number] = ack.complete
+        if ack.page and ack.page == session.page_sent and session.state is State.CATCHING:
+            return [self._asking.next_page(session, now_s)]
+        return []
+
+    def _on_ping(self, session: Identified, ping: Ping, now_s: float) -> list[Output]:
+        outputs: list[Output] = [
+            Send(session.peer, encoding.pong(session.complete_now if session.welcomed else encoding.NONE))
+        ]
+        if ping.HasField("digest") and session.agreed is not None:
+            session.check_wanted = ping.digest != session.agreed
+            session.said = ping.digest
+            outputs += self.check_digest(session, now_s)
+        return outputs
+
+    def check_digest(self, session: Identified, now_s: float) -> list[Output]:
+        """Asks, if the digests differ and nothing else is asked for; else that is for later."""
+        session.check_wanted = session.check_wanted and session.said != session.agreed
+        if session.check_wanted and session.state is State.LIVE and not session.checking:
+            return [self._asking.check_digest(session, now_s)]
+        return []
+
+    def _on_register(self, session: Identified, register: Register, now_s: float) -> list[Output]:
+        check_objects("register", register.objects, len(register.objects))
+        return self._asking.register(session, register, now_s)
+
+    def _on_unregister(self, session: Identified, unregister: Unregister, now_s: float) -> list[Output]:
+        check_objects("unregister", unregister.objects, len(unregister.objects))
+        return self._asking.unregister(session, unregister, now_s)
+
+    def _on_sync(self, session: Identified, chunk: SyncChunk, now_s: float) -> list[Output]:
+        check_objects("sync", chunk.objects, len(chunk.objects))
+        # Anywhere else it belongs to a round that is over.
+        if session.state not in (State.UNSYNCED, State.OPENING):
+            return []
+        return [self._asking.sync(session, chunk, now_s)]

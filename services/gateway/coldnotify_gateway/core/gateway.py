@@ -1,0 +1,237 @@
+"""The gateway's core: the only ways in, and what the connections need as time passes.
+
+Handlers return outputs, which the shell does in order. `now_s` is any steady clock, in seconds.
+"""
+
+from collections.abc import Iterator
+
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.frames import FrameError
+from coldnotify_schemas.internal_pb2 import Inbox, Request
+
+from coldnotify_gateway.core import encoding
+from coldnotify_gateway.core.asking import Asking
+from coldnotify_gateway.core.connections import Connections
+from coldnotify_gateway.core.counters import Counters
+from coldnotify_gateway.core.from_client import FromClient
+from coldnotify_gateway.core.from_matcher import FromMatcher
+from coldnotify_gateway.core.identified import NEVER_S, Identified
+from coldnotify_gateway.core.limits import Limits
+from coldnotify_gateway.core.outputs import Output, Peer, Send
+from coldnotify_gateway.core.partition import PartitionView
+from coldnotify_gateway.core.states import Event, State
+from coldnotify_gateway.core.timers import Timers
+from coldnotify_gateway.core.unidentified import Unidentified
+from coldnotify_gateway.core.violation import Violation, of_frame_error
+
+_WAIT_REPEATED_AT = 2 / 3
+"""Wait is said again when so much of what it said has passed: it must not run out on the client."""
+
+
+class Gateway:
+    """`gateway_id`: 64 random bits. `inbox`: its partition of notifications. `partitions`: how many requests has."""
+
+    def __init__(self, gateway_id: int, inbox: int, partitions: int, limits: Limits) -> None:
+        self.id = gateway_id
+        self.inbox = inbox
+        self.limits = limits
+        self.counters = Counters()
+        self._timers: Timers[Unidentified | Identified] = Timers()
+        self._asking = Asking(gateway_id, inbox, limits, self.counters, self._timers)
+        self._connections = Connections(partitions, limits, self.counters, self._asking)
+        self._from_client = FromClient(self._connections, self._asking)
+        self._from_matcher = FromMatcher(
+            gateway_id, self._connections, self._asking, self._from_client, limits, self.counters
+        )
+        self._acks_due_s = NEVER_S
+        self._going_away = False
+
+    # --- looking in
+
+    @property
+    def connection_count(self) -> int:
+        """Connections that are not closed, identified or not."""
+        return len(self._connections.by_peer)
+
+    @property
+    def views(self) -> list[PartitionView]:
+        """Each partition as this gateway sees it."""
+        return self._connections.views
+
+    def sessions(self) -> list[Identified]:
+        """All sessions, by rising number."""
+        return self._connections.sessions()
+
+    # --- from the client's side
+
+    def on_connect(self, peer: Peer, address: str, now_s: float) -> list[Output]:
+        """A connection was accepted."""
+        self.counters.connections += 1
+        try:
+            if self._going_away:
+                raise Violation(CloseCode.GOING_AWAY, "the gateway is being stopped")
+            connection = self._connections.add(peer, address, now_s)
+        except Violation as violation:
+            self.counters.refused_connections += 1
+            return self._counted(self._connections.refuse(peer, violation.code, violation.reason))
+        self._timers.look_at(connection, now_s)
+        return []
+
+    def on_client_bytes(self, peer: Peer, data: bytes, now_s: float) -> list[Output]:
+        """Bytes came; any part of a frame, or several. What comes from a connection that is closed is ignored."""
+        connection = self._connections.by_peer.get(peer)
+        if connection is None:
+            return []
+        self.counters.received_bytes += len(data)
+        if isinstance(connection, Identified):
+            connection.heard_s = now_s
+        outputs: list[Output] = []
+        try:
+            try:
+                for body in connection.frames.feed(data):
+                    outputs += self._on_client_frame(self._connections.by_peer[peer], body, now_s)
+                    if peer not in self._connections.by_peer:
+                        break  # it said Bye
+            except FrameError as error:
+                raise of_frame_error(error) from None
+        except Violation as violation:
+            closing = self._connections.by_peer[peer]
+            outputs += self._connections.close(closing, violation.code, violation.reason, now_s)
+        return self._counted(outputs)
+
+    def _on_client_frame(self, connection: Unidentified | Identified, body: bytes, now_s: float) -> list[Output]:
+        if isinstance(connection, Identified):
+            return self._from_client.on_frame(connection, body, now_s)
+        hello = connection.on_frame(body)
+        if hello is None:
+            return []
+        if hello.HasField("cursor"):
+            self.counters.hellos_returning += 1
+        else:
+            self.counters.hellos_new += 1
+        session = self._connections.identify(connection, hello, now_s)
+        output = self._asking.open(session, now_s)
+        self._timers.look_at(session, now_s)
+        return [output]
+
+    def on_disconnected(self, peer: Peer, now_s: float) -> list[Output]:
+        """The connection is gone, whoever closed it."""
+        connection = self._connections.by_peer.get(peer)
+        return [] if connection is None else self._connections.remove(connection, now_s)
+
+    def on_blocked(self, peer: Peer) -> None:
+        """More than the high-water mark waits to be written: a live session is slow from here on."""
+        session = self._connections.by_peer.get(peer)
+        if isinstance(session, Identified):
+            session.blocked = True
+            if session.state is State.LIVE:
+                session.move(Event.BLOCKED)
+                self.counters.slow_phases += 1
+
+    def on_drained(self, peer: Peer, now_s: float) -> list[Output]:
+        """Less than the low-water mark waits: a slow session is caught up."""
+        session = self._connections.by_peer.get(peer)
+        if not isinstance(session, Identified):
+            return []
+        session.blocked = False
+        return self._asking.catch_up(session, now_s) if session.state is State.SLOW else []
+
+    def on_overfull(self, peer: Peer, now_s: float) -> list[Output]:
+        """More than the hard limit waits to be written: the client does not read what it asked for."""
+        connection = self._connections.by_peer.get(peer)
+        if connection is None:
+            return []
+        return self._connections.close(connection, CloseCode.TOO_SLOW, "too much waits to be read", now_s)
+
+    # --- from the matcher's side
+
+    def on_inbox(self, inbox: Inbox, now_s: float) -> Iterator[Output]:
+        """A record of the inbox. Lazy: the caller does each output before it takes the next, and takes them all."""
+        for output in self._from_matcher.on_inbox(inbox, now_s):
+            if isinstance(output, Send):
+                self.counters.sent_bytes += len(output.data)
+            yield output
+
+    def on_malformed_inbox(self) -> None:
+        """A record of the inbox was no Inbox. If it was ours, its number will be missed."""
+        self.counters.malformed_records += 1
+
+    def on_inbox_lost(self, now_s: float) -> Iterator[Output]:
+        """The inbox is read from its end again: what came meanwhile is lost, of every partition."""
+        for view in self._connections.views:
+            view.number = None
+            self.counters.gaps += 1
+            yield from self._from_matcher.after_loss(view, now_s)
+
+    def on_delivery_failed(self, request: Request) -> None:
+        """Kafka did not take a request. It is not repeated: timers, or the client, ask again for what is wanted."""
+        self.counters.failed_requests[request.WhichOneof("body") or ""] += 1
+
+    # --- time
+
+    def on_tick(self, now_s: float) -> list[Output]:
+        """Time has passed; to be called about every quarter of a second."""
+        outputs: list[Output] = []
+        for connection in self._timers.due(now_s):
+            if self._connections.by_peer.get(connection.peer) is connection:
+                outputs += self._on_due(connection, now_s)
+                if self._connections.by_peer.get(connection.peer) is connection:
+                    self._timers.look_at(connection, now_s)
+        outputs += self._periodic(now_s)
+        return self._counted(outputs)
+
+    def _on_due(self, connection: Unidentified | Identified, now_s: float) -> list[Output]:
+        if isinstance(connection, Unidentified):
+            return self._connections.close(
+                connection, CloseCode.HANDSHAKE_TIMEOUT, f"no hello within {self.limits.handshake_s:g} s", now_s
+            )
+        if connection.heard_s + connection.silence_s <= now_s:
+            return self._connections.close(
+                connection, CloseCode.SILENT, f"nothing was heard for {now_s - connection.heard_s:.0f} s", now_s
+            )
+        outputs: list[Output] = []
+        if connection.wait_due_s <= now_s:
+            connection.wait_due_s = now_s + self.limits.wait_s * _WAIT_REPEATED_AT
+            outputs.append(Send(connection.peer, encoding.wait(self.limits.wait_s)))
+        if connection.answer_due_s <= now_s:
+            outputs += self._asking.again(connection, now_s)
+        return outputs
+
+    def _periodic(self, now_s: float) -> list[Output]:
+        outputs: list[Output] = []
+        if self._acks_due_s == NEVER_S or now_s >= self._acks_due_s:
+            self._acks_due_s = now_s + self.limits.acks_s
+            outputs += self.flush_acks()
+        for view in self._connections.views:
+            if now_s >= view.beat_due_s:
+                outputs.append(self._asking.beat(view))
+                view.beat_sent(now_s, self.limits.beat_s)
+        return outputs
+
+    def matchers_away(self, now_s: float) -> int:
+        """Partitions with sessions whose matcher has not answered a Beat for too long."""
+        return sum(now_s - view.unanswered_since_s > self.limits.beat_answer_s for view in self._connections.views)
+
+    # --- the end
+
+    def flush_acks(self) -> list[Output]:
+        """What clients acknowledged, now."""
+        return [self._asking.acks(view) for view in self._connections.views if view.acks]
+
+    def go_away(self, count: int, now_s: float) -> list[Output]:
+        """Sends away up to `count` of the connections, and every new one: until none is left."""
+        self._going_away = True
+        outputs: list[Output] = []
+        for connection in list(self._connections.by_peer.values())[:count]:
+            outputs += self._connections.close(connection, CloseCode.GOING_AWAY, "the gateway is being stopped", now_s)
+        return self._counted(outputs)
+
+    def last_beats(self) -> list[Output]:
+        """Of each partition whose matcher does not know yet that its last session is gone."""
+        return [self._asking.beat(view) for view in self._connections.views if view.beat_due_s != NEVER_S]
+
+    def _counted(self, outputs: list[Output]) -> list[Output]:
+        for output in outputs:
+            if isinstance(output, Send):
+                self.counters.sent_bytes += len(output.data)
+        return outputs

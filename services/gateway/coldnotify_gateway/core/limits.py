@@ -1,0 +1,44 @@
+"""The numbers that steer the core."""
+
+from dataclasses import dataclass
+
+from coldnotify_schemas.frames import CLIENT_FRAME_BYTES_MAX
+
+OBJECTS_PER_FRAME_MAX = 64
+"""Objects in a Hello (register and unregister together), Register, Unregister or SyncChunk: the protocol's number."""
+ASK_AGAIN_DOUBLINGS_MAX = 3
+"""A matcher that stays away is asked ever more rarely, up to 8 times the interval: what is asked piles up in Kafka."""
+CATCH_UPS_BEFORE_OPEN = 2
+"""After so many CatchUps without an answer the session is announced anew: the matcher may have lost sight of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Times in seconds, sizes in bytes."""
+
+    handshake_s: float = 10.0
+    """From connecting to a whole Hello."""
+    frame_bytes_max: int = CLIENT_FRAME_BYTES_MAX
+    before_hello_bytes_max: int = 4096
+    """Of frames that mean nothing to us, before the Hello."""
+    connections_max: int = 19_000
+    connections_per_address_max: int = 0
+    """0: no limit."""
+    keepalive_default_s: int = 60
+    keepalive_max_s: int = 24 * 3600
+    """A client that asks for more is taken to have said this."""
+    ask_again_s: float = 10.0
+    """An Open, CatchUp or CheckDigest without an answer is asked again after this."""
+    wait_after_s: float = 3.0
+    """Without an Opened for so long, a client is told Wait; and a new matcher is asked at once."""
+    wait_s: int = 30
+    """What Wait says."""
+    acks_s: float = 1.0
+    """Acks are merged for so long."""
+    beat_s: float = 5.0
+    beat_answer_s: float = 15.0
+    """Without a BeatAnswer for so long, the partition's matcher is away."""
+    requests_unanswered_max: int = 64
+    """Register and Unregister of one session that no answer came for; more are dropped (its client asks again)."""
+    requests_forgotten_s: float = 30.0
+    """Unanswered ones no longer count when none came for so long: the client asks again then."""

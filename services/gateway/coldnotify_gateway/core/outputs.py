@@ -1,0 +1,49 @@
+"""What the core's handlers return: the shell does it, in this order."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from coldnotify_schemas.internal_pb2 import Request
+
+
+class Peer(Protocol):
+    """A connection as the shell knows it. The core keeps it and hands it back in outputs; it never calls it."""
+
+    def send(self, data: bytes, /) -> None:
+        """Write `data`, or buffer it."""
+
+    def finish(self) -> None:
+        """Close the connection once what was sent is flushed."""
+
+    def __hash__(self) -> int: ...
+
+
+class Send(NamedTuple):
+    """Write these bytes to one connection."""
+
+    peer: Peer
+    data: bytes
+
+
+class SendAll(NamedTuple):
+    """Write the same bytes to each of these connections: a fan-out."""
+
+    peers: Sequence[Peer]
+    data: bytes
+
+
+class Finish(NamedTuple):
+    """Close this connection once what was sent to it is flushed. The core has forgotten it."""
+
+    peer: Peer
+
+
+class Produce(NamedTuple):
+    """Write this request to this partition of the requests topic."""
+
+    partition: int
+    key: bytes
+    request: Request
+
+
+Output = Send | SendAll | Finish | Produce

@@ -1,0 +1,57 @@
+"""Deadlines of many connections: a wheel of one-second buckets, lazily kept.
+
+A connection whose deadline moves further away (something was heard) stays where it is; when its bucket comes up it is
+looked at and put back. So the common case, a frame that puts a deadline off, costs nothing.
+"""
+
+from collections.abc import Iterator
+from typing import Generic, Protocol, TypeVar
+
+_BUCKET_S = 1.0
+"""Deadlines are seconds; being up to one late does no harm."""
+
+
+class Timed(Protocol):
+    """Something with a deadline."""
+
+    wake_s: float
+    """When it is looked at next: the timers' own note."""
+
+    def deadline_s(self) -> float:
+        """When something is due, in seconds of the core's clock; infinity: never."""
+
+
+T = TypeVar("T", bound=Timed)
+
+
+class Timers(Generic[T]):
+    """Who is due when. Those that are gone are left in until their bucket comes up; `is_there` tells them apart."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, list[T]] = {}
+        self._looked_at = -1
+
+    def look_at(self, one: T, now_s: float) -> None:
+        """`one` is new, or its deadline may have come nearer."""
+        deadline_s = one.deadline_s()
+        if deadline_s < one.wake_s:
+            self._put(one, max(deadline_s, now_s))
+
+    def due(self, now_s: float) -> Iterator[T]:
+        """Those whose deadline has passed, each once; the caller handles it and calls `look_at` again."""
+        current = int(now_s / _BUCKET_S)
+        for bucket in sorted(bucket for bucket in self._buckets if bucket < current):
+            for one in self._buckets.pop(bucket):
+                if int(one.wake_s / _BUCKET_S) != bucket:
+                    continue  # it was put into an earlier bucket since, and handled there
+                one.wake_s = float("inf")
+                if one.deadline_s() <= now_s:
+                    yield one
+                else:
+                    self.look_at(one, now_s)
+
+    def _put(self, one: T, at_s: float) -> None:
+        if at_s == float("inf"):
+            return
+        one.wake_s = at_s
+        self._buckets.setdefault(int(at_s / _BUCKET_S), []).append(one)

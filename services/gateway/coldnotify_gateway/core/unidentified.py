@@ -1,0 +1,55 @@
+"""A connection that has not said Hello yet."""
+
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.frames import FrameBuffer, FrameError, parse_client_frame
+from coldnotify_schemas.wire_pb2 import Hello
+
+from coldnotify_gateway.core.limits import Limits
+from coldnotify_gateway.core.outputs import Peer
+from coldnotify_gateway.core.violation import Violation, check_hello, of_frame_error
+
+
+class Unidentified:
+    """Who this is, is not known; it may say nothing but Hello, and only for so long."""
+
+    __slots__ = (
+        "_skipped_bytes",
+        "_skipped_bytes_max",
+        "address",
+        "connected_s",
+        "frames",
+        "handshake_due_s",
+        "peer",
+        "wake_s",
+    )
+
+    def __init__(self, peer: Peer, address: str, now_s: float, limits: Limits) -> None:
+        self.peer = peer
+        self.address = address
+        self.connected_s = now_s
+        self.handshake_due_s = now_s + limits.handshake_s
+        self.frames = FrameBuffer(limits.frame_bytes_max)
+        self.wake_s = float("inf")
+        self._skipped_bytes = 0
+        self._skipped_bytes_max = limits.before_hello_bytes_max
+
+    def deadline_s(self) -> float:
+        """When the Hello must be here."""
+        return self.handshake_due_s
+
+    def on_frame(self, body: bytes) -> Hello | None:
+        """The checked Hello, or None after a frame that means nothing to us. Raises Violation."""
+        try:
+            frame = parse_client_frame(body)
+        except FrameError as error:
+            raise of_frame_error(error) from None
+        kind = frame.WhichOneof("frame")
+        if kind == "hello":
+            check_hello(frame.hello)
+            return frame.hello
+        if kind is not None:
+            raise Violation(CloseCode.PROTOCOL_ERROR, f"{kind}: came before hello")
+        self._skipped_bytes += len(body) + 1
+        if self._skipped_bytes > self._skipped_bytes_max:
+            raise Violation(CloseCode.PROTOCOL_ERROR, f"hello: did not come within {self._skipped_bytes_max} bytes")
+        return None

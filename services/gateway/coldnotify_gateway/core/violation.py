@@ -1,0 +1,68 @@
+"""What a client does wrong, and the checks that find it."""
+
+from collections.abc import Iterable
+
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.frames import FrameError, FrameTooLarge
+from coldnotify_schemas.names import InvalidName, check_name, check_object
+from coldnotify_schemas.wire_pb2 import Hello
+
+from coldnotify_gateway.core.limits import OBJECTS_PER_FRAME_MAX
+
+PROTOCOL_VERSION = 1
+_REASON_CHARS_MAX = 200
+"""A reason quotes what the client said; it need not carry all of it over a radio link."""
+
+
+class Violation(Exception):
+    """The client broke the protocol: its connection is closed with this code and reason."""
+
+    def __init__(self, code: CloseCode, reason: str) -> None:
+        super().__init__(reason[:_REASON_CHARS_MAX])
+        self.code = code
+        self.reason = reason[:_REASON_CHARS_MAX]
+
+
+def of_frame_error(error: FrameError) -> Violation:
+    """The violation that bytes are which are no frames."""
+    code = CloseCode.FRAME_TOO_LARGE if isinstance(error, FrameTooLarge) else CloseCode.PROTOCOL_ERROR
+    return Violation(code, str(error))
+
+
+def check_hello(hello: Hello) -> None:
+    """Raises Violation, whose reason begins with the field at fault."""
+    if hello.protocol != PROTOCOL_VERSION:
+        raise Violation(
+            CloseCode.UNSUPPORTED_PROTOCOL, f"protocol: {hello.protocol} is not spoken here, only {PROTOCOL_VERSION}"
+        )
+    try:
+        check_name("domain", hello.domain)
+        check_name("group", hello.group)
+        check_name("client", hello.client)
+    except InvalidName as error:
+        raise Violation(CloseCode.BAD_NAME, str(error)) from None
+    _check_count("register and unregister", len(hello.register) + len(hello.unregister))
+    _check_names("register", hello.register)
+    _check_names("unregister", hello.unregister)
+
+
+def check_objects(field: str, objects: Iterable[str], count: int) -> None:
+    """Whether the objects of one frame are names, and not too many. Raises Violation."""
+    _check_count(field, count)
+    _check_names(field, objects)
+
+
+def _check_count(field: str, count: int) -> None:
+    if count > OBJECTS_PER_FRAME_MAX:
+        raise Violation(
+            CloseCode.PROTOCOL_ERROR,
+            f"{field}: {count} objects in one frame, at most {OBJECTS_PER_FRAME_MAX} are taken",
+        )
+
+
+def _check_names(field: str, objects: Iterable[str]) -> None:
+    try:
+        for object_ in objects:
+            check_object(object_)
+    except InvalidName as error:
+        raise Violation(CloseCode.BAD_NAME, f"{field}: {error}") from None
