@@ -1,0 +1,1 @@
+"""Inside of coldnotify.publisher: what it raises, what it checks, how it talks to Kafka."""

@@ -1,0 +1,39 @@
+"""What becomes of a publish: Published, or one of these errors."""
+
+from typing import NamedTuple
+
+
+class Published(NamedTuple):
+    """An acknowledged version: durable in Kafka."""
+
+    version: int
+    """As given; where none was given, the record's Kafka timestamp in ms."""
+    partition: int
+    offset: int
+    """-1: Kafka does not say (its first acknowledgement was lost on the way)."""
+
+
+class PublishError(Exception):
+    """Kafka did not take a record."""
+
+    def __init__(self, message: str, *, indeterminate: bool) -> None:
+        super().__init__(message)
+        self.indeterminate = indeterminate
+        """True: the record may be in Kafka all the same. Publishing the same version again is always safe."""
+
+
+class PublishTimeout(PublishError):
+    """Kafka did not acknowledge a record in time."""
+
+
+class PublishManyError(PublishError):
+    """Some records of publish_many were not taken."""
+
+    def __init__(self, outcomes: "list[Published | PublishError]") -> None:
+        failed = [outcome for outcome in outcomes if isinstance(outcome, PublishError)]
+        super().__init__(
+            f"{len(failed)} of {len(outcomes)} records were not acknowledged, the first: {failed[0]}",
+            indeterminate=any(error.indeterminate for error in failed),
+        )
+        self.outcomes = outcomes
+        """One for each record, in the order given."""

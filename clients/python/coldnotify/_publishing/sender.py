@@ -1,0 +1,298 @@
+"""The Kafka side of the publisher: one idempotent producer, its acknowledgements, and the topic's partitions."""
+
+import concurrent.futures
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from functools import partial
+from hashlib import blake2b
+from typing import Any, NamedTuple, cast
+
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.records import PublicRecord, encode_public_record
+from coldnotify_schemas.topics import OBJECTS
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
+from confluent_kafka.admin import AdminClient
+
+from coldnotify._publishing.outcomes import Published, PublishError, PublishTimeout
+
+_logger = logging.getLogger("coldnotify.publisher")
+
+QUEUE_MAX = 10_000
+"""Records on their way at once: at most some 50 MiB of the largest; more would only wait in another place."""
+MEMORY_MAX = 10_000
+"""Objects of which the last publish is remembered."""
+PARTITIONS_REFRESH_S = 60
+"""How old the knowledge of the topic's partitions may get. Records sent by older knowledge are moved by the matcher."""
+_PURGE_S = 10
+"""How long giving up may take: it needs nobody else, so only a machine that stands still needs longer."""
+_POLL_S = 0.2
+"""Of the thread that serves acknowledgements; they wake it at once, this only bounds the wait for its end."""
+
+_REFUSED = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.NOT_ENOUGH_REPLICAS,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError._UNKNOWN_PARTITION,
+    }
+)
+"""Errors after which the record is certainly not in Kafka."""
+_TIMEOUTS = frozenset(
+    {
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._TIMED_OUT,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError._PURGE_INFLIGHT,
+    }
+)
+_TOPIC_CHANGED = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
+
+
+Sending = concurrent.futures.Future[Published]
+Lookup = concurrent.futures.Future[Any]
+
+
+class QueueFull(Exception):
+    """No more records may be on their way now."""
+
+
+class _Last(NamedTuple):
+    """The last publish of an object by this publisher, acknowledged or not."""
+
+    value_hash: bytes
+    timestamp_ms: int
+    future: Sending
+
+
+class Sender:
+    """Never blocks but in flush() and close(); publisher.py waits, for threads and for asyncio.
+
+    Callbacks of librdkafka run in one thread of this class, and in the AdminClient's.
+    """
+
+    def __init__(
+        self, kafka: str, timeout_s: float, kafka_config: Mapping[str, Any], queue_max: int, sole_publisher: bool
+    ) -> None:
+        """Starts its thread. Raises ValueError if librdkafka does not take the configuration."""
+        self._kafka = kafka
+        self._timeout_s = timeout_s
+        self._queue_max = queue_max
+        self._sole_publisher = sole_publisher
+        self._config: dict[str, Any] = {
+            "bootstrap.servers": kafka,
+            "logger": _logger,
+            # After an outage the first publish should not wait for the default back-off of up to 10 s.
+            "reconnect.backoff.ms": 50,
+            "reconnect.backoff.max.ms": 1000,
+            **kafka_config,
+        }
+        self._settled = threading.Condition()
+        """Guards what follows; notified at each acknowledgement."""
+        self._under_way = 0
+        self._memory: OrderedDict[str, _Last] = OrderedDict()
+        self._topic_id: str | None = None
+        self._partitions: int | None = None
+        self._partitions_at_s = 0.0
+        self._lookup: Lookup | None = None
+        self._fatal = False
+        self._closed = False
+        self._stopped = threading.Event()
+        try:
+            self._producer = self._new_producer()
+            self._admin = AdminClient(self._config)
+        except (KafkaException, TypeError) as error:
+            raise ValueError(f"kafka_config: {_words(error)}") from None
+        self._thread = threading.Thread(target=self._serve, name="coldnotify-publisher", daemon=True)
+        self._thread.start()
+
+    # -- the topic's partitions ----------------------------------------------------------------------------------------
+
+    def lookup_needed(self) -> Lookup | None:
+        """Asks for the topic's partitions where that is due; the answer to wait for, None if none need be."""
+        with self._settled:
+            fresh = time.monotonic() - self._partitions_at_s < PARTITIONS_REFRESH_S
+            if self._closed or (self._partitions is not None and fresh):
+                return None
+            if self._lookup is None or self._lookup.done():
+                topics = TopicCollection([OBJECTS])
+                self._lookup = self._admin.describe_topics(topics, request_timeout=self._timeout_s)[OBJECTS]
+                self._lookup.add_done_callback(self.lookup_done)
+            # Old knowledge is good enough to go on with while the new is fetched.
+            return self._lookup if self._partitions is None else None
+
+    def lookup_done(self, lookup: Lookup) -> None:
+        """Takes the answer in. Called by the look-up itself, and by who waited for it and may be earlier."""
+        if lookup.cancelled() or lookup.exception() is not None:
+            return  # old knowledge, if any, stays
+        description = lookup.result()
+        if self._topic_id not in (None, str(description.topic_id)):
+            self._memory = OrderedDict()  # what was acknowledged was in a topic that is gone
+        self._topic_id = str(description.topic_id)
+        self._partitions_at_s = time.monotonic()
+        self._partitions = len(description.partitions)
+
+    # -- records -------------------------------------------------------------------------------------------------------
+
+    def send(self, domain: str, group: str, object_: str, record: PublicRecord) -> Sending:
+        """Hands the record to librdkafka; the future is settled by its acknowledgement, or by a PublishError.
+
+        Raises QueueFull, and PublishError when the record cannot be sent at all.
+        """
+        key = f"{domain}/{group}/{object_}"
+        value = encode_public_record(record)
+        value_hash = blake2b(value, digest_size=16).digest()
+        with self._settled:
+            if self._closed:
+                raise PublishError("the publisher is closed; nothing was sent", indeterminate=False)
+            last = self._memory.get(key)
+            if last is not None and self._is_known_repeat(last, record, value_hash):
+                return last.future
+            if self._under_way >= self._queue_max:
+                raise QueueFull
+            if self._fatal:
+                self._replace_producer()
+            if self._partitions is None:  # a failure took the knowledge back since the look-up
+                raise PublishError(f"topic {OBJECTS} has changed meanwhile; nothing was sent", indeterminate=False)
+            # Two versions of one object that are named by their time need different times.
+            timestamp_ms = max(int(time.time() * 1000), last.timestamp_ms + 1 if last else 0)
+            future: Sending = concurrent.futures.Future()
+            future.set_running_or_notify_cancel()  # whoever waits may go, the record cannot be taken back
+            try:
+                self._producer.produce(
+                    OBJECTS,
+                    key=key.encode(),
+                    value=value,
+                    partition=partition_of(domain, group, self._partitions),
+                    timestamp=timestamp_ms,
+                    on_delivery=partial(self._on_delivery, future, record.version),
+                )
+            except BufferError:
+                raise QueueFull from None
+            except KafkaException as error:
+                self._note(error.args[0])
+                raise PublishError(f"{_words(error)}; nothing was sent", indeterminate=False) from None
+            self._under_way += 1
+            self._memory[key] = _Last(value_hash, timestamp_ms, future)
+            self._memory.move_to_end(key)
+            if len(self._memory) > MEMORY_MAX:
+                self._memory.popitem(last=False)
+            return future
+
+    def wait_for_room(self, timeout_s: float) -> None:
+        """After QueueFull: returns when trying again may help, at most after `timeout_s`."""
+        with self._settled:
+            self._settled.wait(timeout_s)
+
+    def timeout(self) -> PublishTimeout:
+        """The error of a record that was sent and not acknowledged in time."""
+        return PublishTimeout(
+            f"Kafka ({self._kafka}) did not acknowledge the record within {self._timeout_s:g} s; "
+            "the outcome is indeterminate: it may be published",
+            indeterminate=True,
+        )
+
+    def _is_known_repeat(self, last: _Last, record: PublicRecord, value_hash: bytes) -> bool:
+        return (
+            last.value_hash == value_hash
+            and record.version is not None
+            and (self._sole_publisher or record.incarnation is not None)
+            and last.future.done()
+            and last.future.exception() is None
+        )
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def flush(self, timeout_s: float) -> int:
+        """Waits until nothing is on its way, at most `timeout_s`; how many records still are."""
+        with self._settled:
+            self._settled.wait_for(lambda: not self._under_way, timeout_s)
+            return self._under_way
+
+    def close(self, timeout_s: float) -> None:
+        """Takes nothing more, waits as flush() does, gives up the rest. May be called twice."""
+        with self._settled:
+            already, self._closed = self._closed, True
+        if already:
+            return
+        self.flush(timeout_s)
+        self._producer.purge()
+        self.flush(_PURGE_S)
+        self._stopped.set()
+        self._thread.join(_PURGE_S)
+
+    # -- what librdkafka says ------------------------------------------------------------------------------------------
+
+    def _new_producer(self) -> Producer:
+        return Producer(
+            {
+                "linger.ms": 0,
+                "queue.buffering.max.messages": self._queue_max,
+                "queue.buffering.max.kbytes": 64 * 1024,
+                **self._config,
+                # What the promise rests on is not for kafka_config to change.
+                "enable.idempotence": True,
+                "acks": "all",
+                "message.timeout.ms": max(1, int(self._timeout_s * 1000)),
+                "error_cb": self._note,
+            }
+        )
+
+    def _replace_producer(self) -> None:
+        """After a fatal error librdkafka's producer takes nothing more; what it had is given up."""
+        old, self._producer = self._producer, self._new_producer()
+        self._fatal = False
+        old.purge()
+        # Its callbacks take our lock, so they must come from another thread than this one.
+        threading.Thread(target=old.flush, args=(self._timeout_s,), daemon=True).start()
+
+    def _serve(self) -> None:
+        while not self._stopped.is_set():
+            self._producer.poll(_POLL_S)
+
+    def _note(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._fatal = True
+        if error.code() in _TOPIC_CHANGED:
+            self._partitions = None
+        _logger.debug("Kafka: %s", error.str())
+
+    def _on_delivery(
+        self, future: Sending, version: int | None, error: KafkaError | None, message: Message | None
+    ) -> None:
+        if error is not None:
+            self._note(error)
+            future.set_exception(self._failure(error))
+        else:
+            message = cast(Message, message)
+            _kind, timestamp_ms = message.timestamp()
+            partition, offset = cast(int, message.partition()), cast(int, message.offset())
+            future.set_result(Published(timestamp_ms if version is None else version, partition, max(-1, offset)))
+        with self._settled:
+            self._under_way -= 1
+            self._settled.notify_all()
+
+    def _failure(self, error: KafkaError) -> PublishError:
+        code = error.code()
+        if code == KafkaError._PURGE_QUEUE:
+            return PublishTimeout("the record was given up before it was sent", indeterminate=False)
+        if code in _TIMEOUTS:
+            return self.timeout()
+        if code in _REFUSED:
+            return PublishError(f"Kafka refused the record: {error.str()}", indeterminate=False)
+        return PublishError(
+            f"Kafka did not acknowledge the record: {error.str()}; the outcome is indeterminate: it may be published",
+            indeterminate=True,
+        )
+
+
+def _words(error: Exception) -> str:
+    first = error.args[0] if error.args else error
+    return first.str() if isinstance(first, KafkaError) else str(first)

@@ -1,0 +1,294 @@
+"""Publishing from a back-end: writes versions of objects to Kafka, and returns when they are durable there.
+
+Needs the extra `coldnotify[publisher]`; the OU's client does not import this module.
+
+    with Publisher("kafka-1:9092") as publisher:
+        publisher.publish("animal.observer", "region-1", "camera-config", version=42, payload={"fps": 5})
+        await publisher.publish_async("animal.observer", "region-1", "camera-config", version=43)
+
+Exceptions
+    ValueError (InvalidName, InvalidRecord)  bad input; the message begins with the field, nothing was sent
+    PublishError                  Kafka did not take the record; `indeterminate`: it may be there all the same
+        PublishTimeout            not acknowledged in time
+        PublishManyError          some of many; `outcomes` has each one's
+"""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from coldnotify_schemas.names import InvalidName
+from coldnotify_schemas.records import InvalidRecord, PublicRecord
+from coldnotify_schemas.topics import OBJECTS
+from confluent_kafka import KafkaError, KafkaException
+
+from coldnotify._publishing.checks import Many, check_key, checked_records, make_record
+from coldnotify._publishing.outcomes import Published, PublishError, PublishManyError, PublishTimeout
+from coldnotify._publishing.sender import QUEUE_MAX, QueueFull, Sender, Sending
+
+__all__ = [
+    "InvalidName",
+    "InvalidRecord",
+    "PublicRecord",
+    "PublishError",
+    "PublishManyError",
+    "PublishTimeout",
+    "Published",
+    "Publisher",
+    "make_record",
+]
+
+_QUEUE_FULL_RETRY_S = 0.01
+"""A full queue is tried again this often: librdkafka's own does not say when it has room."""
+_LOOKUP_RETRY_S = 0.1
+
+
+class Publisher:
+    """Writes to the objects topic. Safe to use from many threads and event loops; one is enough for a process."""
+
+    def __init__(
+        self,
+        kafka: str = "127.0.0.1:9092",
+        *,
+        timeout_s: float = 10,
+        kafka_config: Mapping[str, Any] | None = None,
+        queue_max: int = QUEUE_MAX,
+        sole_publisher: bool = False,
+    ) -> None:
+        """`kafka`: bootstrap servers. `timeout_s`: how long a publish may take. `kafka_config`: more options for
+        librdkafka (TLS, SASL ...). `queue_max`: publishes on their way at once.
+
+        A publish of exactly what was acknowledged last for its object is not written again, if it says both version
+        and incarnation. `sole_publisher` promises that nobody else writes or resets the objects; then that also holds
+        without incarnation. (Otherwise somebody may have begun the versions over, and the repeat be news.)
+
+        Raises ValueError naming the argument. Does not wait for Kafka yet.
+        """
+        if not timeout_s > 0:
+            raise ValueError(f"timeout_s: {timeout_s!r} is not above 0")
+        if queue_max < 1:
+            raise ValueError(f"queue_max: {queue_max!r} is less than 1")
+        self._kafka = kafka
+        self._timeout_s = timeout_s
+        self._sender = Sender(kafka, timeout_s, kafka_config or {}, queue_max, sole_publisher)
+
+    # -- publishing ----------------------------------------------------------------------------------------------------
+
+    def publish(
+        self,
+        domain: str,
+        group_id: str,
+        object_id: str,
+        version: int | None = None,
+        payload: object = None,
+        *,
+        source: str | None = None,
+        expires_at: int | None = None,
+        deleted: bool = False,
+        incarnation: int | None = None,
+    ) -> Published:
+        """Publishes one version of an object; returns when it is durable.
+
+        `version`: 0 to 2^63-1; None: the record's Kafka timestamp. `payload`: anything JSON can say, at most 4 KiB of
+        it; None: no payload. `source`: the client that caused it, which is spared the live notification. `expires_at`:
+        Unix time in ms from which on the payload is not delivered. `deleted`: the object is gone, a version like any
+        other. `incarnation`: begins the versions over where it is higher than the one in force.
+
+        Raises ValueError (InvalidName, InvalidRecord) before anything is sent, PublishError, PublishTimeout.
+        """
+        record = make_record(
+            version, payload, source=source, expires_at=expires_at, deleted=deleted, incarnation=incarnation
+        )
+        return self.publish_record(domain, group_id, object_id, record)
+
+    async def publish_async(
+        self,
+        domain: str,
+        group_id: str,
+        object_id: str,
+        version: int | None = None,
+        payload: object = None,
+        *,
+        source: str | None = None,
+        expires_at: int | None = None,
+        deleted: bool = False,
+        incarnation: int | None = None,
+    ) -> Published:
+        """As publish(), for asyncio. Cancelling the wait does not take back what is sent."""
+        record = make_record(
+            version, payload, source=source, expires_at=expires_at, deleted=deleted, incarnation=incarnation
+        )
+        return await self.publish_record_async(domain, group_id, object_id, record)
+
+    def publish_many(self, domain: str, group_id: str, objects: Many) -> list[Published]:
+        """Publishes many at once: {object: {"version": 1, ...}} or pairs of the two.
+
+        All are checked before any is sent. Returns when all are durable. Raises ValueError naming object and field,
+        PublishManyError.
+        """
+        records = checked_records(domain, group_id, objects)
+        deadline_s = time.monotonic() + self._timeout_s
+        futures = [self._send(domain, group_id, object_, record, deadline_s) for object_, record in records]
+        return _all_published([self._outcome(future, deadline_s) for future in futures])
+
+    async def publish_many_async(self, domain: str, group_id: str, objects: Many) -> list[Published]:
+        """As publish_many(), for asyncio."""
+        return _all_published(
+            await self.publish_records_async(domain, group_id, checked_records(domain, group_id, objects))
+        )
+
+    def publish_record(self, domain: str, group_id: str, object_id: str, record: PublicRecord) -> Published:
+        """As publish(), of a record that is checked already (make_record, parse_public_record)."""
+        check_key(domain, group_id, object_id)
+        deadline_s = time.monotonic() + self._timeout_s
+        outcome = self._outcome(self._send(domain, group_id, object_id, record, deadline_s), deadline_s)
+        if isinstance(outcome, PublishError):
+            raise outcome
+        return outcome
+
+    async def publish_record_async(self, domain: str, group_id: str, object_id: str, record: PublicRecord) -> Published:
+        """As publish_record(), for asyncio."""
+        check_key(domain, group_id, object_id)
+        (outcome,) = await self.publish_records_async(domain, group_id, [(object_id, record)])
+        if isinstance(outcome, PublishError):
+            raise outcome
+        return outcome
+
+    async def publish_records_async(
+        self, domain: str, group_id: str, records: Iterable[tuple[str, PublicRecord]]
+    ) -> list[Published | PublishError]:
+        """Publishes many checked records; what became of each, in order. Raises ValueError for a bad name only."""
+        records = list(records)
+        for object_, _record in records:
+            check_key(domain, group_id, object_)
+        deadline_s = time.monotonic() + self._timeout_s
+        sent: list[Sending | PublishError] = []
+        for object_, record in records:
+            sent.append(await self._send_async(domain, group_id, object_, record, deadline_s))
+        return [await self._outcome_async(future, deadline_s) for future in sent]
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def flush(self, timeout_s: float | None = None) -> int:
+        """Waits until nothing is on its way, at most `timeout_s` (default: the publisher's); how many still are."""
+        return self._sender.flush(self._timeout_s if timeout_s is None else timeout_s)
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Takes nothing more, waits for what is on its way as flush() does, gives up the rest. May be called twice."""
+        self._sender.close(self._timeout_s if timeout_s is None else timeout_s)
+
+    async def aclose(self, timeout_s: float | None = None) -> None:
+        """As close(), for asyncio."""
+        await asyncio.to_thread(self.close, timeout_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    # -- waiting, for threads and for asyncio: the same steps ----------------------------------------------------------
+
+    def _send(
+        self, domain: str, group: str, object_: str, record: PublicRecord, deadline_s: float
+    ) -> Sending | PublishError:
+        try:
+            while (lookup := self._sender.lookup_needed()) is not None:
+                try:
+                    lookup.result(_left_s(deadline_s))
+                except (TimeoutError, KafkaException) as error:
+                    self._lookup_failed(error, deadline_s)
+                    time.sleep(_LOOKUP_RETRY_S)
+                else:
+                    self._sender.lookup_done(lookup)
+            while True:
+                try:
+                    return self._sender.send(domain, group, object_, record)
+                except QueueFull:
+                    self._queue_full(deadline_s)
+                    self._sender.wait_for_room(_QUEUE_FULL_RETRY_S)
+        except PublishError as error:
+            return error
+
+    async def _send_async(
+        self, domain: str, group: str, object_: str, record: PublicRecord, deadline_s: float
+    ) -> Sending | PublishError:
+        try:
+            while (lookup := self._sender.lookup_needed()) is not None:
+                try:
+                    # Shielded: others wait for the same answer.
+                    await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(lookup)), _left_s(deadline_s))
+                except (TimeoutError, KafkaException) as error:
+                    self._lookup_failed(error, deadline_s)
+                    await asyncio.sleep(_LOOKUP_RETRY_S)
+                else:
+                    self._sender.lookup_done(lookup)
+            while True:
+                try:
+                    return self._sender.send(domain, group, object_, record)
+                except QueueFull:
+                    self._queue_full(deadline_s)
+                    await asyncio.sleep(_QUEUE_FULL_RETRY_S)
+        except PublishError as error:
+            return error
+
+    def _outcome(self, sent: Sending | PublishError, deadline_s: float) -> Published | PublishError:
+        if isinstance(sent, PublishError):
+            return sent
+        try:
+            return sent.result(_left_s(deadline_s))
+        except PublishError as error:
+            return error
+        except TimeoutError:
+            return self._sender.timeout()
+
+    async def _outcome_async(self, sent: Sending | PublishError, deadline_s: float) -> Published | PublishError:
+        if isinstance(sent, PublishError):
+            return sent
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(sent), _left_s(deadline_s))
+        except PublishError as error:
+            return error
+        except TimeoutError:
+            return self._sender.timeout()
+
+    def _lookup_failed(self, error: BaseException, deadline_s: float) -> None:
+        """Raises PublishError unless there is time to ask once more."""
+        if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise PublishError(f"topic {OBJECTS} does not exist in Kafka; nothing was sent", indeterminate=False)
+        if _left_s(deadline_s) <= _LOOKUP_RETRY_S:
+            raise PublishTimeout(
+                f"Kafka ({self._kafka}) does not answer within {self._timeout_s:g} s; nothing was sent",
+                indeterminate=False,
+            )
+
+    def _queue_full(self, deadline_s: float) -> None:
+        """Raises PublishTimeout unless there is time to try once more."""
+        if _left_s(deadline_s) <= 0:
+            raise PublishTimeout(
+                f"too many records wait for Kafka ({self._kafka}) since {self._timeout_s:g} s; nothing was sent",
+                indeterminate=False,
+            )
+
+
+def _left_s(deadline_s: float) -> float:
+    return max(0.0, deadline_s - time.monotonic())
+
+
+def _all_published(outcomes: "list[Published | PublishError]") -> list[Published]:
+    published = [outcome for outcome in outcomes if isinstance(outcome, Published)]
+    if len(published) < len(outcomes):
+        raise PublishManyError(outcomes)
+    return published

@@ -1,0 +1,383 @@
+"""The publisher against a real Kafka: what it acknowledges is there, what it refuses is not."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from coldnotify.publisher import (
+    InvalidName,
+    InvalidRecord,
+    Published,
+    Publisher,
+    PublishError,
+    PublishManyError,
+    PublishTimeout,
+    make_record,
+)
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_kafka.testing import broker, reset_topics
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.topics import OBJECTS
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+DOMAIN, GROUP = "animal.observer", "region-1"
+
+
+def written(bootstrap: str) -> list[dict[str, Any]]:
+    """Every record of the objects topic."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test", "enable.auto.commit": False})
+    try:
+        partitions = consumer.list_topics(OBJECTS, timeout=60).topics[OBJECTS].partitions
+        ends = {p: end_offset(consumer, p) for p in partitions}
+        consumer.assign([TopicPartition(OBJECTS, p, 0) for p in partitions])
+        records: list[dict[str, Any]] = []
+        deadline_s = time.monotonic() + 60
+        while len(records) < sum(ends.values()):
+            assert time.monotonic() < deadline_s
+            for message in consumer.consume(1000, timeout=0.2):
+                assert message.error() is None
+                records.append(
+                    {
+                        "key": (message.key() or b"").decode(),
+                        "value": json.loads(message.value() or b"null"),
+                        "partition": message.partition(),
+                        "offset": message.offset(),
+                        "timestamp": message.timestamp()[1],
+                    }
+                )
+        return sorted(records, key=lambda record: (record["partition"], record["offset"]))
+    finally:
+        consumer.close()
+
+
+def end_offset(consumer: Consumer, partition: int) -> int:
+    deadline_s = time.monotonic() + 60
+    while True:
+        try:
+            return consumer.get_watermark_offsets(TopicPartition(OBJECTS, partition), timeout=60)[1]
+        except KafkaException:  # a partition that was made just now may have no leader yet
+            assert time.monotonic() < deadline_s
+
+
+@pytest.fixture
+def bootstrap(fresh_kafka: EmbeddedBroker) -> str:
+    return fresh_kafka.bootstrap
+
+
+@pytest.fixture
+def publisher(bootstrap: str) -> Iterator[Publisher]:
+    with Publisher(bootstrap, timeout_s=60) as publisher:
+        yield publisher
+
+
+@pytest.fixture
+def silent_address() -> Iterator[str]:
+    """Somebody listens there and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.fixture
+def own_kafka() -> Iterator[EmbeddedBroker]:
+    """A broker of the test's own, to be stopped and continued."""
+    with broker() as running:
+        reset_topics(running.bootstrap)
+        yield running
+
+
+# -- what is acknowledged is there -------------------------------------------------------------------------------------
+
+
+@pytest.mark.kafka
+def test_a_publish_is_in_its_groups_partition_when_it_returns(bootstrap: str, publisher: Publisher) -> None:
+    published = publisher.publish(
+        DOMAIN, GROUP, "cams/north", 42, {"fps": 5}, source="c-1", expires_at=9, deleted=True, incarnation=1
+    )
+    (record,) = written(bootstrap)
+    partitions = len(AdminClient({"bootstrap.servers": bootstrap}).list_topics(OBJECTS).topics[OBJECTS].partitions)
+    assert partitions > 1
+    assert published == Published(42, partition_of(DOMAIN, GROUP, partitions), record["offset"])
+    assert record["partition"] == published.partition
+    assert record["key"] == "animal.observer/region-1/cams/north"
+    assert record["value"] == {
+        "version": 42,
+        "payload": {"fps": 5},
+        "source": "c-1",
+        "expires_at": 9,
+        "deleted": True,
+        "incarnation": 1,
+    }
+
+
+@pytest.mark.kafka
+def test_without_a_version_the_records_timestamp_is_the_version(bootstrap: str, publisher: Publisher) -> None:
+    before_ms = int(time.time() * 1000)
+    published = [publisher.publish(DOMAIN, GROUP, "o") for _ in range(20)]
+    records = written(bootstrap)
+    assert [record["timestamp"] for record in records] == [p.version for p in published]
+    assert all(record["value"] == {} for record in records)
+    assert before_ms <= published[0].version <= int(time.time() * 1000)
+    # Two in one millisecond would be one version, and the second never told.
+    assert len({p.version for p in published}) == 20
+
+
+@pytest.mark.kafka
+def test_many_are_published_in_order(bootstrap: str, publisher: Publisher) -> None:
+    published = publisher.publish_many(DOMAIN, GROUP, [("a", {"version": 1}), ("b", {}), ("a", {"version": 2})])
+    assert [record["offset"] for record in written(bootstrap)] == [p.offset for p in published]
+    assert [record["key"].rpartition("/")[2] for record in written(bootstrap)] == ["a", "b", "a"]
+    assert published[2].version == 2
+
+
+@pytest.mark.kafka
+async def test_the_asyncio_form_does_the_same(bootstrap: str) -> None:
+    async with Publisher(bootstrap, timeout_s=60) as publisher:
+        many = await asyncio.gather(*(publisher.publish_async(DOMAIN, GROUP, f"o{i}", version=i) for i in range(50)))
+        assert [p.version for p in many] == list(range(50))
+        batch = await publisher.publish_many_async(DOMAIN, GROUP, [("x", {"version": 1}), ("y", {"payload": [1]})])
+    offsets = {record["offset"] for record in await asyncio.to_thread(written, bootstrap)}
+    assert offsets == {p.offset for p in [*many, *batch]}
+
+
+@pytest.mark.kafka
+def test_a_small_queue_makes_publishers_wait_and_loses_nothing(bootstrap: str) -> None:
+    with Publisher(bootstrap, timeout_s=60, queue_max=3) as publisher:
+        published = publisher.publish_many(DOMAIN, GROUP, {f"o{i}": {"version": i} for i in range(200)})
+        assert len({p.offset for p in published}) == 200
+    assert len(written(bootstrap)) == 200
+
+
+@pytest.mark.kafka
+async def test_a_small_queue_makes_asyncio_publishers_wait_and_loses_nothing(bootstrap: str) -> None:
+    async with Publisher(bootstrap, timeout_s=60, queue_max=3) as publisher:
+        await asyncio.gather(*(publisher.publish_async(DOMAIN, GROUP, f"o{i}", version=i) for i in range(100)))
+    assert len(await asyncio.to_thread(written, bootstrap)) == 100
+
+
+@pytest.mark.kafka
+async def test_a_cancelled_wait_harms_nobody(bootstrap: str) -> None:
+    async with Publisher(bootstrap, timeout_s=60) as publisher:
+        waits = [asyncio.ensure_future(publisher.publish_async(DOMAIN, GROUP, f"o{i}", i)) for i in range(10)]
+        await asyncio.sleep(0)
+        for wait in waits[::2]:
+            wait.cancel()
+        outcomes = await asyncio.gather(*waits, return_exceptions=True)
+        assert all(isinstance(outcome, asyncio.CancelledError) for outcome in outcomes[::2])
+        assert [outcome.version for outcome in outcomes[1::2] if isinstance(outcome, Published)] == [1, 3, 5, 7, 9]
+        assert (await publisher.publish_async(DOMAIN, GROUP, "last", 1)).version == 1
+
+
+# -- known repeats -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.kafka
+def test_an_exact_repeat_is_not_written_again(bootstrap: str, publisher: Publisher) -> None:
+    first = publisher.publish(DOMAIN, GROUP, "o", 7, {"a": 1}, incarnation=0)
+    assert publisher.publish(DOMAIN, GROUP, "o", 7, {"a": 1}, incarnation=0) == first
+    assert len(written(bootstrap)) == 1
+
+
+@pytest.mark.kafka
+def test_what_only_looks_like_a_repeat_is_written(bootstrap: str, publisher: Publisher) -> None:
+    for version, payload, incarnation in [
+        (7, 1, 0),
+        (7, 2, 0),  # another payload
+        (7, 1, 0),  # the first again, but not the last any more
+        (7, 1, 1),  # another incarnation
+        (7, 1, None),  # the one in force, which others may have changed
+        (7, 1, None),
+        (None, 1, 1),  # each time another version
+        (None, 1, 1),
+    ]:
+        publisher.publish(DOMAIN, GROUP, "o", version, payload, incarnation=incarnation)
+    assert len(written(bootstrap)) == 8
+
+
+@pytest.mark.kafka
+def test_a_sole_publishers_repeats_need_no_incarnation(bootstrap: str) -> None:
+    with Publisher(bootstrap, timeout_s=60, sole_publisher=True) as publisher:
+        first = publisher.publish(DOMAIN, GROUP, "o", 7)
+        assert publisher.publish(DOMAIN, GROUP, "o", 7) == first
+        assert publisher.publish(DOMAIN, GROUP, "p", 7) != first
+        publisher.publish(DOMAIN, GROUP, "o", 1, incarnation=1)
+        publisher.publish(DOMAIN, GROUP, "o", 7)
+    assert len(written(bootstrap)) == 4
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_kafka_that_is_away_is_told_in_time_and_nothing_was_sent(silent_address: str) -> None:
+    with Publisher(silent_address, timeout_s=0.5) as publisher:
+        with pytest.raises(PublishTimeout, match="nothing was sent") as caught:
+            publisher.publish(DOMAIN, GROUP, "o")
+        assert not caught.value.indeterminate
+        assert silent_address in str(caught.value)
+
+
+async def test_the_asyncio_form_tells_it_too_without_stopping_the_loop(silent_address: str) -> None:
+    async with Publisher(silent_address, timeout_s=0.5) as publisher:
+        ticks = 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.01)
+                ticks += 1
+
+        ticking = asyncio.ensure_future(tick())
+        with pytest.raises(PublishManyError) as caught:
+            await publisher.publish_many_async(DOMAIN, GROUP, {"a": {}, "b": {}})
+        ticking.cancel()
+        assert len(caught.value.outcomes) == 2
+        assert not caught.value.indeterminate
+        assert ticks > 2
+
+
+@pytest.mark.kafka
+def test_when_kafka_falls_silent_in_the_middle_the_outcome_is_indeterminate(own_kafka: EmbeddedBroker) -> None:
+    with Publisher(own_kafka.bootstrap, timeout_s=2) as publisher:
+        deadline_s = time.monotonic() + 60
+        while True:  # the first one may need longer than 2 s on a busy machine
+            try:
+                publisher.publish(DOMAIN, GROUP, "o", 1)
+                break
+            except PublishTimeout:
+                assert time.monotonic() < deadline_s
+        os.kill(own_kafka.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(PublishTimeout, match="indeterminate") as caught:
+                publisher.publish(DOMAIN, GROUP, "o", 2)
+            assert caught.value.indeterminate
+            assert publisher.flush(0) <= 1
+        finally:
+            os.kill(own_kafka.pid, signal.SIGCONT)
+        # It carries on with the same publisher; the same version again is safe.
+        deadline_s = time.monotonic() + 60
+        while True:
+            try:
+                assert publisher.publish(DOMAIN, GROUP, "o", 2).version == 2
+                break
+            except PublishTimeout:
+                assert time.monotonic() < deadline_s
+    assert written(own_kafka.bootstrap)[-1]["value"] == {"version": 2}
+
+
+@pytest.mark.kafka
+def test_a_topic_that_is_missing_is_named(bootstrap: str) -> None:
+    AdminClient({"bootstrap.servers": bootstrap}).delete_topics([OBJECTS])[OBJECTS].result(60)
+    with (
+        Publisher(bootstrap, timeout_s=60) as publisher,
+        pytest.raises(PublishError, match=r"topic coldnotify\.objects does not exist"),
+    ):
+        publisher.publish(DOMAIN, GROUP, "o")
+
+
+@pytest.mark.kafka
+def test_a_refused_record_is_certainly_not_there(bootstrap: str) -> None:
+    with Publisher(bootstrap, timeout_s=60, kafka_config={"message.max.bytes": 1000}) as publisher:
+        with pytest.raises(PublishError) as caught:
+            publisher.publish(DOMAIN, GROUP, "o", payload="x" * 2000)
+        assert not caught.value.indeterminate
+        publisher.publish(DOMAIN, GROUP, "o")
+    assert len(written(bootstrap)) == 1
+
+
+@pytest.mark.kafka
+def test_more_partitions_are_noticed(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldnotify._publishing.sender.PARTITIONS_REFRESH_S", 0)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    before = len(admin.list_topics(OBJECTS).topics[OBJECTS].partitions)
+    after = 2 * before + 1
+    group = next(
+        f"g{i}" for i in range(100) if partition_of(DOMAIN, f"g{i}", before) != partition_of(DOMAIN, f"g{i}", after)
+    )
+    with Publisher(bootstrap, timeout_s=60) as publisher:
+        assert publisher.publish(DOMAIN, group, "o").partition == partition_of(DOMAIN, group, before)
+        admin.create_partitions([NewPartitions(OBJECTS, after)])[OBJECTS].result(60)
+        deadline_s = time.monotonic() + 60
+        while publisher.publish(DOMAIN, group, "o").partition != partition_of(DOMAIN, group, after):
+            assert time.monotonic() < deadline_s
+
+
+# -- wrong use ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"version": -1}, "version"),
+        ({"version": 1 << 63}, "version"),
+        ({"version": 1 << 80}, "version"),
+        ({"version": True}, "version"),
+        ({"version": "7"}, "version"),
+        ({"expires_at": 1.5}, "expires_at"),
+        ({"incarnation": -1}, "incarnation"),
+        ({"incarnation": 1 << 31}, "incarnation"),
+        ({"deleted": 1}, "deleted"),
+        ({"source": "a b"}, "source"),
+        ({"source": 5}, "source"),
+        ({"payload": object()}, "payload"),
+        ({"payload": "x" * 4096}, "payload"),
+    ],
+)
+def test_a_bad_field_is_named(arguments: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidRecord if field != "source" else ValueError, match=f"^{field}: "):
+        make_record(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("names", "field"),
+    [
+        (("a b", "g", "o"), "domain"),
+        (("d", "", "o"), "group"),
+        (("d", "g", ""), "object"),
+        (("d", "g", "x" * 256), "object"),
+        (("d", 5, "o"), "group"),
+    ],
+)
+def test_a_bad_name_is_named_before_anything_is_sent(silent_address: str, names: Any, field: str) -> None:
+    with Publisher(silent_address, timeout_s=60) as publisher:
+        with pytest.raises(InvalidName, match=f"^{field}: "):
+            publisher.publish(*names)
+        assert publisher.flush(0) == 0
+
+
+@pytest.mark.kafka
+def test_one_bad_record_among_many_means_that_none_is_sent(bootstrap: str, publisher: Publisher) -> None:
+    for bad, words in (({"version": -1}, "b: version: "), ({"verison": 1}, "b: verison: no record has this field")):
+        with pytest.raises(InvalidRecord, match=f"^{words}"):
+            publisher.publish_many(DOMAIN, GROUP, {"a": {"version": 1}, "b": bad})
+    assert written(bootstrap) == []
+
+
+def test_what_librdkafka_does_not_take_is_named() -> None:
+    with pytest.raises(ValueError, match=r"kafka_config: .*no\.such\.option"):
+        Publisher(kafka_config={"no.such.option": 1})
+    with pytest.raises(ValueError, match=r"^timeout_s: "):
+        Publisher(timeout_s=0)
+    with pytest.raises(ValueError, match=r"^queue_max: "):
+        Publisher(queue_max=0)
+
+
+def test_a_closed_publisher_takes_nothing(silent_address: str) -> None:
+    publisher = Publisher(silent_address, timeout_s=60)
+    publisher.close()
+    publisher.close()
+    with pytest.raises(PublishError, match="closed"):
+        publisher.publish(DOMAIN, GROUP, "o")
+
+
+def test_importing_the_client_does_not_import_what_only_publishers_need() -> None:
+    script = "import coldnotify, sys; print([m for m in ('confluent_kafka', 'msgspec') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "[]\n"
