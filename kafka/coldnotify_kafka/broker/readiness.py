@@ -13,7 +13,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 _CALL_SECONDS_MAX = 5.0
@@ -46,7 +46,7 @@ def wait_until_ready(host: str, port: int, deadline: float, check_alive: Callabl
     admin = AdminClient(config)
 
     def group_answers(name: str) -> None:
-        wait.until("group coordinator not loaded", lambda seconds: _ask_group_coordinator(admin, name, seconds))
+        wait.until("group coordinator not loaded", lambda seconds: _ask_group_coordinator(config, name, seconds))
 
     def transactions_answer(name: str) -> None:
         wait.until(
@@ -99,9 +99,14 @@ def _partitions(admin: AdminClient, topic: str, seconds: float) -> int:
     return len(topics[topic].partitions) if topic in topics else 0
 
 
-def _ask_group_coordinator(admin: AdminClient, group: str, seconds: float) -> bool:
-    request = [ConsumerGroupTopicPartitions(group)]
-    admin.list_consumer_group_offsets(request, request_timeout=seconds)[group].result(seconds + 1)
+def _ask_group_coordinator(config: _Config, group: str, seconds: float) -> bool:
+    # By a consumer: the AdminClient's list_consumer_group_offsets crashes the process when a coordinator says that it
+    # is not the one, which is what happens while the broker starts.
+    consumer = Consumer({**config, "group.id": group})
+    try:
+        consumer.committed([TopicPartition(_GROUPS_TOPIC, 0)], timeout=seconds)
+    finally:
+        consumer.close()
     return True
 
 
