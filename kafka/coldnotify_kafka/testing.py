@@ -1,7 +1,7 @@
-"""For tests: a real broker, and ColdNotify's topics made new on it."""
+"""For tests: a real broker, ColdNotify's topics made new on it, and waiting for conditions."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -13,7 +13,7 @@ from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker, free_port, run
 from coldnotify_kafka.errors import TopicsNotAppliedError
 
-__all__ = ["broker", "free_port", "reset_topics"]
+__all__ = ["broker", "free_port", "reset_topics", "wait_until"]
 
 _TOPIC_PREFIX = "coldnotify."
 _GROUP_PREFIX = "coldnotify"
@@ -47,6 +47,14 @@ def reset_topics(bootstrap: str, partitions: int | None = None) -> None:
         time.sleep(_POLL_SECONDS)
     _delete_idle_groups(admin)
     topic_plan.apply(admin, topics.load(partitions=partitions))
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 30.0, what: str = "the condition") -> None:
+    """Returns as soon as `condition()` is true. Raises AssertionError, naming `what`, after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not come true within {seconds:g} s"
+        time.sleep(_POLL_SECONDS)
 
 
 def _ours(admin: AdminClient) -> list[str]:

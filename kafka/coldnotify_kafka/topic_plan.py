@@ -11,7 +11,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
     ConfigResource,
     NewPartitions,
     NewTopic,
+    OffsetSpec,
     ResourceType,
 )
 
@@ -118,7 +119,7 @@ def plan(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_
 
 
 def apply(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX) -> Plan:
-    """Makes the planned changes, waits until every partition has a leader, and returns what was done.
+    """Makes the planned changes, waits until they are in force and each partition serves, and returns what was done.
 
     May be repeated, also after it failed half-way. `timeout` in seconds. Raises TopicsRefusedError before anything is
     changed, TopicsNotAppliedError when Kafka does not carry out a change or not in time.
@@ -131,7 +132,7 @@ def apply(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY
     _create(admin, [change.spec for change in todo.changes if isinstance(change, CreateTopic)], deadline)
     _add_partitions(admin, [change for change in todo.changes if isinstance(change, AddPartitions)], deadline)
     _alter(admin, [change for change in todo.changes if isinstance(change, AlterSetting)], deadline)
-    _wait_for_leaders(admin, {spec.name: spec.partitions for spec in specs}, deadline)
+    _wait_until_served(admin, specs, deadline)
     return todo
 
 
@@ -280,20 +281,35 @@ def _alter(admin: AdminClient, changes: Sequence[AlterSetting], deadline: float)
         _result(answer, deadline, f"{resource.name}: changing settings")
 
 
-def _wait_for_leaders(admin: AdminClient, partitions: Mapping[str, int], deadline: float) -> None:
-    """A created topic is promised, not there: producers would still be told of an unknown topic."""
-    while True:
-        topics = _metadata(admin, deadline)
-        waiting = [
-            name
-            for name, count in partitions.items()
-            if name not in topics or sum(p.leader >= 0 for p in topics[name].partitions.values()) < count
-        ]
-        if not waiting:
-            return
+def _wait_until_served(admin: AdminClient, specs: Sequence[TopicSpec], deadline: float) -> None:
+    """A change that the controller promised reaches the brokers a moment later: topics, partitions, settings."""
+    while waiting := _not_served(admin, specs, deadline):
         if time.monotonic() > deadline:
-            raise TopicsNotAppliedError(f"{', '.join(waiting)}: still without a leader for each partition")
+            raise TopicsNotAppliedError(f"not in force in time:\n{waiting}")
         time.sleep(_POLL_SECONDS)
+
+
+def _not_served(admin: AdminClient, specs: Sequence[TopicSpec], deadline: float) -> str:
+    """What is not yet as it should be, in words; empty when everything is."""
+    if (rest := compare(specs, _existing(admin, [spec.name for spec in specs], deadline))).changes:
+        return str(rest)
+    # Metadata names a leader slightly before that broker knows that it is it. So the leaders themselves are asked.
+    partitions = [TopicPartition(spec.name, number) for spec in specs for number in range(spec.partitions)]
+    earliest: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+    asked = dict.fromkeys(partitions, earliest)
+    answers = admin.list_offsets(asked, request_timeout=_left(deadline, "asking the partitions' leaders"))
+    silent = {
+        f"{partition.topic}: no leader yet" for partition, answer in answers.items() if not _answers(answer, deadline)
+    }
+    return "\n".join(f"{topic}: not every partition has a leader" for topic in sorted(silent))
+
+
+def _answers(answer: "Future[Any]", deadline: float) -> bool:
+    try:
+        answer.result(_left(deadline, "asking the partitions' leaders"))
+    except (KafkaException, FutureTimeoutError):
+        return False
+    return True
 
 
 def _metadata(admin: AdminClient, deadline: float) -> dict[str, Any]:

@@ -1,0 +1,53 @@
+from pathlib import Path
+
+import pytest
+from coldnotify_kafka.broker.config import BrokerConfig, resource
+from coldnotify_kafka.errors import BrokerSettingError, DataDirectoryError
+
+
+def properties(config: BrokerConfig) -> dict[str, str]:
+    lines = [line for line in config.server_properties().splitlines() if line and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
+
+
+def test_the_template_is_filled_in() -> None:
+    config = BrokerConfig(Path("/data"), port=9092, controller_port=9093)
+    found = properties(config)
+    assert found["listeners"] == "BROKER://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093"
+    assert found["advertised.listeners"] == "BROKER://127.0.0.1:9092"
+    assert found["controller.quorum.voters"] == "1@127.0.0.1:9093"
+    assert found["log.dirs"] == "/data/records"
+    assert "$" not in config.server_properties()
+
+
+def test_what_the_promises_need_is_set() -> None:
+    found = properties(BrokerConfig(Path("/data"), port=9092, controller_port=9093))
+    assert found["auto.create.topics.enable"] == "false"
+    assert found["unclean.leader.election.enable"] == "false"
+    assert int(found["group.min.session.timeout.ms"]) <= 1000
+
+
+def test_a_broker_for_other_machines_says_under_which_name() -> None:
+    config = BrokerConfig(Path("/data"), 9092, 9093, host="0.0.0.0", advertised_host="kafka.example")
+    found = properties(config)
+    assert found["listeners"].startswith("BROKER://0.0.0.0:9092,")
+    assert found["advertised.listeners"] == "BROKER://kafka.example:9092"
+    assert config.contact_host == "127.0.0.1"
+    with pytest.raises(BrokerSettingError, match="advertised_host"):
+        BrokerConfig(Path("/data"), 9092, 9093, host="0.0.0.0")
+
+
+def test_the_heap_is_a_setting_with_a_minimum() -> None:
+    assert "-Xmx300m" in BrokerConfig(Path("/data"), 9092, 9093, heap_mib=300).java_options()
+    with pytest.raises(BrokerSettingError, match="heap_mib: 64 MiB are too few"):
+        BrokerConfig(Path("/data"), 9092, 9093, heap_mib=64)
+
+
+def test_a_directory_that_kafka_would_misread_is_refused() -> None:
+    with pytest.raises(DataDirectoryError, match="comma"):
+        BrokerConfig(Path("/data,old"), 9092, 9093)
+
+
+def test_the_files_beside_the_module_are_there() -> None:
+    for name in ("server.properties", "log4j2.xml", "tools-log4j2.xml"):
+        assert resource(name).is_file()

@@ -1,0 +1,191 @@
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from coldnotify_kafka.broker import EmbeddedBroker, free_port, run
+from coldnotify_kafka.errors import (
+    BrokerError,
+    BrokerNotReadyError,
+    DataDirectoryError,
+    DataDirectoryInUseError,
+    PortTakenError,
+)
+from coldnotify_kafka.testing import wait_until
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+TOPIC = "node.test"
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    """A broker that has not been started; whatever became of it, it is stopped afterwards."""
+    broker = EmbeddedBroker(tmp_path / "kafka data")
+    yield broker
+    broker.stop(timeout=0)
+
+
+def write(bootstrap: str, value: bytes) -> None:
+    """Creates the topic if need be and writes an acknowledged record."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    if TOPIC not in admin.list_topics(timeout=30).topics:
+        admin.create_topics([NewTopic(TOPIC, 1)])[TOPIC].result(30)
+    failures: list[object] = []
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    producer.produce(TOPIC, value, on_delivery=lambda error, _: failures.append(error))
+    assert producer.flush(30) == 0
+    assert failures == [None]
+
+
+def read(bootstrap: str, count: int) -> list[bytes | None]:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "node-test"})
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
+    values: list[bytes | None] = []
+    while len(values) < count:
+        message = consumer.poll(30)
+        assert message is not None, "no record within 30 s"
+        assert message.error() is None
+        value = message.value()
+        assert value is None or isinstance(value, bytes)
+        values.append(value)
+    consumer.close()
+    return values
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.kafka
+def test_data_port_and_cluster_survive_a_stop_and_a_kill(broker: EmbeddedBroker) -> None:
+    bootstrap = broker.bootstrap
+    broker.start()
+    broker.wait_ready()
+    write(bootstrap, b"one")
+    cluster = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).cluster_id
+    # 143 is Java's way to say SIGTERM: it ended in order.
+    assert broker.stop() == 128 + signal.SIGTERM
+
+    broker.start()
+    broker.wait_ready()
+    write(bootstrap, b"two")
+    os.kill(broker.pid, signal.SIGKILL)
+    wait_until(lambda: broker.poll() is not None, what="the end of the killed broker")
+    assert broker.poll() == -signal.SIGKILL
+
+    broker.start()
+    broker.wait_ready()
+    assert broker.bootstrap == bootstrap
+    assert read(bootstrap, 2) == [b"one", b"two"]
+    assert AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30).cluster_id == cluster
+
+
+@pytest.mark.kafka
+def test_the_pid_is_javas(kafka: EmbeddedBroker) -> None:
+    assert Path(f"/proc/{kafka.pid}/exe").readlink().name == "java"
+    assert kafka.poll() is None
+    with pytest.raises(BrokerError, match=f"already running .pid {kafka.pid}"):
+        kafka.start()
+
+
+@pytest.mark.kafka
+def test_a_frozen_broker_is_killed_at_the_stops_limit(broker: EmbeddedBroker) -> None:
+    broker.start()
+    os.kill(broker.pid, signal.SIGSTOP)
+    assert broker.stop(timeout=0.1) == -signal.SIGKILL
+
+
+@pytest.mark.kafka
+def test_the_limit_for_readiness_ends_the_wait_with_the_log(broker: EmbeddedBroker) -> None:
+    broker.start()
+    os.kill(broker.pid, signal.SIGSTOP)
+    with pytest.raises(BrokerNotReadyError, match=r"not ready within 0.1 s \(nothing listens"):
+        broker.wait_ready(timeout=0.1)
+
+
+@pytest.mark.kafka
+def test_a_broker_that_ends_by_itself_is_told_with_its_log(broker: EmbeddedBroker) -> None:
+    broker.start()
+    broker.stop()
+    properties = broker.config.log_dir / "meta.properties"
+    properties.write_text(properties.read_text().replace("node.id=1", "node.id=7"))
+    broker.start()
+    with pytest.raises(BrokerNotReadyError, match=r"(?s)ended by itself \(status 1\).*Stored node id 7 doesn't match"):
+        broker.wait_ready()
+
+
+@pytest.mark.kafka
+def test_a_data_directory_in_use_is_told(kafka: EmbeddedBroker) -> None:
+    with pytest.raises(DataDirectoryInUseError, match=rf"{kafka.config.data_dir} is in use.*--data"):
+        EmbeddedBroker(kafka.config.data_dir).start()
+
+
+def test_a_taken_port_is_told_before_anything_is_made(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", free_port())) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(PortTakenError, match=f"port {port} .*--kafka-port"):
+            EmbeddedBroker(tmp_path / "data", port).start()
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.kafka
+def test_a_data_directory_that_is_a_file_is_told(tmp_path: Path) -> None:
+    (tmp_path / "data").touch()
+    with pytest.raises(DataDirectoryError, match=r"data directory .*/data cannot be used"):
+        EmbeddedBroker(tmp_path / "data").start()
+
+
+def test_what_was_not_started_has_no_pid_and_stops_at_once(tmp_path: Path) -> None:
+    broker = EmbeddedBroker(tmp_path)
+    for ask in (lambda: broker.pid, broker.poll, broker.wait_ready):
+        with pytest.raises(BrokerError, match="has not been started"):
+            ask()
+    assert broker.stop() is None
+
+
+@pytest.mark.kafka
+def test_temporary_data_is_removed_whatever_happened() -> None:
+    brokers: list[EmbeddedBroker] = []
+
+    def interrupted() -> None:
+        with run() as broker:
+            brokers.append(broker)
+            assert broker.config.data_dir.is_dir()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    [broker] = brokers
+    assert broker.poll() is not None
+    assert not broker.config.data_dir.exists()
+
+
+@pytest.mark.kafka
+@pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
+def test_the_broker_ends_when_its_parent_is_killed(broker: EmbeddedBroker) -> None:
+    script = (
+        "import pathlib, sys, time\n"
+        "from coldnotify_kafka.broker import EmbeddedBroker\n"
+        "broker = EmbeddedBroker(pathlib.Path(sys.argv[1]))\n"
+        "broker.start()\n"
+        "print(broker.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    argv = [sys.executable, "-c", script, str(broker.config.data_dir)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        java = int(parent.stdout.readline())
+        # The directory stays locked as long as Java lives, and is free the moment it is gone.
+        with pytest.raises(DataDirectoryInUseError):
+            broker.start()
+        parent.kill()
+    wait_until(lambda: not is_running(java), what="the end of the broker")
+    broker.start()

@@ -1,0 +1,69 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from coldnotify_kafka.broker.process import spawn
+from coldnotify_kafka.testing import wait_until
+
+SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process is there and no zombie that only nobody has waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except FileNotFoundError:
+        return False
+
+
+def test_output_goes_to_the_file(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    for word in ("one", "two"):
+        assert spawn(["sh", "-c", f"echo {word}; echo {word} >&2"], output).wait(30) == 0
+    assert output.read_text().split() == ["one", "one", "two", "two"]
+
+
+def test_a_program_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        spawn([str(tmp_path / "nowhere")], tmp_path / "out")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the death signal is Linux's")
+def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+    script = (
+        "import pathlib, time\n"
+        "from coldnotify_kafka.broker.process import spawn\n"
+        f"print(spawn({SLEEPER!r}, pathlib.Path({str(tmp_path / 'out')!r})).pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        child = int(parent.stdout.readline())
+        assert is_running(child)
+        parent.kill()
+    wait_until(lambda: not is_running(child), what="the end of the child")
+
+
+def test_a_child_outlives_the_thread_that_asked_for_it(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    children: list[subprocess.Popen[bytes]] = []
+    waits_for_go = ["sh", "-c", f"until test -e '{go}'; do sleep 0.05; done"]
+    thread = threading.Thread(target=lambda: children.append(spawn(waits_for_go, tmp_path / "out")))
+    thread.start()
+    thread.join(30)
+    # The signal would have been sent when the thread ended: the child would not come to its own end.
+    go.touch()
+    assert children[0].wait(30) == 0
+
+
+def test_a_child_is_out_of_reach_of_the_terminals_interrupt(tmp_path: Path) -> None:
+    child = spawn(SLEEPER, tmp_path / "out")
+    try:
+        assert os.getpgid(child.pid) != os.getpgid(0)
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait(30)
