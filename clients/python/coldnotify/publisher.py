@@ -26,7 +26,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from coldnotify._publishing.checks import Many, check_key, checked_records, make_record
 from coldnotify._publishing.outcomes import Published, PublishError, PublishManyError, PublishTimeout
-from coldnotify._publishing.sender import QUEUE_MAX, QueueFull, Sender, Sending
+from coldnotify._publishing.sender import QUEUE_MAX, NotNow, Sender, Sending
 
 __all__ = [
     "InvalidName",
@@ -40,7 +40,7 @@ __all__ = [
     "make_record",
 ]
 
-_QUEUE_FULL_RETRY_S = 0.01
+_NOT_NOW_RETRY_S = 0.01
 """A full queue is tried again this often: librdkafka's own does not say when it has room."""
 _LOOKUP_RETRY_S = 0.1
 
@@ -216,9 +216,9 @@ class Publisher:
             while True:
                 try:
                     return self._sender.send(domain, group, object_, record)
-                except QueueFull:
-                    self._queue_full(deadline_s)
-                    self._sender.wait_for_room(_QUEUE_FULL_RETRY_S)
+                except NotNow as reason:
+                    self._not_now(reason, deadline_s)
+                    self._sender.wait_for_room(_NOT_NOW_RETRY_S)
         except PublishError as error:
             return error
 
@@ -238,9 +238,9 @@ class Publisher:
             while True:
                 try:
                     return self._sender.send(domain, group, object_, record)
-                except QueueFull:
-                    self._queue_full(deadline_s)
-                    await asyncio.sleep(_QUEUE_FULL_RETRY_S)
+                except NotNow as reason:
+                    self._not_now(reason, deadline_s)
+                    await asyncio.sleep(_NOT_NOW_RETRY_S)
         except PublishError as error:
             return error
 
@@ -274,11 +274,11 @@ class Publisher:
                 indeterminate=False,
             )
 
-    def _queue_full(self, deadline_s: float) -> None:
+    def _not_now(self, reason: NotNow, deadline_s: float) -> None:
         """Raises PublishTimeout unless there is time to try once more."""
         if _left_s(deadline_s) <= 0:
             raise PublishTimeout(
-                f"too many records wait for Kafka ({self._kafka}) since {self._timeout_s:g} s; nothing was sent",
+                f"Kafka ({self._kafka}): {reason}, since {self._timeout_s:g} s; nothing was sent",
                 indeterminate=False,
             )
 

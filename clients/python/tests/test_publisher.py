@@ -274,7 +274,8 @@ def test_when_kafka_falls_silent_in_the_middle_the_outcome_is_indeterminate(own_
 
 @pytest.mark.kafka
 def test_a_topic_that_is_missing_is_named(bootstrap: str) -> None:
-    AdminClient({"bootstrap.servers": bootstrap}).delete_topics([OBJECTS])[OBJECTS].result(60)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([OBJECTS])[OBJECTS].result(60)
     with (
         Publisher(bootstrap, timeout_s=60) as publisher,
         pytest.raises(PublishError, match=r"topic coldnotify\.objects does not exist"),

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple, cast
@@ -28,6 +29,8 @@ PARTITIONS_REFRESH_S = 60
 """How old the knowledge of the topic's partitions may get. Records sent by older knowledge are moved by the matcher."""
 _PURGE_S = 10
 """How long giving up may take: it needs nobody else, so only a machine that stands still needs longer."""
+_METADATA_S = 1
+"""Acknowledgements wait while librdkafka learns of new partitions: not for long, it is asked again if need be."""
 _POLL_S = 0.2
 """Of the thread that serves acknowledgements; they wake it at once, this only bounds the wait for its end."""
 
@@ -60,8 +63,11 @@ Sending = concurrent.futures.Future[Published]
 Lookup = concurrent.futures.Future[Any]
 
 
-class QueueFull(Exception):
-    """No more records may be on their way now."""
+class NotNow(Exception):
+    """The record cannot be taken at this moment; the message says why. Trying again soon will help."""
+
+
+_QUEUE_FULL = "too many records are on their way"
 
 
 class _Last(NamedTuple):
@@ -103,6 +109,7 @@ class Sender:
         self._partitions_at_s = 0.0
         self._lookup: Lookup | None = None
         self._fatal = False
+        self._metadata_wanted = False
         self._closed = False
         self._stopped = threading.Event()
         try:
@@ -144,7 +151,7 @@ class Sender:
     def send(self, domain: str, group: str, object_: str, record: PublicRecord) -> Sending:
         """Hands the record to librdkafka; the future is settled by its acknowledgement, or by a PublishError.
 
-        Raises QueueFull, and PublishError when the record cannot be sent at all.
+        Raises NotNow, and PublishError when the record cannot be sent at all.
         """
         key = f"{domain}/{group}/{object_}"
         value = encode_public_record(record)
@@ -156,7 +163,7 @@ class Sender:
             if last is not None and self._is_known_repeat(last, record, value_hash):
                 return last.future
             if self._under_way >= self._queue_max:
-                raise QueueFull
+                raise NotNow(_QUEUE_FULL)
             if self._fatal:
                 self._replace_producer()
             if self._partitions is None:  # a failure took the knowledge back since the look-up
@@ -175,8 +182,12 @@ class Sender:
                     on_delivery=partial(self._on_delivery, future, record.version),
                 )
             except BufferError:
-                raise QueueFull from None
+                raise NotNow(_QUEUE_FULL) from None
             except KafkaException as error:
+                if error.args[0].code() == KafkaError._UNKNOWN_PARTITION:
+                    # New partitions: librdkafka's own knowledge of the topic is older than ours.
+                    self._metadata_wanted = True
+                    raise NotNow(f"partitions of {OBJECTS} are not known yet") from None
                 self._note(error.args[0])
                 raise PublishError(f"{_words(error)}; nothing was sent", indeterminate=False) from None
             self._under_way += 1
@@ -187,7 +198,7 @@ class Sender:
             return future
 
     def wait_for_room(self, timeout_s: float) -> None:
-        """After QueueFull: returns when trying again may help, at most after `timeout_s`."""
+        """After NotNow: returns when trying again may help, at most after `timeout_s`."""
         with self._settled:
             self._settled.wait(timeout_s)
 
@@ -256,6 +267,10 @@ class Sender:
     def _serve(self) -> None:
         while not self._stopped.is_set():
             self._producer.poll(_POLL_S)
+            if self._metadata_wanted:
+                self._metadata_wanted = False
+                with suppress(KafkaException):
+                    self._producer.list_topics(OBJECTS, timeout=_METADATA_S)
 
     def _note(self, error: KafkaError) -> None:
         if error.fatal():
