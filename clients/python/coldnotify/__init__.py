@@ -1,1 +1,52 @@
-"""ColdNotify for Python: the client of an observation unit, and the publisher of a back-end."""
+"""ColdNotify for Python: the client of an observation unit (here), and the publisher of a back-end (`coldnotify.publisher`).
+
+    from coldnotify import Notify, State, Connection
+    notify = Notify(domain='animal.observer', group_id='region-1', client_id='observer-1',
+                    state=State(filename='registration-state.json'),
+                    connection=Connection(address='localhost', port=55000))
+    notify.connect()
+    notify.register('camera-config').subscribe(lambda n: update_camera_config(n))
+    ...
+    notify.disconnect()
+
+`coldnotify.aio` has the same for asyncio, `coldnotify.errors` all that can go wrong, `coldnotify.testing` a service to test against.
+"""
+
+from coldnotify._core.client import Status
+from coldnotify._shell import Registration, Subscription
+from coldnotify._sync import Notify
+from coldnotify.connection import Connection
+from coldnotify.errors import (
+    CallbackFailed,
+    ColdNotifyError,
+    ObjectParked,
+    PayloadUnreadable,
+    RegistrationRefused,
+    ServiceRefused,
+    StateDamaged,
+    StateError,
+    StateInUse,
+    StateMismatch,
+)
+from coldnotify.notification import Notification
+from coldnotify.state import State
+
+__all__ = [
+    "CallbackFailed",
+    "ColdNotifyError",
+    "Connection",
+    "Notification",
+    "Notify",
+    "ObjectParked",
+    "PayloadUnreadable",
+    "Registration",
+    "RegistrationRefused",
+    "ServiceRefused",
+    "State",
+    "StateDamaged",
+    "StateError",
+    "StateInUse",
+    "StateMismatch",
+    "Status",
+    "Subscription",
+]

@@ -1,0 +1,376 @@
+"""The whole client but its I/O: what a shell talks to. Read the package's docstring first.
+
+A shell does this for ever: `tick`, then whatever of `connect_due`, `data_to_send`, `save_due`, `next_job` has something
+for it, then sleeps until `deadline` or until something happens.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from coldnotify_schemas.close_codes import CloseCode, may_come_back
+
+from coldnotify._core.delivery import Delivery, Job
+from coldnotify._core.document import Document, encode
+from coldnotify._core.journal import Journal
+from coldnotify._core.reconnect import Address, Addresses, Backoff
+from coldnotify._core.registrations import Registrations
+from coldnotify._core.session import Ended, Phase, Session
+from coldnotify._core.settings import REPORTS_MAX, SAVE_INTERVAL_S_MAX, SAVE_LOAD, SAVE_RETRY_S, Settings
+from coldnotify.errors import ServiceRefused, StateError
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a client is doing, for looking in."""
+
+    phase: str
+    """stopped, refused, waiting (for the next try), connecting, opening, syncing, catching up, live, stopping"""
+    address: str | None
+    """Of the gateway it is connected to, connects to or was last connected to."""
+    caught_up: bool
+    """All that was published when the session began is applied, and all callbacks have returned."""
+    registrations: int
+    """Size of the wanted set."""
+    pending: int
+    """Operations that are not settled."""
+    waiting: int
+    """Objects of which something waits to be told, or waits for a subscriber."""
+    parked: tuple[str, ...]
+    """Objects whose callbacks failed too often."""
+    epoch: int | None
+    cursor: int | None
+    last_problem: str | None
+    """Why the last connection ended or failed; None once caught up."""
+    next_connect_s: float | None
+    """Seconds until the next try, if it waits for one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Save:
+    """A document to be made durable."""
+
+    revision: int
+    data: bytes
+    epoch: int | None
+    cursor: int | None
+    begun_at: float
+
+
+class Client:
+    """One client, from its document to its end. Not thread-safe: the shell takes turns."""
+
+    def __init__(
+        self, document: Document, addresses: Sequence[Address], settings: Settings, random: Random, now: float
+    ) -> None:
+        self._identity = document.identity
+        self._settings = settings
+        self._journal = Journal()
+        self._registrations = Registrations(self._journal, document.wanted, document.pending)
+        self._reports: deque[Exception] = deque(maxlen=REPORTS_MAX)
+        self._delivery = Delivery(
+            self._journal,
+            self._registrations,
+            settings,
+            self._reports.append,
+            floors={name: floor for name, floor in document.applied.items() if name in document.wanted},
+            epoch=document.epoch,
+            cursor=document.cursor,
+        )
+        self._addresses = Addresses(addresses, settings.address_rest_s, random)
+        self._backoff = Backoff(settings, random)
+
+        self._address: Address | None = None
+        self._link = False
+        self._connecting = False
+        self._session: Session | None = None
+        self._last_problem: str | None = None
+        self._connect_at: float | None = now
+        self._refused = False
+
+        self._saving: Save | None = None
+        self._saved_at = float("-inf")
+        self._save_interval_s = settings.save_interval_s
+        self._save_failures = 0
+        self._save_blocked_until = float("-inf")
+
+        self._stopping = False
+        self._abandoned = False
+        self._said_bye = False
+        self._give_up_saving = False
+
+    # The application
+
+    def register(self, name: str) -> None:
+        """Want this object. No change if it is wanted already."""
+        self._registrations.register(name)
+
+    def unregister(self, name: str) -> None:
+        """Want this object no more. Its subscribers stay, until the shell says otherwise."""
+        if self._registrations.unregister(name):
+            self._delivery.forget(name)
+
+    def register_only(self, names: Iterable[str]) -> None:
+        """Want exactly these objects."""
+        names = set(names)
+        for name in sorted(self._registrations.wanted - names):
+            self.unregister(name)
+        for name in sorted(names):
+            self.register(name)
+
+    def wants(self, name: str) -> bool:
+        """Whether the object is in the wanted set."""
+        return name in self._registrations.wanted
+
+    def subscribe(self, name: str, subscriber: int) -> None:
+        """Callback number `subscriber` is for this object."""
+        self._delivery.subscribe(name, subscriber)
+
+    def unsubscribe(self, name: str, subscriber: int) -> None:
+        """Callback number `subscriber` is no more."""
+        self._delivery.unsubscribe(name, subscriber)
+
+    def stop(self, *, abandon: bool = False) -> None:
+        """Begin no job any more; when those that run are done: save, acknowledge, say Bye. Then `finished`.
+
+        `abandon`: do not wait for the jobs that run. What they tell is owed still, and told again.
+        """
+        self._stopping = True
+        self._abandoned = self._abandoned or abandon
+        self._connect_at = None
+
+    # The callbacks
+
+    def next_job(self, now: float) -> Job | None:
+        """Callbacks to run, or None. One job after another keeps the order of versions of an object in any case."""
+        return None if self._stopping else self._delivery.next_job(now)
+
+    def next_job_at(self) -> float:
+        """When `next_job` may have one: -inf is now, inf is when something comes."""
+        ready_at = self._delivery.ready_at()
+        return float("inf") if self._stopping or ready_at is None else ready_at
+
+    def job_done(self, job: Job, failed: Mapping[int, BaseException], now: float) -> None:
+        """The job's callbacks returned, or raised what `failed` says by subscriber."""
+        self._delivery.done(job, failed, now)
+
+    # The connection
+
+    def connect_due(self, now: float) -> Address | None:
+        """Where to connect now; the shell tells then `link_up` or `link_down`."""
+        if self._link or self._connecting or self._connect_at is None or self._connect_at > now:
+            return None
+        self._connect_at = None
+        self._connecting = True
+        self._address = self._addresses.next(now)
+        return self._address
+
+    def link_up(self, now: float) -> None:
+        """The connection stands."""
+        self._connecting = False
+        self._link = True
+        if not self._stopping:
+            self._session = Session(
+                self._identity,
+                self._journal,
+                self._registrations,
+                self._delivery,
+                self._settings,
+                self._reports.append,
+                now,
+            )
+
+    def receive(self, data: bytes, now: float) -> None:
+        """Bytes came from the gateway."""
+        if self._session is not None:
+            self._session.receive(data, now)
+            if self._session.phase is Phase.LIVE:
+                self._backoff.caught_up()
+                self._last_problem = None
+            if self._session.ended is not None:
+                self._session_over(self._session.ended, now)
+
+    def data_to_send(self, now: float) -> bytes:
+        """Bytes for the gateway. Ask again when these are written."""
+        return b"" if self._session is None else self._session.data_to_send(now)
+
+    @property
+    def link_wanted(self) -> bool:
+        """Whether the shell keeps the connection, or is to close it once all it was given is written."""
+        return self._session is not None and not self._said_bye
+
+    def link_down(self, reason: str, now: float) -> None:
+        """The connection could not be made, broke, or was closed as `link_wanted` said."""
+        if self._session is not None and not self._said_bye:
+            self._session_over(Ended(None, reason), now)
+        elif self._connecting:
+            self._come_back(None, reason, now)
+        self._session = None
+        self._link = self._connecting = False
+
+    def _session_over(self, ended: Ended, now: float) -> None:
+        session, self._session = self._session, None
+        assert session is not None
+        if session.caught_up_at is not None and now - session.caught_up_at >= self._settings.displaced_max_s:
+            self._backoff.undisturbed()
+        code = ended.code
+        if code is not None and not may_come_back(code):
+            self._reports.append(ServiceRefused(code, _code_name(code), ended.reason))
+            self._refused = True
+            self._last_problem = f"{_code_name(code)}: {ended.reason}"
+            return
+        reason = ended.reason if code is None else f"{_code_name(code)}: {ended.reason}"
+        self._come_back(code, reason, now, caught_up=session.caught_up_at is not None)
+
+    def _come_back(self, code: int | None, reason: str, now: float, *, caught_up: bool = False) -> None:
+        self._last_problem = reason
+        # An address rests if it did not serve us, or said that it will not.
+        if self._address is not None and (not caught_up or code in (CloseCode.GOING_AWAY, CloseCode.OVERLOADED)):
+            self._addresses.failed(self._address, now)
+        if not self._stopping:
+            self._connect_at = now + self._backoff.delay_s(code)
+
+    # The state
+
+    def save_due(self, now: float) -> Save | None:
+        """A document to write now, one at a time; the shell tells then `saved` or `save_failed`."""
+        if self._saving is not None or self._save_at() > now:
+            return None
+        self._saving = Save(
+            self._journal.revision, encode(self._document()), self._delivery.epoch, self._delivery.cursor, now
+        )
+        return self._saving
+
+    def saved(self, save: Save, now: float) -> None:
+        """This document survives a power cut from now on."""
+        self._saving = None
+        self._save_failures = 0
+        self._journal.durable = save.revision
+        self._saved_at = now
+        took_s = now - save.begun_at
+        self._save_interval_s = max(self._settings.save_interval_s, min(SAVE_INTERVAL_S_MAX, SAVE_LOAD * took_s))
+        if self._session is not None and save.epoch == self._delivery.epoch:
+            self._session.acknowledge(save.cursor, now)
+
+    def save_failed(self, save: Save, error: StateError, now: float) -> None:
+        """It could not be written; it will be tried again. Nothing that rests on it leaves until then."""
+        self._saving = None
+        shortest, longest = SAVE_RETRY_S
+        self._save_blocked_until = now + min(longest, shortest * 2**self._save_failures)
+        self._save_failures += 1
+        self._reports.append(error)
+        if self._stopping:
+            self._give_up_saving = True
+
+    def _document(self) -> Document:
+        return Document(
+            identity=self._identity,
+            wanted=frozenset(self._registrations.wanted),
+            pending={name: operation.kind for name, operation in self._registrations.pending.items()},
+            applied=self._delivery.floors,
+            epoch=self._delivery.epoch,
+            cursor=self._delivery.cursor,
+        )
+
+    def _save_at(self) -> float:
+        """When the document is to be written; inf: it is on disk."""
+        if self._journal.is_durable(self._journal.revision) or self._give_up_saving:
+            return float("inf")
+        if self._stopping:
+            return float("inf") if self._jobs_awaited else float("-inf")
+        urgent = not self._journal.is_durable(self._journal.urgent)
+        return max(self._save_blocked_until, float("-inf") if urgent else self._saved_at + self._save_interval_s)
+
+    # Time, and looking in
+
+    def tick(self, now: float) -> None:
+        """Do what is due."""
+        if self._session is not None and not self._said_bye:
+            self._session.tick(now)
+            if self._session.ended is not None:
+                self._session_over(self._session.ended, now)
+        if self._stopping and not self._said_bye and self._at_rest:
+            if self._session is not None:
+                self._session.bye(now)
+            self._said_bye = True
+
+    def deadline(self) -> float:
+        """When there is something to do next but jobs, if nothing happens before."""
+        due = [self._save_at()] if self._saving is None else []
+        if self._connect_at is not None and not self._link:
+            due.append(self._connect_at)
+        if self._session is not None and not self._said_bye:
+            due.append(self._session.deadline())
+        return min(due, default=float("inf"))
+
+    @property
+    def _jobs_awaited(self) -> bool:
+        return self._delivery.running and not self._abandoned
+
+    @property
+    def _at_rest(self) -> bool:
+        """Whether no job is out and the document is on disk (or cannot be written)."""
+        if self._jobs_awaited or self._saving is not None:
+            return False
+        return self._give_up_saving or self._journal.is_durable(self._journal.revision)
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has been stopped, and everything is done and closed."""
+        return self._said_bye and not self._link and not self._connecting
+
+    @property
+    def refused(self) -> bool:
+        """Whether the service said that this client must not come back."""
+        return self._refused
+
+    @property
+    def connected(self) -> bool:
+        """Whether a session is open: the gateway has said Welcome."""
+        return self._session is not None and self._session.phase is not Phase.OPENING
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything owed has been told: caught up, all registrations answered, all callbacks returned."""
+        session = self._session
+        live = session is not None and session.phase is Phase.LIVE
+        return live and self._registrations.all_arrived and self._delivery.idle
+
+    def take_reports(self) -> list[Exception]:
+        """What the application should hear of since the last call."""
+        reports = list(self._reports)
+        self._reports.clear()
+        return reports
+
+    def status(self, now: float) -> Status:
+        """What it is doing."""
+        return Status(
+            phase=self._phase(),
+            address=None if self._address is None else str(self._address),
+            caught_up=self.caught_up,
+            registrations=len(self._registrations.wanted),
+            pending=len(self._registrations.pending),
+            waiting=self._delivery.waiting,
+            parked=tuple(sorted(self._delivery.parked)),
+            epoch=self._delivery.epoch,
+            cursor=self._delivery.cursor,
+            last_problem=self._last_problem,
+            next_connect_s=None if self._connect_at is None else max(0.0, self._connect_at - now),
+        )
+
+    def _phase(self) -> str:
+        if self._stopping:
+            return "stopping"
+        if self._refused:
+            return "refused"
+        if self._session is not None:
+            return self._session.phase.value
+        return "connecting" if self._connecting else "waiting"
+
+
+def _code_name(code: int) -> str:
+    try:
+        return CloseCode(code).name
+    except ValueError:
+        return f"close code {code}"

@@ -1,0 +1,410 @@
+"""One connection, from Hello to its end: bytes in, bytes out. See `docs/protocol.md`, "A session".
+
+A session is in one of four phases, and only three things move it on; `_NEXT` is all of it.
+
+    OPENING   Hello is sent, Welcome is awaited
+    SYNCING   the service's set differs from ours: the whole wanted set is sent, in chunks
+    CATCHING  in sync; what is missing comes, page by page
+    LIVE      caught up; versions come as they are published
+
+Frames are made when the shell asks for bytes (`data_to_send`), not before, so what waits to be sent is bounded and is
+the newest there is to say.
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from enum import Enum
+
+from coldnotify_schemas import wire_pb2 as wire
+from coldnotify_schemas.digest import object_crc
+from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, FrameError, encode, parse_gateway_frame
+
+from coldnotify._core.delivery import Delivery, Update
+from coldnotify._core.journal import Journal
+from coldnotify._core.registrations import REQUEST_OBJECTS_MAX, Kind, Operation, Registrations, Stage
+from coldnotify._core.settings import (
+    HANDSHAKE_S,
+    OUT_BYTES_MAX,
+    PROTOCOL_VERSION,
+    REQUESTS_UNANSWERED_MAX,
+    Settings,
+)
+from coldnotify.errors import RegistrationRefused
+
+
+class Phase(Enum):
+    """Where a session is."""
+
+    OPENING = "opening"
+    SYNCING = "syncing"
+    CATCHING = "catching up"
+    LIVE = "live"
+
+
+class _Said(Enum):
+    IN_SYNC = "Welcome, in sync"
+    NOT_IN_SYNC = "Welcome, not in sync"
+    CAUGHT_UP = "CaughtUp"
+
+
+_NEXT = {
+    (Phase.OPENING, _Said.IN_SYNC): Phase.CATCHING,
+    (Phase.OPENING, _Said.NOT_IN_SYNC): Phase.SYNCING,
+    (Phase.SYNCING, _Said.IN_SYNC): Phase.CATCHING,
+    (Phase.SYNCING, _Said.NOT_IN_SYNC): Phase.SYNCING,  # begin again at chunk 0
+    (Phase.CATCHING, _Said.IN_SYNC): Phase.CATCHING,
+    (Phase.CATCHING, _Said.NOT_IN_SYNC): Phase.SYNCING,
+    (Phase.CATCHING, _Said.CAUGHT_UP): Phase.LIVE,
+    (Phase.LIVE, _Said.IN_SYNC): Phase.CATCHING,
+    (Phase.LIVE, _Said.NOT_IN_SYNC): Phase.SYNCING,  # a Ping's digest was not the agreed one
+    (Phase.LIVE, _Said.CAUGHT_UP): Phase.LIVE,  # after a slow phase
+}
+"""What is not in here is not expected, and ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who this client is."""
+
+    domain: str
+    group: str
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Why a session is over: a close code, or None and what was wrong in words."""
+
+    code: int | None
+    reason: str
+
+
+@dataclass(slots=True)
+class _Request:
+    """Operations that wait: for an answer (`stage` SENT), or for a notification after it (CONFIRMED)."""
+
+    stage: Stage
+    operations: dict[str, Operation]
+    due: float
+
+
+@dataclass(slots=True)
+class _Sync:
+    """A reg-sync under way."""
+
+    revision: int
+    operations: dict[str, Operation]
+    names: list[str]
+    chunks_sent: int = 0
+    all_sent: bool = False
+    due: float | None = None
+
+
+class Session:
+    """The client's side of one connection. Over when `ended` is set."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        journal: Journal,
+        registrations: Registrations,
+        delivery: Delivery,
+        settings: Settings,
+        report: Callable[[Exception], None],
+        now: float,
+    ) -> None:
+        self._journal = journal
+        self._registrations = registrations
+        self._delivery = delivery
+        self._settings = settings
+        self._report = report
+        self.phase = Phase.OPENING
+        self.caught_up_at: float | None = None
+        self.ended: Ended | None = None
+        self._frames = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
+        self._out = bytearray()
+        self._said_bye = False
+
+        self._crcs: dict[int, str] = {}
+        self._names = False
+        self._requests: dict[int, _Request] = {}
+        self._answered: list[_Request] = []
+        self._request = 0
+        self._sync: _Sync | None = None
+
+        self._acknowledged = delivery.cursor
+        self._acknowledgeable: int | None = None
+        self._ack_due: float | None = None
+
+        self._sent_at = now
+        self._ping_unanswered_since: float | None = None
+        self._wait_until = now
+        self._welcome_due: float | None = now + HANDSHAKE_S
+        self._hello_operations = registrations.begin_session()
+        self._hello(identity, now)
+
+    # Bytes in
+
+    def receive(self, data: bytes, now: float) -> None:
+        """Take what came from the gateway. What is no frame ends the session."""
+        self._ping_unanswered_since = None
+        try:
+            for body in self._frames.feed(data):
+                if self.ended is not None:
+                    return
+                self._take(parse_gateway_frame(body), now)
+        except FrameError as error:
+            self._end(None, f"the gateway sent what is no frame: {error}")
+
+    def _take(self, frame: wire.GatewayFrame, now: float) -> None:
+        kind = frame.WhichOneof("frame")
+        match kind:
+            case "close":
+                self._end(frame.close.code, frame.close.reason)
+            case "wait":
+                self._wait_until = now + frame.wait.seconds
+                if self._welcome_due is not None:
+                    self._welcome_due = max(self._welcome_due, self._wait_until + HANDSHAKE_S)
+            case "welcome":
+                self._on_welcome(frame.welcome, now)
+            case _ if self.phase is Phase.OPENING:
+                pass  # before its Welcome a session has no epoch: nothing it says can be placed
+            case "notification":
+                self._on_notification(frame.notification)
+            case "caught_up":
+                self._on_caught_up(frame.caught_up, now)
+            case "page_end":
+                self._send_ack(now, page=frame.page_end.page)
+            case "pong" if frame.pong.HasField("complete"):
+                self._delivery.complete(frame.pong.complete)
+            case "registered":
+                self._on_answer(frame.registered.request, frame.registered.refused, now)
+            case "unregistered":
+                self._on_answer(frame.unregistered.request, (), now)
+
+    def _on_welcome(self, welcome: wire.Welcome, now: float) -> None:
+        if welcome.in_sync and self._sync is not None and not self._sync.all_sent:
+            return  # not the answer to the chunks, which have not all been sent
+        self._welcome_due = None
+        if welcome.HasField("epoch"):
+            self._delivery.new_epoch(welcome.epoch)
+            self._acknowledged = self._acknowledgeable = self._ack_due = None
+        operations = self._sync.operations if self._sync is not None else self._hello_operations
+        self._refuse(welcome.refused, operations)
+        self._sync = None
+        self._hello_operations = {}
+        if welcome.in_sync:
+            self._registrations.confirm(operations)
+            self._advance(_Said.IN_SYNC)
+        else:
+            self._advance(_Said.NOT_IN_SYNC)
+            self._begin_sync()
+
+    def _on_notification(self, notification: wire.Notification) -> None:
+        name = notification.name or self._crcs.get(notification.crc)
+        if name is not None:
+            version = notification.version if notification.HasField("version") else None
+            update = Update(notification.incarnation, version, notification.payload, notification.deleted)
+            self._delivery.arrived(name, update)
+        if not notification.answer and notification.offset >= notification.behind:
+            self._delivery.complete(notification.offset - notification.behind)
+
+    def _on_caught_up(self, caught_up: wire.CaughtUp, now: float) -> None:
+        if (self.phase, _Said.CAUGHT_UP) not in _NEXT:
+            return
+        self._advance(_Said.CAUGHT_UP)
+        if caught_up.HasField("complete"):
+            self._delivery.complete(caught_up.complete)
+        # What was confirmed before, and has not come, was lost on its way.
+        self._registrations.resend(self._registrations.unanswered(Stage.CONFIRMED), Stage.CONFIRMED)
+        self._answered.clear()
+        if self.caught_up_at is None:
+            self.caught_up_at = now
+
+    def _on_answer(self, number: int, refused: Collection[wire.Refusal], now: float) -> None:
+        request = self._requests.pop(number, None)
+        if request is None:
+            return
+        self._refuse(refused, request.operations)
+        self._registrations.confirm(request.operations)
+        if self.phase is Phase.LIVE:  # else CaughtUp is the limit
+            due = now + self._settings.request_timeout_s
+            self._answered.append(_Request(Stage.CONFIRMED, request.operations, due))
+
+    def _refuse(self, refused: Collection[wire.Refusal], operations: dict[str, Operation]) -> None:
+        for refusal in refused:
+            if self._registrations.refuse(refusal.object, operations):
+                self._delivery.forget(refusal.object)
+                self._report(RegistrationRefused(refusal.object, refusal.reason))
+
+    def _advance(self, said: _Said) -> None:
+        self.phase = _NEXT.get((self.phase, said), self.phase)
+
+    def _end(self, code: int | None, reason: str) -> None:
+        self.ended = self.ended or Ended(code, reason)
+
+    # Bytes out
+
+    def data_to_send(self, now: float) -> bytes:
+        """The next bytes for the gateway, at most a little over OUT_BYTES_MAX. Ask again when these are written."""
+        if self.ended is None and not self._said_bye:
+            self._send_chunks(now)
+            self._send_requests(now)
+        data = bytes(self._out)
+        self._out.clear()
+        return data
+
+    def bye(self, now: float) -> None:
+        """The application disconnects: what is durably applied is acknowledged, then the session ends."""
+        if self._said_bye or self.ended is not None:
+            return
+        if self._acknowledgement() is not None:
+            self._send_ack(now)
+        self._send(wire.ClientFrame(bye=wire.Bye()), now)
+        self._said_bye = True
+
+    def acknowledge(self, cursor: int | None, now: float) -> None:
+        """The document with this cursor is durable: it may be acknowledged, after a while."""
+        self._acknowledgeable = cursor
+        if self._acknowledgement() is not None and self._ack_due is None:
+            self._ack_due = now + self._settings.ack_delay_s
+
+    def _hello(self, identity: Identity, now: float) -> None:
+        operations = self._hello_operations
+        self._names = not self._use({*self._registrations.wanted, *self._registrations.pending})
+        hello = wire.Hello(
+            protocol=PROTOCOL_VERSION,
+            capabilities=wire.CAPABILITY_NAMES if self._names else wire.CAPABILITY_NONE,
+            domain=identity.domain,
+            group=identity.group,
+            client=identity.client,
+            digest=self._registrations.digest,
+            register=[name for name, operation in operations.items() if operation.kind is Kind.REGISTER],
+            unregister=[name for name, operation in operations.items() if operation.kind is Kind.UNREGISTER],
+            epoch=self._delivery.epoch,
+            cursor=self._delivery.cursor,
+            keepalive_s=self._settings.keepalive_s,
+        )
+        self._send(wire.ClientFrame(hello=hello), now)
+
+    def _begin_sync(self) -> None:
+        self._requests.clear()
+        self._answered.clear()
+        operations = self._registrations.begin_sync()
+        self._delivery.owe_all()
+        self._sync = _Sync(self._journal.revision, operations, sorted(self._registrations.wanted))
+
+    def _send_chunks(self, now: float) -> None:
+        sync = self._sync
+        if sync is None or sync.all_sent or not self._journal.is_durable(sync.revision):
+            return
+        while not sync.all_sent and len(self._out) < OUT_BYTES_MAX:
+            start = sync.chunks_sent * REQUEST_OBJECTS_MAX
+            names = sync.names[start : start + REQUEST_OBJECTS_MAX]
+            last = start + REQUEST_OBJECTS_MAX >= len(sync.names)
+            self._use_or_ask(names, now)
+            chunk = wire.SyncChunk(index=sync.chunks_sent, last=last, objects=names)
+            self._send(wire.ClientFrame(sync=chunk), now)
+            sync.chunks_sent += 1
+            sync.all_sent = last
+        if sync.all_sent:
+            sync.due = now + self._settings.request_timeout_s
+
+    def _send_requests(self, now: float) -> None:
+        if self.phase not in (Phase.CATCHING, Phase.LIVE):
+            return
+        while len(self._requests) < REQUESTS_UNANSWERED_MAX and len(self._out) < OUT_BYTES_MAX:
+            request = self._registrations.next_request()
+            if request is None:
+                return
+            kind, operations = request
+            self._request += 1
+            if kind is Kind.REGISTER:
+                self._use_or_ask(operations, now)
+                frame = wire.ClientFrame(register=wire.Register(request=self._request, objects=operations))
+            else:
+                frame = wire.ClientFrame(unregister=wire.Unregister(request=self._request, objects=operations))
+            self._send(frame, now)
+            due = now + self._settings.request_timeout_s
+            self._requests[self._request] = _Request(Stage.SENT, operations, due)
+
+    def _use_or_ask(self, names: Collection[str], now: float) -> None:
+        if not self._use(names):
+            self._send(wire.ClientFrame(use_names=wire.UseNames()), now)
+            self._names = True
+
+    def _use(self, names: Collection[str]) -> bool:
+        """These names are going to be used. False where two names of the session would share a CRC: ask for names first."""
+        if self._names:
+            return True
+        fresh: dict[int, str] = {}
+        for name in names:
+            crc = object_crc(name)
+            if self._crcs.get(crc, name) != name or fresh.setdefault(crc, name) != name:
+                return False
+        self._crcs |= fresh
+        return True
+
+    def _acknowledgement(self) -> int | None:
+        if self._acknowledgeable is None or self._acknowledgeable == self._acknowledged:
+            return None
+        return self._acknowledgeable
+
+    def _send_ack(self, now: float, page: int = 0) -> None:
+        complete = self._acknowledgement()
+        if complete is not None:
+            self._acknowledged = complete
+        self._ack_due = None
+        self._send(wire.ClientFrame(ack=wire.Ack(complete=complete, page=page)), now)
+
+    def _send(self, frame: wire.ClientFrame, now: float) -> None:
+        self._out += encode(frame)
+        self._sent_at = now
+
+    # Time
+
+    def tick(self, now: float) -> None:
+        """Do what is due: acknowledge, ping, ask again, give up."""
+        if self.ended is not None or self._said_bye:
+            return
+        if self._ack_due is not None and self._ack_due <= now:
+            self._send_ack(now)
+        for number, request in list(self._requests.items()):
+            if self._overdue(request.due) <= now:
+                del self._requests[number]
+                self._registrations.resend(request.operations, request.stage)
+        while self._answered and self._overdue(self._answered[0].due) <= now:
+            request = self._answered.pop(0)
+            self._registrations.resend(request.operations, request.stage)
+        if self._sync is not None and self._sync.due is not None and self._overdue(self._sync.due) <= now:
+            self._begin_sync()
+        if self._sent_at + self._settings.keepalive_s <= now:
+            self._ping(now)
+        if self._welcome_due is not None and self._welcome_due <= now:
+            self._end(None, f"no Welcome within {HANDSHAKE_S:g} s")
+        silent_since = self._ping_unanswered_since
+        if silent_since is not None and silent_since + self._settings.silence_s <= now:
+            self._end(None, f"nothing heard for {self._settings.silence_s:g} s after a Ping")
+
+    def deadline(self) -> float:
+        """When `tick` has something to do next."""
+        due = [self._sent_at + self._settings.keepalive_s]
+        due += [at for at in (self._ack_due, self._welcome_due) if at is not None]
+        due += [self._overdue(request.due) for request in (*self._requests.values(), *self._answered[:1])]
+        if self._sync is not None and self._sync.due is not None:
+            due.append(self._overdue(self._sync.due))
+        if self._ping_unanswered_since is not None:
+            due.append(self._ping_unanswered_since + self._settings.silence_s)
+        return min(due)
+
+    def _ping(self, now: float) -> None:
+        ping = wire.Ping()
+        if self.phase in (Phase.CATCHING, Phase.LIVE) and self._registrations.all_confirmed:
+            ping.digest = self._registrations.digest
+        self._send(wire.ClientFrame(ping=ping), now)
+        if self._ping_unanswered_since is None:
+            self._ping_unanswered_since = now
+
+    def _overdue(self, due: float) -> float:
+        """When a request is to be sent again: not while the gateway says Wait."""
+        return max(due, self._wait_until)

@@ -1,0 +1,218 @@
+"""A TCP connection that never blocks, with TLS over it if wanted: what the I/O thread of `_sync` polls."""
+
+import errno
+import os
+import random
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum
+
+from coldnotify._core.reconnect import Address
+
+_READ_BYTES = 64 * 1024
+_Target = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+_IN_PROGRESS = (0, errno.EINPROGRESS, errno.EWOULDBLOCK, errno.EINTR)
+
+
+class LinkState(Enum):
+    """How far a connection is."""
+
+    RESOLVING = "resolving"
+    CONNECTING = "connecting"
+    HANDSHAKING = "handshaking"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class Link:
+    """One connection. `advance` it whenever its socket is ready; CLOSED tells why in `problem`."""
+
+    def __init__(
+        self,
+        address: Address,
+        context: ssl.SSLContext | None,
+        give_up_at: float,
+        timeout_s: float,
+        wake: Callable[[], None],
+    ) -> None:
+        """Begin to connect. `wake` is called, on another thread, when the address has been looked up."""
+        self.state = LinkState.RESOLVING
+        self.problem = ""
+        self.give_up_at = give_up_at
+        self._timeout_s = timeout_s
+        self._address = address
+        self._context = context
+        self._socket: socket.socket | None = None
+        self._unsent = b""
+        self._want_write = False
+        self._half_closed = False
+        self._targets: list[tuple[socket.AddressFamily, _Target]] = []
+        self._resolved: list[tuple[socket.AddressFamily, _Target]] | OSError | None = None
+        # Looking up a name can block for half a minute when the network is away; nothing else may wait for that.
+        threading.Thread(target=self._resolve, args=(wake,), name="coldnotify-resolve", daemon=True).start()
+
+    def _resolve(self, wake: Callable[[], None]) -> None:
+        try:
+            found = socket.getaddrinfo(self._address.host, self._address.port, type=socket.SOCK_STREAM)
+            self._resolved = [(family, sockaddr) for family, _, _, _, sockaddr in found]
+        except (OSError, UnicodeError) as error:
+            self._resolved = error if isinstance(error, OSError) else OSError(str(error))
+        wake()
+
+    def is_open(self) -> bool:
+        """Whether bytes can be exchanged."""
+        return self.state is LinkState.OPEN
+
+    # Polling
+
+    def fileno(self) -> int | None:
+        """The socket to poll, if there is one yet."""
+        return None if self._socket is None else self._socket.fileno()
+
+    def events(self) -> int:
+        """What to poll it for."""
+        match self.state:
+            case LinkState.CONNECTING:
+                return select.POLLOUT
+            case LinkState.HANDSHAKING:
+                return select.POLLOUT if self._want_write else select.POLLIN
+            case _:
+                return select.POLLIN | (select.POLLOUT if self._unsent else 0)
+
+    def advance(self, now: float) -> None:
+        """Go on with connecting, or with writing what is left, as far as it goes without blocking."""
+        if self.state is LinkState.RESOLVING and self._resolved is not None:
+            if isinstance(self._resolved, OSError):
+                self.close(f"{self._address.host} cannot be found: {self._resolved}")
+            else:
+                self._targets = random.sample(self._resolved, len(self._resolved))
+                self._try_next("no address")
+        elif self.state is LinkState.CONNECTING:
+            assert self._socket is not None
+            code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                self._try_next(os.strerror(code))
+            elif self._connected():
+                self._begin_tls()
+        elif self.state is LinkState.HANDSHAKING:
+            self._handshake()
+        elif self.state is LinkState.OPEN:
+            self._flush()
+        if self.state not in (LinkState.OPEN, LinkState.CLOSED) and now >= self.give_up_at:
+            self.close(f"no connection within {self._timeout_s:g} s")
+
+    def _try_next(self, problem: str) -> None:
+        self._close_socket()
+        while self._targets:
+            family, target = self._targets.pop(0)
+            try:
+                self._socket = socket.socket(family, socket.SOCK_STREAM)
+                self._socket.setblocking(False)
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                code = self._socket.connect_ex(target)
+            except OSError as error:
+                problem = str(error)
+                self._close_socket()
+                continue
+            if code in _IN_PROGRESS:
+                self.state = LinkState.CONNECTING
+                return
+            problem = os.strerror(code)
+            self._close_socket()
+        self.close(f"{self._address} cannot be reached: {problem}")
+
+    def _connected(self) -> bool:
+        assert self._socket is not None
+        try:
+            self._socket.getpeername()
+        except OSError:
+            return False
+        return True
+
+    def _begin_tls(self) -> None:
+        if self._context is None:
+            self.state = LinkState.OPEN
+            return
+        assert self._socket is not None
+        try:
+            self._socket = self._context.wrap_socket(
+                self._socket, server_hostname=self._address.host, do_handshake_on_connect=False
+            )
+        except (OSError, ValueError) as error:
+            self.close(f"TLS: {error}")
+            return
+        self.state = LinkState.HANDSHAKING
+        self._handshake()
+
+    def _handshake(self) -> None:
+        assert isinstance(self._socket, ssl.SSLSocket)
+        try:
+            self._socket.do_handshake()
+            self.state = LinkState.OPEN
+        except ssl.SSLWantReadError:
+            self._want_write = False
+        except ssl.SSLWantWriteError:
+            self._want_write = True
+        except (OSError, ValueError) as error:
+            self.close(f"TLS: {error}")
+
+    # Bytes
+
+    @property
+    def writing(self) -> bool:
+        """Whether something that was given to `write` waits still."""
+        return bool(self._unsent)
+
+    def write(self, data: bytes) -> None:
+        """Send `data`, now or as the socket takes it."""
+        self._unsent += data
+        self._flush()
+
+    def read(self) -> bytes:
+        """What has come, b"" if nothing; the link closes at the end of the stream."""
+        if self.state is not LinkState.OPEN or self._socket is None:
+            return b""
+        try:
+            data = self._socket.recv(_READ_BYTES)
+        except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return b""
+        except OSError as error:
+            self.close(f"connection lost: {error}")
+            return b""
+        if not data:
+            self.close("the gateway closed the connection")
+        return b"" if self._half_closed else data
+
+    def half_close(self) -> None:
+        """Nothing more will be written. What comes is still read, so that the gateway gets all we wrote."""
+        if self.state is LinkState.OPEN and not self._half_closed and self._socket is not None:
+            self._half_closed = True
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self, problem: str) -> None:
+        """End it now."""
+        if self.state is not LinkState.CLOSED:
+            self.state = LinkState.CLOSED
+            self.problem = problem
+        self._close_socket()
+
+    def _flush(self) -> None:
+        while self._unsent and self._socket is not None:
+            try:
+                sent = self._socket.send(self._unsent)
+            except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return
+            except OSError as error:
+                self.close(f"connection lost: {error}")
+                return
+            self._unsent = self._unsent[sent:]
+
+    def _close_socket(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None

@@ -1,0 +1,319 @@
+"""What the sync and the asyncio form of `Notify` have in common: everything but threads, sockets and tasks."""
+
+import logging
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from coldnotify_schemas.names import check_name, check_object
+
+from coldnotify._core.client import Client, Status
+from coldnotify._core.document import Document, decode
+from coldnotify._core.session import Identity
+from coldnotify._core.settings import REPORTS_MAX, Settings
+from coldnotify.connection import Connection, check_seconds
+from coldnotify.errors import StateDamaged, StateMismatch
+from coldnotify.notification import Notification
+from coldnotify.state import State
+
+if TYPE_CHECKING:
+    import reactivex
+
+logger = logging.getLogger("coldnotify")
+
+Callback = Callable[[Notification], object]
+"""Told the newest version of an object. In the asyncio form it may be a coroutine function."""
+OnError = Callable[[Exception], object]
+
+
+class Subscription:
+    """A callback that is being told; until `dispose`."""
+
+    def __init__(self, shell: "Shell", number: int) -> None:
+        self._shell = shell
+        self._number = number
+
+    def dispose(self) -> None:
+        """Call back no more. A call that is under way goes on. Any number of times."""
+        self._shell._unsubscribe(self._number)
+
+    def __enter__(self) -> "Subscription":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.dispose()
+
+
+class Registration:
+    """The interest in one object."""
+
+    def __init__(self, shell: "Shell", object_id: str) -> None:
+        self._shell = shell
+        self.object_id = object_id
+
+    def subscribe(self, callback: Callback) -> Subscription:
+        """Tell `callback` every newer version from now on, and what has been waiting for a subscriber.
+
+        A version counts as applied once all subscribers of its object have returned; one that raises is told again.
+        """
+        return self._shell._subscribe(self.object_id, callback)
+
+    def observable(self) -> "reactivex.Observable[Notification]":
+        """The same as a reactivex Observable. Raises ImportError without the extra coldnotify[reactivex]."""
+        from coldnotify.rx import observable
+
+        return observable(self)
+
+    def __repr__(self) -> str:
+        return f"Registration({self.object_id!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Subscriber:
+    object_id: str
+    callback: Callback
+
+
+class _Asked:
+    """What the application asked for while no client was running: applied to the document once it is read."""
+
+    def __init__(self) -> None:
+        self.only: set[str] | None = None
+        self.steps: dict[str, tuple[bool, ...]] = {}
+        """By object: unregister (False), register (True), or both in this order."""
+
+    def register(self, name: str) -> None:
+        self.steps[name] = (False, True) if False in self.steps.get(name, ()) else (True,)
+
+    def unregister(self, name: str) -> None:
+        self.steps[name] = (False,)
+
+    def register_only(self, names: set[str]) -> None:
+        self.only = names
+        self.steps = {name: steps for name, steps in self.steps.items() if name in names and True in steps}
+
+    def apply(self, client: Client) -> None:
+        if self.only is not None:
+            client.register_only(self.only)
+        for name, steps in self.steps.items():
+            for wanted in steps:
+                (client.register if wanted else client.unregister)(name)
+
+
+class Shell:
+    """The part of `Notify` that both forms share. Its methods may be called from any thread."""
+
+    def __init__(
+        self,
+        domain: str,
+        group_id: str,
+        client_id: str,
+        state: State,
+        connection: Connection | None = None,
+        *,
+        on_error: OnError | None = None,
+        tries_max: int = 5,
+        retry_min_s: float = 1.0,
+        retry_max_s: float = 60.0,
+        save_interval_s: float = 0.5,
+    ) -> None:
+        """A client of the group `group_id` of `domain`. Nothing is opened or connected yet.
+
+        `on_error` is called with every problem that nobody else would hear of (see `coldnotify.errors`), where callbacks are.
+        A callback that raises is tried `tries_max` times, after `retry_min_s` doubling up to `retry_max_s`; then its object is
+        parked. Applied versions are written to the state file at most every `save_interval_s`.
+        Raises ValueError, whose message begins with the argument's name.
+        """
+        check_name("domain", domain)
+        check_name("group_id", group_id)
+        check_name("client_id", client_id)
+        if isinstance(tries_max, bool) or not isinstance(tries_max, int) or tries_max < 1:
+            raise ValueError(f"tries_max: {tries_max!r} is not a whole number from 1 on")
+        for name, value in (
+            ("retry_min_s", retry_min_s),
+            ("retry_max_s", retry_max_s),
+            ("save_interval_s", save_interval_s),
+        ):
+            check_seconds(name, value)
+        self._identity = Identity(domain, group_id, client_id)
+        self._state = state
+        self._connection = Connection() if connection is None else connection
+        self._settings = Settings(
+            keepalive_s=self._connection.keepalive_s,
+            silence_grace_s=self._connection.silence_grace_s,
+            request_timeout_s=self._connection.request_timeout_s,
+            ack_delay_s=self._connection.ack_delay_s,
+            backoff_min_s=self._connection.backoff_min_s,
+            backoff_max_s=self._connection.backoff_max_s,
+            address_rest_s=self._connection.address_rest_s,
+            displaced_min_s=self._connection.displaced_min_s,
+            displaced_max_s=self._connection.displaced_max_s,
+            tries_max=tries_max,
+            retry_min_s=retry_min_s,
+            retry_max_s=retry_max_s,
+            save_interval_s=save_interval_s,
+        )
+        self._on_error = on_error
+        self._lock = threading.RLock()
+        self._client: Client | None = None
+        self._asked = _Asked()
+        self._subscribers: dict[int, _Subscriber] = {}
+        self._next_subscriber = 1
+        self._unreported: deque[Exception] = deque(maxlen=REPORTS_MAX)
+
+    # What the application asks for
+
+    def register(self, object_id: str) -> Registration:
+        """Want to be told the newest version of this object. At once, or as soon as there is a connection.
+
+        Registering what is registered already changes nothing and costs nothing. Raises ValueError for what is no name.
+        """
+        check_object(object_id)
+        with self._lock:
+            (self._client or self._asked).register(object_id)
+        self._wake()
+        return Registration(self, object_id)
+
+    def unregister(self, object_id: str) -> None:
+        """Want this object no more: its subscriptions end, the service is told. Raises ValueError for what is no name."""
+        check_object(object_id)
+        with self._lock:
+            (self._client or self._asked).unregister(object_id)
+            self._unsubscribe_all(lambda name: name == object_id)
+        self._wake()
+
+    def register_only(self, object_ids: Iterable[str]) -> list[Registration]:
+        """Want exactly these objects: the others are unregistered. Raises ValueError, before anything is changed."""
+        if isinstance(object_ids, str):
+            raise ValueError("object_ids: is one text, not several")
+        names = [check_object(name) for name in object_ids]
+        with self._lock:
+            (self._client or self._asked).register_only(set(names))
+            self._unsubscribe_all(lambda name: name not in names)
+        self._wake()
+        return [Registration(self, name) for name in names]
+
+    def _subscribe(self, object_id: str, callback: Callback) -> Subscription:
+        if not callable(callback):
+            raise ValueError(f"callback: {callback!r} cannot be called")
+        with self._lock:
+            number = self._next_subscriber
+            self._next_subscriber += 1
+            self._subscribers[number] = _Subscriber(object_id, callback)
+            if self._client is not None:
+                self._client.subscribe(object_id, number)
+        self._wake()
+        return Subscription(self, number)
+
+    def _unsubscribe(self, number: int) -> None:
+        with self._lock:
+            subscriber = self._subscribers.pop(number, None)
+            if subscriber is not None and self._client is not None:
+                self._client.unsubscribe(subscriber.object_id, number)
+        self._wake()
+
+    def _unsubscribe_all(self, ends: Callable[[str], bool]) -> None:
+        for number in [number for number, subscriber in self._subscribers.items() if ends(subscriber.object_id)]:
+            self._unsubscribe(number)
+
+    def _callback(self, number: int) -> Callback | None:
+        """The callback of this subscriber, unless it has been disposed of."""
+        with self._lock:
+            subscriber = self._subscribers.get(number)
+            return None if subscriber is None else subscriber.callback
+
+    # Looking in
+
+    @property
+    def connected(self) -> bool:
+        """Whether there is a session: the service has answered."""
+        with self._lock:
+            return self._client is not None and self._client.connected
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything owed has been told, and all callbacks have returned."""
+        with self._lock:
+            return self._client is not None and self._client.caught_up
+
+    @property
+    def status(self) -> Status:
+        """What the client is doing."""
+        with self._lock:
+            if self._client is None:
+                return STOPPED
+            return self._client.status(self._now())
+
+    # For the two forms
+
+    def _now(self) -> float:
+        raise NotImplementedError
+
+    def _wake(self) -> None:
+        """Something has changed: whoever sleeps is to look."""
+        raise NotImplementedError
+
+    def _open(self) -> Client:
+        """Take the state file, and make a client of it. Raises StateError, ValueError."""
+        addresses = self._connection.addresses()
+        self._state.open()
+        try:
+            client = Client(self._document(), addresses, self._settings, random.Random(), self._now())
+            with self._lock:
+                self._asked.apply(client)
+                self._asked = _Asked()
+                for number, subscriber in self._subscribers.items():
+                    client.subscribe(subscriber.object_id, number)
+                self._client = client
+        except BaseException:
+            self._state.close()
+            raise
+        return client
+
+    def _close(self) -> None:
+        """Let the state file go."""
+        with self._lock:
+            self._client = None
+            self._state.close()
+
+    def _document(self) -> Document:
+        data = self._state.read()
+        if data is None:
+            return Document(identity=self._identity)
+        try:
+            return decode(data, self._identity)
+        except StateDamaged as error:
+            aside = self._state.set_aside()
+            self._report(StateDamaged(f"{self._state}: {error}; it is kept as {aside}"))
+            return Document(identity=self._identity)
+        except StateMismatch as error:
+            raise StateMismatch(f"{self._state}: {error}") from None
+
+    def _report(self, report: Exception) -> None:
+        """Log it, and keep it for `on_error`."""
+        logger.error("%s", report, exc_info=report.__cause__)
+        if self._on_error is not None:
+            self._unreported.append(report)
+
+    def _collect_reports(self, client: Client) -> None:
+        for report in client.take_reports():
+            self._report(report)
+
+
+STOPPED = Status(
+    phase="stopped",
+    address=None,
+    caught_up=False,
+    registrations=0,
+    pending=0,
+    waiting=0,
+    parked=(),
+    epoch=None,
+    cursor=None,
+    last_problem=None,
+    next_connect_s=None,
+)
+"""The status of a client that is not connected: the state file is closed, so there is nothing to look at."""

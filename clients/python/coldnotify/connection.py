@@ -1,0 +1,122 @@
+"""Where the gateways are, and how patient to be with them: the settings of a connection."""
+
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+from coldnotify._core.reconnect import Address
+
+_KEEPALIVE_S_MAX = 86_400
+
+
+@dataclass(frozen=True)
+class Connection:
+    """How to reach the service. All times in seconds. Raises ValueError, whose message begins with the setting's name."""
+
+    address: str | Sequence[str] = "localhost"
+    """A host, "host:port", or several of them: then any one will do, and one that fails rests for a while."""
+    port: int = 55000
+    """For addresses that name none."""
+    ca_cert: str | PathLike[str] | None = None
+    """PEM file of the authorities to trust: turns TLS on. With `cert` alone the system's authorities are trusted."""
+    cert: str | PathLike[str] | None = None
+    """PEM file of this client's own certificate: turns TLS on."""
+    key: str | PathLike[str] | None = None
+    """PEM file of the private key of `cert`, unless it is in the same file."""
+    connect_timeout_s: float = 10.0
+    """For finding the address, TCP and TLS together."""
+    keepalive_s: int = 60
+    """A Ping is sent after this long without anything else: 1 to 86,400. Longer saves battery, shorter notices a dead link sooner."""
+    silence_grace_s: float = 10.0
+    """A gateway that is silent for 1.5 keepalives and this after a Ping is given up."""
+    request_timeout_s: float = 30.0
+    """A registration that is not answered is asked for again after this long."""
+    ack_delay_s: float = 1.0
+    """Acknowledgements are delayed so long, and merged."""
+    backoff_min_s: float = 1.0
+    """The first pause before connecting again is random, up to this long; the next ones double..."""
+    backoff_max_s: float = 300.0
+    """...up to this."""
+    address_rest_s: float = 60.0
+    """An address that failed is not tried for this long while there is another."""
+    displaced_min_s: float = 60.0
+    """The pause after another client of the same name took over (a cloned card, perhaps); it doubles..."""
+    displaced_max_s: float = 3600.0
+    """...up to this."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.port, bool) or not isinstance(self.port, int) or not 1 <= self.port <= 65535:
+            raise ValueError(f"port: {self.port!r} is not a number from 1 to 65535")
+        self.addresses()
+        if isinstance(self.keepalive_s, bool) or not isinstance(self.keepalive_s, int):
+            raise ValueError(f"keepalive_s: {self.keepalive_s!r} is not a whole number")
+        if not 1 <= self.keepalive_s <= _KEEPALIVE_S_MAX:
+            raise ValueError(f"keepalive_s: {self.keepalive_s} is not from 1 to {_KEEPALIVE_S_MAX}")
+        for name in (
+            "connect_timeout_s",
+            "silence_grace_s",
+            "request_timeout_s",
+            "ack_delay_s",
+            "backoff_min_s",
+            "backoff_max_s",
+            "address_rest_s",
+            "displaced_min_s",
+            "displaced_max_s",
+        ):
+            check_seconds(name, getattr(self, name))
+        if self.connect_timeout_s == 0 or self.request_timeout_s == 0:
+            raise ValueError("connect_timeout_s, request_timeout_s: must be more than 0")
+        if self.key is not None and self.cert is None:
+            raise ValueError("key: is of no use without cert")
+
+    def addresses(self) -> list[Address]:
+        """The gateways' addresses."""
+        entries = [self.address] if isinstance(self.address, str) else list(self.address)
+        if not entries:
+            raise ValueError("address: is empty")
+        return list(dict.fromkeys(_parse(entry, self.port) for entry in entries))
+
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """The TLS settings; None: plain TCP. Raises ValueError when a file cannot be used."""
+        if self.ca_cert is None and self.cert is None:
+            return None
+        context = ssl.create_default_context()
+        if self.ca_cert is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            try:
+                context.load_verify_locations(Path(self.ca_cert))
+            except (OSError, ssl.SSLError) as error:
+                raise ValueError(f"ca_cert: {self.ca_cert} cannot be used: {error}") from None
+        if self.cert is not None:
+            try:
+                context.load_cert_chain(Path(self.cert), None if self.key is None else Path(self.key))
+            except (OSError, ssl.SSLError) as error:
+                raise ValueError(f"cert, key: {self.cert} cannot be used: {error}") from None
+        return context
+
+
+def check_seconds(name: str, value: float) -> None:
+    """Raises ValueError, naming the setting, unless `value` is a time."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise ValueError(f"{name}: {value!r} is not a number of seconds")
+
+
+def _parse(entry: str, port: int) -> Address:
+    """host, host:port, [v6]:port, or a bare v6 address."""
+    if not isinstance(entry, str):
+        raise ValueError(f"address: {entry!r} is no text")
+    host, colon, number = entry.rpartition(":")
+    if entry.startswith("["):
+        host, _, number = entry[1:].partition("]")
+        colon, number = number[:1], number[1:]
+    elif entry.count(":") != 1:
+        host, colon, number = entry, "", ""
+    if colon:
+        if not (number.isascii() and number.isdigit() and 1 <= int(number) <= 65535):
+            raise ValueError(f"address: {entry!r} has no port from 1 to 65535 after the colon")
+        port = int(number)
+    if not host or any(c.isspace() for c in host):
+        raise ValueError(f"address: {entry!r} is not host or host:port")
+    return Address(host, port)

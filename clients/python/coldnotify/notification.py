@@ -1,0 +1,17 @@
+"""What a callback is told."""
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """The newest version of an object. Versions in between may have been skipped."""
+
+    object_id: str
+    version: int | None
+    """None: unknown, nothing was ever published for this object (told once, when it is registered)."""
+    payload: Any = None
+    """The publisher's JSON, parsed; None where there is none, or where it has expired."""
+    deleted: bool = False
+    """The object is gone. A version like any other."""

@@ -1,0 +1,519 @@
+"""A service to test an application against: `FakeService`, one process, no Kafka, nothing durable.
+
+    with FakeService() as service:
+        notify = Notify(..., state=State(None), connection=Connection("127.0.0.1", service.port))
+        ...
+        service.publish("animal.observer", "region-1", "camera-config", {"fps": 5})
+
+It speaks `docs/protocol.md` and can misbehave: drop connections, fall silent, forget registrations, send close codes.
+`Service` is the same without sockets, for tests that play time and network themselves.
+"""
+
+import json
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from coldnotify_schemas import wire_pb2 as wire
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.digest import digest, object_crc
+from coldnotify_schemas.frames import CLIENT_FRAME_BYTES_MAX, FrameBuffer, FrameError, encode, parse_client_frame
+from coldnotify_schemas.names import REGISTRATIONS_MAX
+
+_Name = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest version of an object."""
+
+    version: int
+    offset: int
+    incarnation: int = 0
+    payload: bytes = b""
+    deleted: bool = False
+
+
+@dataclass
+class _Partition:
+    """A domain and group: its objects, and one order of all that is published."""
+
+    objects: dict[str, Newest] = field(default_factory=dict)
+    end: int = 0
+    """The last offset that was given away; the first one is 1."""
+    held: dict[str, int] = field(default_factory=dict)
+    """Conflation: objects whose live notification waits, with the lowest offset that it stands for."""
+
+    @property
+    def complete(self) -> int:
+        """Nothing at or below it is held back."""
+        return min(self.held.values(), default=self.end + 1) - 1
+
+
+class Service:
+    """Matcher and gateway in one, without I/O: sessions take bytes and give bytes."""
+
+    def __init__(self, *, page_objects: int = 100, registrations_max: int = REGISTRATIONS_MAX) -> None:
+        self.page_objects = page_objects
+        """Notifications in a page."""
+        self.registrations_max = registrations_max
+        self.epoch = 1
+        self.away = False
+        """The matcher is away: clients that say Hello are told Wait."""
+        self.registered: dict[_Name, set[str]] = {}
+        self.acknowledged: dict[_Name, int] = {}
+        """The highest cursor each client has acknowledged."""
+        self.sessions: list[Session] = []
+        self._partitions: dict[tuple[str, str], _Partition] = {}
+
+    def publish(
+        self,
+        domain: str,
+        group: str,
+        object_: str,
+        payload: object = None,
+        *,
+        version: int | None = None,
+        incarnation: int | None = None,
+        deleted: bool = False,
+        hold: bool = False,
+    ) -> int:
+        """A back-end publishes. Without `version`, the next one. `hold`: registered clients are told with `release`."""
+        partition = self.partition(domain, group)
+        partition.end += 1
+        old = partition.objects.get(object_)
+        incarnation = incarnation if incarnation is not None else old.incarnation if old else 0
+        if version is None:
+            version = old.version + 1 if old and old.incarnation == incarnation else 0
+        if old is not None and (incarnation, version) < (old.incarnation, old.version):
+            return old.version
+        encoded = b"" if payload is None else json.dumps(payload).encode()
+        partition.objects[object_] = Newest(version, partition.end, incarnation, encoded, deleted)
+        partition.held.setdefault(object_, partition.end)
+        if not hold:
+            self.release(domain, group, object_)
+        return version
+
+    def release(self, domain: str, group: str, object_: str | None = None) -> None:
+        """Tell the clients what was published with `hold`: one object, or all."""
+        partition = self.partition(domain, group)
+        for name in (
+            [object_] if object_ is not None else sorted(partition.held, key=lambda n: partition.objects[n].offset)
+        ):
+            if partition.held.pop(name, None) is not None:
+                for session in self.sessions:
+                    session.fan_out(domain, group, name, partition.objects[name])
+
+    def newest(self, domain: str, group: str, object_: str) -> Newest | None:
+        """The newest version; None: nothing was ever published."""
+        return self.partition(domain, group).objects.get(object_)
+
+    def partition(self, domain: str, group: str) -> _Partition:
+        """All of a domain and group."""
+        return self._partitions.setdefault((domain, group), _Partition())
+
+    def open(self) -> "Session":
+        """A client has connected."""
+        session = Session(self)
+        self.sessions.append(session)
+        return session
+
+    def new_epoch(self) -> None:
+        """The objects topic was made anew: offsets start over, the publishers publish their newest versions again."""
+        self.close_all(CloseCode.UNKNOWN_SESSION)
+        self.epoch += 1
+        for (domain, group), partition in list(self._partitions.items()):
+            old, partition.objects, partition.end, partition.held = partition.objects, {}, 0, {}
+            for name, newest in old.items():
+                payload = json.loads(newest.payload) if newest.payload else None
+                self.publish(domain, group, name, payload, version=newest.version, incarnation=newest.incarnation)
+
+    def come_back(self) -> None:
+        """The matcher is there again: clients that wait get their Welcome."""
+        self.away = False
+        for session in list(self.sessions):
+            session.resume()
+
+    def close_all(self, code: int, reason: str = "") -> None:
+        """End every session with this code."""
+        for session in list(self.sessions):
+            session.close(code, reason)
+
+
+class Session:
+    """One connection, seen from the service. Over when `closed`: what is in `take` then is the last."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._frames = FrameBuffer(CLIENT_FRAME_BYTES_MAX)
+        self._out = bytearray()
+        self.received: list[wire.ClientFrame] = []
+        self.hello: wire.Hello | None = None
+        self.closed = False
+        self.said_bye = False
+        self._waiting: list[wire.ClientFrame] = []
+        self._names = False
+        self._live = False
+        self._agreed: int | None = None
+        self._sync: list[str] | None = None
+        self._cursor: int | None = None
+        self._owed: list[str] = []
+        self._page = 0
+
+    # Bytes
+
+    def receive(self, data: bytes) -> None:
+        """Bytes from the client."""
+        try:
+            for body in self._frames.feed(data):
+                if not self.closed:
+                    frame = parse_client_frame(body)
+                    self.received.append(frame)
+                    self._take(frame)
+        except FrameError as error:
+            self.close(CloseCode.PROTOCOL_ERROR, str(error))
+
+    def take(self, limit: int | None = None) -> bytes:
+        """Bytes for the client, at most `limit`."""
+        data = bytes(self._out[:limit])
+        del self._out[: len(data)]
+        return data
+
+    def close(self, code: int, reason: str = "") -> None:
+        """Say Close, and be over."""
+        if not self.closed:
+            self._send(close=wire.Close(code=code, reason=reason))
+            self.drop()
+
+    def drop(self) -> None:
+        """The connection is gone."""
+        self.closed = True
+        if self in self._service.sessions:
+            self._service.sessions.remove(self)
+
+    def forget(self) -> None:
+        """The service loses this client's registrations, and does not notice."""
+        self._service.registered.pop(self.name, None)
+
+    # Frames
+
+    @property
+    def name(self) -> _Name:
+        """Who is connected."""
+        assert self.hello is not None
+        return self.hello.domain, self.hello.group, self.hello.client
+
+    @property
+    def _partition(self) -> _Partition:
+        assert self.hello is not None
+        return self._service.partition(self.hello.domain, self.hello.group)
+
+    @property
+    def _registered(self) -> set[str]:
+        return self._service.registered.setdefault(self.name, set())
+
+    def resume(self) -> None:
+        """The matcher is back: what waited is done."""
+        waiting, self._waiting = self._waiting, []
+        for frame in waiting:
+            self._take(frame)
+
+    def _take(self, frame: wire.ClientFrame) -> None:
+        kind = frame.WhichOneof("frame")
+        if kind == "ping":
+            self._on_ping(frame.ping)
+        elif kind == "bye":
+            self.said_bye = True
+            self.drop()
+        elif kind == "use_names":
+            self._names = True
+        elif kind == "hello":
+            self.hello = frame.hello
+            if self._service.away:
+                self._waiting.append(frame)
+                self._send(wait=wire.Wait(seconds=1))
+            else:
+                self._on_hello(frame.hello)
+        elif self.hello is None:
+            self.close(CloseCode.PROTOCOL_ERROR, "no Hello")
+        elif kind == "ack":
+            self._on_ack(frame.ack)
+        elif self._service.away:
+            self._waiting.append(frame)
+        elif kind == "register":
+            self._on_register(frame.register)
+        elif kind == "unregister":
+            self._registered.difference_update(frame.unregister.objects)
+            self._agreed = digest(self._registered)
+            self._send(unregistered=wire.Unregistered(request=frame.unregister.request))
+        elif kind == "sync":
+            self._on_sync(frame.sync)
+
+    def _on_hello(self, hello: wire.Hello) -> None:
+        self._names = bool(hello.capabilities & wire.CAPABILITY_NAMES)
+        for other in list(self._service.sessions):
+            if other is not self and other.hello is not None and other.name == self.name:
+                other.close(CloseCode.DISPLACED, "connected elsewhere")
+        self._registered.difference_update(hello.unregister)
+        refused = self._register(hello.register)
+        same_epoch = hello.HasField("epoch") and hello.epoch == self._service.epoch
+        end = self._partition.end
+        self._cursor = hello.cursor if same_epoch and hello.HasField("cursor") and hello.cursor <= end else None
+        self._welcome(digest(self._registered) == hello.digest, refused, new_epoch=not same_epoch)
+        if self._agreed is not None:
+            self._catch_up([name for name in hello.register if name in self._registered])
+
+    def _welcome(self, in_sync: bool, refused: Iterable[wire.Refusal] = (), *, new_epoch: bool = False) -> None:
+        self._agreed = digest(self._registered) if in_sync else None
+        self._live = self._live and in_sync
+        epoch = self._service.epoch if new_epoch else None
+        self._send(welcome=wire.Welcome(in_sync=in_sync, epoch=epoch, refused=refused))
+
+    def _on_register(self, register: wire.Register) -> None:
+        refused = self._register(register.objects)
+        self._agreed = digest(self._registered)
+        self._send(registered=wire.Registered(request=register.request, refused=refused))
+        for name in register.objects:
+            if name in self._registered:
+                self._notify(name, answer=True)
+
+    def _register(self, names: Iterable[str]) -> list[wire.Refusal]:
+        refused = []
+        for name in names:
+            if name not in self._registered and len(self._registered) >= self._service.registrations_max:
+                refused.append(wire.Refusal(object=name, reason="too many objects"))
+            else:
+                self._registered.add(name)
+        return refused
+
+    def _on_sync(self, chunk: wire.SyncChunk) -> None:
+        if chunk.index == 0:
+            self._sync = []
+        if self._sync is None:
+            return
+        self._sync.extend(chunk.objects)
+        if chunk.last:
+            self._registered.clear()
+            refused = self._register(self._sync)
+            self._sync = None
+            self._cursor = None
+            self._welcome(True, refused)
+            self._catch_up(sorted(name for name in self._registered if name not in self._partition.objects))
+
+    def _on_ping(self, ping: wire.Ping) -> None:
+        self._send(pong=wire.Pong(complete=self._partition.complete if self._live else None))
+        if ping.HasField("digest") and self._agreed is not None and ping.digest != digest(self._registered):
+            self._welcome(False)
+
+    def _on_ack(self, ack: wire.Ack) -> None:
+        if ack.HasField("complete"):
+            self._service.acknowledged[self.name] = ack.complete
+        if ack.page and ack.page == self._page and not self._live:
+            self._next_page()
+
+    def _catch_up(self, owed: list[str]) -> None:
+        self._owed = owed
+        self._page = 0
+        self._live = False
+        self._next_page()
+
+    def _next_page(self) -> None:
+        """Answers first, then what is above the cursor, in the order of its offsets."""
+        answers, self._owed = self._owed[: self._service.page_objects], self._owed[self._service.page_objects :]
+        for name in answers:
+            self._notify(name, answer=True)
+        cursor = -1 if self._cursor is None else self._cursor
+        objects = self._partition.objects
+        lacking = sorted(
+            (objects[n].offset, n) for n in self._registered if n in objects and objects[n].offset > cursor
+        )
+        room = self._service.page_objects - len(answers)
+        for offset, name in lacking[:room]:
+            self._notify(name)
+            self._cursor = offset
+        if self._owed or len(lacking) > room:
+            self._page += 1
+            self._send(page_end=wire.PageEnd(page=self._page))
+        else:
+            self._live = True
+            self._send(caught_up=wire.CaughtUp(complete=self._partition.end or None))
+
+    def fan_out(self, domain: str, group: str, name: str, newest: Newest) -> None:
+        """A version was published."""
+        if self._live and self.hello is not None and self.name[:2] == (domain, group) and name in self._registered:
+            self._notify(name, behind=max(0, newest.offset - self._partition.complete))
+
+    def _notify(self, name: str, *, answer: bool = False, behind: int = 0) -> None:
+        notification = wire.Notification(answer=answer)
+        if self._names:
+            notification.name = name
+        else:
+            notification.crc = object_crc(name)
+        newest = self._partition.objects.get(name)
+        if newest is not None:
+            notification.version = newest.version
+            notification.incarnation = newest.incarnation
+            notification.payload = newest.payload
+            notification.deleted = newest.deleted
+            if not answer:
+                notification.offset = newest.offset
+                notification.behind = behind
+        self._send(notification=notification)
+
+    def _send(self, **frame: object) -> None:
+        self._out += encode(wire.GatewayFrame(**frame))  # type: ignore[arg-type]
+
+
+class FakeService:
+    """A `Service` behind a TCP port of 127.0.0.1, on a thread of its own. What it does wrong is said by its methods."""
+
+    def __init__(self, service: Service | None = None, *, ssl_context: ssl.SSLContext | None = None) -> None:
+        self.service = service or Service()
+        self.lock = threading.RLock()
+        """Take it to touch `service` or its sessions, and call `wake` after."""
+        self.accepted = 0
+        """Connections so far."""
+        self._ssl_context = ssl_context
+        self._connections: dict[int, _Connection] = {}
+        self._silent = False
+        self._stopping = False
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._wake_r, self._wake_w = socket.socketpair()
+        self._wake_r.setblocking(False)
+        self._thread = threading.Thread(target=self._run, name="coldnotify-fake-service", daemon=True)
+        self._thread.start()
+
+    def publish(
+        self, domain: str, group: str, object_: str, payload: object = None, *, version: int | None = None
+    ) -> int:
+        """A back-end publishes; see `Service.publish`."""
+        with self.lock:
+            version = self.service.publish(domain, group, object_, payload, version=version)
+        self.wake()
+        return version
+
+    def close_all(self, code: int, reason: str = "") -> None:
+        """End every session with this code."""
+        with self.lock:
+            self.service.close_all(code, reason)
+        self.wake()
+
+    def drop_all(self) -> None:
+        """Break every connection, without a word."""
+        with self.lock:
+            for connection in self._connections.values():
+                connection.session.drop()
+                connection.broken = True
+        self.wake()
+
+    def silence(self, silent: bool) -> None:
+        """Read nothing and answer nothing, like a host whose network is gone; new connections are taken by the kernel only."""
+        with self.lock:
+            self._silent = silent
+        self.wake()
+
+    def received(self) -> list[wire.ClientFrame]:
+        """The frames of the sessions that are open."""
+        with self.lock:
+            return [frame for session in self.service.sessions for frame in session.received]
+
+    def wake(self) -> None:
+        """Send what has been put into sessions."""
+        with suppress(OSError):
+            self._wake_w.send(b"w")
+
+    def stop(self) -> None:
+        """Close everything."""
+        self._stopping = True
+        self.wake()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            poll = select.poll()
+            poll.register(self._wake_r, select.POLLIN)
+            with self.lock:
+                if not self._silent:
+                    poll.register(self._listener, select.POLLIN)
+                    for number, connection in self._connections.items():
+                        poll.register(number, select.POLLIN | (select.POLLOUT if connection.unsent else 0))
+            ready = {number for number, _ in poll.poll()}
+            with suppress(BlockingIOError):
+                self._wake_r.recv(4096)
+            with self.lock:
+                if self._listener.fileno() in ready:
+                    self._accept()
+                for number, connection in list(self._connections.items()):
+                    if not self._silent and not connection.broken:
+                        connection.transfer(readable=number in ready)
+                    if connection.broken:
+                        connection.close()
+                        del self._connections[number]
+        for connection in self._connections.values():
+            connection.close()
+        for end in (self._listener, self._wake_r, self._wake_w):
+            end.close()
+
+    def _accept(self) -> None:
+        accepted, _ = self._listener.accept()
+        self.accepted += 1
+        if self._ssl_context is not None:
+            accepted.settimeout(10)
+            try:
+                accepted = self._ssl_context.wrap_socket(accepted, server_side=True)
+            except OSError:
+                accepted.close()
+                return
+        accepted.setblocking(False)
+        self._connections[accepted.fileno()] = _Connection(accepted, self.service.open())
+
+
+class _Connection:
+    def __init__(self, connection: socket.socket, session: Session) -> None:
+        self._socket = connection
+        self.session = session
+        self.unsent = b""
+        self.broken = False
+
+    def transfer(self, *, readable: bool) -> None:
+        """Read if there is something to read, write as much as goes."""
+        try:
+            while readable:
+                data = self._socket.recv(65536)
+                if not data:
+                    raise ConnectionResetError
+                self.session.receive(data)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            pass
+        except OSError:
+            self.broken = True
+        self.unsent += self.session.take()
+        try:
+            while self.unsent:
+                self.unsent = self.unsent[self._socket.send(self.unsent) :]
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            pass
+        except OSError:
+            self.broken = True
+        if self.session.closed and not self.unsent:
+            self.broken = True
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.session.drop()
+        self._socket.close()
