@@ -104,7 +104,9 @@ def _ask_group_coordinator(config: _Config, group: str, seconds: float) -> bool:
     # is not the one, which is what happens while the broker starts.
     consumer = Consumer({**config, "group.id": group})
     try:
-        consumer.committed([TopicPartition(_GROUPS_TOPIC, 0)], timeout=seconds)
+        [answer] = consumer.committed([TopicPartition(_GROUPS_TOPIC, 0)], timeout=seconds)
+        if answer.error:
+            raise KafkaException(answer.error)
     finally:
         consumer.close()
     return True
