@@ -1,0 +1,114 @@
+"""The HTTP service's process: opens the port, watches Kafka, stops in order."""
+
+import asyncio
+from contextlib import suppress
+
+import structlog
+import uvloop
+from aiohttp import web
+from coldnotify.publisher import Publisher
+from coldnotify_common.admin import bound_port, listen, standard_routes
+from coldnotify_common.errors import ServiceError
+from coldnotify_common.kafka import KafkaUnavailable, admin_config, partition_count
+from coldnotify_common.stop import stop_event
+from coldnotify_common.web import json_errors
+from coldnotify_schemas.topics import OBJECTS
+from confluent_kafka.admin import AdminClient
+from prometheus_client import REGISTRY, CollectorRegistry
+
+from coldnotify_http.metrics import Metrics
+from coldnotify_http.publishing import Publishing
+from coldnotify_http.settings import HttpSettings
+
+log = structlog.get_logger()
+
+_KAFKA_LOOK_INTERVAL_S = 2
+"""How old /readyz's knowledge may be: one small question to Kafka each time."""
+_KAFKA_LOOK_TIMEOUT_S = 5
+_STOP_MARGIN_S = 2
+"""Beyond the publish timeout, for requests under way: to write the answer."""
+
+
+class HttpService:
+    """The service between start() and stop()."""
+
+    def __init__(self, settings: HttpSettings, registry: CollectorRegistry = REGISTRY) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._publisher: Publisher | None = None
+        self._runner: web.AppRunner | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._not_ready: str | None = "Kafka was not asked yet"
+        self.port = 0
+        """The actual one, after start()."""
+
+    async def start(self) -> None:
+        """Opens the port; does not wait for Kafka (/readyz does). Raises ServiceError."""
+        settings = self._settings
+        self._publisher = Publisher(
+            settings.kafka, timeout_s=settings.http_publish_timeout_s, queue_max=settings.http_publishes_max
+        )
+        publishing = Publishing(self._publisher, settings, Metrics(self._registry))
+        app = web.Application(middlewares=[json_errors], client_max_size=settings.http_body_bytes_max)
+        app.add_routes([*standard_routes(lambda: self._not_ready, self._registry), *publishing.routes()])
+        self._runner = await listen(
+            app,
+            settings.http_host,
+            settings.http_port,
+            setting="COLDNOTIFY_HTTP_PORT / --http-port",
+            shutdown_timeout_s=settings.http_publish_timeout_s + _STOP_MARGIN_S,
+        )
+        self.port = bound_port(self._runner)
+        self._watch = asyncio.create_task(self._watch_kafka())
+
+    async def stop(self) -> None:
+        """Takes nothing more, answers what is under way (which the publish timeout limits), then lets Kafka go."""
+        self._not_ready = "stopping"
+        if self._watch is not None:
+            self._watch.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._watch
+        if self._runner is not None:
+            await self._runner.cleanup()
+        if self._publisher is not None:
+            await self._publisher.aclose()
+
+    async def _watch_kafka(self) -> None:
+        admin = AdminClient(admin_config(self._settings))
+        while True:
+            reason: str | None = None
+            try:
+                await asyncio.to_thread(partition_count, admin, OBJECTS, _KAFKA_LOOK_TIMEOUT_S)
+            except KafkaUnavailable as error:
+                reason = str(error)
+            if reason != self._not_ready:
+                if reason is None:
+                    log.info("ready")
+                else:
+                    log.warning("not ready", reason=reason)
+            self._not_ready = reason
+            await asyncio.sleep(_KAFKA_LOOK_INTERVAL_S)
+
+
+async def _serve(settings: HttpSettings) -> None:
+    service = HttpService(settings)
+    with stop_event() as stop:
+        try:
+            await service.start()
+            log.info("listening", address=f"{settings.http_host}:{service.port}", kafka=settings.kafka)
+            await stop.wait()
+            log.info("stopping")
+        finally:
+            await service.stop()
+    log.info("stopped")
+
+
+def run(settings: HttpSettings) -> int:
+    """Serves until SIGTERM or SIGINT. Returns the exit code: 0 stopped in order, 1 could not serve."""
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(settings))
+    except ServiceError as error:
+        log.error(str(error))
+        return 1
+    return 0

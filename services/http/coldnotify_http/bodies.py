@@ -1,0 +1,89 @@
+"""The bodies of requests: one public record, or many. Pure."""
+
+from collections.abc import Iterable
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+from coldnotify_common.web import BadRequest
+from coldnotify_schemas.names import InvalidName, check_object
+from coldnotify_schemas.records import InvalidRecord, PublicRecord, parse_public_record
+
+OBJECTS_MAX = 1000
+"""In one request: enough to save round trips, few enough that one request holds up nobody."""
+
+Named = tuple[str, PublicRecord]
+
+
+class InvalidObject(BadRequest):
+    """One of many objects is wrong; `object` is its name, or its place in the list."""
+
+    def __init__(self, object_: str, error: ValueError) -> None:
+        field, _, words = str(error).partition(": ")
+        super().__init__(field, words)
+        self.object = object_
+
+
+def object_of_path(raw_path: str) -> str:
+    """The object's name at the end of a path as it came over the wire: "/" may stand as it is or as %2F.
+
+    Raises InvalidName. (Strict where URL libraries guess: a %FF is an error here, not a name with percent signs.)
+    """
+    _, _, encoded = raw_path.partition("/objects/")
+    try:
+        return check_object(unquote_to_bytes(encoded).decode())
+    except UnicodeDecodeError:
+        raise InvalidName(f"object: {encoded[:80]!r} is not valid UTF-8") from None
+
+
+def parse_one(body: bytes) -> PublicRecord:
+    """A body with one record; nothing at all means {}. Raises BadRequest."""
+    try:
+        return parse_public_record(body if body.strip() else b"{}")
+    except InvalidRecord as error:
+        raise _bad_request(error) from None
+
+
+def parse_many(body: bytes) -> list[Named]:
+    """{"objects": {name: record, ...}} or [{"object": name, ...record}, ...]. Raises BadRequest."""
+    items = list(_items(body))
+    if len(items) > OBJECTS_MAX:
+        raise BadRequest("objects", f"{len(items)} are too many, at most {OBJECTS_MAX} are allowed")
+    return [(name, _record(name, raw)) for name, raw in items]
+
+
+class _Objects(msgspec.Struct, forbid_unknown_fields=True):
+    objects: dict[str, msgspec.Raw]
+
+
+def _items(body: bytes) -> Iterable[tuple[str, bytes]]:
+    try:
+        many = msgspec.json.decode(body, type=_Objects | list[dict[str, msgspec.Raw]])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest("objects", f"neither {{name: record}} nor a list of records with names: {error}") from None
+    if isinstance(many, _Objects):
+        return [(name, bytes(raw)) for name, raw in many.objects.items()]
+    return [_named(place, fields) for place, fields in enumerate(many)]
+
+
+def _named(place: int, fields: dict[str, msgspec.Raw]) -> tuple[str, bytes]:
+    where = f"objects[{place}]"
+    name = fields.pop("object", None)
+    if name is None:
+        raise InvalidObject(where, ValueError("object: is missing"))
+    try:
+        return msgspec.json.decode(name, type=str), msgspec.json.encode(fields)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidObject(where, ValueError(f"object: {error}")) from None
+
+
+def _record(name: str, raw: bytes) -> PublicRecord:
+    try:
+        check_object(name)
+        return parse_public_record(raw)
+    except (InvalidName, InvalidRecord) as error:
+        raise InvalidObject(name, error) from None
+
+
+def _bad_request(error: InvalidRecord) -> BadRequest:
+    field, _, words = str(error).partition(": ")
+    return BadRequest(field, words)

@@ -1,0 +1,36 @@
+"""Every metric of the HTTP service, by name."""
+
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
+
+# From what Kafka needs on the same machine to what the publish timeout allows.
+_LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+ACKNOWLEDGED, REFUSED, INDETERMINATE = "acknowledged", "refused", "indeterminate"
+
+
+class Metrics:
+    """The service's metrics in one registry."""
+
+    def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
+        self.publishes = Counter(
+            "coldnotify_http_publishes",
+            "Objects that publishers asked to publish, by what became of them.",
+            ["outcome"],
+            registry=registry,
+        )
+        for outcome in (ACKNOWLEDGED, REFUSED, INDETERMINATE):
+            self.publishes.labels(outcome)  # so that a rate is known before the first
+        self.bad_requests = Counter(
+            "coldnotify_http_bad_requests",
+            "Requests that named a bad field, or were too large or too slow.",
+            registry=registry,
+        )
+        self.publish_seconds = Histogram(
+            "coldnotify_http_publish_seconds",
+            "From a request's whole body to Kafka's acknowledgement of all its objects.",
+            buckets=_LATENCY_BUCKETS_S,
+            registry=registry,
+        )
+        self.under_way = Gauge(
+            "coldnotify_http_publishes_under_way", "Objects on their way to Kafka now.", registry=registry
+        )

@@ -1,0 +1,136 @@
+"""The two endpoints that publish: one object, and many."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from aiohttp import web
+from coldnotify.publisher import Published, PublishError
+from coldnotify_common.web import BadRequest, error_response
+from coldnotify_schemas.names import InvalidName, check_name
+
+from coldnotify_http.bodies import InvalidObject, Named, object_of_path, parse_many, parse_one
+from coldnotify_http.metrics import ACKNOWLEDGED, INDETERMINATE, REFUSED, Metrics
+from coldnotify_http.settings import HttpSettings
+
+_RETRY_AFTER_S = 1
+
+
+class RecordPublisher(Protocol):
+    """What is needed of coldnotify.publisher.Publisher."""
+
+    async def publish_records_async(
+        self, domain: str, group_id: str, records: Sequence[Named]
+    ) -> list[Published | PublishError]:
+        """What became of each record, in order."""
+
+
+class Publishing:
+    """The handlers. A request is answered when Kafka has what it carries, or has failed to take it in time."""
+
+    def __init__(self, publisher: RecordPublisher, settings: HttpSettings, metrics: Metrics) -> None:
+        self._publisher = publisher
+        self._body_timeout_s = settings.http_body_timeout_s
+        self._publishes_max = settings.http_publishes_max
+        self._metrics = metrics
+        self._under_way = 0
+
+    def routes(self) -> list[web.AbstractRouteDef]:
+        """The endpoints' routes."""
+        base = "/v1/domains/{domain}/groups/{group}/objects"
+        return [web.post(base, self.post_many), web.post(base + "/{object:.*}", self.post_one)]
+
+    async def post_one(self, request: web.Request) -> web.Response:
+        """POST .../objects/{object}: the public record's JSON; an empty body is {}."""
+        try:
+            domain, group = _domain_and_group(request)
+            object_ = object_of_path(request.rel_url.raw_path)
+            record = parse_one(await self._body(request))
+        except (BadRequest, InvalidName, web.HTTPException):
+            self._metrics.bad_requests.inc()
+            raise
+        outcomes = await self._publish(domain, group, [(object_, record)])
+        if outcomes is None:
+            return _too_many()
+        return web.json_response(
+            {"domain": domain, "group": group, **_result(object_, outcomes[0])}, status=_status(outcomes)
+        )
+
+    async def post_many(self, request: web.Request) -> web.Response:
+        """POST .../objects: {"objects": {name: record}} or [{"object": name, ...record}]; a result for each."""
+        try:
+            domain, group = _domain_and_group(request)
+            records = parse_many(await self._body(request))
+        except InvalidObject as error:
+            self._metrics.bad_requests.inc()
+            return error_response(400, f"{error.object}: {error}", field=error.field, object=error.object)
+        except (BadRequest, InvalidName, web.HTTPException):
+            self._metrics.bad_requests.inc()
+            raise
+        outcomes = await self._publish(domain, group, records)
+        if outcomes is None:
+            return _too_many()
+        results = [_result(object_, outcome) for (object_, _), outcome in zip(records, outcomes, strict=True)]
+        answer: dict[str, object] = {"domain": domain, "group": group, "results": results}
+        if failed := sum(isinstance(outcome, PublishError) for outcome in outcomes):
+            answer["error"] = f"{failed} of {len(outcomes)} objects were not acknowledged, see results"
+        return web.json_response(answer, status=_status(outcomes))
+
+    async def _body(self, request: web.Request) -> bytes:
+        try:
+            async with asyncio.timeout(self._body_timeout_s):
+                return await request.read()
+        except TimeoutError:
+            raise web.HTTPRequestTimeout(
+                text=f"the body did not arrive within {self._body_timeout_s:g} s; nothing was published"
+            ) from None
+
+    async def _publish(
+        self, domain: str, group: str, records: Sequence[Named]
+    ) -> list[Published | PublishError] | None:
+        """None: too many are on their way already, nothing was sent."""
+        if self._under_way + len(records) > self._publishes_max:
+            self._metrics.publishes.labels(REFUSED).inc(len(records))
+            return None
+        self._count(len(records))
+        begin_s = time.perf_counter()
+        try:
+            outcomes = await self._publisher.publish_records_async(domain, group, records)
+        finally:
+            self._count(-len(records))
+        self._metrics.publish_seconds.observe(time.perf_counter() - begin_s)
+        for outcome in outcomes:
+            self._metrics.publishes.labels(_kind(outcome)).inc()
+        return outcomes
+
+    def _count(self, difference: int) -> None:
+        self._under_way += difference
+        self._metrics.under_way.set(self._under_way)
+
+
+def _domain_and_group(request: web.Request) -> tuple[str, str]:
+    return check_name("domain", request.match_info["domain"]), check_name("group", request.match_info["group"])
+
+
+def _kind(outcome: Published | PublishError) -> str:
+    if isinstance(outcome, Published):
+        return ACKNOWLEDGED
+    return INDETERMINATE if outcome.indeterminate else REFUSED
+
+
+def _result(object_: str, outcome: Published | PublishError) -> dict[str, object]:
+    if isinstance(outcome, Published):
+        return {"object": object_, **outcome._asdict()}
+    words = "unknown: it may be published" if outcome.indeterminate else "not published"
+    return {"object": object_, "error": str(outcome), "outcome": words}
+
+
+def _status(outcomes: Sequence[Published | PublishError]) -> int:
+    return 503 if any(isinstance(outcome, PublishError) for outcome in outcomes) else 200
+
+
+def _too_many() -> web.Response:
+    response = error_response(503, "too many objects are on their way to Kafka", outcome="not published")
+    response.headers["Retry-After"] = str(_RETRY_AFTER_S)
+    return response

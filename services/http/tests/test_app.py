@@ -1,0 +1,208 @@
+"""The service as a process, with a real Kafka."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+from aiohttp import ClientError, ClientSession
+from coldnotify_kafka.broker import EmbeddedBroker, free_port
+from coldnotify_kafka.testing import broker, reset_topics
+from coldnotify_schemas.topics import OBJECTS
+from confluent_kafka import Consumer, TopicPartition
+
+SCRIPT = """
+import os, sys
+from coldnotify_common import log
+from coldnotify_common.settings import load
+from coldnotify_http.app import run
+from coldnotify_http.settings import HttpSettings
+log.configure("json", "info", "http")
+sys.exit(run(load(HttpSettings, os.environ)))
+"""
+
+
+class Running:
+    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+        self.process, self.url = process, url
+
+    def get(self, path: str) -> tuple[int, str]:
+        return self.call(Request(self.url + path))
+
+    def post(self, path: str, body: object = None) -> tuple[int, Any]:
+        data = json.dumps(body).encode() if body is not None else b""
+        status, text = self.call(Request(self.url + path, data=data, method="POST"))
+        return status, json.loads(text)
+
+    def call(self, request: Request) -> tuple[int, str]:
+        try:
+            with urlopen(request, timeout=100) as response:
+                return response.status, response.read().decode()
+        except HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+
+@contextmanager
+def http_service(kafka: str, **settings: object) -> Iterator[Running]:
+    port = free_port()
+    environ = {"COLDNOTIFY_KAFKA": kafka, "COLDNOTIFY_HTTP_PORT": str(port)}
+    environ |= {f"COLDNOTIFY_{name.upper()}": str(value) for name, value in settings.items()}
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT], env=os.environ | environ, text=True)
+    running = Running(process, f"http://127.0.0.1:{port}")
+    try:
+        wait_until(lambda: answers(running))
+        yield running
+    finally:
+        process.kill()
+        process.wait(60)
+
+
+def answers(running: Running) -> bool:
+    assert running.process.poll() is None
+    try:
+        return running.get("/healthz") == (200, "ok\n")
+    except OSError:
+        return False
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 100) -> None:
+    deadline_s = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+
+
+def record_at(kafka: str, partition: int, offset: int) -> dict[str, Any]:
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "test", "enable.auto.commit": False})
+    try:
+        consumer.assign([TopicPartition(OBJECTS, partition, offset)])
+        message = consumer.poll(60)
+        assert message is not None
+        assert message.error() is None
+        return {"key": (message.key() or b"").decode(), **json.loads(message.value() or b"")}
+    finally:
+        consumer.close()
+
+
+@pytest.mark.kafka
+def test_what_is_answered_is_in_kafka(fresh_kafka: EmbeddedBroker) -> None:
+    with http_service(fresh_kafka.bootstrap, http_publish_timeout_s=60) as service:
+        wait_until(lambda: service.get("/readyz") == (200, "ready\n"))
+        status, answer = service.post("/v1/domains/d/groups/g/objects/cams%2Fnorth", {"version": 4, "payload": [1]})
+        assert (status, answer["version"]) == (200, 4)
+        record = record_at(fresh_kafka.bootstrap, answer["partition"], answer["offset"])
+        assert record == {"key": "d/g/cams/north", "version": 4, "payload": [1]}
+        status, answer = service.post("/v1/domains/d/groups/g/objects", {"objects": {"a": {"version": 1}, "b": {}}})
+        assert status == 200
+        for result in answer["results"]:
+            record = record_at(fresh_kafka.bootstrap, result["partition"], result["offset"])
+            assert record["key"] == f"d/g/{result['object']}"
+        assert 'coldnotify_http_publishes_total{outcome="acknowledged"} 3.0' in service.get("/metrics")[1]
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(60) == 0
+
+
+@pytest.mark.kafka
+async def test_a_stop_finishes_what_is_under_way(kafka: EmbeddedBroker) -> None:
+    reset_topics(kafka.bootstrap)
+
+    def start() -> Any:
+        context = http_service(kafka.bootstrap, http_publish_timeout_s=60)
+        return context, context.__enter__()
+
+    context, service = await asyncio.to_thread(start)
+    try:
+        acknowledged: list[int] = []
+        refused = 0
+        enough = asyncio.Event()
+
+        async def publish(client: ClientSession, first: int) -> None:
+            nonlocal refused
+            for i in range(first, 100_000, 20):
+                try:
+                    url = f"{service.url}/v1/domains/d/groups/g/objects/o{i}"
+                    async with client.post(url, json={"version": i}) as response:
+                        assert response.status == 200
+                        acknowledged.append((await response.json())["offset"])
+                        if len(acknowledged) == 100:
+                            enough.set()
+                except ClientError:  # not a single one is cut off between its request and its answer ...
+                    refused += 1
+                    return
+
+        async with ClientSession() as client:
+            publishers = [asyncio.ensure_future(publish(client, i)) for i in range(20)]
+            await enough.wait()
+            service.process.send_signal(signal.SIGTERM)
+            await asyncio.wait_for(asyncio.gather(*publishers), 100)
+        assert await asyncio.to_thread(service.process.wait, 60) == 0
+        # ... so all that Kafka has was answered.
+        assert refused == 20
+        ends = await asyncio.to_thread(end_offsets, kafka.bootstrap)
+        assert len(acknowledged) == len(set(acknowledged)) == ends
+    finally:
+        await asyncio.to_thread(context.__exit__, None, None, None)
+
+
+def end_offsets(kafka: str) -> int:
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "test", "enable.auto.commit": False})
+    try:
+        partitions = consumer.list_topics(OBJECTS, timeout=60).topics[OBJECTS].partitions
+        return sum(consumer.get_watermark_offsets(TopicPartition(OBJECTS, p), timeout=60)[1] for p in partitions)
+    finally:
+        consumer.close()
+
+
+@pytest.mark.kafka
+def test_while_kafka_stands_still_publishers_are_told_that_the_outcome_is_unknown() -> None:
+    with broker() as kafka:
+        reset_topics(kafka.bootstrap)
+        with http_service(kafka.bootstrap, http_publish_timeout_s=2) as service:
+            wait_until(lambda: service.post("/v1/domains/d/groups/g/objects/o")[0] == 200)
+            os.kill(kafka.pid, signal.SIGSTOP)
+            try:
+                status, answer = service.post("/v1/domains/d/groups/g/objects/o", {"version": 1})
+                assert status == 503
+                assert answer["outcome"] == "unknown: it may be published"
+                wait_until(lambda: service.get("/readyz")[0] == 503)
+                assert service.get("/healthz")[0] == 200
+            finally:
+                os.kill(kafka.pid, signal.SIGCONT)
+            wait_until(lambda: service.get("/readyz")[0] == 200)
+            wait_until(lambda: service.post("/v1/domains/d/groups/g/objects/o")[0] == 200)
+
+
+def test_without_kafka_it_starts_says_why_it_is_not_ready_and_stops() -> None:
+    with http_service("127.0.0.1:1", http_publish_timeout_s=0.5) as service:
+        wait_until(lambda: "coldnotify.objects" in service.get("/readyz")[1])
+        status, answer = service.post("/v1/domains/d/groups/g/objects/o")
+        assert (status, answer["outcome"]) == (503, "not published")
+        service.process.send_signal(signal.SIGINT)
+        assert service.process.wait(60) == 0
+
+
+def test_a_port_in_use_is_one_clear_line() -> None:
+    with http_service("127.0.0.1:1") as service:
+        port = service.url.rpartition(":")[2]
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT],
+            env=os.environ | {"COLDNOTIFY_HTTP_PORT": port},
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert done.returncode == 1
+        events = [json.loads(line)["event"] for line in done.stderr.splitlines()]  # no traceback: each line is JSON
+        assert events[-1] == (
+            f"COLDNOTIFY_HTTP_PORT / --http-port: cannot listen on 127.0.0.1:{port}: Address already in use"
+        )

@@ -1,0 +1,102 @@
+import json
+from contextlib import suppress
+
+import pytest
+from coldnotify_common.web import BadRequest
+from coldnotify_http.bodies import OBJECTS_MAX, InvalidObject, object_of_path, parse_many, parse_one
+from coldnotify_schemas.names import InvalidName
+from coldnotify_schemas.records import PublicRecord
+from hypothesis import given
+from hypothesis import strategies as st
+
+BASE = "/v1/domains/d/groups/g/objects/"
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [("a", "a"), ("a/b", "a/b"), ("a%2Fb", "a/b"), ("%C3%A9", "é"), ("a/objects/b", "a/objects/b"), ("+", "+")],
+)
+def test_an_objects_name_comes_plain_or_encoded(path: str, name: str) -> None:
+    assert object_of_path(BASE + path) == name
+
+
+@pytest.mark.parametrize("path", ["", "%FF", "x" * 256])
+def test_a_bad_object_name_is_named(path: str) -> None:
+    with pytest.raises(InvalidName, match=r"^object: "):
+        object_of_path(BASE + path)
+
+
+@pytest.mark.parametrize("body", [b"", b"  \n", b"{}"])
+def test_no_body_is_an_empty_record(body: bytes) -> None:
+    assert parse_one(body) == PublicRecord()
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'{"version": -1}', "version"),
+        (b'{"version": "1"}', "version"),
+        (b"[]", "record"),
+        (b"{", "record"),
+        (b"\xff", "record"),
+        (b'{"verison": 1}', "record"),
+        (b'{"payload": {]}', "record"),
+        (b'{"payload": "' + b"x" * 5000 + b'"}', "payload"),
+        (b'{"source": "a b"}', "source"),
+    ],
+)
+def test_a_bad_record_is_named_by_its_field(body: bytes, field: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        parse_one(body)
+    assert caught.value.field == field
+    assert str(caught.value).startswith(f"{field}: ")
+
+
+def test_many_come_as_an_object_or_as_a_list() -> None:
+    expected = [("a", PublicRecord(version=1)), ("b/c", PublicRecord(deleted=True))]
+    assert parse_many(b'{"objects": {"a": {"version": 1}, "b/c": {"deleted": true}}}') == expected
+    assert parse_many(b'[{"object": "a", "version": 1}, {"deleted": true, "object": "b/c"}]') == expected
+
+
+def test_a_list_keeps_order_and_repetition() -> None:
+    assert [(n, r.version) for n, r in parse_many(b'[{"object":"a","version":2},{"object":"a","version":1}]')] == [
+        ("a", 2),
+        ("a", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "object_", "field"),
+    [
+        (b'{"objects": {"a": {}, "b": {"version": -1}}}', "b", "version"),
+        (b'[{"object": "a"}, {"version": 1}]', "objects[1]", "object"),
+        (b'[{"object": 5}]', "objects[0]", "object"),
+        (b'[{"object": "", "version": 1}]', "", "object"),
+        (b'{"objects": {"a": 5}}', "a", "record"),
+    ],
+)
+def test_the_bad_one_among_many_is_named(body: bytes, object_: str, field: str) -> None:
+    with pytest.raises(InvalidObject) as caught:
+        parse_many(body)
+    assert (caught.value.object, caught.value.field) == (object_, field)
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"5", b'{"objects": []}', b'{"objects": {}, "more": 1}', b"[5]", b"\xff"])
+def test_what_is_neither_form_is_told(body: bytes) -> None:
+    with pytest.raises(BadRequest, match=r"^objects: "):
+        parse_many(body)
+
+
+def test_the_limit_is_the_last_that_is_allowed() -> None:
+    at_limit: dict[str, dict[str, object]] = {"objects": {f"o{i}": {} for i in range(OBJECTS_MAX)}}
+    assert len(parse_many(json.dumps(at_limit).encode())) == OBJECTS_MAX
+    at_limit["objects"]["one-more"] = {}
+    with pytest.raises(BadRequest, match=r"^objects: 1001 are too many"):
+        parse_many(json.dumps(at_limit).encode())
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_make_it_fail_otherwise(body: bytes) -> None:
+    for parse in (parse_one, parse_many):
+        with suppress(BadRequest):
+            parse(body)

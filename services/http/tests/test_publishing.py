@@ -1,0 +1,169 @@
+"""The endpoints over real HTTP, with a publisher that does what the test says."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
+from coldnotify.publisher import Published, PublishError, PublishTimeout
+from coldnotify_common.web import json_errors
+from coldnotify_http.bodies import Named
+from coldnotify_http.metrics import Metrics
+from coldnotify_http.publishing import Publishing
+from coldnotify_http.settings import HttpSettings
+from prometheus_client import CollectorRegistry
+
+SETTINGS = HttpSettings(http_publishes_max=1000, http_body_timeout_s=0.5, http_body_bytes_max=100_000)
+OBJECTS = "/v1/domains/d/groups/g/objects"
+
+
+class FakePublisher:
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str, Sequence[Named]]] = []
+        self.failures: dict[str, PublishError] = {}
+        self.called = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+
+    async def publish_records_async(
+        self, domain: str, group_id: str, records: Sequence[Named]
+    ) -> list[Published | PublishError]:
+        self.seen.append((domain, group_id, records))
+        self.called.set()
+        await self.go_on.wait()
+        return [self.failures.get(name) or Published(r.version or 7, 3, 40 + i) for i, (name, r) in enumerate(records)]
+
+
+class Service:
+    def __init__(self, publisher: FakePublisher, registry: CollectorRegistry, url: str, client: ClientSession) -> None:
+        self.publisher, self.registry, self.url, self.client = publisher, registry, url, client
+
+    async def post(self, path: str, data: Any = None) -> tuple[int, Any]:
+        async with self.client.post(self.url + path, data=data) as response:
+            return response.status, await response.json()
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Service]:
+    publisher, registry = FakePublisher(), CollectorRegistry()
+    app = web.Application(middlewares=[json_errors], client_max_size=SETTINGS.http_body_bytes_max)
+    app.add_routes(Publishing(publisher, SETTINGS, Metrics(registry)).routes())
+    async with TestServer(app) as server, ClientSession() as client:
+        yield Service(publisher, registry, f"http://{server.host}:{server.port}", client)
+
+
+async def test_one_object_is_answered_with_what_kafka_said(service: Service) -> None:
+    assert await service.post(OBJECTS + "/cams/north", b'{"version": 42}') == (
+        200,
+        {"domain": "d", "group": "g", "object": "cams/north", "version": 42, "partition": 3, "offset": 40},
+    )
+    assert await service.post(OBJECTS + "/o") == (
+        200,
+        {"domain": "d", "group": "g", "object": "o", "version": 7, "partition": 3, "offset": 40},
+    )
+    assert service.metric("coldnotify_http_publishes_total", outcome="acknowledged") == 2
+    assert service.metric("coldnotify_http_publish_seconds_count") == 2
+    assert service.metric("coldnotify_http_publishes_under_way") == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        (OBJECTS + "/o", b'{"version": -1}', "version"),
+        (OBJECTS + "/", b"{}", "object"),
+        ("/v1/domains/a%20b/groups/g/objects/o", b"{}", "domain"),
+        ("/v1/domains/d/groups/a%2Fb/objects/o", b"{}", "group"),
+        (OBJECTS, b"[5]", "objects"),
+    ],
+)
+async def test_a_bad_request_names_the_field_and_sends_nothing(
+    service: Service, path: str, body: bytes, field: str
+) -> None:
+    status, answer = await service.post(path, body)
+    assert (status, answer["field"]) == (400, field)
+    assert answer["error"].startswith(f"{field}: ")
+    assert service.publisher.seen == []
+    assert service.metric("coldnotify_http_bad_requests_total") == 1
+
+
+async def test_many_are_answered_one_by_one(service: Service) -> None:
+    assert await service.post(OBJECTS, b'{"objects": {"a": {"version": 1}, "b": {}}}') == (
+        200,
+        {
+            "domain": "d",
+            "group": "g",
+            "results": [
+                {"object": "a", "version": 1, "partition": 3, "offset": 40},
+                {"object": "b", "version": 7, "partition": 3, "offset": 41},
+            ],
+        },
+    )
+
+
+async def test_one_bad_among_many_is_named_and_none_is_sent(service: Service) -> None:
+    status, answer = await service.post(OBJECTS, b'{"objects": {"a": {"version": 1}, "b": {"version": -1}}}')
+    assert (status, answer["object"], answer["field"]) == (400, "b", "version")
+    assert answer["error"].startswith("b: version: ")
+    assert service.publisher.seen == []
+
+
+async def test_what_kafka_does_not_acknowledge_is_503_and_says_what_is_known(service: Service) -> None:
+    service.publisher.failures = {
+        "slow": PublishTimeout("no answer", indeterminate=True),
+        "bad": PublishError("refused", indeterminate=False),
+    }
+    status, answer = await service.post(OBJECTS + "/slow")
+    assert (status, answer["error"], answer["outcome"]) == (503, "no answer", "unknown: it may be published")
+    status, answer = await service.post(OBJECTS + "/bad")
+    assert (status, answer["outcome"]) == (503, "not published")
+    status, answer = await service.post(OBJECTS, b'{"objects": {"slow": {}, "good": {}}}')
+    assert status == 503
+    assert answer["error"].startswith("1 of 2 ")
+    assert [result.get("version") for result in answer["results"]] == [None, 7]
+    assert service.metric("coldnotify_http_publishes_total", outcome="indeterminate") == 2
+    assert service.metric("coldnotify_http_publishes_total", outcome="refused") == 1
+
+
+async def test_a_body_that_is_too_large_is_413(service: Service) -> None:
+    status, answer = await service.post(OBJECTS + "/o", b'{"payload": "' + b"x" * SETTINGS.http_body_bytes_max + b'"}')
+    assert status == 413
+    assert str(SETTINGS.http_body_bytes_max) in answer["error"]
+    assert service.publisher.seen == []
+
+
+async def test_a_body_that_does_not_come_is_408(service: Service) -> None:
+    async def slowly() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.sleep(60)
+
+    status, answer = await asyncio.wait_for(service.post(OBJECTS + "/o", slowly()), 50)
+    assert status == 408
+    assert "nothing was published" in answer["error"]
+
+
+async def test_beyond_the_limit_publishers_are_told_to_come_back(service: Service) -> None:
+    service.publisher.go_on.clear()
+    first = asyncio.ensure_future(service.post(OBJECTS, b'{"objects": {"a": {}, "b": {}}}'))
+    await service.publisher.called.wait()
+    assert service.metric("coldnotify_http_publishes_under_way") == 2
+    body = b"[" + b",".join(b'{"object":"o"}' for _ in range(999)) + b"]"
+    async with service.client.post(service.url + OBJECTS, data=body) as response:
+        assert response.status == 503
+        assert int(response.headers["Retry-After"]) >= 1
+        assert (await response.json())["outcome"] == "not published"
+    service.publisher.go_on.set()
+    assert (await first)[0] == 200
+    assert (await service.post(OBJECTS, body))[0] == 200
+
+
+async def test_other_methods_and_paths_are_refused_in_json(service: Service) -> None:
+    async with service.client.get(service.url + OBJECTS + "/o") as response:
+        assert response.status == 405
+        assert response.headers["Allow"] == "POST"
+        assert "error" in await response.json()
+    assert (await service.post("/v2"))[0] == 404
