@@ -104,16 +104,6 @@ class Asking:
             return self.catch_up(session, now_s)
         return [self.open(session, now_s)]
 
-    def after_loss(self, session: Identified, now_s: float) -> list[Output]:
-        """Something for this partition was lost on the way: whatever it was, it is asked for anew."""
-        match session.state:
-            case State.OPENING | State.UNSYNCED:
-                return [self.open(session, now_s)]
-            case State.CATCHING | State.LIVE:
-                return self.catch_up(session, now_s)
-            case State.SLOW:  # it asks once it is drained
-                return []
-
     def register(self, session: Identified, register: Register, now_s: float) -> list[Output]:
         """Register is passed on, unless too many are unanswered."""
         return [self._request(session, register=register)] if self._may_request(session, now_s) else []

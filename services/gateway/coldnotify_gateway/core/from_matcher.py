@@ -16,7 +16,7 @@ from coldnotify_gateway.core.from_client import FromClient
 from coldnotify_gateway.core.identified import NEVER_S, Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import Output, Send, SendAll
-from coldnotify_gateway.core.partition import Numbering, PartitionView
+from coldnotify_gateway.core.partition import PartitionView
 from coldnotify_gateway.core.states import Event, State
 
 _SESSION_BYTES = 4
@@ -46,7 +46,7 @@ class FromMatcher:
         self._counters = counters
 
     def on_inbox(self, inbox: Inbox, now_s: float) -> Iterator[Output]:
-        """One record: another gateway's is skipped, an old matcher's dropped; behind a gap, all is asked for anew first."""
+        """One record. Another gateway's is skipped, an old matcher's dropped; behind a gap, all is asked anew first."""
         if inbox.gateway not in (0, self._id):
             self._counters.foreign_records += 1
             return
@@ -59,24 +59,21 @@ class FromMatcher:
             return
         if inbox.generation > view.generation:
             # The number first: what follows in this very record is counted from the new matcher's 1.
-            view.begin_generation(inbox.generation)
+            view.begin_generation(inbox.generation, now_s)
             yield from self._on_new_matcher(view, now_s)
         if inbox.gateway == 0:
             return
-        numbering = view.take_number(inbox.number)
-        if numbering is Numbering.REPEATED:
-            self._counters.stale_records += 1
-            return
-        if numbering is Numbering.GAP:
+        if not view.take_number(inbox.number):
             self._counters.gaps += 1
             yield from self.after_loss(view, now_s)
         for item in inbox.items:
             yield from self._on_item(view, item, now_s)
 
     def after_loss(self, view: PartitionView, now_s: float) -> Iterator[Output]:
-        """Records of this partition are lost: every session is asked for anew."""
+        """Records of this partition are lost, or the matcher had lost sight of us: every session is announced anew."""
         for session in list(view.sessions.values()):
-            yield from self._asking.after_loss(session, now_s)
+            if session.state is not State.SLOW:  # that one asks once it is drained
+                yield self._asking.open(session, now_s)
 
     def _on_new_matcher(self, view: PartitionView, now_s: float) -> Iterator[Output]:
         """Those that wait for an answer ask the new matcher: the old one may have taken the question with it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from coldnotify_gateway.core.encoding import NONE
@@ -16,16 +15,6 @@ _DISAGREEMENTS_BEFORE_ANNOUNCING = 2
 """One may be a session that the matcher has closed and whose Closed is still under way."""
 
 
-class Numbering(Enum):
-    """What an inbox record's number says."""
-
-    NEXT = auto()
-    GAP = auto()
-    """Records before it are lost."""
-    REPEATED = auto()
-    """It was here before."""
-
-
 class PartitionView:
     """One of requests' partitions as this gateway sees it."""
 
@@ -36,6 +25,8 @@ class PartitionView:
         """Of the last record in this generation; None: unknown, the next one is taken as it is."""
         self.position = NONE
         """All live sessions are complete up to here."""
+        self._trusted = False
+        """The present matcher has agreed that it knows the same sessions. Only then the position moves."""
         self._said_offset = NONE
         self._said_complete = NONE
 
@@ -77,23 +68,22 @@ class PartitionView:
         self.live.pop(number, None)
         self.live_names.pop(number, None)
 
-    def begin_generation(self, generation: int) -> None:
-        """Another matcher owns the partition: its numbers begin anew."""
+    def begin_generation(self, generation: int, now_s: float) -> None:
+        """Another matcher owns the partition: its numbers begin anew, and it is asked at once whether it knows us."""
         self.generation = generation
         self.number = 0
-        # Parts of a fan-out that the old matcher did not get out are the new one's to send.
-        self._said_offset = self._said_complete = NONE
+        self._distrust()
         self._disagreements = 0
+        if self.sessions:
+            self.beat_due_s = now_s
 
-    def take_number(self, number: int) -> Numbering:
-        """Takes note of the number of a record of the present generation."""
+    def take_number(self, number: int) -> bool:
+        """Takes note of the number of a record of the present generation. False: records before it are lost.
+
+        A number that is too low is a loss, too: the matcher had forgotten this gateway, and what it had to say.
+        """
         last, self.number = self.number, number
-        if last is None or number == last + 1:
-            return Numbering.NEXT
-        if number > last:
-            return Numbering.GAP
-        self.number = last
-        return Numbering.REPEATED
+        return last is None or number == last + 1
 
     def fanned_out(self, offset: int, complete: int) -> None:
         """A FanOut of the publish at `offset` said `complete`.
@@ -101,6 +91,8 @@ class PartitionView:
         A fan-out to many sessions comes in several parts of the same offset, and those of a later part have not got it
         yet: so what it says becomes the position only when something later follows.
         """
+        if not self._trusted:
+            return
         if offset != self._said_offset:
             self.position = max(self.position, self._said_complete)
         self._said_offset, self._said_complete = offset, complete
@@ -111,11 +103,21 @@ class PartitionView:
         self.unanswered_since_s = min(self.unanswered_since_s, now_s) if self.sessions else float("inf")
 
     def beat_answered(self, *, agreed: bool, complete: int) -> bool:
-        """The matcher is there and stands at `complete`. True: it has lost sight of sessions, they are to be announced."""
+        """The matcher is there and stands at `complete`. True: it has lost sight of sessions, announce them."""
         self.unanswered_since_s = float("inf")
-        self.position = max(self.position, complete)
-        self._disagreements = 0 if agreed else self._disagreements + 1
+        if agreed:
+            self._trusted = True
+            self._disagreements = 0
+            self.position = max(self.position, complete)
+            return False
+        self._distrust()
+        self._disagreements += 1
         if self._disagreements < _DISAGREEMENTS_BEFORE_ANNOUNCING:
             return False
         self._disagreements = 0
         return bool(self.sessions)
+
+    def _distrust(self) -> None:
+        # The matcher may not know some of the sessions that are live here: what it says to others is not true of them.
+        self._trusted = False
+        self._said_offset = self._said_complete = NONE

@@ -1,0 +1,145 @@
+"""Reads the gateway's inbox from a thread of its own, and hands the event loop at most so much at a time."""
+
+import threading
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+
+import structlog
+from coldnotify_common.kafka import consumer_config
+from coldnotify_schemas.internal_pb2 import Inbox
+from coldnotify_schemas.topics import NOTIFICATIONS
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from google.protobuf.message import DecodeError
+
+from coldnotify_gateway.settings import GatewaySettings
+
+log = structlog.get_logger()
+
+_BATCH_RECORDS_MAX = 200
+_BATCHES_PENDING_MAX = 8
+"""What may wait for the event loop. Behind that the thread waits, and Kafka keeps the rest."""
+_POLL_S = 0.1
+"""How soon the thread notices that it is to stop."""
+_END_TIMEOUT_S = 5.0
+_RETRY_S = 0.5
+_JOIN_S = 2.0
+_OFFSET_LOST = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+
+
+class Mark(Enum):
+    """What comes in a record's place."""
+
+    MALFORMED = auto()
+    """A record that cannot be read."""
+    LOST = auto()
+    """Records were removed before they were read; the reading goes on from the inbox's end."""
+
+
+class InboxReader:
+    """Reads one partition of notifications from its end on.
+
+    Callbacks come from its thread: `on_assigned()` once the end is fixed from which it reads, and `on_records(records)`
+    with this gateway's own records, in order; each is to be followed by a call of `handled()`.
+    """
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        gateway_id: int,
+        inbox: int,
+        *,
+        on_assigned: Callable[[], None],
+        on_records: Callable[[Sequence[Inbox | Mark]], None],
+    ) -> None:
+        self._settings = settings
+        self._id = gateway_id
+        self._inbox = inbox
+        self._on_assigned = on_assigned
+        self._on_records = on_records
+        self._stop = threading.Event()
+        self._pending = threading.Semaphore(_BATCHES_PENDING_MAX)
+        self._thread = threading.Thread(target=self._run, name="inbox-reader", daemon=True)
+        self.foreign_records = 0
+        """Of other gateways that share the inbox."""
+
+    def start(self) -> None:
+        """Begins to read."""
+        self._thread.start()
+
+    def handled(self) -> None:
+        """A batch that on_records handed over is done with."""
+        self._pending.release()
+
+    def stop(self) -> None:
+        """Ends reading; waits a moment for the thread."""
+        self._stop.set()
+        self._thread.join(_JOIN_S)
+
+    def _run(self) -> None:
+        # No group is joined: the id only has to be there.
+        consumer = Consumer(
+            consumer_config(self._settings, f"coldnotify-gateway-{self._id:016x}", fetch_error_backoff_ms=100)
+        )
+        try:
+            if self._assign_at_end(consumer):
+                self._on_assigned()
+                self._read(consumer)
+        finally:
+            consumer.close()
+
+    def _assign_at_end(self, consumer: Consumer) -> bool:
+        """Fixes the end from which is read. False: stopped before Kafka said where that is."""
+        partition = TopicPartition(NOTIFICATIONS, self._inbox)
+        while not self._stop.is_set():
+            try:
+                _, end = consumer.get_watermark_offsets(partition, timeout=_END_TIMEOUT_S)
+            except KafkaException as error:
+                log.warning("the inbox's end is not known yet", inbox=self._inbox, error=error.args[0].str())
+                self._stop.wait(_RETRY_S)
+                continue
+            consumer.assign([TopicPartition(NOTIFICATIONS, self._inbox, end)])
+            return True
+        return False
+
+    def _read(self, consumer: Consumer) -> None:
+        while not self._stop.is_set():
+            # consume(n, timeout) waits for n records or the whole timeout: poll wakes at the first one.
+            first = consumer.poll(_POLL_S)
+            if first is None:
+                continue
+            messages = [first, *consumer.consume(_BATCH_RECORDS_MAX - 1, 0)]
+            records, lost = self._sort(messages)
+            if records:
+                self._hand_over(records)
+            if lost and self._assign_at_end(consumer):
+                log.warning("inbox records were lost, reading from the end again", inbox=self._inbox)
+                self._hand_over([Mark.LOST])
+
+    def _sort(self, messages: Sequence[Message]) -> tuple[list[Inbox | Mark], bool]:
+        """Our records among these, and whether the place where we read does not exist any more."""
+        records: list[Inbox | Mark] = []
+        lost = False
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                if error.code() in _OFFSET_LOST:
+                    lost = True
+                else:
+                    log.warning("inbox cannot be read", inbox=self._inbox, error=error.str())
+                continue
+            try:
+                inbox = Inbox.FromString(message.value() or b"")
+            except DecodeError:
+                records.append(Mark.MALFORMED)
+                continue
+            if inbox.gateway in (0, self._id):
+                records.append(inbox)
+            else:
+                self.foreign_records += 1
+        return records, lost
+
+    def _hand_over(self, records: Sequence[Inbox | Mark]) -> None:
+        while not self._pending.acquire(timeout=_POLL_S):
+            if self._stop.is_set():
+                return
+        self._on_records(records)

@@ -1,0 +1,95 @@
+"""The endpoints that look in: the gateway, its partitions, its sessions. JSON, lists in pages."""
+
+from aiohttp import web
+from coldnotify_common.paging import page, page_request
+from coldnotify_common.web import error_response
+from coldnotify_schemas.names import check_name
+
+from coldnotify_gateway.core import Gateway, Identified
+from coldnotify_gateway.core.encoding import NONE
+from coldnotify_gateway.metrics import Running
+from coldnotify_gateway.server import ClientConnection
+from coldnotify_gateway.service import Service
+
+_KEY_DIGITS = 10
+"""Of a session's number as the key of a list: as text they must sort as they do as numbers."""
+
+
+def routes(running: Running) -> list[web.AbstractRouteDef]:
+    """GET /v1/gateway, /v1/sessions?limit&after, /v1/domains/{domain}/groups/{group}/clients/{client}."""
+
+    async def gateway(_request: web.Request) -> web.Response:
+        service, core = _present(running)
+        return web.json_response(_show_gateway(service, core))
+
+    async def sessions(request: web.Request) -> web.Response:
+        limit, after = page_request(request.query)
+        service, core = _present(running)
+        by_key = {f"{session.number:0{_KEY_DIGITS}d}": session for session in core.sessions()}
+        return web.json_response(page(list(by_key), limit, after, lambda key: _show_session(service, by_key[key])))
+
+    async def client(request: web.Request) -> web.Response:
+        wanted = tuple(check_name(field, request.match_info[field]) for field in ("domain", "group", "client"))
+        service, core = _present(running)
+        found = [one for one in core.sessions() if (one.domain, one.group, one.client) == wanted]
+        if not found:
+            return error_response(404, f"{'/'.join(wanted)} has no session at this gateway")
+        return web.json_response({"sessions": [_show_session(service, session) for session in found]})
+
+    return [
+        web.get("/v1/gateway", gateway),
+        web.get("/v1/sessions", sessions),
+        web.get("/v1/domains/{domain}/groups/{group}/clients/{client}", client),
+    ]
+
+
+def _present(running: Running) -> tuple[Service, Gateway]:
+    service = running.service
+    if service is None or service.gateway is None:
+        raise web.HTTPServiceUnavailable(text="the gateway is not up yet")
+    return service, service.gateway
+
+
+def _show_gateway(service: Service, gateway: Gateway) -> dict[str, object]:
+    return {
+        "gateway": f"{gateway.id:016x}",
+        "inbox": gateway.inbox,
+        "port": service.port,
+        "connections": gateway.connection_count,
+        "ready": service.readiness() is None,
+        "partitions": [
+            {
+                "partition": view.partition,
+                "generation": view.generation,
+                "number": view.number,
+                "position": _or_null(view.position),
+                "sessions": len(view.sessions),
+                "live": len(view.live) + len(view.live_names),
+            }
+            for view in gateway.views
+        ],
+    }
+
+
+def _show_session(service: Service, session: Identified) -> dict[str, object]:
+    buffered_bytes = session.peer.buffered_bytes if isinstance(session.peer, ClientConnection) else 0
+    return {
+        "session": session.number,
+        "domain": session.domain,
+        "group": session.group,
+        "client": session.client,
+        "state": session.state.name.lower(),
+        "partition": session.view.partition,
+        "epoch": session.epoch,
+        "complete": _or_null(session.complete_now),
+        "acked": _or_null(session.acked),
+        "names": session.names,
+        "address": session.address,
+        "since_ms": round((session.connected_s + service.clock_offset_s) * 1000),
+        "heard_ms": round((session.heard_s + service.clock_offset_s) * 1000),
+        "buffered_bytes": buffered_bytes,
+    }
+
+
+def _or_null(complete: int) -> int | None:
+    return None if complete == NONE else complete

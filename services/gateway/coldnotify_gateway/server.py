@@ -1,0 +1,166 @@
+"""The devices' TCP port: connections as asyncio protocols, thin. All that is said is the core's."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable
+from typing import cast
+
+from coldnotify_gateway.errors import ListenError
+from coldnotify_gateway.settings import GATEWAY_PORT_SETTING, GatewaySettings
+
+_BACKLOG = 4096
+"""Connections that wait to be accepted when all devices come back at once."""
+LINGER_S = 3.0
+"""After a Close, a client that does not read or close itself is cut off."""
+
+
+class ClientConnection(asyncio.Protocol):
+    """One device's connection: the core's peer."""
+
+    __slots__ = ("_events", "_linger", "_transport", "blocked", "send")
+
+    def __init__(self, events: "ConnectionEvents") -> None:
+        self._events = events
+        self._transport: asyncio.Transport | None = None
+        self._linger: asyncio.TimerHandle | None = None
+        self.blocked = False
+        """More than the high-water mark waits to be written."""
+        self.send: Callable[[bytes], None]
+        """The transport's own write: a fan-out calls it a thousand times."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A device connected."""
+        self._transport = cast(asyncio.Transport, transport)
+        self.send = self._transport.write
+        self._events.on_connect(self, self._transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came."""
+        self._events.on_bytes(self, data)
+
+    def pause_writing(self) -> None:
+        """The connection is full."""
+        self.blocked = True
+        self._events.on_blocked(self)
+
+    def resume_writing(self) -> None:
+        """It is drained."""
+        self.blocked = False
+        self._events.on_drained(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone."""
+        if self._linger is not None:
+            self._linger.cancel()
+        self._events.on_disconnected(self)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What waits to be written."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def finish(self) -> None:
+        """Closes the connection once what was sent is flushed; cuts it off if that takes too long.
+
+        What the client still sends is read and thrown away meanwhile: closing a socket with unread bytes resets the
+        connection, and the Close that tells the client why may be lost with it.
+        """
+        transport = self._transport
+        if transport is None or self._linger is not None:
+            return
+        self._linger = asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
+        try:
+            transport.write_eof()
+        except (OSError, RuntimeError):
+            transport.abort()
+
+    def abort(self) -> None:
+        """Cuts the connection off."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+class ConnectionEvents:
+    """What a connection tells its service."""
+
+    def on_connect(self, connection: ClientConnection, transport: asyncio.Transport) -> None:
+        """A device connected."""
+        raise NotImplementedError
+
+    def on_bytes(self, connection: ClientConnection, data: bytes) -> None:
+        """Bytes came."""
+        raise NotImplementedError
+
+    def on_blocked(self, connection: ClientConnection) -> None:
+        """The connection is full."""
+        raise NotImplementedError
+
+    def on_drained(self, connection: ClientConnection) -> None:
+        """It is drained."""
+        raise NotImplementedError
+
+    def on_disconnected(self, connection: ClientConnection) -> None:
+        """It is gone."""
+        raise NotImplementedError
+
+
+class Port:
+    """The devices' port, held from the process's start to its end, also while nobody is accepted.
+
+    Several gateways may listen on one port (SO_REUSEPORT); the kernel spreads connections over them.
+    """
+
+    def __init__(self, settings: GatewaySettings) -> None:
+        """Raises ListenError."""
+        self._settings = settings
+        self._address = _resolve(settings.gateway_host, settings.gateway_port)
+        # A socket that is bound and does not listen gets no connections, but keeps the port ours between two runs.
+        self._held = self._bound(settings.gateway_port)
+        self.port: int = self._held.getsockname()[1]
+        """The actual one."""
+
+    def listener(self) -> socket.socket:
+        """A socket that listens. Raises ListenError."""
+        listener = self._bound(self.port)
+        try:
+            listener.listen(_BACKLOG)
+        except OSError as error:
+            listener.close()
+            raise self._error(self.port, error) from None
+        return listener
+
+    def close(self) -> None:
+        """Lets go of the port."""
+        self._held.close()
+
+    def _bound(self, port: int) -> socket.socket:
+        family, host = self._address
+        bound = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            bound.setblocking(False)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if self._settings.gateway_send_buffer_bytes:
+                # Accepted sockets inherit it. The kernel doubles the number for its own book-keeping.
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._settings.gateway_send_buffer_bytes)
+            bound.bind((host, port))
+        except OSError as error:
+            bound.close()
+            raise self._error(port, error) from None
+        return bound
+
+    def _error(self, port: int, error: OSError) -> ListenError:
+        why = os.strerror(error.errno) if error.errno else str(error)
+        return ListenError(f"{GATEWAY_PORT_SETTING}: cannot listen on {self._settings.gateway_host}:{port}: {why}")
+
+
+def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, str]:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except OSError as error:
+        raise ListenError(f"COLDNOTIFY_GATEWAY_HOST / --gateway-host: {host!r} is no address here: {error}") from None
+    return family, str(address[0])

@@ -1,0 +1,202 @@
+"""One run of the gateway: it comes up with Kafka, serves devices, and sends them away at its end.
+
+A run ends when it is told to stop, or with Reload when what it relies on has changed: then its clients are sent away
+(they come back, to this gateway or another) and the process begins another run, with another id and inbox.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec
+
+import structlog
+from coldnotify_schemas.internal_pb2 import Inbox, Request
+
+from coldnotify_gateway.core import Gateway
+from coldnotify_gateway.errors import Reload
+from coldnotify_gateway.inbox_reader import InboxReader, Mark
+from coldnotify_gateway.open_files import connections_possible
+from coldnotify_gateway.request_writer import RequestWriter
+from coldnotify_gateway.server import LINGER_S, ClientConnection, Port
+from coldnotify_gateway.settings import GatewaySettings
+from coldnotify_gateway.shell import Shell
+from coldnotify_gateway.topics_watch import Topics, TopicsWatch
+
+log = structlog.get_logger()
+P = ParamSpec("P")
+
+_TICK_S = 0.25
+_DRAIN_STEP_S = 0.05
+_FLUSH_SHARE = 0.3
+"""Of the time for stopping, kept for what goes to Kafka last."""
+
+
+class Service:
+    """To be made in the event loop that `run` runs in."""
+
+    def __init__(self, settings: GatewaySettings, port: Port) -> None:
+        self._settings = settings
+        self._port = port
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[Any] = self._loop.create_future()
+        self._inboxes: asyncio.Future[Any] = self._loop.create_future()
+        self._assigned: asyncio.Future[Any] = self._loop.create_future()
+        self._topics: Topics | None = None
+        self._unavailable: str | None = "Kafka was not reached yet"
+        self._accepting = False
+        self._writer: RequestWriter | None = None
+        self._shell: Shell | None = None
+        self.reader: InboxReader | None = None
+        self.clock_offset_s = time.time() - self._loop.time()
+        """Unix time minus the core's clock."""
+
+    @property
+    def gateway(self) -> Gateway | None:
+        """The core, once the topics are known."""
+        return self._shell.gateway if self._shell is not None else None
+
+    @property
+    def port(self) -> int:
+        """The devices' port."""
+        return self._port.port
+
+    def now_s(self) -> float:
+        """The core's clock."""
+        return self._loop.time()
+
+    def readiness(self) -> str | None:
+        """None when devices are served, else why not."""
+        if self._unavailable is not None:
+            return self._unavailable
+        if not self._assigned.done():
+            return "the inbox is not assigned yet"
+        return None if self._accepting else "no connections are accepted"
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serves until `stop`, then stops in order. Raises Reload (after stopping in order, too) and ListenError."""
+        stopped: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
+        watch = TopicsWatch(self._settings, self._from_thread(self._on_topics), self._from_thread(self._on_unavailable))
+        watch.start()
+        try:
+            shell = await self._come_up(stopped)
+            if shell is not None:
+                await self._serve(shell, stopped)
+                await self._drain(shell)
+        finally:
+            stopped.cancel()
+            watch.stop()
+            await self._stop_threads()
+        if self._ended.done() and not stop.is_set():
+            self._ended.result()
+
+    async def _come_up(self, stopped: "asyncio.Future[Any]") -> Shell | None:
+        """Waits for the topics, then for the inbox. None: the run ended before."""
+        await asyncio.wait({stopped, self._inboxes}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._inboxes.done() or self._topics is None:
+            return None
+        settings, inboxes = self._settings, self._inboxes.result()
+        gateway_id, inbox = secrets.randbelow((1 << 64) - 1) + 1, secrets.randbelow(inboxes)
+        limits = settings.limits(connections_possible(settings.gateway_connections_max))
+        gateway = Gateway(gateway_id, inbox, self._topics.requests_partitions, limits)
+        self._writer = RequestWriter(
+            settings, self._from_thread(self._on_delivery_failed), self._from_thread(self._end)
+        )
+        self._shell = Shell(settings, gateway, self._writer, broken=self._end)
+        self.reader = InboxReader(
+            settings,
+            gateway_id,
+            inbox,
+            on_assigned=self._from_thread(self._on_assigned),
+            on_records=self._from_thread(self._on_records),
+        )
+        self._writer.start()
+        self.reader.start()
+        await asyncio.wait({stopped, self._assigned, self._ended}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._assigned.done():
+            return None
+        log.info("inbox assigned", gateway=f"{gateway_id:016x}", inbox=inbox)
+        return self._shell
+
+    async def _serve(self, shell: Shell, stopped: "asyncio.Future[Any]") -> None:
+        server = await self._loop.create_server(lambda: ClientConnection(shell), sock=self._port.listener())
+        self._accepting = True
+        log.info("gateway ready", host=self._settings.gateway_host, port=self.port)
+        try:
+            while not (stopped.done() or self._ended.done()):
+                shell.tick()
+                await asyncio.wait({stopped, self._ended}, timeout=_TICK_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._accepting = False
+            server.close()
+
+    # --- the end
+
+    async def _drain(self, shell: Shell) -> None:
+        """Sends the clients away at the set pace, and says to the matcher how far they are."""
+        gateway, settings = shell.gateway, self._settings
+        time_s = settings.gateway_drain_s * (1 - _FLUSH_SHARE)
+        end_s = self.now_s() + time_s
+        steps = max(1, int(max(time_s - LINGER_S, time_s / 2) / _DRAIN_STEP_S))
+        pace = max(1, round(settings.gateway_drain_per_s * _DRAIN_STEP_S), -(-gateway.connection_count // steps))
+        log.info("sending clients away", connections=gateway.connection_count)
+        while gateway.connection_count:
+            shell.do(gateway.go_away(pace, self.now_s()))
+            await asyncio.sleep(_DRAIN_STEP_S)
+        await shell.all_closed(max(0.0, end_s - self.now_s()))
+        shell.abort_all()
+        shell.do(gateway.flush_acks())
+        shell.do(gateway.last_beats())
+
+    async def _stop_threads(self) -> None:
+        if self.reader is not None:
+            await asyncio.to_thread(self.reader.stop)
+        if self._writer is not None:
+            left = await asyncio.to_thread(self._writer.stop, self._settings.gateway_drain_s * _FLUSH_SHARE)
+            if left:
+                log.warning("requests were not written", requests=left)
+
+    # --- from Kafka's threads
+
+    def _from_thread(self, handler: Callable[P, None]) -> Callable[P, None]:
+        """`handler`, to be called from another thread: it runs in the event loop, soon."""
+
+        def call(*args: P.args, **kwargs: P.kwargs) -> None:
+            if not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(lambda: handler(*args, **kwargs))
+
+        return call
+
+    def _on_topics(self, topics: Topics, inboxes: int) -> None:
+        if self._unavailable is not None:
+            log.info("Kafka is there", kafka=self._settings.kafka)
+        self._unavailable = None
+        if self._topics is None:
+            self._topics = topics
+            self._inboxes.set_result(inboxes)
+        elif topics != self._topics:
+            self._end("the topics were made anew, or have another number of partitions")
+
+    def _on_unavailable(self, reason: str) -> None:
+        if self._unavailable != reason:
+            log.warning("waiting for Kafka", reason=reason)
+        self._unavailable = reason
+
+    def _on_assigned(self) -> None:
+        if not self._assigned.done():
+            self._assigned.set_result(None)
+
+    def _on_records(self, records: Sequence[Inbox | Mark]) -> None:
+        assert self._shell is not None
+        assert self.reader is not None
+        self._shell.on_records(records, self.reader.handled)
+
+    def _on_delivery_failed(self, request: Request) -> None:
+        assert self._shell is not None
+        self._shell.on_delivery_failed(request)
+
+    def _end(self, reason: str) -> None:
+        if not self._ended.done():
+            log.warning("beginning anew", reason=reason)
+            self._ended.set_exception(Reload(reason))
+            self._ended.exception()  # taken note of: it is raised where the run ends

@@ -1,0 +1,90 @@
+"""The gateway's settings."""
+
+from dataclasses import dataclass
+
+from coldnotify_common.settings import ServiceSettings, setting
+
+from coldnotify_gateway.core import Limits
+
+GATEWAY_PORT_SETTING = "COLDNOTIFY_GATEWAY_PORT / --gateway-port"
+GATEWAY_HTTP_PORT_SETTING = "COLDNOTIFY_GATEWAY_HTTP_PORT / --gateway-http-port"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GatewaySettings(ServiceSettings):
+    """What `coldnotify gateway` can be told."""
+
+    gateway_host: str = setting("127.0.0.1", "address on which devices connect")
+    gateway_port: int = setting(
+        55000,
+        "TCP port on which devices connect; several gateways may share one; 0: any free one",
+        minimum=0,
+        maximum=65535,
+    )
+    gateway_http_host: str = setting("127.0.0.1", "address of the gateway's HTTP port")
+    gateway_http_port: int = setting(
+        55001, "port of the gateway's /healthz, /readyz, /metrics and /v1; 0: any free one", minimum=0, maximum=65535
+    )
+    gateway_connections_max: int = setting(
+        19_000, "connections at one time; fewer, if the process may not open so many files", minimum=1
+    )
+    gateway_connections_per_address_max: int = setting(
+        0, "connections at one time from one address; 0: no limit (devices may share an address)", minimum=0
+    )
+    gateway_handshake_s: float = setting(10, "seconds from connecting to a whole Hello", minimum=0.1)
+    gateway_keepalive_s: int = setting(
+        60, "seconds between pings of a client that does not choose its own", minimum=1, maximum=24 * 3600
+    )
+    gateway_keepalive_max_s: int = setting(
+        24 * 3600, "longest keepalive a client may choose, seconds; a longer one counts as this", minimum=1
+    )
+    gateway_frame_bytes_max: int = setting(
+        32 * 1024, "longest frame taken from a client, bytes", minimum=1024, maximum=1024 * 1024
+    )
+    gateway_send_buffer_bytes: int = setting(
+        64 * 1024,
+        "the kernel's send buffer of a connection, bytes; what is in there is sent although newer may exist; "
+        "0: the kernel chooses",
+        minimum=0,
+    )
+    gateway_high_water_bytes: int = setting(
+        64 * 1024, "a connection with more than this waiting to be written is slow: nothing is sent until it is drained"
+    )
+    gateway_low_water_bytes: int = setting(
+        8 * 1024, "a slow connection with less than this waiting to be written is drained", minimum=0
+    )
+    gateway_hard_water_bytes: int = setting(
+        512 * 1024, "a connection with more than this waiting to be written is closed", minimum=128 * 1024
+    )
+    gateway_ask_again_s: float = setting(
+        10, "seconds after which what the matcher did not answer is asked again", minimum=0.1
+    )
+    gateway_wait_after_s: float = setting(
+        3, "seconds after which a client whose Hello is not answered is told to wait", minimum=0.1
+    )
+    gateway_request_timeout_s: float = setting(
+        5, "seconds after which a request that Kafka did not take is given up", minimum=0.1
+    )
+    gateway_requests_queued_max: int = setting(
+        50_000, "requests that may wait for Kafka; more are given up at once", minimum=1
+    )
+    gateway_topics_check_s: float = setting(
+        10, "seconds between looks at whether the topics are still the same", minimum=0.1
+    )
+    gateway_drain_per_s: int = setting(2_000, "connections sent away per second when the gateway stops", minimum=1)
+    gateway_drain_s: float = setting(
+        10, "seconds that stopping may take; the pace is raised where it would not suffice", minimum=0.5
+    )
+
+    def limits(self, connections_max: int) -> Limits:
+        """The core's part of the settings. `connections_max`: what this process can hold."""
+        return Limits(
+            handshake_s=self.gateway_handshake_s,
+            frame_bytes_max=self.gateway_frame_bytes_max,
+            connections_max=connections_max,
+            connections_per_address_max=self.gateway_connections_per_address_max,
+            keepalive_default_s=self.gateway_keepalive_s,
+            keepalive_max_s=self.gateway_keepalive_max_s,
+            ask_again_s=self.gateway_ask_again_s,
+            wait_after_s=self.gateway_wait_after_s,
+        )

@@ -1,0 +1,170 @@
+"""Between the core and the world: hands it what comes from devices and Kafka, and does what it says."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+
+import structlog
+from coldnotify_schemas.internal_pb2 import Inbox, Request
+
+from coldnotify_gateway.core import Finish, Gateway, Output, Peer, Produce, Send, SendAll
+from coldnotify_gateway.inbox_reader import Mark
+from coldnotify_gateway.request_writer import RequestWriter
+from coldnotify_gateway.server import ClientConnection, ConnectionEvents
+from coldnotify_gateway.settings import GatewaySettings
+
+log = structlog.get_logger()
+
+_SLICE_S = 0.01
+"""Inbox records are handled for so long at a time. What one slice sends to one connection leaves in one write, so it
+must not be too short; nothing else is served meanwhile, so it must not be long."""
+
+
+class Shell(ConnectionEvents):
+    """All of it runs in the event loop. `broken(reason)` is called when the core can not be relied on any more."""
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        gateway: Gateway,
+        writer: RequestWriter,
+        *,
+        broken: Callable[[str], None],
+    ) -> None:
+        self.gateway = gateway
+        self._settings = settings
+        self._writer = writer
+        self._broken = broken
+        self._loop = asyncio.get_running_loop()
+        self._open: set[ClientConnection] = set()
+        self._none_open = asyncio.Event()
+        self._none_open.set()
+        self._batches: deque[tuple[deque[Inbox | Mark], Callable[[], None]]] = deque()
+        self._pumping = False
+
+    async def all_closed(self, timeout_s: float) -> None:
+        """Waits until no socket is open, also none that the core has closed and forgotten; at most so long."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._none_open.wait(), timeout_s)
+
+    def abort_all(self) -> None:
+        """Cuts off every connection."""
+        for connection in list(self._open):
+            connection.abort()
+
+    def tick(self) -> None:
+        """Time has passed."""
+        self.do(self.gateway.on_tick(self._loop.time()))
+
+    # --- from devices
+
+    def on_connect(self, connection: ClientConnection, transport: asyncio.Transport) -> None:
+        """A device connected."""
+        settings = self._settings
+        transport.set_write_buffer_limits(settings.gateway_high_water_bytes, settings.gateway_low_water_bytes)
+        peername = transport.get_extra_info("peername")
+        self._open.add(connection)
+        self._none_open.clear()
+        self.do(self.gateway.on_connect(connection, peername[0] if peername else "", self._loop.time()))
+
+    def on_bytes(self, connection: ClientConnection, data: bytes) -> None:
+        """Bytes came from it."""
+        try:
+            self.do(self.gateway.on_client_bytes(connection, data, self._loop.time()))
+        except Exception:
+            # One client's bytes must not harm the others.
+            log.exception("a client's bytes could not be handled")
+            connection.abort()
+
+    def on_blocked(self, connection: ClientConnection) -> None:
+        """It takes no more bytes."""
+        self.gateway.on_blocked(connection)
+
+    def on_drained(self, connection: ClientConnection) -> None:
+        """It does again."""
+        self.do(self.gateway.on_drained(connection, self._loop.time()))
+
+    def on_disconnected(self, connection: ClientConnection) -> None:
+        """It is gone."""
+        self._open.discard(connection)
+        if not self._open:
+            self._none_open.set()
+        self.do(self.gateway.on_disconnected(connection, self._loop.time()))
+
+    # --- from Kafka
+
+    def on_records(self, records: Sequence[Inbox | Mark], handled: Callable[[], None]) -> None:
+        """Inbox records came; `handled` is called once they are done with."""
+        self._batches.append((deque(records), handled))
+        if not self._pumping:
+            self._pumping = True
+            self._pump()
+
+    def _pump(self) -> None:
+        """Handles records for a slice of time; the rest once the loop has looked at the connections."""
+        end_s = self._loop.time() + _SLICE_S
+        while self._batches:
+            batch, handled = self._batches[0]
+            while batch:
+                if self._loop.time() > end_s:
+                    self._loop.call_soon(self._pump)
+                    return
+                self._on_record(batch.popleft())
+            self._batches.popleft()
+            handled()
+        self._pumping = False
+
+    def _on_record(self, record: Inbox | Mark) -> None:
+        now_s = self._loop.time()
+        try:
+            match record:
+                case Mark.MALFORMED:
+                    self.gateway.on_malformed_inbox()
+                case Mark.LOST:
+                    self.do(self.gateway.on_inbox_lost(now_s))
+                case Inbox():
+                    self.do(self.gateway.on_inbox(record, now_s))
+        except Exception as error:
+            # What the sessions were told is not known any more: better all begin anew than one misses something.
+            log.exception("an inbox record could not be handled")
+            self._broken(f"an inbox record could not be handled: {error!r}")
+
+    def on_delivery_failed(self, request: Request) -> None:
+        """Kafka did not take this request."""
+        self.gateway.on_delivery_failed(request)
+
+    # --- doing what the core says
+
+    def do(self, outputs: Iterable[Output]) -> None:
+        """Each output, in order, before the next is asked for."""
+        for output in outputs:
+            match output:
+                case SendAll():
+                    self._send_all(output.peers, output.data)
+                case Send():
+                    self._send(output.peer, output.data)
+                case Produce():
+                    if not self._writer.write(output.partition, output.key, output.request):
+                        self.gateway.on_delivery_failed(output.request)
+                case Finish():
+                    output.peer.finish()
+
+    def _send_all(self, peers: Sequence[Peer], data: bytes) -> None:
+        remaining = iter(peers)
+        while True:
+            try:
+                for peer in remaining:
+                    peer.send(data)
+                return
+            except (OSError, RuntimeError):
+                continue  # that connection is gone, its connection_lost is on its way; the others are not
+
+    def _send(self, peer: Peer, data: bytes) -> None:
+        try:
+            peer.send(data)
+        except (OSError, RuntimeError):
+            return
+        assert isinstance(peer, ClientConnection)
+        if peer.blocked and peer.buffered_bytes > self._settings.gateway_hard_water_bytes:
+            self.do(self.gateway.on_overfull(peer, self._loop.time()))

@@ -1,0 +1,66 @@
+"""Watches the topics from a thread of its own: what they are, and whether Kafka is there."""
+
+import threading
+from collections.abc import Callable
+from typing import NamedTuple
+
+import structlog
+from coldnotify_common.errors import ServiceError
+from coldnotify_common.kafka import admin_config, describe_topic
+from coldnotify_schemas.topics import NOTIFICATIONS, REQUESTS
+from confluent_kafka.admin import AdminClient
+
+from coldnotify_gateway.settings import GatewaySettings
+
+log = structlog.get_logger()
+
+_AWAY_LOOKS_EVERY_S = 0.5
+"""While Kafka or the topics are not there: somebody waits for them."""
+_LOOK_TIMEOUT_S = 3.0
+"""A look at a Kafka that is there takes milliseconds; stopping waits for one that is under way."""
+
+
+class Topics(NamedTuple):
+    """What a gateway relies on. Inboxes may be added at any time; all else changes only with topics made anew."""
+
+    requests_partitions: int
+    requests_id: str
+    notifications_id: str
+
+
+class TopicsWatch:
+    """Calls `on_topics(topics, inboxes)` and `on_unavailable(reason)` after each look, from its own thread."""
+
+    def __init__(
+        self,
+        settings: GatewaySettings,
+        on_topics: Callable[[Topics, int], None],
+        on_unavailable: Callable[[str], None],
+    ) -> None:
+        self._settings = settings
+        self._on_topics = on_topics
+        self._on_unavailable = on_unavailable
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="topics-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begins to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stops looking; does not wait for a look that is under way."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        admin = AdminClient(admin_config(self._settings))
+        while not self._stop.is_set():
+            try:
+                requests = describe_topic(admin, REQUESTS, _LOOK_TIMEOUT_S)
+                notifications = describe_topic(admin, NOTIFICATIONS, _LOOK_TIMEOUT_S)
+            except ServiceError as error:
+                self._on_unavailable(str(error))
+                self._stop.wait(_AWAY_LOOKS_EVERY_S)
+            else:
+                topics = Topics(len(requests.partitions), str(requests.topic_id), str(notifications.topic_id))
+                self._on_topics(topics, len(notifications.partitions))
+                self._stop.wait(self._settings.gateway_topics_check_s)
