@@ -26,6 +26,8 @@ from coldnotify_schemas.digest import digest, object_crc
 from coldnotify_schemas.frames import CLIENT_FRAME_BYTES_MAX, FrameBuffer, FrameError, encode, parse_client_frame
 from coldnotify_schemas.names import REGISTRATIONS_MAX
 
+_REQUEST_OBJECTS_MAX = 64
+_REQUESTS_UNANSWERED_MAX = 4
 _Name = tuple[str, str, str]
 
 
@@ -159,6 +161,7 @@ class Session:
         self.said_bye = False
         self._waiting: list[wire.ClientFrame] = []
         self._names = False
+        self._crcs: dict[int, str] = {}
         self._live = False
         self._agreed: int | None = None
         self._sync: list[str] | None = None
@@ -226,7 +229,10 @@ class Session:
 
     def _take(self, frame: wire.ClientFrame) -> None:
         kind = frame.WhichOneof("frame")
-        if kind == "ping":
+        wrong = self._wrong(frame)
+        if wrong:
+            self.close(CloseCode.PROTOCOL_ERROR, wrong)
+        elif kind == "ping":
             self._on_ping(frame.ping)
         elif kind == "bye":
             self.said_bye = True
@@ -240,8 +246,6 @@ class Session:
                 self._send(wait=wire.Wait(seconds=1))
             else:
                 self._on_hello(frame.hello)
-        elif self.hello is None:
-            self.close(CloseCode.PROTOCOL_ERROR, "no Hello")
         elif kind == "ack":
             self._on_ack(frame.ack)
         elif self._service.away:
@@ -255,8 +259,29 @@ class Session:
         elif kind == "sync":
             self._on_sync(frame.sync)
 
+    def _wrong(self, frame: wire.ClientFrame) -> str:
+        """What the protocol forbids, in words."""
+        kind = frame.WhichOneof("frame")
+        if (kind == "hello") == (self.hello is not None) and kind not in ("bye", None):
+            return "Hello is the first frame, and the only Hello"
+        names = {
+            "hello": [*frame.hello.register, *frame.hello.unregister],
+            "register": frame.register.objects,
+            "unregister": frame.unregister.objects,
+            "sync": frame.sync.objects,
+        }.get(kind or "", [])
+        if len(names) > _REQUEST_OBJECTS_MAX:
+            return "more than 64 objects in a frame"
+        requests = sum(waiting.WhichOneof("frame") in ("register", "unregister") for waiting in self._waiting)
+        if kind in ("register", "unregister") and requests >= _REQUESTS_UNANSWERED_MAX:
+            return "more than 4 requests unanswered"
+        if kind == "hello":
+            self._names = bool(frame.hello.capabilities & wire.CAPABILITY_NAMES)
+        if not self._names and any(self._crcs.setdefault(object_crc(name), name) != name for name in names):
+            return "two names under one CRC"
+        return ""
+
     def _on_hello(self, hello: wire.Hello) -> None:
-        self._names = bool(hello.capabilities & wire.CAPABILITY_NAMES)
         for other in list(self._service.sessions):
             if other is not self and other.hello is not None and other.name == self.name:
                 other.close(CloseCode.DISPLACED, "connected elsewhere")
