@@ -8,7 +8,8 @@ each one is asked.
 import logging
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 from typing import Any
@@ -36,7 +37,8 @@ class NotReadyInTimeError(Exception):
 
 
 def wait_until_ready(host: str, port: int, deadline: float, check_alive: Callable[[], None]) -> None:
-    """Returns when the broker at host:port serves; `check_alive` is called all along and raises to end the wait.
+    """Returns when the broker at host:port serves; `check_alive` is called all along (from several threads)
+    and raises to end the wait.
 
     `deadline` is in time.monotonic() seconds. Raises NotReadyInTimeError.
     """
@@ -45,21 +47,30 @@ def wait_until_ready(host: str, port: int, deadline: float, check_alive: Callabl
     config: _Config = {"bootstrap.servers": f"{host}:{port}", "logger": _silent}
     admin = AdminClient(config)
 
-    def group_answers(name: str) -> None:
-        wait.until("group coordinator not loaded", lambda seconds: _ask_group_coordinator(config, name, seconds))
+    def ask_all(topic: str, ask: Callable[[_Config, str, float], bool]) -> None:
+        def answers(name: str) -> None:
+            wait.until(f"a coordinator of {topic} is not loaded", partial(ask, config, name))
 
-    def transactions_answer(name: str) -> None:
-        wait.until(
-            "transaction coordinator not loaded", lambda seconds: _ask_transaction_coordinator(config, name, seconds)
-        )
+        # The first question makes Kafka create the topic; then it is known of how many partitions there is to ask.
+        answers(names_for_partitions(1)[0])
+        wait.until(f"no metadata of {topic}", lambda seconds: _partitions(admin, topic, seconds) > 0)
+        names = names_for_partitions(_partitions(admin, topic, _CALL_SECONDS_MAX))
+        _in_parallel([partial(answers, name) for name in names])
 
     wait.until("no metadata", lambda seconds: bool(admin.list_topics(timeout=seconds).brokers))
-    for topic, answers in ((_GROUPS_TOPIC, group_answers), (_TRANSACTIONS_TOPIC, transactions_answer)):
-        # The first question makes Kafka create the topic; then it is known on how many partitions there is to ask.
-        answers(names_for_partitions(1)[0])
-        wait.until(f"no metadata of {topic}", partial(_exists, admin, topic))
-        for name in names_for_partitions(_partitions(admin, topic, _CALL_SECONDS_MAX)):
-            answers(name)
+    _in_parallel(
+        [
+            partial(ask_all, _GROUPS_TOPIC, _ask_group_coordinator),
+            partial(ask_all, _TRANSACTIONS_TOPIC, _ask_transaction_coordinator),
+        ]
+    )
+
+
+def _in_parallel(calls: Sequence[Callable[[], None]]) -> None:
+    """All at once: librdkafka lets half a second to a second pass before it asks a coordinator again."""
+    with ThreadPoolExecutor(len(calls)) as pool:
+        for answer in [pool.submit(call) for call in calls]:
+            answer.result()
 
 
 class _Wait:
@@ -88,10 +99,6 @@ class _Wait:
 def _connect(host: str, port: int, seconds: float) -> bool:
     socket.create_connection((host, port), timeout=seconds).close()
     return True
-
-
-def _exists(admin: AdminClient, topic: str, seconds: float) -> bool:
-    return _partitions(admin, topic, seconds) > 0
 
 
 def _partitions(admin: AdminClient, topic: str, seconds: float) -> int:
