@@ -91,7 +91,8 @@ def admin_config(settings: ServiceSettings) -> dict[str, Any]:
 
 
 def _dotted(options: dict[str, object]) -> dict[str, object]:
-    return {name if name.endswith("_cb") else name.replace("_", "."): value for name, value in options.items()}
+    callbacks = {name for name in options if name.endswith("_cb") or name == "on_commit"}
+    return {name if name in callbacks else name.replace("_", "."): value for name, value in options.items()}
 
 
 def describe_topic(admin: AdminClient, topic: str, timeout_s: float = 10) -> Any:

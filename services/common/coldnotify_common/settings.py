@@ -20,6 +20,7 @@ __all__ = [
     "ServiceSettings",
     "SettingError",
     "SettingInfo",
+    "Settings",
     "describe",
     "load",
     "markdown_table",
@@ -119,7 +120,12 @@ def setting(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ServiceSettings:
+class Settings:
+    """The base of every settings class."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ServiceSettings(Settings):
     """What every service can be told."""
 
     kafka: str = setting("127.0.0.1:9092", "Kafka's bootstrap servers, host:port[,host:port]")
@@ -131,10 +137,10 @@ class ServiceSettings:
     )
 
 
-S = TypeVar("S", bound=ServiceSettings)
+S = TypeVar("S", bound=Settings)
 
 
-def describe(cls: type[ServiceSettings]) -> tuple[SettingInfo, ...]:
+def describe(cls: type[Settings]) -> tuple[SettingInfo, ...]:
     """The settings of a class, its bases' first."""
     hints = get_type_hints(cls)
     infos = []
@@ -207,7 +213,7 @@ def _option(info: SettingInfo) -> Callable[[Callable[..., T]], Callable[..., T]]
 
 
 def unknown_variables(
-    environ: Mapping[str, str], classes: Iterable[type[ServiceSettings]], others: Iterable[str] = ()
+    environ: Mapping[str, str], classes: Iterable[type[Settings]], others: Iterable[str] = ()
 ) -> list[str]:
     """One warning for each COLDNOTIFY_ variable that is no setting of `classes` and not in `others`."""
     known = {info.variable for cls in classes for info in describe(cls)} | set(others)

@@ -10,6 +10,7 @@ from coldnotify.publisher import Publisher
 from coldnotify_common.admin import bound_port, listen, standard_routes
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka import KafkaUnavailable, admin_config, partition_count
+from coldnotify_common.log import configure
 from coldnotify_common.stop import stop_event
 from coldnotify_common.web import json_errors
 from coldnotify_schemas.topics import OBJECTS
@@ -105,6 +106,7 @@ async def _serve(settings: HttpSettings) -> None:
 
 def run(settings: HttpSettings) -> int:
     """Serves until SIGTERM or SIGINT. Returns the exit code: 0 stopped in order, 1 could not serve."""
+    configure(settings.log_format, settings.log_level, "http")
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_serve(settings))

@@ -22,11 +22,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 SCRIPT = """
 import os, sys
-from coldnotify_common import log
 from coldnotify_common.settings import load
 from coldnotify_http.app import run
 from coldnotify_http.settings import HttpSettings
-log.configure("json", "info", "http")
 sys.exit(run(load(HttpSettings, os.environ)))
 """
 
@@ -55,7 +53,7 @@ class Running:
 @contextmanager
 def http_service(kafka: str, **settings: object) -> Iterator[Running]:
     port = free_port()
-    environ = {"COLDNOTIFY_KAFKA": kafka, "COLDNOTIFY_HTTP_PORT": str(port)}
+    environ = {"COLDNOTIFY_KAFKA": kafka, "COLDNOTIFY_HTTP_PORT": str(port), "COLDNOTIFY_LOG_FORMAT": "json"}
     environ |= {f"COLDNOTIFY_{name.upper()}": str(value) for name, value in settings.items()}
     process = subprocess.Popen([sys.executable, "-c", SCRIPT], env=os.environ | environ, text=True)
     running = Running(process, f"http://127.0.0.1:{port}")
@@ -196,7 +194,7 @@ def test_a_port_in_use_is_one_clear_line() -> None:
         port = service.url.rpartition(":")[2]
         done = subprocess.run(
             [sys.executable, "-c", SCRIPT],
-            env=os.environ | {"COLDNOTIFY_HTTP_PORT": port},
+            env=os.environ | {"COLDNOTIFY_HTTP_PORT": port, "COLDNOTIFY_LOG_FORMAT": "json"},
             capture_output=True,
             text=True,
             timeout=100,

@@ -1,0 +1,53 @@
+"""`coldnotify broker`: the embedded Kafka in the foreground."""
+
+import signal
+
+import click
+from coldnotify_common.settings import settings_options
+from coldnotify_common.stop import stop_flag
+
+from coldnotify_cli.settings import BrokerSettings
+
+_LOOK_INTERVAL_S = 0.5
+"""How soon the end of the broker's process is noticed."""
+
+
+@click.command("broker")
+@settings_options(BrokerSettings)
+def command_broker(settings: BrokerSettings) -> int:
+    """Run the embedded Kafka until SIGTERM or Ctrl-C: one real Apache Kafka node on a data directory.
+
+    Prints one line with its address when it is ready. Fetches Kafka's jars first where they are missing.
+    """
+    from coldnotify_kafka.broker import EmbeddedBroker
+    from coldnotify_kafka.errors import BrokerSettingError
+
+    # While Kafka is fetched and started, SIGTERM interrupts as Ctrl-C does: that may take minutes.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        broker = EmbeddedBroker(
+            settings.data,
+            settings.kafka_port,
+            host=settings.kafka_host,
+            advertised_host=settings.kafka_advertised_host or None,
+            heap_mib=settings.kafka_heap_mib,
+        )
+    except BrokerSettingError as error:
+        raise click.UsageError(f"--kafka-... (COLDNOTIFY_KAFKA_...): {error}") from None
+    try:
+        broker.start()
+        broker.wait_ready(settings.kafka_ready_timeout_s)
+        with stop_flag() as stop:
+            click.echo(f"Kafka is ready at {broker.bootstrap} (data in {broker.config.data_dir}, pid {broker.pid})")
+            while not stop.wait(_LOOK_INTERVAL_S):
+                if (status := broker.poll()) is not None:
+                    raise click.ClickException(
+                        f"the broker ended by itself (status {status}). Its log ends:\n{broker.log_tail()}"
+                    )
+            broker.stop()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        broker.stop()
+    click.echo("Kafka has stopped")
+    return 0

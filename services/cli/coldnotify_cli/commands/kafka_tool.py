@@ -1,0 +1,21 @@
+"""`coldnotify kafka-tool`: Kafka's own console tools, out of the embedded Kafka's jars."""
+
+import os
+import sys
+
+import click
+
+
+@click.command("kafka-tool", context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("name")
+@click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
+def command_kafka_tool(name: str, arguments: tuple[str, ...]) -> None:
+    """Run one of Kafka's own console tools: `kafka-topics.sh --list` is `kafka-tool topics --list`."""
+    from coldnotify_kafka.broker import CONSOLE_TOOLS, console_tool
+
+    if name not in CONSOLE_TOOLS:
+        raise click.UsageError(f"NAME: there is no tool {name!r}; there are {', '.join(sorted(CONSOLE_TOOLS))}")
+    command = console_tool(name, arguments)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(command[0], command)

@@ -1,0 +1,52 @@
+"""`coldnotify object reset`: starts an object's versions over."""
+
+import logging
+
+import click
+from coldnotify_common.settings import settings_options
+
+from coldnotify_cli.commands.publish import parse_payload
+from coldnotify_cli.looking_in import Matchers
+from coldnotify_cli.settings import ResetSettings
+
+
+@click.group("object")
+def command_object() -> None:
+    """Administer one object."""
+
+
+@command_object.command("reset")
+@click.argument("domain")
+@click.argument("group")
+@click.argument("object_id", metavar="OBJECT")
+@click.option("--version", type=int, default=0, show_default=True, help="The version to begin with.")
+@click.option("--payload", metavar="JSON", help="What is told with the version, at most 4 KiB of JSON.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@settings_options(ResetSettings)
+def reset(
+    domain: str, group: str, object_id: str, version: int, payload: str | None, yes: bool, settings: ResetSettings
+) -> int:
+    """Start the versions of OBJECT over: publish one that is newer than all before, whatever its number.
+
+    The record carries the next incarnation; clients that are registered are told of it. For a back-end that lost count.
+    """
+    logging.getLogger("coldnotify.publisher").setLevel(logging.CRITICAL)
+    from coldnotify.publisher import Publisher
+
+    value = parse_payload(payload)
+    now = Matchers(settings).get("domains", domain, "groups", group, "objects", object_id)
+    incarnation = now["incarnation"] + 1
+    if not yes:
+        click.confirm(
+            f"{domain}/{group}/{object_id} is at version {now['version']} (incarnation {now['incarnation']}). "
+            f"Begin again at version {version}?",
+            abort=True,
+            err=True,
+        )
+    with Publisher(settings.kafka, timeout_s=settings.publish_timeout_s) as publisher:
+        published = publisher.publish(domain, group, object_id, version, value, incarnation=incarnation)
+    click.echo(
+        f"incarnation {incarnation}  version {published.version}  "
+        f"partition {published.partition}  offset {published.offset}"
+    )
+    return 0

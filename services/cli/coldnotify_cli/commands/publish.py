@@ -1,0 +1,59 @@
+"""`coldnotify publish`: one version of an object, from the command line."""
+
+import json
+import logging
+
+import click
+from coldnotify_common.settings import settings_options
+
+from coldnotify_cli.settings import PublishSettings
+
+
+@click.command("publish")
+@click.argument("domain")
+@click.argument("group")
+@click.argument("object_id", metavar="OBJECT")
+@click.option("--version", type=int, help="The version, 0 to 2^63-1; without it, the time in ms.")
+@click.option("--payload", metavar="JSON", help="What is told with the version, at most 4 KiB of JSON.")
+@click.option("--source", metavar="CLIENT", help="The client that caused it: it is spared the live notification.")
+@click.option("--expires-at", type=int, metavar="MS", help="Unix time in ms from which on the payload is dropped.")
+@click.option("--deleted", is_flag=True, help="The object is gone (a version like any other).")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@settings_options(PublishSettings)
+def command_publish(
+    domain: str,
+    group: str,
+    object_id: str,
+    version: int | None,
+    payload: str | None,
+    source: str | None,
+    expires_at: int | None,
+    deleted: bool,
+    as_json: bool,
+    settings: PublishSettings,
+) -> int:
+    """Publish a version of OBJECT of DOMAIN and GROUP; print version, partition and offset once Kafka has it."""
+    # What goes wrong is said in one line below; librdkafka's own lines would say it again.
+    logging.getLogger("coldnotify.publisher").setLevel(logging.CRITICAL)
+    from coldnotify.publisher import Publisher
+
+    value = parse_payload(payload)
+    with Publisher(settings.kafka, timeout_s=settings.publish_timeout_s) as publisher:
+        published = publisher.publish(
+            domain, group, object_id, version, value, source=source, expires_at=expires_at, deleted=deleted
+        )
+    if as_json:
+        click.echo(json.dumps(published._asdict()))
+    else:
+        click.echo(f"version {published.version}  partition {published.partition}  offset {published.offset}")
+    return 0
+
+
+def parse_payload(text: str | None) -> object:
+    """The payload that --payload says. Raises click.UsageError."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"--payload: is not JSON: {error}") from None

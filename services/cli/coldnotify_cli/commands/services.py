@@ -1,0 +1,55 @@
+"""`coldnotify matcher|gateway|http`: each service in the foreground."""
+
+import importlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+import click
+from coldnotify_common.settings import ServiceSettings, Settings, settings_options, unknown_variables
+
+from coldnotify_cli.settings_doc import OTHER_VARIABLES, SECTIONS, all_settings
+
+
+def _service(name: str, help_text: str) -> click.Command:
+    """The command that runs coldnotify_NAME.app.run(settings)."""
+
+    def run(settings: ServiceSettings) -> int:
+        _warn(settings, name)
+        app: Any = importlib.import_module(f"coldnotify_{name}.app")
+        code = app.run(settings)
+        assert isinstance(code, int)
+        return code
+
+    decorate: Callable[[Callable[..., int]], Callable[..., int]] = settings_options(_settings_class(name))
+    return click.command(name, help=help_text)(decorate(run))
+
+
+def _settings_class(name: str) -> type[Settings]:
+    return next(section.load() for section in SECTIONS if section.title == f"coldnotify {name}")
+
+
+def _warn(settings: ServiceSettings, name: str) -> None:
+    """Says, in the log, which variables of the environment are no settings: misspelt ones, mostly."""
+    import structlog
+    from coldnotify_common.log import configure
+
+    configure(settings.log_format, settings.log_level, name)
+    for warning in unknown_variables(os.environ, all_settings(), OTHER_VARIABLES):
+        structlog.get_logger().warning(warning)
+
+
+_STOP = "Runs until SIGTERM or Ctrl-C."
+
+
+def __getattr__(attribute: str) -> click.Command:
+    """Makes a command when it is asked for: its settings class comes with its service's code."""
+    texts = {
+        "matcher": "Run a matcher: joins what is published with who is registered. Several share the partitions.",
+        "gateway": "Run a gateway: holds the devices' connections. Several may share one port.",
+        "http": "Run the HTTP service: publishing by POST.",
+    }
+    name = attribute.removeprefix("command_")
+    if name == attribute or name not in texts:
+        raise AttributeError(attribute)
+    return _service(name, f"{texts[name]}\n\n{_STOP}")

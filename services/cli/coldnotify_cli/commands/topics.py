@@ -1,0 +1,55 @@
+"""`coldnotify topics plan|apply`: the topics as code, compared with a Kafka or brought into it."""
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import click
+from coldnotify_common.settings import settings_options
+
+from coldnotify_cli.settings import TopicsSettings
+
+if TYPE_CHECKING:
+    from coldnotify_kafka.topic_plan import Plan
+
+
+@click.group("topics")
+def command_topics() -> None:
+    """Show, or make, what Kafka's topics lack of being as they should be."""
+
+
+@command_topics.command("plan")
+@settings_options(TopicsSettings)
+def plan(settings: TopicsSettings) -> int:
+    """Show what `apply` would change; changes nothing. Exit code 1 if it would refuse."""
+    todo = _run(settings, change=False)
+    click.echo(str(todo))
+    return 1 if todo.refusals else 0
+
+
+@command_topics.command("apply")
+@settings_options(TopicsSettings)
+def apply(settings: TopicsSettings) -> int:
+    """Create and change topics; nothing at all where one change would lose data. May be repeated."""
+    click.echo(str(_run(settings, change=True)))
+    return 0
+
+
+def _run(settings: TopicsSettings, *, change: bool) -> "Plan":
+    from coldnotify_kafka import topic_plan, topics
+    from coldnotify_kafka.errors import TopicsNotAppliedError, TopicsRefusedError
+    from confluent_kafka.admin import AdminClient
+
+    specs = topics.load(partitions=settings.partitions or None, replication_factor=settings.replication)
+    # librdkafka's own lines say the same as the one error that is shown.
+    silent = logging.getLogger("coldnotify.topics")
+    silent.addHandler(logging.NullHandler())
+    silent.propagate = False
+    config: dict[str, Any] = {"bootstrap.servers": settings.kafka, "logger": silent}
+    admin = AdminClient(config)
+    try:
+        run = topic_plan.apply if change else topic_plan.plan
+        return run(admin, specs, settings.topics_timeout_s)
+    except TopicsNotAppliedError as error:
+        raise click.ClickException(f"Kafka ({settings.kafka}): {error}") from None
+    except TopicsRefusedError as error:
+        raise click.ClickException(str(error)) from None

@@ -1,0 +1,136 @@
+"""`coldnotify watch`: a client that prints what it is notified of."""
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from coldnotify_common.settings import settings_options
+from coldnotify_common.stop import StopFlag, stop_flag
+
+from coldnotify_cli.settings import WatchSettings
+
+if TYPE_CHECKING:
+    from coldnotify import Notification, Notify
+
+
+@click.command("watch")
+@click.argument("domain")
+@click.argument("group")
+@click.argument("client")
+@click.argument("objects", metavar="OBJECT...", nargs=-1, required=True)
+@click.option("--state", type=click.Path(dir_okay=False, path_type=Path), help="The state file; without: in memory.")
+@click.option("--once", is_flag=True, help="End when all that is owed has been told.")
+@click.option(
+    "--timeout-s",
+    type=click.FloatRange(min=0),
+    default=30,
+    show_default=True,
+    help="With --once: how long to wait.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per line.")
+@settings_options(WatchSettings)
+def command_watch(
+    domain: str,
+    group: str,
+    client: str,
+    objects: tuple[str, ...],
+    state: Path | None,
+    once: bool,
+    timeout_s: float,
+    as_json: bool,
+    settings: WatchSettings,
+) -> int:
+    """Be CLIENT of DOMAIN and GROUP, registered for exactly these OBJECTs; print a line per notification.
+
+    Ends at SIGTERM or Ctrl-C. Another client of the same name, elsewhere, is displaced.
+    """
+    import coldnotify
+
+    failures: list[str] = []
+    with stop_flag() as stop:
+        notify = coldnotify.Notify(
+            domain=domain,
+            group_id=group,
+            client_id=client,
+            state=coldnotify.State(state),
+            connection=coldnotify.Connection(address=settings.gateway.split(",")),
+            on_error=lambda error: _report(error, failures, stop),
+        )
+        printer = _Printer(as_json, failures, stop)
+        for registration in notify.register_only(objects):
+            registration.subscribe(printer)
+        try:
+            notify.connect()
+            if once:
+                if not _caught_up(notify, timeout_s, stop):
+                    failures.append(f"not caught up within {timeout_s:g} s (gateway {settings.gateway})")
+            else:
+                stop.wait()
+        finally:
+            notify.disconnect()
+    if failures:
+        raise click.ClickException(failures[0])
+    return 0
+
+
+class _Printer:
+    """The callback of every object."""
+
+    def __init__(self, as_json: bool, failures: list[str], stop: StopFlag) -> None:
+        self._as_json = as_json
+        self._failures = failures
+        self._stop = stop
+
+    def __call__(self, notification: "Notification") -> None:
+        try:
+            print(_json(notification) if self._as_json else _line(notification), flush=True)
+        except OSError as error:
+            # Nobody reads any more. Raising tells the library that this one was not applied.
+            self._failures.append(f"cannot print: {error}")
+            self._stop.set()
+            raise
+
+
+def _caught_up(notify: "Notify", timeout_s: float, stop: StopFlag) -> bool:
+    """Waits in small pieces, so that Ctrl-C is heard."""
+    deadline_s = time.monotonic() + timeout_s
+    while not stop.is_set():
+        left_s = deadline_s - time.monotonic()
+        if notify.wait_caught_up(max(0.0, min(left_s, 0.2))):
+            return True
+        if left_s <= 0:
+            return False
+    return True
+
+
+def _report(error: Exception, failures: list[str], stop: StopFlag) -> None:
+    import coldnotify
+
+    click.echo(f"{error}", err=True)
+    if isinstance(error, coldnotify.ServiceRefused | coldnotify.StateError):
+        failures.append(str(error))
+        stop.set()
+
+
+def _line(notification: "Notification") -> str:
+    if notification.version is None:
+        return f"{notification.object_id}  unknown"
+    parts = [notification.object_id, f"version {notification.version}"]
+    if notification.deleted:
+        parts.append("deleted")
+    if notification.payload is not None:
+        parts.append(json.dumps(notification.payload, ensure_ascii=False))
+    return "  ".join(parts)
+
+
+def _json(notification: "Notification") -> str:
+    return json.dumps(
+        {
+            "object": notification.object_id,
+            "version": notification.version,
+            "payload": notification.payload,
+            "deleted": notification.deleted,
+        }
+    )

@@ -1,0 +1,94 @@
+"""Asks the matchers' HTTP ports; each serves some of the partitions."""
+
+import json
+from collections.abc import Iterator
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote, urlencode
+from urllib.request import urlopen
+
+import click
+
+from coldnotify_cli.settings import LookSettings
+
+_PAGE_LIMIT = 1000
+"""What a matcher gives at once at most."""
+_NOT_FOUND, _NOT_HERE = 404, 503
+
+
+class NotKnown(click.ClickException):
+    """The matcher that serves the partition does not know the client or object."""
+
+
+class Matchers:
+    """The matchers of `settings.matcher`."""
+
+    def __init__(self, settings: LookSettings) -> None:
+        self._addresses = [address.strip() for address in settings.matcher.split(",") if address.strip()]
+        if not self._addresses:
+            raise click.UsageError("COLDNOTIFY_MATCHER / --matcher: is empty, host:port is wanted")
+        self._timeout_s = settings.matcher_timeout_s
+
+    def get(self, *path: str, **query: object) -> Any:
+        """The answer of the first matcher that has one. Raises NotKnown, click.ClickException."""
+        failures = []
+        for address in self._addresses:
+            try:
+                return self._ask(address, path, query)
+            except _NoAnswer as error:
+                failures.append(str(error))
+        raise click.ClickException("; ".join(failures))
+
+    def get_from_all(self, *path: str) -> list[tuple[str, Any]]:
+        """(address, answer) of every matcher. Raises click.ClickException when one does not answer."""
+        try:
+            return [(address, self._ask(address, path, {})) for address in self._addresses]
+        except _NoAnswer as error:
+            raise click.ClickException(str(error)) from None
+
+    def items(self, *path: str, limit: int | None) -> Iterator[dict[str, Any]]:
+        """The items of a paged list, page after page, at most `limit`."""
+        after: str | None = None
+        while limit is None or limit > 0:
+            wanted = _PAGE_LIMIT if limit is None else min(limit, _PAGE_LIMIT)
+            query: dict[str, object] = {"limit": wanted} | ({} if after is None else {"after": after})
+            page = self.get(*path, **query)
+            yield from page["items"]
+            after = page["next"]
+            if after is None:
+                return
+            if limit is not None:
+                limit -= len(page["items"])
+
+    def _ask(self, address: str, path: tuple[str, ...], query: dict[str, object]) -> Any:
+        url = f"http://{address}/v1/" + "/".join(quote(part, safe="") for part in path)
+        if query:
+            url += "?" + urlencode(query)
+        try:
+            with urlopen(url, timeout=self._timeout_s) as response:
+                return json.load(response)
+        except HTTPError as error:
+            with error:
+                words = _error_words(error)
+            if error.code == _NOT_FOUND:
+                raise NotKnown(words) from None
+            if error.code == _NOT_HERE:
+                raise _NoAnswer(f"matcher {address}: {words}") from None
+            if error.code < 500:
+                raise click.UsageError(words) from None
+            raise click.ClickException(f"matcher {address}: {words}") from None
+        except (OSError, HTTPException, ValueError) as error:
+            why = getattr(error, "reason", None) or error
+            raise _NoAnswer(f"matcher {address} (--matcher): {why}") from None
+
+
+class _NoAnswer(Exception):
+    """This matcher cannot say; another may."""
+
+
+def _error_words(error: HTTPError) -> str:
+    try:
+        return str(json.load(error)["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP status {error.code}"

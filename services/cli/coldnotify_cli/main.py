@@ -1,0 +1,102 @@
+"""The command `coldnotify`: finds the subcommand, runs it, turns every error into one line and an exit code.
+
+Exit codes: 0 done, 1 failed, 2 wrong use. COLDNOTIFY_LOG_LEVEL=debug shows where an error came from.
+"""
+
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import NamedTuple
+
+import click
+
+DONE, FAILED, WRONG_USE = 0, 1, 2
+
+
+class _Entry(NamedTuple):
+    module: str
+    help: str
+
+
+COMMANDS: dict[str, _Entry] = {
+    "broker": _Entry("broker", "Run the embedded Kafka broker."),
+    "topics": _Entry("topics", "Show or make what Kafka's topics lack."),
+    "matcher": _Entry("services", "Run the matcher."),
+    "gateway": _Entry("services", "Run a gateway."),
+    "http": _Entry("services", "Run the HTTP publishing service."),
+    "publish": _Entry("publish", "Publish a version of an object."),
+    "watch": _Entry("watch", "Be a client: print what it is notified of."),
+    "state": _Entry("state", "Look into the matcher: clients, objects, partitions."),
+    "object": _Entry("object", "Administer one object."),
+    "kafka-tool": _Entry("kafka_tool", "Run one of Kafka's own console tools."),
+}
+"""Name -> module of coldnotify_cli.commands that has it (as `command_NAME`), and its help in the list of commands."""
+
+
+class _LazyGroup(click.Group):
+    """Imports a subcommand's module when it is called: `publish` must not wait for what `gateway` needs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module = importlib.import_module(f"coldnotify_cli.commands.{entry.module}")
+        command = getattr(module, "command_" + cmd_name.replace("-", "_"))
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.version_option(version("coldnotify-server"), prog_name="coldnotify")
+def cli() -> None:
+    """ColdNotify tells every registered application the newest version of each object, eventually and for certain.
+
+    Settings are flags or the environment's COLDNOTIFY_ variables of the same names; a flag wins.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns the exit code."""
+    try:
+        result = cli.main(None if arguments is None else list(arguments), prog_name="coldnotify", standalone_mode=False)
+        return result if isinstance(result, int) else DONE
+    except click.ClickException as error:
+        error.show()
+        return WRONG_USE if isinstance(error, click.UsageError) else FAILED
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Aborted.", err=True)
+        return FAILED
+    except BrokenPipeError:
+        # Whoever read our output has had enough; the interpreter must not complain about it at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        if os.environ.get("COLDNOTIFY_LOG_LEVEL") == "debug":
+            traceback.print_exc()
+        click.echo(f"Error: {_words(error)}", err=True)
+        return _exit_code(error)
+
+
+def _exit_code(error: Exception) -> int:
+    """Wrong use is what a ValueError says that names a setting or field: SettingError, InvalidName, InvalidRecord."""
+    return WRONG_USE if isinstance(error, ValueError) else FAILED
+
+
+def _words(error: Exception) -> str:
+    """The error's message; with its kind where that is no kind of ours, so that the message may say too little."""
+    ours = isinstance(error, ValueError) or type(error).__module__.startswith("coldnotify")
+    return str(error) if ours and str(error) else f"{type(error).__name__}: {error}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

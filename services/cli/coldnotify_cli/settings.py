@@ -1,0 +1,72 @@
+"""The settings of the commands that are no services."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from coldnotify_common.settings import Settings, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerSettings(Settings):
+    """What the embedded broker can be told."""
+
+    data: Path = setting(Path(".data"), "directory of the data; what is in it is carried on with")
+    kafka_host: str = setting("127.0.0.1", "the address on which Kafka listens")
+    kafka_port: int = setting(9092, "Kafka's TCP port; 0: any free one", minimum=0, maximum=65535)
+    kafka_advertised_host: str = setting(
+        "", "the address that clients are told to connect to; empty: the one on which Kafka listens"
+    )
+    kafka_heap_mib: int = setting(256, "Java's heap for Kafka, in MiB", minimum=128)
+    kafka_ready_timeout_s: float = setting(
+        # 2 to 3 s are usual; after a crash Kafka first checks its logs.
+        60,
+        "how long Kafka may take to get ready, in seconds",
+        minimum=1,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaSettings(Settings):
+    """Where Kafka is."""
+
+    kafka: str = setting("127.0.0.1:9092", "Kafka's bootstrap servers, host:port[,host:port]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicsSettings(KafkaSettings):
+    """What the topics should be like, beyond topics.yaml."""
+
+    partitions: int = setting(
+        0, "partitions of the co-partitioned topics; 0: as topics.yaml says", minimum=0, maximum=100_000
+    )
+    replication: int = setting(1, "copies of each partition; 3 in a cluster", minimum=1, maximum=32)
+    topics_timeout_s: float = setting(60, "how long Kafka may take for all of it, in seconds", minimum=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishSettings(KafkaSettings):
+    """How to publish."""
+
+    publish_timeout_s: float = setting(10, "how long Kafka may take to acknowledge, in seconds", minimum=0.1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchSettings(Settings):
+    """Where the gateways are."""
+
+    gateway: str = setting("127.0.0.1:55000", "the gateways, host:port[,host:port]: any one of them will do")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookSettings(Settings):
+    """Where the matchers' HTTP ports are."""
+
+    matcher: str = setting(
+        "127.0.0.1:51001", "the matchers' HTTP ports, host:port[,host:port]: all of them, each serves some partitions"
+    )
+    matcher_timeout_s: float = setting(10, "how long a matcher may take to answer, in seconds", minimum=0.1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResetSettings(PublishSettings, LookSettings):
+    """What starting an object over needs: the matcher to ask, Kafka to publish."""

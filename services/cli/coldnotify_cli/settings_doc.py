@@ -1,0 +1,79 @@
+"""Every setting there is: the list of settings classes, and docs/settings.md made from it.
+
+python -m coldnotify_cli.settings_doc > docs/settings.md
+"""
+
+import importlib
+from typing import NamedTuple
+
+from coldnotify_common.settings import ServiceSettings, Settings, describe, markdown_table
+
+
+class Section(NamedTuple):
+    """The settings of one command; the class is imported only when asked for."""
+
+    title: str
+    module: str
+    class_name: str
+
+    def load(self) -> type[Settings]:
+        """The settings class."""
+        cls: type[Settings] = getattr(importlib.import_module(self.module), self.class_name)
+        assert issubclass(cls, Settings)
+        return cls
+
+
+SECTIONS = (
+    Section("coldnotify broker", "coldnotify_cli.settings", "BrokerSettings"),
+    Section("coldnotify topics", "coldnotify_cli.settings", "TopicsSettings"),
+    Section("coldnotify matcher", "coldnotify_matcher.settings", "MatcherSettings"),
+    Section("coldnotify gateway", "coldnotify_gateway.settings", "GatewaySettings"),
+    Section("coldnotify http", "coldnotify_http.settings", "HttpSettings"),
+    Section("coldnotify publish", "coldnotify_cli.settings", "PublishSettings"),
+    Section("coldnotify watch", "coldnotify_cli.settings", "WatchSettings"),
+    Section("coldnotify state", "coldnotify_cli.settings", "LookSettings"),
+    Section("coldnotify object reset", "coldnotify_cli.settings", "ResetSettings"),
+)
+
+OTHER_VARIABLES = {
+    "COLDNOTIFY_CACHE": "directory in which Kafka's jars are kept; default: `coldnotify` in the user's cache directory",
+    "COLDNOTIFY_JAVA": "the `java` (17 or later) that runs the embedded Kafka; default: the one installed with it",
+    "COLDNOTIFY_MAVEN_URL": "a mirror to fetch Kafka's jars from; default: Maven's central repository",
+}
+"""Variables that have no flag."""
+
+_HEAD = """# Settings
+
+<!-- Generated: python -m coldnotify_cli.settings_doc > docs/settings.md -->
+
+Every setting is a flag of its command and a variable of the environment, by the same name; the flag wins. A value that
+cannot be used ends the command with exit code 2 and names the setting. A service warns of variables that begin with
+`COLDNOTIFY_` and are no setting.
+"""
+
+
+def all_settings() -> list[type[Settings]]:
+    """Every settings class."""
+    return [section.load() for section in SECTIONS]
+
+
+def generate() -> str:
+    """The text of docs/settings.md."""
+    parts = [_HEAD, "## Every service\n", markdown_table(describe(ServiceSettings))]
+    common = {info.name for info in describe(ServiceSettings)}
+    for section in SECTIONS:
+        cls = section.load()
+        infos = describe(cls)
+        parts.append(f"## {section.title}\n")
+        if issubclass(cls, ServiceSettings):
+            parts.append("And what every service has.\n")
+            infos = tuple(info for info in infos if info.name not in common)
+        parts.append(markdown_table(infos))
+    parts.append("## Variables without a flag\n")
+    rows = [f"| `{name}` | {meaning} |\n" for name, meaning in OTHER_VARIABLES.items()]
+    parts.append("| environment | meaning |\n|---|---|\n" + "".join(rows))
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    print(generate(), end="")

@@ -1,0 +1,32 @@
+from pathlib import Path
+
+from coldnotify_cli.main import COMMANDS
+from coldnotify_cli.settings_doc import SECTIONS, all_settings, generate
+from coldnotify_common.settings import describe
+
+DOC = Path(__file__).parents[3] / "docs" / "settings.md"
+
+
+def test_the_document_is_up_to_date() -> None:
+    assert DOC.read_text(encoding="utf-8") == generate(), (
+        "docs/settings.md is out of date: python -m coldnotify_cli.settings_doc > docs/settings.md"
+    )
+
+
+def test_every_setting_is_in_it() -> None:
+    text = DOC.read_text(encoding="utf-8")
+    for cls in all_settings():
+        for info in describe(cls):
+            assert f"| `{info.flag}` | `{info.variable}` |" in text
+
+
+def test_a_setting_means_the_same_wherever_it_is_taken() -> None:
+    meanings: dict[str, set[object]] = {}
+    for cls in all_settings():
+        for info in describe(cls):
+            meanings.setdefault(info.name, set()).add((info.type, info.default, info.minimum, info.maximum))
+    assert {name: kinds for name, kinds in meanings.items() if len(kinds) > 1} == {}
+
+
+def test_every_section_is_a_command_of_ours() -> None:
+    assert {section.title.split()[1] for section in SECTIONS} <= set(COMMANDS)
