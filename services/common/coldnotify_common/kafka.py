@@ -40,8 +40,8 @@ def _common_config(settings: ServiceSettings) -> dict[str, Any]:
     return {
         "bootstrap.servers": settings.kafka,
         "logger": _logger,
-        # librdkafka's own lines say the same as error_cb, more often: only warnings of other kinds are let through.
-        "log_level": 4,
+        # librdkafka says each failed try to connect at level 3, many a second; error_cb says the same once in a while.
+        "log_level": 2,
         "log.connection.close": False,
         "error_cb": _error_logger(),
         # A broker that restarts should be found again within a second, not after the default of up to ten.

@@ -1,11 +1,13 @@
 """The two consumers, each in a thread of its own: requests (a member of the group), and the compacted topics.
 
 They put what they read into one bounded queue, from which the worker takes it: so a publish does not wait behind a poll
-for requests, and the engine is in one thread.
+for requests, and the engine is in one thread. Whatever is done to a consumer is done in its own thread (`Reader.do`): a
+call that waits for librdkafka's answer may never get it while another thread polls the same consumer.
 """
 
 import queue
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,7 +15,6 @@ import structlog
 from coldnotify_schemas import topics
 from coldnotify_schemas.records import MOVED_HEADER
 from confluent_kafka import (
-    OFFSET_BEGINNING,
     TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     KafkaError,
@@ -21,6 +22,9 @@ from confluent_kafka import (
     Message,
     TopicPartition,
 )
+from confluent_kafka.admin import AdminClient
+
+from coldnotify_matcher.log_ends import log_ends, log_starts
 
 log = structlog.get_logger()
 
@@ -28,8 +32,8 @@ BATCH_RECORDS_MAX = 1000
 """One hand-over to the worker."""
 QUEUE_BATCHES_MAX = 32
 """So at most 32,000 records wait between the readers and the worker; Kafka keeps the others."""
-POLL_S = 0.2
-"""How long a poll waits for a first record: only stopping waits for it."""
+POLL_S = 0.05
+"""How long a poll waits for a first record: what is to be done to the consumer waits for it."""
 KAFKA_TIMEOUT_S = 10
 REVOKE_TIMEOUT_S = 20
 """Longer than a step with a flush that has to wait for a broker's restart, shorter than the group's poll limit."""
@@ -66,6 +70,8 @@ class Revoked:
     partitions: tuple[int, ...]
     lost: bool
     done: threading.Event
+    offsets: list[TopicPartition]
+    """To be filled in with what is to be committed before the partitions go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +99,24 @@ class Reader(threading.Thread):
         self.consumer = Consumer(config)
         self._events = events
         self._stopping = threading.Event()
+        self._to_do: queue.SimpleQueue[Callable[[Consumer], object]] = queue.SimpleQueue()
+        self.final_offsets: list[TopicPartition] = []
+        """To be committed when the thread ends; set it before stop()."""
 
     def stop(self) -> None:
-        """Ask the thread to end."""
+        """Ask the thread to end: it commits `final_offsets` and closes the consumer."""
         self._stopping.set()
+
+    def do(self, action: Callable[[Consumer], object]) -> None:
+        """Have the thread do something to the consumer, soon. What it raises ends the run."""
+        self._to_do.put(action)
 
     def run(self) -> None:
         """The thread."""
         try:
             while not self._stopping.is_set():
+                while not self._to_do.empty():
+                    self._to_do.get()(self.consumer)
                 first = self.consumer.poll(POLL_S)
                 if first is None:
                     continue
@@ -109,6 +124,17 @@ class Reader(threading.Thread):
                 self.put(Records([_record(message) for message in messages]))
         except BaseException as error:
             self.put(Failed(error))
+        self._commit(self.final_offsets)
+        self.consumer.close()
+
+    def _commit(self, offsets: list[TopicPartition]) -> None:
+        if not offsets:
+            return
+        try:
+            self.consumer.commit(offsets=offsets, asynchronous=False)
+        except KafkaException as error:
+            # Nothing is lost: the next owner handles again what was not committed.
+            log.warning("not committed", error=error.args[0].str())
 
     def put(self, event: Event) -> bool:
         """Hand an event on, waiting for room; False if the thread was stopped meanwhile."""
@@ -148,10 +174,11 @@ def _record(message: Message) -> Record:
 class RequestsReader(Reader):
     """The member of the consumer group. A partition that comes is paused until the worker has loaded its state."""
 
-    def __init__(self, config: dict[str, Any], events: "queue.Queue[Event]") -> None:
+    def __init__(self, config: dict[str, Any], events: "queue.Queue[Event]", admin: AdminClient) -> None:
         super().__init__("requests-reader", config, events)
-        self.joined = threading.Event()
-        """Set once the group has given this matcher its first partitions."""
+        self._admin = admin
+        self.assigned: set[int] | None = None
+        """The partitions that the group has given this matcher; None: it has not said yet."""
 
     def run(self) -> None:
         """The thread."""
@@ -162,7 +189,7 @@ class RequestsReader(Reader):
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         try:
-            assigned = [self._position(consumer, tp.partition) for tp in partitions]
+            assigned = self._positions(consumer, [tp.partition for tp in partitions])
             starts = [TopicPartition(topics.REQUESTS, a.partition, a.requests_start) for a in assigned]
             consumer.incremental_assign(starts)
             consumer.pause(starts)
@@ -171,22 +198,29 @@ class RequestsReader(Reader):
             consumer.incremental_assign(partitions)
             self.put(Failed(error))
             return
+        self.assigned = (self.assigned or set()) | {event.partition for event in assigned}
         for event in assigned:
             self.put(event)
-        self.joined.set()
 
-    def _position(self, consumer: Consumer, partition: int) -> Assigned:
-        both = [TopicPartition(topics.REQUESTS, partition), TopicPartition(topics.OBJECTS, partition)]
-        requests, objects = consumer.committed(both, timeout=KAFKA_TIMEOUT_S)
-        for tp in (requests, objects):
+    def _positions(self, consumer: Consumer, partitions: list[int]) -> list[Assigned]:
+        """From where on each partition's inputs are to be handled."""
+        both = [(topic, partition) for partition in partitions for topic in (topics.REQUESTS, topics.OBJECTS)]
+        committed = {}
+        for tp in consumer.committed([TopicPartition(*tp) for tp in both], timeout=KAFKA_TIMEOUT_S):
             if tp.error is not None:
                 raise KafkaException(tp.error)
-        low, high = consumer.get_watermark_offsets(both[0], timeout=KAFKA_TIMEOUT_S)
-        # Nothing committed, or an offset that is no more (the topic was recreated, or retention took it).
-        start = requests.offset if low <= requests.offset <= high else (low if high else OFFSET_BEGINNING)
-        _, objects_high = consumer.get_watermark_offsets(both[1], timeout=KAFKA_TIMEOUT_S)
-        committed = objects.offset if 0 <= objects.offset <= objects_high else None
-        return Assigned(partition, start, committed)
+            committed[tp.topic, tp.partition] = tp.offset
+        starts, ends = log_starts(self._admin, both), log_ends(self._admin, both)
+        assigned = []
+        for partition in partitions:
+            requests, objects = (topics.REQUESTS, partition), (topics.OBJECTS, partition)
+            # Nothing committed, or an offset that is no more: the topic was recreated, or retention took it.
+            start = (
+                committed[requests] if starts[requests] <= committed[requests] <= ends[requests] else starts[requests]
+            )
+            objects_committed = committed[objects] if 0 <= committed[objects] <= ends[objects] else None
+            assigned.append(Assigned(partition, start, objects_committed))
+        return assigned
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._give_up(consumer, partitions, lost=False)
@@ -196,7 +230,11 @@ class RequestsReader(Reader):
 
     def _give_up(self, consumer: Consumer, partitions: list[TopicPartition], *, lost: bool) -> None:
         done = threading.Event()
-        revoked = Revoked(tuple(tp.partition for tp in partitions), lost, done)
-        if self.put(revoked) and not done.wait(REVOKE_TIMEOUT_S):
-            log.warning("partitions given up although their work is not finished", partitions=revoked.partitions)
+        revoked = Revoked(tuple(tp.partition for tp in partitions), lost, done, [])
+        if self.put(revoked):
+            if done.wait(REVOKE_TIMEOUT_S):
+                self._commit(revoked.offsets)
+            else:
+                log.warning("partitions given up although their work is not finished", partitions=revoked.partitions)
         consumer.incremental_unassign(partitions)
+        self.assigned = (self.assigned or set()) - set(revoked.partitions)

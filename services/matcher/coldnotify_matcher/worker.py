@@ -9,7 +9,7 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import structlog
 from coldnotify_common.kafka import admin_config, consumer_config, describe_topic, producer_config
@@ -17,9 +17,7 @@ from coldnotify_common.stop import StopFlag
 from coldnotify_schemas import internal_pb2, topics
 from confluent_kafka import (
     OFFSET_BEGINNING,
-    Consumer,
     KafkaError,
-    KafkaException,
     Message,
     Producer,
     TopicPartition,
@@ -30,9 +28,9 @@ from google.protobuf.message import DecodeError
 from coldnotify_matcher import metrics
 from coldnotify_matcher.engine import Step, Write
 from coldnotify_matcher.epoch import epoch_of
+from coldnotify_matcher.log_ends import log_ends
 from coldnotify_matcher.partition import Cluster, Partition, PendingRequests, Phase
 from coldnotify_matcher.readers import (
-    KAFKA_TIMEOUT_S,
     QUEUE_BATCHES_MAX,
     Assigned,
     Event,
@@ -57,6 +55,7 @@ FLUSH_TIMEOUT_S = 35.0
 BARRIER_TIMEOUT_S = 60.0
 """A reader of the objects topic that does not get to where its end was so long ago is stuck."""
 EVENTS_A_STEP_MAX = 64
+CLOSE_TIMEOUT_S = 10.0
 
 _ANY_PARTITION = -1
 """librdkafka's RD_KAFKA_PARTITION_UA: its partitioner chooses."""
@@ -97,6 +96,7 @@ class Worker:
                 on_commit=self._on_commit,
             ),
             self._events,
+            self._admin,
         )
         self._compacted = Reader(
             "compacted-reader",
@@ -115,9 +115,11 @@ class Worker:
         """None when all assigned partitions are served, else what is missing."""
         if self._cluster is None:
             return "the topics are not known yet"
-        if not self._requests.joined.is_set():
+        assigned = self._requests.assigned
+        if assigned is None:
             return "the consumer group has assigned no partition yet"
-        loading = [p.number for p in list(self.partitions.values()) if p.phase is not Phase.OWNED]
+        owned = {p.number for p in list(self.partitions.values()) if p.phase is Phase.OWNED}
+        loading = sorted(assigned - owned)
         if loading:
             return f"partitions {loading} are being loaded"
         self.was_ready = True
@@ -181,28 +183,29 @@ class Worker:
 
     def _on_assigned(self, event: Assigned) -> None:
         assert self._cluster is not None
-        ends = {topic: self._end(topic, event.partition) for topic in COMPACTED}
+        ends = log_ends(self._admin, [(topic, event.partition) for topic in COMPACTED])
         self.partitions[event.partition] = Partition(
             event.partition,
             self._cluster,
             self._owner,
-            ends=ends,
+            ends={topic: end for (topic, _), end in ends.items()},
             objects_committed=event.objects_committed,
             registrations_max=self._settings.registrations_max,
         )
-        self._compacted.consumer.incremental_assign(
-            [TopicPartition(topic, event.partition, OFFSET_BEGINNING) for topic in COMPACTED]
-        )
+        beginnings = [TopicPartition(topic, event.partition, OFFSET_BEGINNING) for topic in COMPACTED]
+        self._compacted.do(lambda consumer: consumer.incremental_assign(beginnings))
         log.info("partition assigned", partition=event.partition, records_to_load=sum(ends.values()))
 
     def _on_revoked(self, event: Revoked) -> None:
+        gone = [number for number in event.partitions if self.partitions.pop(number, None) is not None]
         if not event.lost:
-            self._commit_now()
-        for number in event.partitions:
-            if self.partitions.pop(number, None) is not None:
-                self._compacted.consumer.incremental_unassign([TopicPartition(t, number) for t in COMPACTED])
+            event.offsets.extend(self._take_offsets())
+        for number in gone:
             for topic in (topics.REQUESTS, topics.OBJECTS):
                 self._committable.pop((topic, number), None)
+        compacted = [TopicPartition(topic, number) for number in gone for topic in COMPACTED]
+        if compacted:
+            self._compacted.do(lambda consumer: consumer.incremental_unassign(compacted))
         log.info("partitions given up", partitions=event.partitions, lost=event.lost)
         event.done.set()
 
@@ -226,9 +229,10 @@ class Worker:
                 partition.requests_position = record.offset + 1
             else:
                 partition.on_record(record, now_ms)
+        need = [n for n, batch in requests.items() if any(r.WhichOneof("body") in _NEED_BARRIER for _, r in batch)]
+        barriers = log_ends(self._admin, [(topics.OBJECTS, number) for number in need]) if need else {}
         for number, batch in requests.items():
-            needs_barrier = any(r.WhichOneof("body") in _NEED_BARRIER for _, r in batch)
-            barrier = self._end(topics.OBJECTS, number) if needs_barrier else 0
+            barrier = barriers.get((topics.OBJECTS, number), 0)
             self.partitions[number].pending.append(PendingRequests(barrier, batch))
 
     def _advance(self, partition: Partition, now_ms: int) -> None:
@@ -253,9 +257,9 @@ class Worker:
         metrics.LOAD_SECONDS.observe(seconds)
         requests = TopicPartition(topics.REQUESTS, partition.number)
         if partition.requests_topic_changed:
-            requests.offset = OFFSET_BEGINNING
-            self._requests.consumer.seek(requests)
-        self._requests.consumer.resume([TopicPartition(topics.REQUESTS, partition.number)])
+            beginning = TopicPartition(topics.REQUESTS, partition.number, OFFSET_BEGINNING)
+            self._requests.do(lambda consumer: consumer.seek(beginning))
+        self._requests.do(lambda consumer: consumer.resume([requests]))
         log.info(
             "partition taken over",
             partition=partition.number,
@@ -329,16 +333,8 @@ class Worker:
         if time.monotonic() - self._committed_at_s < COMMIT_EVERY_S or not self._committable:
             return
         self._committed_at_s = time.monotonic()
-        self._requests.consumer.commit(offsets=self._take_offsets(), asynchronous=True)
-
-    def _commit_now(self) -> None:
-        if not self._committable:
-            return
-        try:
-            self._requests.consumer.commit(offsets=self._take_offsets(), asynchronous=False)
-        except KafkaException as error:
-            # Nothing is lost: the next owner handles again what was not committed.
-            log.warning("not committed", error=error.args[0].str())
+        offsets = self._take_offsets()
+        self._requests.do(lambda consumer: consumer.commit(offsets=offsets, asynchronous=True))
 
     def _take_offsets(self) -> list[TopicPartition]:
         offsets = [TopicPartition(topic, number, offset) for (topic, number), offset in self._committable.items()]
@@ -381,20 +377,13 @@ class Worker:
                 self._requests.put(Failed(Failure("a topic was recreated or resized")))
                 return
 
-    def _end(self, topic: str, partition: int) -> int:
-        _, high = self._compacted.consumer.get_watermark_offsets(
-            TopicPartition(topic, partition), timeout=KAFKA_TIMEOUT_S, cached=False
-        )
-        return int(high)
-
     def _close(self, *, commit: bool) -> None:
         if commit:
-            _within(KAFKA_TIMEOUT_S, self._commit_now)
+            self._requests.final_offsets = self._take_offsets()
         for reader in (self._requests, self._compacted):
             reader.stop()
         for reader in (self._requests, self._compacted):
-            reader.join(KAFKA_TIMEOUT_S)
-            _within(KAFKA_TIMEOUT_S, _closer(reader.consumer))
+            reader.join(CLOSE_TIMEOUT_S)  # Kafka may be away: the process does not wait for it
         with self.lock:
             self.partitions.clear()
         metrics.PARTITIONS_OWNED.set(0)
@@ -429,14 +418,3 @@ def _count(partition: Partition) -> None:
     counts, partition.engine.counts = partition.engine.counts, {}
     for name, by in counts.items():
         metrics.EVENTS[name].inc(by)
-
-
-def _closer(consumer: Consumer) -> Callable[[], None]:
-    return lambda: consumer.close()
-
-
-def _within(timeout_s: float, call: Callable[[], object]) -> None:
-    """`call` in a thread that is not waited for any longer than this: Kafka may be away."""
-    thread = threading.Thread(target=call, daemon=True)
-    thread.start()
-    thread.join(timeout_s)

@@ -1,0 +1,34 @@
+"""Where partitions begin and end now, asked through the admin client.
+
+Not with Consumer.get_watermark_offsets: while another thread polls the consumer it waits for ever, whatever its
+timeout.
+"""
+
+from collections.abc import Iterable
+
+from coldnotify_common.kafka import KafkaUnavailable
+from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+TIMEOUT_S = 10.0
+
+
+def log_ends(admin: AdminClient, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """The offset that the next record of each (topic, partition) will get. Raises KafkaUnavailable."""
+    return _offsets(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+
+def log_starts(admin: AdminClient, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """The offset of the oldest record of each (topic, partition), its end if it is empty. Raises KafkaUnavailable."""
+    return _offsets(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+
+def _offsets(admin: AdminClient, partitions: Iterable[tuple[str, int]], spec: OffsetSpec) -> dict[tuple[str, int], int]:
+    asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
+    answers = admin.list_offsets(asked, request_timeout=TIMEOUT_S)
+    try:
+        return {(tp.topic, tp.partition): future.result(TIMEOUT_S + 5).offset for tp, future in answers.items()}
+    except KafkaException as error:
+        raise KafkaUnavailable(f"Kafka does not say where partitions end: {error.args[0].str()}") from None
+    except TimeoutError:
+        raise KafkaUnavailable(f"Kafka does not say within {TIMEOUT_S} s where partitions end") from None
