@@ -91,8 +91,11 @@ def admin_config(settings: ServiceSettings) -> dict[str, Any]:
 
 
 def _dotted(options: dict[str, object]) -> dict[str, object]:
-    callbacks = {name for name in options if name.endswith("_cb") or name == "on_commit"}
-    return {name if name in callbacks else name.replace("_", "."): value for name, value in options.items()}
+    """Callbacks are the client's own options and keep their underscores: error_cb, on_commit, on_delivery."""
+    return {
+        name if name.endswith("_cb") or name.startswith("on_") else name.replace("_", "."): value
+        for name, value in options.items()
+    }
 
 
 def describe_topic(admin: AdminClient, topic: str, timeout_s: float = 10) -> Any:

@@ -35,6 +35,7 @@ def test_more_options_come_with_underscores_and_callbacks_keep_theirs() -> None:
     config = consumer_config(SETTINGS, "lamps", session_timeout_ms=7, stats_cb=print)
     assert config["session.timeout.ms"] == 7
     assert config["stats_cb"] is print
+    assert producer_config(SETTINGS, on_delivery=print)["on_delivery"] is print
 
 
 def test_a_kafka_that_does_not_answer_is_told_within_the_limit(silent_address: str) -> None:
