@@ -9,13 +9,14 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 
 
-def spawn(argv: Sequence[str], output: Path, keep_open: Sequence[int] = ()) -> subprocess.Popen[bytes]:
-    """Starts `argv`, output appended to the file `output`, file descriptors `keep_open` handed on.
+def spawn(argv: Sequence[str], output: Path | None, keep_open: Sequence[int] = ()) -> subprocess.Popen[bytes]:
+    """Starts `argv`, output appended to the file `output` (None: to our stderr), descriptors `keep_open` handed on.
 
     The child gets SIGKILL when this process ends, however it ends (on Linux). It has a session of its own, so that
     Ctrl-C in a terminal reaches the parent only, which then stops its children in order. Raises OSError.
@@ -59,8 +60,8 @@ class _Starter:
                 started.set_exception(error)
 
 
-def _spawn(argv: Sequence[str], output: Path, keep_open: Sequence[int]) -> subprocess.Popen[bytes]:
-    with output.open("ab") as stream:
+def _spawn(argv: Sequence[str], output: Path | None, keep_open: Sequence[int]) -> subprocess.Popen[bytes]:
+    with nullcontext(sys.stderr.fileno()) if output is None else output.open("ab") as stream:
         return subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,

@@ -22,6 +22,7 @@ class _Entry(NamedTuple):
 
 
 COMMANDS: dict[str, _Entry] = {
+    "up": _Entry("up", "Run everything: Kafka, topics, matchers, gateways, HTTP."),
     "broker": _Entry("broker", "Run the embedded Kafka broker."),
     "topics": _Entry("topics", "Show or make what Kafka's topics lack."),
     "matcher": _Entry("services", "Run the matcher."),

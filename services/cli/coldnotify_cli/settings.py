@@ -70,3 +70,34 @@ class LookSettings(Settings):
 @dataclass(frozen=True, kw_only=True)
 class ResetSettings(PublishSettings, LookSettings):
     """What starting an object over needs: the matcher to ask, Kafka to publish."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpSettings(Settings):
+    """What running everything together can be told. The parts take what else they can be told from the environment."""
+
+    data: Path = setting(Path(".data"), "directory of the data; what is in it is carried on with")
+    ready_file: str = setting(
+        "", "file that is written whenever all is ready: JSON with the addresses and process ids; empty: none"
+    )
+    kafka_port: int = setting(9092, "Kafka's TCP port; 0: any free one", minimum=0, maximum=65535)
+    gateway_port: int = setting(55000, "TCP port on which devices connect; 0: any free one", minimum=0, maximum=65535)
+    http_port: int = setting(55002, "TCP port that publishers connect to; 0: any free one", minimum=0, maximum=65535)
+    matcher_port: int = setting(
+        51001, "the first matcher's HTTP port, the others take any; 0: any free one", minimum=0, maximum=65535
+    )
+    gateway_http_port: int = setting(
+        0, "the first gateway's HTTP port, the others take any; 0: any free one", minimum=0, maximum=65535
+    )
+    gateways: int = setting(1, "how many gateways share the port for devices", minimum=1, maximum=64)
+    matchers: int = setting(1, "how many matchers share the partitions", minimum=1, maximum=64)
+    partitions: int = setting(
+        0, "partitions of the co-partitioned topics; 0: as topics.yaml says", minimum=0, maximum=100_000
+    )
+    up_ready_timeout_s: float = setting(
+        120, "how long a part may take to get ready, in seconds; fetching Kafka comes on top", minimum=1
+    )
+    log_format: str = setting("console", "how log lines on stderr look", choices=("console", "json"))
+    log_level: str = setting(
+        "info", "the least important log lines that are written", choices=("debug", "info", "warning", "error")
+    )

@@ -24,6 +24,7 @@ class Section(NamedTuple):
 
 
 SECTIONS = (
+    Section("coldnotify up", "coldnotify_cli.settings", "UpSettings"),
     Section("coldnotify broker", "coldnotify_cli.settings", "BrokerSettings"),
     Section("coldnotify topics", "coldnotify_cli.settings", "TopicsSettings"),
     Section("coldnotify matcher", "coldnotify_matcher.settings", "MatcherSettings"),

@@ -1,0 +1,146 @@
+"""Which parts make up ColdNotify on one machine, and where they listen."""
+
+import json
+import os
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coldnotify_common.errors import SettingError
+from coldnotify_kafka import topic_plan, topics
+from coldnotify_kafka.broker import EmbeddedBroker, free_port
+from coldnotify_kafka.broker.ports import check_port_is_free
+from coldnotify_kafka.broker.process import spawn
+from coldnotify_kafka.errors import BrokerError, TopicsError
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from coldnotify_cli.settings import UpSettings
+from coldnotify_cli.supervisor import ChildProcess, Part, Process
+
+HOST = "127.0.0.1"
+_LOOK_TIMEOUT_S = 5.0
+"""For an answer of /readyz: it says what the part knows, and asks nobody."""
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """The ports of all parts."""
+
+    kafka: int
+    gateway: int
+    http: int
+    matchers: list[int]
+    gateways_http: list[int] = field(default_factory=list)
+
+    @classmethod
+    def choose(cls, settings: UpSettings) -> "Addresses":
+        """As the settings say, free ones for 0. Raises BrokerError if one is taken, SettingError for one used twice."""
+        taken: dict[int, str] = {}
+
+        def port(wanted: int, flag: str) -> int:
+            chosen = wanted
+            while not chosen or (not wanted and chosen in taken):
+                chosen = free_port(HOST)
+            name = f"{flag} (COLDNOTIFY_{flag[2:].replace('-', '_').upper()})"
+            if chosen in taken:
+                raise SettingError(f"{name}: port {chosen} is {taken[chosen]} already")
+            check_port_is_free(HOST, chosen, name)
+            taken[chosen] = flag
+            return chosen
+
+        kafka = port(settings.kafka_port, "--kafka-port")
+        gateway = port(settings.gateway_port, "--gateway-port")
+        http = port(settings.http_port, "--http-port")
+        matchers = [port(0 if i else settings.matcher_port, "--matcher-port") for i in range(settings.matchers)]
+        gateways = [
+            port(0 if i else settings.gateway_http_port, "--gateway-http-port") for i in range(settings.gateways)
+        ]
+        return cls(kafka, gateway, http, matchers, gateways)
+
+
+class Stack:
+    """Kafka with its topics, then matchers, gateways and HTTP."""
+
+    def __init__(self, settings: UpSettings) -> None:
+        """Nothing is started. Raises BrokerError, SettingError for ports that cannot be had."""
+        self._settings = settings
+        self.addresses = Addresses.choose(settings)
+        self._broker = EmbeddedBroker(settings.data, self.addresses.kafka, host=HOST)
+        self._specs = topics.load(partitions=settings.partitions or None)
+        ports = self.addresses
+        kafka = Part("broker", self._start_broker, self._broker_unready, ready_timeout_s=settings.up_ready_timeout_s)
+        services = [
+            self._service("matcher", i, "matcher", port, f"--matcher-port={port}", f"--matcher-id=matcher-{i}")
+            for i, port in enumerate(ports.matchers, 1)
+        ]
+        services += [
+            self._service(
+                "gateway", i, "gateway", port, f"--gateway-port={ports.gateway}", f"--gateway-http-port={port}"
+            )
+            for i, port in enumerate(ports.gateways_http, 1)
+        ]
+        services.append(self._service("http", 1, "http", ports.http, f"--http-port={ports.http}"))
+        self.stages = [[kafka], [s for s in services if s.name.startswith("matcher")]]
+        self.stages.append([s for s in services if not s.name.startswith("matcher")])
+
+    def ready_report(self, pids: dict[str, int]) -> dict[str, object]:
+        """What the ready file says: addresses as host:port, process ids by part."""
+        ports = self.addresses
+        return {
+            "kafka": self._broker.bootstrap,
+            "gateway": f"{HOST}:{ports.gateway}",
+            "http": f"{HOST}:{ports.http}",
+            "matcher": f"{HOST}:{ports.matchers[0]}",
+            "matchers": [f"{HOST}:{port}" for port in ports.matchers],
+            "gateways_http": [f"{HOST}:{port}" for port in ports.gateways_http],
+            "pids": pids,
+        }
+
+    def _start_broker(self) -> Process:
+        self._broker.start()
+        return self._broker
+
+    def _broker_unready(self) -> str | None:
+        try:
+            self._broker.wait_ready(self._settings.up_ready_timeout_s)
+            topic_plan.apply(AdminClient({"bootstrap.servers": self._broker.bootstrap}), self._specs)
+        except (BrokerError, TopicsError, KafkaException) as error:
+            return str(error)
+        return None
+
+    def _service(self, command: str, number: int, name: str, port: int, *flags: str) -> Part:
+        settings = self._settings
+        argv = [sys.executable, "-m", "coldnotify_cli.main", command, f"--kafka={HOST}:{self.addresses.kafka}"]
+        argv += [f"--log-format={settings.log_format}", f"--log-level={settings.log_level}", *flags]
+        return Part(
+            name if number == 1 else f"{name}-{number}",
+            lambda: ChildProcess(spawn(argv, None)),
+            _asks_readyz(port),
+            ready_timeout_s=settings.up_ready_timeout_s,
+        )
+
+
+def _asks_readyz(port: int) -> Callable[[], str | None]:
+    def unready() -> str | None:
+        try:
+            with urllib.request.urlopen(f"http://{HOST}:{port}/readyz", timeout=_LOOK_TIMEOUT_S):
+                return None
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.read(1000).decode(errors="replace").strip()
+        except OSError as error:
+            return str(error)
+
+    return unready
+
+
+def write_atomically(path: Path, content: dict[str, object]) -> None:
+    """Writes JSON so that a reader finds the whole of it or what was there before."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(content, indent=2) + "\n")
+    temporary.replace(path)

@@ -1,0 +1,195 @@
+"""Keeps parts running: starts them, restarts the one that dies, stops them in order. Knows nothing of what they do."""
+
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import structlog
+from coldnotify_common.errors import ServiceError
+from coldnotify_common.stop import StopFlag
+
+log = structlog.get_logger()
+
+LOOK_EVERY_S = 0.1
+"""How soon the end of a part, or its readiness, is noticed."""
+DEATHS_MAX = 5
+DEATHS_WINDOW_S = 60.0
+"""A part that dies so often in this time is not going to get well by another start."""
+RESTART_DELAY_FIRST_S = 0.1
+RESTART_DELAY_MAX_S = 5.0
+STOP_TIMEOUT_S = 20.0
+"""Longer than any part takes to stop in order; then it is killed."""
+
+
+class KeepsDying(ServiceError):
+    """A part does not stay alive; the message says which."""
+
+
+class NotReady(ServiceError):
+    """A part did not get ready in time; the message says which, and what it says itself."""
+
+
+class Process(Protocol):
+    """What a part starts."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self) -> int | None: ...
+
+    def stop(self, timeout: float) -> int | None: ...
+
+
+class ChildProcess:
+    """A subprocess as a Process."""
+
+    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+        self._popen = popen
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._popen.pid
+
+    def poll(self) -> int | None:
+        """None while it runs, else its exit status (negative: the signal)."""
+        return self._popen.poll()
+
+    def stop(self, timeout: float) -> int | None:
+        """SIGTERM, after `timeout` seconds SIGKILL; its exit status."""
+        for number, seconds in ((signal.SIGTERM, timeout), (signal.SIGKILL, STOP_TIMEOUT_S)):
+            if self._popen.poll() is None:
+                self._popen.send_signal(number)
+            try:
+                return self._popen.wait(seconds)
+            except subprocess.TimeoutExpired:
+                log.warning("does not stop", pid=self._popen.pid, signal=number)
+        return None
+
+
+class Part:
+    """One process to be kept running."""
+
+    def __init__(
+        self, name: str, start: Callable[[], Process], unready: Callable[[], str | None], *, ready_timeout_s: float
+    ) -> None:
+        """`unready`: None if the part is ready, else why not; it may take some seconds to answer."""
+        self.name = name
+        self.process: Process | None = None
+        self.ready = False
+        self._start = start
+        self._unready = unready
+        self._ready_timeout_s = ready_timeout_s
+        self._deaths_s: deque[float] = deque()
+        self._start_at_s = 0.0
+        self._started_s = 0.0
+        self._reason: str | None = "not looked at yet"
+        self._look: threading.Thread | None = None
+
+    def turn(self, now_s: float) -> None:
+        """Look after the part. Raises KeepsDying, NotReady."""
+        if self.process is None:
+            if now_s >= self._start_at_s:
+                self._begin(now_s)
+        elif (status := self.process.poll()) is not None:
+            self._on_death(status, now_s)
+        elif not self.ready:
+            self._look_if_ready(now_s)
+
+    def stop(self, timeout_s: float) -> None:
+        """End the process, if there is one."""
+        process, self.process = self.process, None
+        if process is not None:
+            process.stop(timeout_s)
+            log.info("stopped", part=self.name)
+
+    def _begin(self, now_s: float) -> None:
+        self.process = self._start()
+        self.ready = False
+        self._look = None
+        self._reason = "not looked at yet"
+        self._started_s = now_s
+        log.info("started", part=self.name, pid=self.process.pid)
+
+    def _on_death(self, status: int, now_s: float) -> None:
+        self.process = None
+        self.ready = False
+        self._deaths_s.append(now_s)
+        while self._deaths_s[0] < now_s - DEATHS_WINDOW_S:
+            self._deaths_s.popleft()
+        how = f"by signal {-status}" if status < 0 else f"with exit code {status}"
+        if len(self._deaths_s) >= DEATHS_MAX:
+            raise KeepsDying(
+                f"{self.name} keeps dying: {len(self._deaths_s)} times within {DEATHS_WINDOW_S:.0f} s, last {how}"
+            )
+        delay_s = min(RESTART_DELAY_FIRST_S * 2 ** (len(self._deaths_s) - 1), RESTART_DELAY_MAX_S)
+        self._start_at_s = now_s + delay_s
+        log.warning("died, is started again", part=self.name, how=how, delay_s=delay_s)
+
+    def _look_if_ready(self, now_s: float) -> None:
+        if self._look is not None and not self._look.is_alive():
+            self._look = None
+            if self._reason is None:
+                self.ready = True
+                log.info("ready", part=self.name, seconds=round(now_s - self._started_s, 1))
+                return
+        if now_s - self._started_s > self._ready_timeout_s:
+            raise NotReady(f"{self.name} is not ready after {self._ready_timeout_s:g} s: {self._reason}")
+        if self._look is None:
+            # In a thread: one part that does not answer must not keep the others from being looked after.
+            self._look = threading.Thread(target=self._ask, daemon=True)
+            self._look.start()
+
+    def _ask(self) -> None:
+        self._reason = self._unready()
+
+
+class Supervisor:
+    """Parts in stages: a stage is started when the one before is ready, and they are stopped the other way round."""
+
+    def __init__(self, stages: Sequence[Sequence[Part]], on_ready: Callable[[], None]) -> None:
+        """`on_ready` is called each time all parts have become ready, also after a restart of one."""
+        self.stages = stages
+        self._on_ready = on_ready
+        self._all_ready = False
+        self._stages_begun = 0
+
+    def run(self, stop: StopFlag) -> None:
+        """Until `stop`, or KeepsDying or NotReady is raised; then all parts are stopped in order."""
+        try:
+            while not stop.is_set():
+                self._turn()
+                stop.wait(LOOK_EVERY_S)
+        finally:
+            for stage in reversed(self.stages):
+                self._stop(stage)
+
+    def pids(self) -> dict[str, int]:
+        """By part, the process ids."""
+        return {part.name: part.process.pid for stage in self.stages for part in stage if part.process is not None}
+
+    def _turn(self) -> None:
+        now_s = time.monotonic()
+        for index, stage in enumerate(self.stages):
+            # Only the first start waits for the stage before: parts that run wait by themselves for one that died.
+            if index > self._stages_begun:
+                break
+            for part in stage:
+                part.turn(now_s)
+            if index == self._stages_begun and all(part.ready for part in stage):
+                self._stages_begun += 1
+        ready = all(part.ready for stage in self.stages for part in stage)
+        if ready and not self._all_ready:
+            self._on_ready()
+        self._all_ready = ready
+
+    def _stop(self, stage: Sequence[Part]) -> None:
+        threads = [threading.Thread(target=part.stop, args=(STOP_TIMEOUT_S,)) for part in stage]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
