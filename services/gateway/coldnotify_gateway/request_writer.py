@@ -9,6 +9,7 @@ from coldnotify_schemas.internal_pb2 import Request
 from coldnotify_schemas.topics import REQUESTS
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from coldnotify_gateway.core import Produce
 from coldnotify_gateway.settings import GatewaySettings
 
 log = structlog.get_logger()
@@ -20,14 +21,14 @@ _JOIN_S = 1.0
 class RequestWriter:
     """An idempotent producer: order in a partition is the order of calls.
 
-    `on_failed(request)` is called from another thread for what Kafka did not take in time; `on_fatal(reason)` when the
+    `on_failed(produce)` is called from another thread for what Kafka did not take in time; `on_fatal(reason)` when the
     producer is of no use any more.
     """
 
     def __init__(
         self,
         settings: GatewaySettings,
-        on_failed: Callable[[Request], None],
+        on_failed: Callable[[Produce], None],
         on_fatal: Callable[[str], None],
     ) -> None:
         self._on_failed = on_failed
@@ -49,17 +50,17 @@ class RequestWriter:
         """Begins to take delivery reports."""
         self._thread.start()
 
-    def write(self, partition: int, key: bytes, request: Request) -> bool:
+    def write(self, produce: Produce) -> bool:
         """Queues a request. False: the queue is full, or the producer failed; it is given up."""
         try:
-            self._producer.produce(REQUESTS, request.SerializeToString(), key, partition)
+            self._producer.produce(REQUESTS, produce.request.SerializeToString(), produce.key, produce.partition)
         except BufferError:
             return False
         except KafkaException as error:
             if error.args[0].code() == KafkaError._FATAL or error.args[0].fatal():
                 self._on_fatal(error.args[0].str())
             else:
-                log.warning("request not taken", partition=partition, error=error.args[0].str())
+                log.warning("request not taken", partition=produce.partition, error=error.args[0].str())
             return False
         return True
 
@@ -81,4 +82,7 @@ class RequestWriter:
             return
         if error.fatal():
             self._on_fatal(error.str())
-        self._on_failed(Request.FromString(message.value() or b""))
+        partition = message.partition()
+        if partition is not None:
+            request = Request.FromString(message.value() or b"")
+            self._on_failed(Produce(partition, message.key() or b"", request))

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
 import structlog
-from coldnotify_schemas.internal_pb2 import Inbox, Request
+from coldnotify_schemas.internal_pb2 import Inbox
 
-from coldnotify_gateway.core import Gateway
+from coldnotify_gateway.core import Gateway, Produce
 from coldnotify_gateway.errors import Reload
 from coldnotify_gateway.inbox_reader import InboxReader, Mark
 from coldnotify_gateway.open_files import connections_possible
@@ -191,9 +191,9 @@ class Service:
         assert self.reader is not None
         self._shell.on_records(records, self.reader.handled)
 
-    def _on_delivery_failed(self, request: Request) -> None:
+    def _on_delivery_failed(self, failed: Produce) -> None:
         assert self._shell is not None
-        self._shell.on_delivery_failed(request)
+        self._shell.on_delivery_failed(failed)
 
     def _end(self, reason: str) -> None:
         if not self._ended.done():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 import structlog
-from coldnotify_schemas.internal_pb2 import Inbox, Request
+from coldnotify_schemas.internal_pb2 import Inbox
 
 from coldnotify_gateway.core import Finish, Gateway, Output, Peer, Produce, Send, SendAll
 from coldnotify_gateway.inbox_reader import Mark
@@ -130,9 +130,9 @@ class Shell(ConnectionEvents):
             log.exception("an inbox record could not be handled")
             self._broken(f"an inbox record could not be handled: {error!r}")
 
-    def on_delivery_failed(self, request: Request) -> None:
+    def on_delivery_failed(self, failed: Produce) -> None:
         """Kafka did not take this request."""
-        self.gateway.on_delivery_failed(request)
+        self.gateway.on_delivery_failed(failed, self._loop.time())
 
     # --- doing what the core says
 
@@ -145,8 +145,8 @@ class Shell(ConnectionEvents):
                 case Send():
                     self._send(output.peer, output.data)
                 case Produce():
-                    if not self._writer.write(output.partition, output.key, output.request):
-                        self.gateway.on_delivery_failed(output.request)
+                    if not self._writer.write(output):
+                        self.on_delivery_failed(output)
                 case Finish():
                     output.peer.finish()
 

@@ -5,12 +5,12 @@ from coldnotify_schemas.wire_pb2 import Register, SyncChunk, Unregister
 
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.encoding import NONE
-from coldnotify_gateway.core.identified import NEVER_S, Identified
+from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import ASK_AGAIN_DOUBLINGS_MAX, CATCH_UPS_BEFORE_OPEN, Limits
 from coldnotify_gateway.core.outputs import Output, Produce
 from coldnotify_gateway.core.partition import PartitionView
 from coldnotify_gateway.core.states import Event, State
-from coldnotify_gateway.core.timers import Timers
+from coldnotify_gateway.core.timers import NEVER_S, Timers
 from coldnotify_gateway.core.unidentified import Unidentified
 
 FORMAT = 1

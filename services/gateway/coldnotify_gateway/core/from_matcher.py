@@ -13,11 +13,12 @@ from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.from_client import FromClient
-from coldnotify_gateway.core.identified import NEVER_S, Identified
+from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import Output, Send, SendAll
 from coldnotify_gateway.core.partition import PartitionView
 from coldnotify_gateway.core.states import Event, State
+from coldnotify_gateway.core.timers import NEVER_S
 
 _SESSION_BYTES = 4
 

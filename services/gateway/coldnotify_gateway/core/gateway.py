@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError
-from coldnotify_schemas.internal_pb2 import Inbox, Request
+from coldnotify_schemas.internal_pb2 import Inbox
 
 from coldnotify_gateway.core import encoding
 from coldnotify_gateway.core.asking import Asking
@@ -15,12 +15,12 @@ from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.from_client import FromClient
 from coldnotify_gateway.core.from_matcher import FromMatcher
-from coldnotify_gateway.core.identified import NEVER_S, Identified
+from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
-from coldnotify_gateway.core.outputs import Output, Peer, Send
+from coldnotify_gateway.core.outputs import Output, Peer, Produce, Send
 from coldnotify_gateway.core.partition import PartitionView
 from coldnotify_gateway.core.states import Event, State
-from coldnotify_gateway.core.timers import Timers
+from coldnotify_gateway.core.timers import NEVER_S, Timers
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation, of_frame_error
 
@@ -163,9 +163,12 @@ class Gateway:
             self.counters.gaps += 1
             yield from self._from_matcher.after_loss(view, now_s)
 
-    def on_delivery_failed(self, request: Request) -> None:
-        """Kafka did not take a request. It is not repeated: timers, or the client, ask again for what is wanted."""
-        self.counters.failed_requests[request.WhichOneof("body") or ""] += 1
+    def on_delivery_failed(self, failed: Produce, now_s: float) -> None:
+        """Kafka did not take a request. Only Leave is repeated: timers, or the client, ask again for what is wanted."""
+        kind = failed.request.WhichOneof("body") or ""
+        self.counters.failed_requests[kind] += 1
+        if kind == "leave":
+            self._connections.views[failed.partition].owe_leave(failed, now_s, self.limits.beat_s)
 
     # --- time
 
@@ -204,9 +207,14 @@ class Gateway:
             outputs += self.flush_acks()
         for view in self._connections.views:
             if now_s >= view.beat_due_s:
-                outputs.append(self._asking.beat(view))
+                outputs += self._beat(view)
                 view.beat_sent(now_s, self.limits.beat_s)
         return outputs
+
+    def _beat(self, view: PartitionView) -> list[Output]:
+        leaves = list(view.leaves)
+        view.leaves.clear()
+        return [*leaves, self._asking.beat(view)]
 
     def matchers_away(self, now_s: float) -> int:
         """Partitions with sessions whose matcher has not answered a Beat for too long."""
@@ -228,7 +236,8 @@ class Gateway:
 
     def last_beats(self) -> list[Output]:
         """Of each partition whose matcher does not know yet that its last session is gone."""
-        return [self._asking.beat(view) for view in self._connections.views if view.beat_due_s != NEVER_S]
+        due = [view for view in self._connections.views if view.beat_due_s != NEVER_S]
+        return [output for view in due for output in self._beat(view)]
 
     def _counted(self, outputs: list[Output]) -> list[Output]:
         for output in outputs:

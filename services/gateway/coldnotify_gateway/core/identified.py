@@ -6,9 +6,9 @@ from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.partition import PartitionView
 from coldnotify_gateway.core.states import TABLE, Event, State
+from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.unidentified import Unidentified
 
-NEVER_S = float("inf")
 _SILENCE_FACTOR = 1.5
 _SILENCE_EXTRA_S = 10.0
 """A session ends when nothing is heard for 1.5 times its keepalive and 10 s more: the protocol's numbers."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from coldnotify_gateway.core.encoding import NONE
-from coldnotify_gateway.core.outputs import Peer
+from coldnotify_gateway.core.outputs import Peer, Produce
+from coldnotify_gateway.core.timers import NEVER_S
 
 if TYPE_CHECKING:
     from coldnotify_gateway.core.identified import Identified
 
 _CHECKSUM_MODULUS = 1 << 64
+LEAVES_OWED_MAX = 100_000
+"""More sessions than a gateway holds end while Kafka is away only if clients come and go all the time."""
 _DISAGREEMENTS_BEFORE_ANNOUNCING = 2
 """One may be a session that the matcher has closed and whose Closed is still under way."""
 
@@ -37,8 +41,11 @@ class PartitionView:
         self.live_names: dict[int, Peer] = {}
         self.acks: dict[int, int] = {}
 
-        self.beat_due_s = float("inf")
-        self.unanswered_since_s = float("inf")
+        self.leaves: deque[Produce] = deque(maxlen=LEAVES_OWED_MAX)
+        """Leaves that Kafka did not take. Without them the matcher would count sessions that are gone for ever."""
+
+        self.beat_due_s = NEVER_S
+        self.unanswered_since_s = NEVER_S
         """When the first Beat that no BeatAnswer followed was sent."""
         self._disagreements = 0
 
@@ -57,6 +64,11 @@ class PartitionView:
         self.acks.pop(session.number, None)
         if not self.sessions:
             self.beat_due_s = now_s
+
+    def owe_leave(self, leave: Produce, now_s: float, beat_s: float) -> None:
+        """A Leave was not taken: it goes out again with the next Beat."""
+        self.leaves.append(leave)
+        self.beat_due_s = min(self.beat_due_s, now_s + beat_s)
 
     def enter_live(self, number: int, peer: Peer, *, names: bool) -> None:
         """From here on fan-outs are written to this connection."""
@@ -99,12 +111,12 @@ class PartitionView:
 
     def beat_sent(self, now_s: float, beat_s: float) -> None:
         """A Beat goes out; the next one is due later, or never if there is nobody."""
-        self.beat_due_s = now_s + beat_s if self.sessions else float("inf")
-        self.unanswered_since_s = min(self.unanswered_since_s, now_s) if self.sessions else float("inf")
+        self.beat_due_s = now_s + beat_s if self.sessions else NEVER_S
+        self.unanswered_since_s = min(self.unanswered_since_s, now_s) if self.sessions else NEVER_S
 
     def beat_answered(self, *, agreed: bool, complete: int) -> bool:
         """The matcher is there and stands at `complete`. True: it has lost sight of sessions, announce them."""
-        self.unanswered_since_s = float("inf")
+        self.unanswered_since_s = NEVER_S
         if agreed:
             self._trusted = True
             self._disagreements = 0

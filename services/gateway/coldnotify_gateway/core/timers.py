@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 _BUCKET_S = 1.0
 """Deadlines are seconds; being up to one late does no harm."""
+NEVER_S = float("inf")
 
 
 class Timed(Protocol):
@@ -25,11 +26,10 @@ T = TypeVar("T", bound=Timed)
 
 
 class Timers(Generic[T]):
-    """Who is due when. Those that are gone are left in until their bucket comes up; `is_there` tells them apart."""
+    """Who is due when. Those that are gone stay in until their bucket comes up."""
 
     def __init__(self) -> None:
         self._buckets: dict[int, list[T]] = {}
-        self._looked_at = -1
 
     def look_at(self, one: T, now_s: float) -> None:
         """`one` is new, or its deadline may have come nearer."""
@@ -42,16 +42,16 @@ class Timers(Generic[T]):
         current = int(now_s / _BUCKET_S)
         for bucket in sorted(bucket for bucket in self._buckets if bucket < current):
             for one in self._buckets.pop(bucket):
-                if int(one.wake_s / _BUCKET_S) != bucket:
+                if one.wake_s == NEVER_S or int(one.wake_s / _BUCKET_S) != bucket:
                     continue  # it was put into an earlier bucket since, and handled there
-                one.wake_s = float("inf")
+                one.wake_s = NEVER_S
                 if one.deadline_s() <= now_s:
                     yield one
                 else:
                     self.look_at(one, now_s)
 
     def _put(self, one: T, at_s: float) -> None:
-        if at_s == float("inf"):
+        if at_s == NEVER_S:
             return
         one.wake_s = at_s
         self._buckets.setdefault(int(at_s / _BUCKET_S), []).append(one)

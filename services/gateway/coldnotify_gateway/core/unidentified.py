@@ -6,6 +6,7 @@ from coldnotify_schemas.wire_pb2 import Hello
 
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import Peer
+from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.violation import Violation, check_hello, of_frame_error
 
 
@@ -29,7 +30,7 @@ class Unidentified:
         self.connected_s = now_s
         self.handshake_due_s = now_s + limits.handshake_s
         self.frames = FrameBuffer(limits.frame_bytes_max)
-        self.wake_s = float("inf")
+        self.wake_s = NEVER_S
         self._skipped_bytes = 0
         self._skipped_bytes_max = limits.before_hello_bytes_max
 

@@ -1,0 +1,338 @@
+"""Random interleavings of everything: devices, publishes, losses, takeovers, full connections, time.
+
+Devices follow the protocol and must never be made to believe that they are complete when they are not; once faults
+stop, each knows the newest version of all that it wants.
+"""
+
+from collections import deque
+
+from coldnotify_gateway.core import Finish, Gateway, Identified, Limits, Output, Produce, Send, SendAll, State
+from coldnotify_gateway.testing import NONE, DeviceDouble, MatcherDouble
+from coldnotify_schemas.close_codes import CloseCode, may_come_back
+from coldnotify_schemas.internal_pb2 import Inbox
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+OBJECTS = ["a", "b", "c", "d", "e"]
+DEVICES = ["crc-1", "crc-2", "names-1"]
+SETTLED_WITHIN_S = 600
+"""Of simulated time: asking again, announcing and keepalives have had several turns by then."""
+
+
+class Wire:
+    """A connection's gateway end, and the bytes under way on it."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.to_device = b""
+        self.stalled = False
+        self.blocked = False
+        self.finished = False
+
+    def send(self, data: bytes, /) -> None:
+        assert not self.finished, "written to after its end"
+        self.to_device += data
+
+    def finish(self) -> None:
+        self.finished = True
+
+
+class World(RuleBasedStateMachine):
+    @initialize(
+        wanted=st.lists(st.sets(st.sampled_from(OBJECTS)), min_size=len(DEVICES), max_size=len(DEVICES)),
+        page_objects=st.integers(1, 3),
+        parts=st.sampled_from([1, 1000]),
+    )
+    def begin(self, wanted: list[set[str]], page_objects: int, parts: int) -> None:
+        """Devices are connected and at rest: from there faults lead further than from nothing."""
+        self.now_s = 1000.0
+        self.gateway = Gateway(0xC01D, 3, 1, Limits())
+        self.matcher = MatcherDouble(page_objects=page_objects, fan_out_sessions=parts)
+        self.devices = {name: DeviceDouble(name, names=name.startswith("names")) for name in DEVICES}
+        self.wires: dict[str, Wire] = {}
+        self.requests: deque[Produce] = deque()
+        self.inbox: deque[Inbox] = deque()
+        self.kafka_away = False
+        self.versions = 0
+        self.lost: set[str] = set()
+        """Devices whose registrations the service lost and that have not found out yet."""
+        for device, objects in zip(self.devices.values(), wanted, strict=True):
+            for object_ in sorted(objects):
+                device.want(object_)
+            self.connect(device.client, unnoticed=False)
+        for object_ in OBJECTS[:3]:
+            self.publish(object_)
+        self.flow()
+        self.time_passes(6.0)
+        self.flow()
+
+    # --- doing outputs
+
+    def do(self, outputs) -> None:
+        for output in outputs:
+            self.do_one(output)
+
+    def do_one(self, output: Output) -> None:
+        match output:
+            case Send():
+                self.send(output.peer, output.data)
+            case SendAll():
+                for peer in output.peers:
+                    session = self.gateway._connections.by_peer[peer]
+                    assert session.state is State.LIVE, "a live notification for a session that is not live"
+                    self.send(peer, output.data)
+            case Produce():
+                if self.kafka_away:
+                    self.gateway.on_delivery_failed(output, self.now_s)
+                else:
+                    self.requests.append(output)
+            case Finish():
+                output.peer.finish()
+
+    def send(self, wire: Wire, data: bytes) -> None:
+        wire.send(data)
+        if wire.stalled and not wire.blocked:
+            wire.blocked = True
+            self.gateway.on_blocked(wire)
+
+    # --- rules
+
+    @rule(name=st.sampled_from(DEVICES), unnoticed=st.booleans())
+    def connect(self, name: str, unnoticed: bool) -> None:
+        """The device connects (once more); the gateway may not have noticed the end of its last connection."""
+        old = self.wires.get(name)
+        if old is not None and not unnoticed:
+            self.do(self.gateway.on_disconnected(old, self.now_s))
+        device = self.devices[name]
+        device.connect()
+        wire = self.wires[name] = Wire(name)
+        self.do(self.gateway.on_connect(wire, "127.0.0.1", self.now_s))
+
+    @rule(name=st.sampled_from(DEVICES), bytes_max=st.sampled_from([1, 7, 10_000]))
+    def device_sends(self, name: str, bytes_max: int) -> None:
+        device, wire = self.devices[name], self.wires.get(name)
+        if wire is None:
+            return
+        data, device.to_send = device.to_send, b""
+        for i in range(0, len(data), bytes_max):
+            self.do(self.gateway.on_client_bytes(wire, data[i : i + bytes_max], self.now_s))
+
+    @rule(name=st.sampled_from(DEVICES), size=st.sampled_from([1, 50, 100_000]))
+    def device_receives(self, name: str, size: int) -> None:
+        wire = self.wires.get(name)
+        if wire is None or wire.stalled:
+            return
+        data, wire.to_device = wire.to_device[:size], wire.to_device[size:]
+        device = self.devices[name]
+        device.receive(data)
+        if device.syncing:
+            self.lost.discard(name)
+        self.check_cursor(name)
+        if device.closed is not None:
+            assert device.closed.code != CloseCode.TOO_SLOW
+            assert may_come_back(device.closed.code)
+            del self.wires[name]
+
+    @rule(name=st.sampled_from(DEVICES), stalled=st.booleans())
+    def stall(self, name: str, stalled: bool) -> None:
+        wire = self.wires.get(name)
+        if wire is None:
+            return
+        wire.stalled = stalled
+        if not stalled and wire.blocked:
+            wire.blocked = False
+            self.do(self.gateway.on_drained(wire, self.now_s))
+
+    @rule()
+    def flow(self) -> None:
+        """All that is under way arrives."""
+        for _ in range(100):
+            for name in DEVICES:
+                self.device_sends(name, 10_000)
+                self.device_receives(name, 100_000)
+            self.matcher_reads(1000)
+            self.gateway_reads(1000)
+            under_way = any(wire.to_device and not wire.stalled for wire in self.wires.values())
+            to_send = any(device.to_send for name, device in self.devices.items() if name in self.wires)
+            if not (self.requests or self.inbox or under_way or to_send):
+                return
+        raise AssertionError("it does not come to rest")
+
+    @rule(object_=st.sampled_from(OBJECTS))
+    def publish_and_flow(self, object_: str) -> None:
+        self.publish(object_)
+        self.flow()
+
+    @rule()
+    def beats_flow(self) -> None:
+        """Time for a Beat, and its answer arrives."""
+        self.flow()
+        self.time_passes(5.1)
+        self.flow()
+
+    @rule(name=st.sampled_from(DEVICES), object_=st.sampled_from(OBJECTS))
+    def want(self, name: str, object_: str) -> None:
+        self.devices[name].want(object_)
+
+    @rule(name=st.sampled_from(DEVICES), object_=st.sampled_from(OBJECTS))
+    def do_not_want(self, name: str, object_: str) -> None:
+        self.devices[name].do_not_want(object_)
+
+    @rule(name=st.sampled_from(DEVICES))
+    def ping(self, name: str) -> None:
+        self.devices[name].ping()
+
+    @rule(object_=st.sampled_from(OBJECTS))
+    def publish(self, object_: str) -> None:
+        self.versions += 1
+        self.matcher.publish(object_, self.versions)
+        self.take_records()
+
+    @rule(count=st.sampled_from([1, 2, 1000]))
+    def matcher_reads(self, count: int) -> None:
+        for _ in range(min(count, len(self.requests))):
+            self.matcher.on_request(self.requests.popleft().request)
+            self.take_records()
+
+    @rule(count=st.sampled_from([1, 2, 1000]))
+    def gateway_reads(self, count: int) -> None:
+        for _ in range(min(count, len(self.inbox))):
+            record = self.inbox.popleft()
+            view = self.gateway.views[0]
+            begins = record.generation > view.generation
+            gap = record.gateway and record.generation >= view.generation
+            last = 0 if begins else view.number
+            gap = gap and last is not None and record.number != last + 1
+            outputs = self.gateway.on_inbox(record, self.now_s)
+            if gap:
+                # Whatever else is in the record, every session is asked for anew, or will be once drained.
+                asks = {session.number: session.ask for session in self.gateway.sessions()}
+                slow = {s.number for s in self.gateway.sessions() if s.state is State.SLOW}
+                self.do(outputs)
+                for session in self.gateway.sessions():
+                    assert session.ask > asks[session.number] or session.number in slow
+            else:
+                self.do(outputs)
+
+    @precondition(lambda self: self.inbox)
+    @rule()
+    def inbox_record_lost(self) -> None:
+        self.inbox.popleft()
+
+    @rule(away=st.booleans())
+    def kafka_goes_or_comes(self, away: bool) -> None:
+        """While it is away, requests expire."""
+        self.kafka_away = away
+
+    @rule(repeat=st.integers(0, 4))
+    def take_over(self, repeat: int) -> None:
+        self.matcher.take_over(len(self.matcher.log) if repeat == 4 else repeat)
+        self.take_records()
+
+    @rule()
+    def matcher_forgets_gateways(self) -> None:
+        self.matcher.forget_gateways()
+
+    @rule()
+    def matcher_loses_its_state(self) -> None:
+        self.lost = {name for name, device in self.devices.items() if device.wanted}
+        self.matcher.registrations.clear()
+        self.matcher.forget_gateways()
+
+    @rule()
+    def inbox_restarts(self) -> None:
+        """The inbox's records were removed before they were read."""
+        self.inbox.clear()
+        self.do(self.gateway.on_inbox_lost(self.now_s))
+
+    @rule(seconds=st.sampled_from([0.3, 1.1, 4.0, 12.0, 40.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.do(self.gateway.on_tick(self.now_s))
+
+    def take_records(self) -> None:
+        self.inbox.extend(record for _, record in self.matcher.take_records())
+
+    # --- what holds
+
+    def check_cursor(self, name: str) -> None:
+        """What the device believes is true: what it lacks are objects whose newest version lies above its cursor."""
+        device = self.devices[name]
+        assert device.cursor < len(self.matcher.log)
+        if name in self.lost or device.cursor == NONE:
+            return
+        for object_ in device.wanted - device.registering:
+            newest = self.matcher.newest(object_)
+            if newest is not None and newest.offset <= device.cursor:
+                assert device.floors.get(object_) == newest.version, (object_, device.cursor)
+
+    @invariant()
+    def live_sessions_are_the_ones_that_fan_outs_reach(self) -> None:
+        if not hasattr(self, "gateway"):
+            return
+        view = self.gateway.views[0]
+        sessions = self.gateway.sessions()
+        assert view.sessions == {session.number: session for session in sessions}
+        assert view.checksum == sum(session.number for session in sessions)
+        live = {session.number for session in sessions if session.state is State.LIVE}
+        assert set(view.live) | set(view.live_names) == live
+        for session in sessions:
+            assert not (session.blocked and session.state is State.LIVE)
+            assert session.names == (session.number in view.live_names) or session.number not in live
+            assert not (session.page_due and session.page_sent)
+            assert session.wake_s <= max(session.deadline_s(), self.now_s), "nobody would look at it in time"
+        assert view.position < len(self.matcher.log)
+
+    def teardown(self) -> None:
+        """Faults stop: everybody learns the newest of everything."""
+        if not hasattr(self, "gateway"):
+            return
+        self.kafka_away = False
+        for name in DEVICES:
+            self.stall(name, stalled=False)
+        end_s = self.now_s + SETTLED_WITHIN_S
+        while self.now_s < end_s:
+            for name in DEVICES:
+                if name not in self.wires:
+                    self.connect(name, unnoticed=True)
+                if int(self.now_s) % 20 == 0:
+                    self.ping(name)
+                if int(self.now_s) % 30 == 0:
+                    self.devices[name].ask_pending()
+            self.flow()
+            self.time_passes(1.0)
+            self.live_sessions_are_the_ones_that_fan_outs_reach()
+            if not self.unsettled():
+                return
+        raise AssertionError(self.unsettled())
+
+    def unsettled(self) -> list[str]:
+        """What is not yet as it should be."""
+        found = []
+        for name, device in self.devices.items():
+            wire = self.wires.get(name)
+            session = wire and self.gateway._connections.by_peer.get(wire)
+            if not isinstance(session, Identified) or session.state is not State.LIVE or not device.caught_up:
+                found.append(f"{name} is not live: {session and session.state}")
+                continue
+            if device.registering or device.unregistering:
+                found.append(f"{name} waits: {device.registering} {device.unregistering}")
+            if device.cursor != len(self.matcher.log) - 1:
+                found.append(f"{name} is at {device.cursor}")
+            registered = self.matcher.registrations.get(f"animal.observer/region-1/{name}", set())
+            if device.wanted != registered:
+                found.append(f"{name} wants {device.wanted} and is registered for {registered}")
+            for object_ in device.wanted:
+                newest = self.matcher.newest(object_)
+                if newest is not None and device.floors.get(object_) != newest.version:
+                    found.append(f"{name} has {device.floors.get(object_)} of {object_}, not {newest.version}")
+        if not len(self.gateway.sessions()) == len(DEVICES) == len(self.matcher.sessions):
+            found.append(f"{len(self.gateway.sessions())} sessions here, {len(self.matcher.sessions)} there")
+        return found
+
+
+TestWorld = World.TestCase
+TestWorld.settings = settings(
+    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
