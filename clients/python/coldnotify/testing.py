@@ -225,14 +225,19 @@ class Session:
         """The matcher is back: what waited is done."""
         waiting, self._waiting = self._waiting, []
         for frame in waiting:
-            self._take(frame)
+            if not self.closed:
+                self._do(frame)
 
     def _take(self, frame: wire.ClientFrame) -> None:
-        kind = frame.WhichOneof("frame")
         wrong = self._wrong(frame)
         if wrong:
             self.close(CloseCode.PROTOCOL_ERROR, wrong)
-        elif kind == "ping":
+        else:
+            self._do(frame)
+
+    def _do(self, frame: wire.ClientFrame) -> None:
+        kind = frame.WhichOneof("frame")
+        if kind == "ping":
             self._on_ping(frame.ping)
         elif kind == "bye":
             self.said_bye = True

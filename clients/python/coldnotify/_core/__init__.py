@@ -41,6 +41,7 @@ What is not obvious
 - A reg-sync makes the service's set equal to ours. If we crashed right after it with a document that knows nothing of it, digests
   would agree, and an object that the service had forgotten for a while would be missed for ever. Therefore the whole wanted
   set becomes pending, durably, before the first chunk leaves.
+- For the same reason a Hello waits until the operations that it carries are durable: it, too, makes the sets equal.
 - An operation is identified by its Python object, not by its name: an answer to an operation that was replaced in the meantime finds
   that the pending operation is another one, and is ignored.
 - A pending registration does not hold the cursor, and is not settled while anything of that object waits in its slot.

@@ -84,6 +84,7 @@ class Client:
         self._address: Address | None = None
         self._link = False
         self._connecting = False
+        self._greeting = False
         self._session: Session | None = None
         self._last_problem: str | None = None
         self._connect_at: float | None = now
@@ -137,6 +138,7 @@ class Client:
         `abandon`: do not wait for the jobs that run. What they tell is owed still, and told again.
         """
         self._stopping = True
+        self._greeting = False
         self._abandoned = self._abandoned or abandon
         self._connect_at = None
 
@@ -170,7 +172,13 @@ class Client:
         """The connection stands."""
         self._connecting = False
         self._link = True
-        if not self._stopping:
+        self._greeting = not self._stopping
+        self._greet(now)
+
+    def _greet(self, now: float) -> None:
+        """Say Hello, as soon as the operations that it carries are durable."""
+        if self._greeting and self._journal.is_durable(self._journal.urgent):
+            self._greeting = False
             self._session = Session(
                 self._identity,
                 self._journal,
@@ -198,16 +206,16 @@ class Client:
     @property
     def link_wanted(self) -> bool:
         """Whether the shell keeps the connection, or is to close it once all it was given is written."""
-        return self._session is not None and not self._said_bye
+        return (self._greeting or self._session is not None) and not self._said_bye
 
     def link_down(self, reason: str, now: float) -> None:
         """The connection could not be made, broke, or was closed as `link_wanted` said."""
         if self._session is not None and not self._said_bye:
             self._session_over(Ended(None, reason), now)
-        elif self._connecting:
+        elif self._connecting or self._greeting:
             self._come_back(None, reason, now)
         self._session = None
-        self._link = self._connecting = False
+        self._link = self._connecting = self._greeting = False
 
     def _session_over(self, ended: Ended, now: float) -> None:
         session, self._session = self._session, None
@@ -250,6 +258,7 @@ class Client:
         self._saved_at = now
         took_s = now - save.begun_at
         self._save_interval_s = max(self._settings.save_interval_s, min(SAVE_INTERVAL_S_MAX, SAVE_LOAD * took_s))
+        self._greet(now)
         if self._session is not None and save.epoch == self._delivery.epoch:
             self._session.acknowledge(save.cursor, now)
 
@@ -366,6 +375,8 @@ class Client:
             return "refused"
         if self._session is not None:
             return self._session.phase.value
+        if self._greeting:
+            return Phase.OPENING.value
         return "connecting" if self._connecting else "waiting"
 
 

@@ -319,8 +319,8 @@ class Session:
                 return
             kind, operations = request
             self._request += 1
+            self._use_or_ask(operations, now)
             if kind is Kind.REGISTER:
-                self._use_or_ask(operations, now)
                 frame = wire.ClientFrame(register=wire.Register(request=self._request, objects=operations))
             else:
                 frame = wire.ClientFrame(unregister=wire.Unregister(request=self._request, objects=operations))
