@@ -113,9 +113,9 @@ def _print_list(rows: Iterable[Row], as_json: bool) -> int:
 
 
 def _print_one(shown: Row) -> None:
-    width = max(map(len, shown))
+    width = max(len(_title(name)) for name in shown)
     for name, value in shown.items():
-        click.echo(f"{name:<{width}}  {_cell(name, value)}")
+        click.echo(f"{_title(name):<{width}}  {_cell(name, value)}")
 
 
 def _print_table(rows: Iterable[Row]) -> None:
@@ -125,11 +125,16 @@ def _print_table(rows: Iterable[Row]) -> None:
         click.echo("(none)")
         return
     names = list(first[0])
-    widths = [max(len(name), *(len(_cell(name, row.get(name))) for row in first)) for name in names]
-    click.echo("  ".join(f"{name:<{width}}" for name, width in zip(names, widths, strict=True)).rstrip())
+    widths = [max(len(_title(name)), *(len(_cell(name, row.get(name))) for row in first)) for name in names]
+    click.echo("  ".join(f"{_title(name):<{width}}" for name, width in zip(names, widths, strict=True)).rstrip())
     for row in chain(first, rest):
         cells = (f"{_cell(name, row.get(name)):<{width}}" for name, width in zip(names, widths, strict=True))
         click.echo("  ".join(cells).rstrip())
+
+
+def _title(name: str) -> str:
+    """Times are shown as dates, not as ms."""
+    return name.removesuffix("_ms")
 
 
 def _cell(name: str, value: object) -> str:

@@ -1,0 +1,37 @@
+from pathlib import Path
+
+import pytest
+from coldnotify_cli.testing import coldnotify, running
+from coldnotify_kafka.broker import free_port
+
+
+@pytest.mark.kafka
+def test_the_broker_runs_until_it_is_told_to_stop_and_then_carries_on(tmp_path: Path) -> None:
+    kafka_port = str(free_port())
+    settings = {"data": str(tmp_path / "data"), "kafka_port": kafka_port}
+    address = f"127.0.0.1:{kafka_port}"
+    with running(tmp_path / "first", "broker", **settings) as broker:
+        broker.wait_for(lambda: f"Kafka is ready at {address}" in broker.output)
+        assert coldnotify("topics", "apply", kafka=address).returncode == 0
+        other = coldnotify("broker", "--kafka-port", "0", data=str(tmp_path / "data"))
+        assert other.returncode == 1
+        assert "in use by another broker" in other.stderr
+        other = coldnotify("broker", "--kafka-port", kafka_port, data=str(tmp_path / "other"))
+        assert other.returncode == 1
+        assert "--kafka-port" in other.stderr
+        assert broker.stop() == 0
+        assert "Kafka has stopped" in broker.output
+    with running(tmp_path / "second", "broker", **settings) as broker:
+        broker.wait_for(lambda: f"Kafka is ready at {address}" in broker.output)
+        assert coldnotify("topics", "plan", kafka=address).stdout == "nothing to change\n"
+        tool = coldnotify("kafka-tool", "topics", "--bootstrap-server", address, "--list")
+        assert tool.returncode == 0
+        assert "coldnotify.objects" in tool.stdout.splitlines()
+
+
+@pytest.mark.kafka
+def test_a_stop_while_it_starts_is_a_clean_stop(tmp_path: Path) -> None:
+    with running(tmp_path / "output", "broker", data=str(tmp_path / "data"), kafka_port="0") as broker:
+        broker.wait_for(lambda: (tmp_path / "data" / "broker.out").exists())
+        assert broker.stop() == 0
+        assert "Traceback" not in broker.output

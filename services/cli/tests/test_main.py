@@ -1,0 +1,81 @@
+import pytest
+from coldnotify_cli.main import COMMANDS
+from coldnotify_cli.testing import coldnotify
+
+NOWHERE = "127.0.0.1:1"
+
+
+def test_the_list_of_commands_is_all_of_them() -> None:
+    done = coldnotify("--help")
+    assert done.returncode == 0
+    for name, entry in COMMANDS.items():
+        assert f"  {name} " in done.stdout
+        assert entry.help in done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(name: str) -> None:
+    done = coldnotify(name, "--help" if name != "kafka-tool" else "")
+    if name != "kafka-tool":
+        assert done.returncode == 0
+    assert f"Usage: coldnotify {name}" in done.stdout + done.stderr
+
+
+def test_the_version_is_told() -> None:
+    done = coldnotify("--version")
+    assert (done.returncode, done.stdout[:10]) == (0, "coldnotify")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["nope"], 2, "No such command 'nope'"),
+        (["publish", "d", "g"], 2, "Missing argument 'OBJECT'"),
+        (["publish", "d", "b c", "o"], 2, "group: 'b c' is not a name"),
+        (["publish", "d", "g", ""], 2, "object: '' has 0 bytes"),
+        (["publish", "d", "g", "o", "--version", "x"], 2, "Invalid value for '--version'"),
+        (["publish", "d", "g", "o", "--version", "-1"], 2, "version: -1 is not from 0"),
+        (["publish", "d", "g", "o", "--payload", "{"], 2, "--payload: is not JSON"),
+        (["publish", "d", "g", "o", "--payload", '"' + "x" * 5000 + '"'], 2, "payload: has 5002 bytes"),
+        (["publish", "d", "g", "o", "--source", "a b"], 2, "source: 'a b' is not a name"),
+        (
+            ["publish", "d", "g", "o", "--publish-timeout-s", "0"],
+            2,
+            "COLDNOTIFY_PUBLISH_TIMEOUT_S / --publish-timeout-s",
+        ),
+        (["publish", "d", "g", "o", "--kafka", NOWHERE, "--publish-timeout-s", "1"], 1, NOWHERE),
+        (["topics", "plan", "--kafka", NOWHERE, "--topics-timeout-s", "1"], 1, NOWHERE),
+        (["topics", "apply", "--replication", "0"], 2, "COLDNOTIFY_REPLICATION / --replication"),
+        (["http", "--http-port", "x"], 2, "COLDNOTIFY_HTTP_PORT / --http-port: 'x' is not a whole number"),
+        (["matcher", "--matcher-port", "-1"], 2, "COLDNOTIFY_MATCHER_PORT / --matcher-port"),
+        (["gateway", "--gateway-port", "65536"], 2, "COLDNOTIFY_GATEWAY_PORT / --gateway-port"),
+        (["broker", "--kafka-port", "x"], 2, "COLDNOTIFY_KAFKA_PORT / --kafka-port"),
+        (["broker", "--kafka-host", "0.0.0.0"], 2, "advertised_host"),
+        (["watch", "d", "g", "b c", "o"], 2, "client_id: 'b c' is not a name"),
+        (["watch", "d", "g", "c", "o", "--gateway", "x:y"], 2, "address"),
+        (["watch", "d", "g", "c", "o", "--gateway", NOWHERE, "--once", "--timeout-s", "0.3"], 1, NOWHERE),
+        (["state", "object", "d", "g", "o", "--matcher", NOWHERE], 1, f"matcher {NOWHERE} (--matcher)"),
+        (["state", "objects", "d", "g", "--limit", "0"], 2, "--limit"),
+        (["object", "reset", "d", "g", "o", "--matcher", NOWHERE], 1, f"matcher {NOWHERE} (--matcher)"),
+        (["kafka-tool", "nope"], 2, "there is no tool 'nope'"),
+    ],
+)
+def test_an_error_is_one_line_with_the_right_exit_code(arguments: list[str], code: int, words: str) -> None:
+    done = coldnotify(*arguments)
+    assert done.returncode == code, done.stderr
+    assert done.stdout == ""
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    assert words in line
+    assert "Traceback" not in done.stderr
+
+
+def test_the_environment_is_checked_like_the_flags() -> None:
+    done = coldnotify("publish", "d", "g", "o", publish_timeout_s="never")
+    assert done.returncode == 2
+    assert "COLDNOTIFY_PUBLISH_TIMEOUT_S / --publish-timeout-s: 'never' is not a number" in done.stderr
+
+
+def test_debug_shows_where_an_error_came_from() -> None:
+    done = coldnotify("publish", "d", "b c", "o", log_level="debug")
+    assert done.returncode == 2
+    assert "Traceback" in done.stderr

@@ -1,0 +1,34 @@
+import pytest
+from coldnotify_cli.testing import coldnotify
+from coldnotify_kafka.broker import EmbeddedBroker
+from confluent_kafka.admin import AdminClient, NewTopic
+
+
+@pytest.mark.kafka
+def test_plan_shows_apply_makes_and_then_there_is_nothing_to_change(fresh_kafka: EmbeddedBroker) -> None:
+    admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
+    admin.delete_topics(["coldnotify.rejected"])["coldnotify.rejected"].result(60)
+    planned = coldnotify("topics", "plan", kafka=fresh_kafka.bootstrap)
+    assert planned.returncode == 0
+    assert planned.stdout.startswith("+ coldnotify.rejected: create")
+    assert coldnotify("topics", "apply", "--kafka", fresh_kafka.bootstrap).stdout == planned.stdout
+    assert coldnotify("topics", "plan", kafka=fresh_kafka.bootstrap).stdout == "nothing to change\n"
+
+
+@pytest.mark.kafka
+def test_what_would_lose_data_is_refused(fresh_kafka: EmbeddedBroker) -> None:
+    for verb in ("plan", "apply"):
+        done = coldnotify("topics", verb, "--partitions", "3", kafka=fresh_kafka.bootstrap)
+        assert done.returncode == 1
+        assert "coldnotify.objects: partitions" in done.stdout + done.stderr
+        assert "is refused" in done.stdout + done.stderr
+
+
+@pytest.mark.kafka
+def test_other_peoples_topics_are_left_alone(fresh_kafka: EmbeddedBroker) -> None:
+    admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
+    admin.create_topics([NewTopic("theirs", num_partitions=1)])["theirs"].result(60)
+    try:
+        assert coldnotify("topics", "plan", kafka=fresh_kafka.bootstrap).stdout == "nothing to change\n"
+    finally:
+        admin.delete_topics(["theirs"])["theirs"].result(60)
