@@ -1,20 +1,73 @@
+# What can be done with this repository; `make` alone lists it. Everything runs in .venv, which is made where it is missing.
 .DEFAULT_GOAL := help
+SHELL := /bin/sh
 PYTHON ?= python3
 BIN := .venv/bin
+# Passed on to pytest or `coldnotify up`: make test ARGS="-k digest", make up ARGS="--gateways 2".
+ARGS ?=
+
+PACKAGES := $(wildcard clients/python/coldnotify */coldnotify_* services/*/coldnotify_*)
+# The directories of tests, each a mypy run of its own: their modules share names.
+TESTS := $(foreach dir,$(wildcard clients/python/tests */tests services/*/tests tests),$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
+INSTALLED := .venv/.installed
 
 .PHONY: help
 help: ## list the verbs
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE "^[a-z-]+:.*## " $(MAKEFILE_LIST) | grep -v "^help:" | awk -F ":.*## " "{printf \"  make %-8s %s\\n\", \$$1, \$$2}"
 
-.venv/.installed: pyproject.toml schemas/pyproject.toml clients/python/pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ColdNotify needs Python >= 3.11; this is " + sys.version)'
-	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e schemas -e clients/python -e '.[dev]'
-	touch $@
+.PHONY: demo
+demo: $(INSTALLED) ## see it work, on this machine alone
+	@$(BIN)/python -m coldnotify_demo $(ARGS)
+
+.PHONY: test
+test: $(INSTALLED) ## all tests, against a real Kafka that they start themselves
+	@$(BIN)/python -m pytest $(ARGS)
+
+.PHONY: up
+up: $(INSTALLED) ## run everything: Kafka, topics, matcher, gateway, HTTP; until Ctrl-C
+	@$(BIN)/coldnotify up $(ARGS)
 
 .PHONY: setup
-setup: .venv/.installed ## make .venv with the command coldnotify in it
+setup: $(INSTALLED) ## make .venv, in it the command coldnotify
+
+$(INSTALLED): pyproject.toml schemas/pyproject.toml clients/python/pyproject.toml constraints.txt
+	@command -v $(PYTHON) > /dev/null || { \
+		echo "ColdNotify needs Python 3.11 or later, and there is no $(PYTHON) here. Another one: make setup PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ColdNotify needs Python 3.11 or later; \
+	$(PYTHON) is " + sys.version.split()[0] + ". Another one: make setup PYTHON=...")'
+	@echo "Setting up .venv; the first time this fetches some 200 MB of packages."
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e schemas -e clients/python -e '.[dev]'
+	@touch $@
+
+.PHONY: lint
+lint: $(INSTALLED) ## style, types and directions of dependencies, all without changing anything
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy $(PACKAGES) conftest.py
+	@failed=0; for dir in $(TESTS); do echo "$(BIN)/mypy $$dir"; $(BIN)/mypy $$dir || failed=1; done; exit $$failed
+	$(BIN)/lint-imports
+
+.PHONY: style
+style: $(INSTALLED) ## format the code, and fix what can be fixed without thinking
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 .PHONY: proto
-proto: setup ## generate the Python code of schemas/*.proto
+proto: $(INSTALLED) ## generate the Python code of schemas/*.proto
 	$(BIN)/python -m grpc_tools.protoc -I coldnotify_schemas=schemas --python_out=schemas --pyi_out=schemas schemas/wire.proto schemas/internal.proto
+
+.PHONY: docs
+docs: $(INSTALLED) ## generate docs/settings.md and docs/metrics.md
+	$(BIN)/python -m coldnotify_cli.settings_doc > docs/settings.md
+	$(BIN)/python -m coldnotify_cli.metrics_doc > docs/metrics.md
+
+.PHONY: wheels
+wheels: $(INSTALLED) ## what an observation unit installs, as wheels in dist/
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist ./schemas ./clients/python
+	@ls dist/*.whl
+
+.PHONY: clean
+clean: ## remove what these verbs made: .venv, dist, caches (no data)
+	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
