@@ -29,13 +29,14 @@ up: $(INSTALLED) ## run everything: Kafka, topics, matcher, gateway, HTTP; until
 
 .PHONY: setup
 setup: $(INSTALLED) ## make .venv, in it the command coldnotify
+	@echo "$(BIN)/coldnotify is ready."
 
 $(INSTALLED): pyproject.toml schemas/pyproject.toml clients/python/pyproject.toml constraints.txt
 	@command -v $(PYTHON) > /dev/null || { \
 		echo "ColdNotify needs Python 3.11 or later, and there is no $(PYTHON) here. Another one: make setup PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ColdNotify needs Python 3.11 or later; \
 	$(PYTHON) is " + sys.version.split()[0] + ". Another one: make setup PYTHON=...")'
-	@echo "Setting up .venv; the first time this fetches some 200 MB of packages."
+	@echo "Setting up .venv; the first time this takes a minute or two, and 500 MB on disk."
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e schemas -e clients/python -e '.[dev]'
 	@touch $@

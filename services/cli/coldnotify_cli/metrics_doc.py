@@ -1,0 +1,84 @@
+"""Every metric there is, read off the services' own code, and docs/metrics.md made from it.
+
+python -m coldnotify_cli.metrics_doc > docs/metrics.md
+"""
+
+from collections.abc import Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import coldnotify_matcher.metrics as matcher_metrics
+from coldnotify_gateway.core import Gateway, Limits
+from coldnotify_gateway.metrics import GatewayCollector
+from coldnotify_http.metrics import Metrics as HttpMetrics
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.metrics import MetricWrapperBase
+
+_HEAD = """# Metrics
+
+<!-- Generated: python -m coldnotify_cli.metrics_doc > docs/metrics.md -->
+
+Each service shows its own at `GET /metrics` of its HTTP port, in Prometheus' text format. A histogram is there as
+`_bucket`, `_sum` and `_count`. The matcher and the HTTP service also show `process_` (memory, CPU, open files) and
+`python_` metrics.
+"""
+
+
+class MetricInfo(NamedTuple):
+    """One metric, by the name under which it is scraped."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    meaning: str
+
+
+def all_metrics() -> dict[str, list[MetricInfo]]:
+    """By service: its metrics, in the order in which its code names them."""
+    return {
+        "matcher": list(_of_wrappers(_wrappers(vars(matcher_metrics).values()))),
+        "gateway": list(_of_gateway()),
+        "http": list(_of_wrappers(_wrappers(vars(HttpMetrics(CollectorRegistry())).values()))),
+    }
+
+
+def generate() -> str:
+    """The text of docs/metrics.md."""
+    parts = [_HEAD]
+    for service, metrics in all_metrics().items():
+        rows = [f"| `{m.name}` | {m.kind} | {', '.join(m.labels)} | {m.meaning} |\n" for m in metrics]
+        parts.append(
+            f"## coldnotify {service}\n\n| metric | kind | labels | meaning |\n|---|---|---|---|\n{''.join(rows)}"
+        )
+    return "\n".join(parts)
+
+
+def _wrappers(values: Iterable[Any]) -> Iterator[MetricWrapperBase]:
+    """The metrics among the values of a namespace, also those in a dict."""
+    for value in values:
+        if isinstance(value, MetricWrapperBase):
+            yield value
+        elif isinstance(value, dict):
+            yield from _wrappers(value.values())
+
+
+def _of_wrappers(wrappers: Iterable[MetricWrapperBase]) -> Iterator[MetricInfo]:
+    for wrapper in wrappers:
+        (metric,) = wrapper.describe()
+        yield _info(metric, tuple(wrapper._labelnames))
+
+
+def _of_gateway() -> Iterator[MetricInfo]:
+    """The gateway's are read off a core: a new one, to which nothing has happened."""
+    core: Any = SimpleNamespace(gateway=Gateway(1, 0, 1, Limits()), reader=None, now_s=lambda: 0.0)
+    for metric in GatewayCollector(SimpleNamespace(service=core)).collect():
+        yield _info(metric, tuple(getattr(metric, "_labelnames", ())))
+
+
+def _info(metric: Metric, labels: tuple[str, ...]) -> MetricInfo:
+    name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+    return MetricInfo(name, metric.type, labels, metric.documentation.rstrip("."))
+
+
+if __name__ == "__main__":
+    print(generate(), end="")
