@@ -121,11 +121,12 @@ def test_a_publish_is_in_its_groups_partition_when_it_returns(bootstrap: str, pu
 @pytest.mark.kafka
 def test_without_a_version_the_records_timestamp_is_the_version(bootstrap: str, publisher: Publisher) -> None:
     before_ms = int(time.time() * 1000)
-    published = [publisher.publish(DOMAIN, GROUP, "o") for _ in range(20)]
+    published = publisher.publish_many(DOMAIN, GROUP, [("o", {})] * 20)
     records = written(bootstrap)
     assert [record["timestamp"] for record in records] == [p.version for p in published]
     assert all(record["value"] == {} for record in records)
     assert before_ms <= published[0].version <= int(time.time() * 1000)
+    assert published == sorted(published)
     # Two in one millisecond would be one version, and the second never told.
     assert len({p.version for p in published}) == 20
 

@@ -141,7 +141,14 @@ async def test_a_stop_finishes_what_is_under_way(kafka: EmbeddedBroker) -> None:
         async with ClientSession() as client:
             publishers = [asyncio.ensure_future(publish(client, i)) for i in range(20)]
             await enough.wait()
-            service.process.send_signal(signal.SIGTERM)
+            os.kill(kafka.pid, signal.SIGSTOP)
+            try:
+                under_way = "coldnotify_http_publishes_under_way 20.0"
+                await asyncio.to_thread(wait_until, lambda: under_way in service.get("/metrics")[1])
+                service.process.send_signal(signal.SIGTERM)
+                await asyncio.to_thread(wait_until, lambda: takes_nothing_more(service))
+            finally:
+                os.kill(kafka.pid, signal.SIGCONT)
             await asyncio.wait_for(asyncio.gather(*publishers), 100)
         assert await asyncio.to_thread(service.process.wait, 60) == 0
         # ... so all that Kafka has was answered.
@@ -150,6 +157,14 @@ async def test_a_stop_finishes_what_is_under_way(kafka: EmbeddedBroker) -> None:
         assert len(acknowledged) == len(set(acknowledged)) == ends
     finally:
         await asyncio.to_thread(context.__exit__, None, None, None)
+
+
+def takes_nothing_more(service: Running) -> bool:
+    try:
+        service.get("/healthz")
+    except OSError:
+        return True
+    return False
 
 
 def end_offsets(kafka: str) -> int:
