@@ -1,0 +1,252 @@
+"""For tests across services: all of ColdNotify as real processes, a proxy that counts and cuts, a recorder."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Self
+from urllib.request import urlopen
+
+from coldnotify import Connection, Notification, Notify, State
+from coldnotify_kafka.broker.process import spawn
+
+WAIT_S = 90.0
+"""A limit for what normally takes seconds: a busy machine must not fail a test."""
+_START_S = 180.0
+
+
+def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = WAIT_S) -> Any:
+    """The first true value of `condition`. Raises AssertionError, which says what never came."""
+    deadline_s = time.monotonic() + timeout_s
+    while not (value := condition()):
+        if time.monotonic() > deadline_s:
+            raise AssertionError(f"{what}: not within {timeout_s:g} s")
+        time.sleep(0.02)
+    return value
+
+
+def get_json(url: str) -> Any:
+    """What a looking-in endpoint answers."""
+    with urlopen(url, timeout=10) as answer:
+        return json.loads(answer.read())
+
+
+class Up:
+    """`coldnotify up` as a process of its own, on free ports; `report` is its ready file."""
+
+    def __init__(self, directory: Path, *flags: str) -> None:
+        self._directory = directory
+        self._flags = flags
+        self._ready_file = directory / "ready.json"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.report: dict[str, Any] = {}
+
+    @property
+    def kafka(self) -> str:
+        """host:port of Kafka."""
+        return str(self.report["kafka"])
+
+    @property
+    def matcher_url(self) -> str:
+        """Of the first matcher's HTTP port."""
+        return f"http://{self.report['matcher']}"
+
+    @property
+    def http_url(self) -> str:
+        """Of the publishing service."""
+        return f"http://{self.report['http']}"
+
+    @property
+    def gateway(self) -> tuple[str, int]:
+        """Host and port that devices connect to."""
+        host, _, port = str(self.report["gateway"]).rpartition(":")
+        return host, int(port)
+
+    def start(self) -> None:
+        """Start, on the data of before if there are any, on the ports of before; returns when all is ready."""
+        ports = [
+            f"--{name}-port={str(self.report[name]).rpartition(':')[2] if self.report else 0}"
+            for name in ("kafka", "gateway", "http", "matcher")
+        ]
+        argv = [sys.executable, "-m", "coldnotify_cli.main", "up", f"--data={self._directory / 'data'}"]
+        self._process = spawn(
+            [*argv, f"--ready-file={self._ready_file}", *ports, *self._flags], self._directory / "up.log"
+        )
+        self.wait_ready(timeout_s=_START_S)
+
+    def wait_ready(self, *, other_than: dict[str, int] | None = None, timeout_s: float = WAIT_S) -> None:
+        """Until the ready file is there, with other process ids than these."""
+
+        def ready() -> bool:
+            assert self._process is not None
+            assert self._process.poll() is None, f"coldnotify up ended: {self.log_tail()}"
+            try:
+                self.report = json.loads(self._ready_file.read_text())
+            except FileNotFoundError:
+                return False
+            return bool(self.report["pids"] != other_than)
+
+        try:
+            wait_for(ready, "coldnotify up is ready", timeout_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.log_tail()}") from None
+
+    def kill(self, part: str) -> dict[str, int]:
+        """kill -9; returns the process ids of before, for wait_ready."""
+        pids: dict[str, int] = dict(self.report["pids"])
+        os.kill(pids[part], signal.SIGKILL)
+        return pids
+
+    def kill_everything(self) -> None:
+        """kill -9 to the supervisor: all parts die with it."""
+        assert self._process is not None
+        pids = self.report["pids"].values()
+        self._process.kill()
+        self._process.wait(WAIT_S)
+        self._ready_file.unlink(missing_ok=True)
+        wait_for(lambda: not any(_alive(pid) for pid in pids), "all parts are dead")
+
+    def stop(self) -> int:
+        """SIGTERM; returns the exit code."""
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.terminate()
+        try:
+            return self._process.wait(WAIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            raise AssertionError(f"coldnotify up does not stop: {self.log_tail()}") from None
+
+    def log_tail(self) -> str:
+        """The end of what all parts logged."""
+        return (self._directory / "up.log").read_text(errors="replace")[-6000:]
+
+    def client(self, domain: str, group: str, client: str) -> dict[str, Any]:
+        """What the matcher that serves it knows of a client."""
+        for matcher in self.report["matchers"]:
+            try:
+                state: dict[str, Any] = get_json(
+                    f"http://{matcher}/v1/domains/{domain}/groups/{group}/clients/{client}"
+                )
+            except OSError:
+                continue
+            return state
+        return {}
+
+
+@contextmanager
+def running(directory: Path, *flags: str) -> Iterator[Up]:
+    """All of ColdNotify, ready; stopped in order at the end."""
+    up = Up(directory, *flags)
+    try:
+        up.start()
+        yield up
+    finally:
+        up.stop()
+
+
+class Recorder:
+    """What one application saw, in order."""
+
+    def __init__(self) -> None:
+        self.seen: list[Notification] = []
+
+    def __call__(self, notification: Notification) -> None:
+        self.seen.append(notification)
+
+    def versions(self, object_id: str) -> list[int | None]:
+        """Of one object, in the order told."""
+        return [n.version for n in self.seen if n.object_id == object_id]
+
+    def newest(self, object_id: str) -> int | None:
+        """The version last told; None if none or unknown."""
+        return next(reversed(self.versions(object_id)), None)
+
+
+def notify(up: Up, client: str, state: Path | None, *, group: str = "region-1", port: int | None = None) -> Notify:
+    """A client of the domain animal.observer, not connected yet. `state` None: kept in memory."""
+    host, gateway_port = up.gateway
+    return Notify(
+        domain="animal.observer",
+        group_id=group,
+        client_id=client,
+        state=State(filename=None if state is None else str(state)),
+        connection=Connection(address=host, port=port or gateway_port),
+    )
+
+
+class Proxy:
+    """A TCP proxy on a port of its own that counts the bytes of each direction and can cut its connections."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self.up_bytes = 0
+        """From clients."""
+        self.down_bytes = 0
+        """To clients."""
+        self._sockets: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def reset(self) -> None:
+        """Count from zero."""
+        self.up_bytes = self.down_bytes = 0
+
+    def cut(self) -> None:
+        """End all connections, without a word."""
+        sockets, self._sockets = self._sockets, []
+        for one in sockets:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            try:
+                server = socket.create_connection(self._target, timeout=10)
+            except OSError:
+                client.close()
+                continue
+            server.settimeout(None)
+            self._sockets += [client, server]
+            threading.Thread(target=self._pump, args=(client, server, "up_bytes"), daemon=True).start()
+            threading.Thread(target=self._pump, args=(server, client, "down_bytes"), daemon=True).start()
+
+    def _pump(self, source: socket.socket, sink: socket.socket, counter: str) -> None:
+        try:
+            with suppress(OSError):
+                while data := source.recv(65536):
+                    setattr(self, counter, getattr(self, counter) + len(data))
+                    sink.sendall(data)
+        finally:
+            for one in (source, sink):
+                with suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+            source.close()
+
+
+def _alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] != "Z"

@@ -1,0 +1,13 @@
+"""All of ColdNotify, as `coldnotify up` runs it."""
+
+from collections.abc import Iterator
+
+import pytest
+from coldnotify_cli.testing_up import Up, running
+
+
+@pytest.fixture(scope="session")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """Everything running, shared by the tests that harm nobody; each uses names of its own."""
+    with running(tmp_path_factory.mktemp("up")) as one:
+        yield one

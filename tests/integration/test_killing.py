@@ -1,0 +1,109 @@
+"""Processes are killed with SIGKILL while a publisher goes on: nothing is lost, and nobody has to do anything."""
+
+import threading
+from pathlib import Path
+
+import pytest
+from coldnotify.publisher import Publisher, PublishError
+from coldnotify_cli.testing_up import Recorder, Up, notify, running, wait_for
+
+pytestmark = pytest.mark.kafka
+
+
+class SteadyPublisher(threading.Thread):
+    """Publishes rising versions of one object until stopped; knows which were acknowledged."""
+
+    def __init__(self, up: Up, name: str) -> None:
+        super().__init__(daemon=True)
+        self._up, self._name = up, name
+        self._stopping = threading.Event()
+        self.acknowledged = 0
+
+    def run(self) -> None:
+        version = 0
+        with Publisher(kafka=self._up.kafka, timeout_s=60) as publisher:
+            while not self._stopping.wait(0.01):
+                version += 1
+                try:
+                    publisher.publish("animal.observer", "region-1", self._name, version=version)
+                except PublishError:
+                    continue  # indeterminate: neither owed nor forbidden
+                self.acknowledged = version
+
+    def stop(self) -> int:
+        self._stopping.set()
+        self.join(120)
+        assert not self.is_alive()
+        return self.acknowledged
+
+
+@pytest.mark.parametrize("parts", [("matcher", "gateway", "broker")])
+def test_kill_each_part_while_a_publisher_goes_on(tmp_path: Path, parts: tuple[str, ...]) -> None:
+    with running(tmp_path) as up:
+        told = Recorder()
+        with notify(up, "survivor", tmp_path / "state.json") as ou:
+            ou.register("camera-config").subscribe(told)
+            publisher = SteadyPublisher(up, "camera-config")
+            publisher.start()
+            for part in parts:
+                before = publisher.acknowledged
+                pids = up.kill(part)
+                up.wait_ready(other_than=pids)
+                goal = wait_for(
+                    lambda before=before: publisher.acknowledged > before + 20 and publisher.acknowledged,
+                    f"publishing goes on after {part} was killed",
+                )
+                wait_for(
+                    lambda goal=goal: (told.newest("camera-config") or 0) >= goal,
+                    f"the client learns it after {part} was killed",
+                )
+            last = publisher.stop()
+            wait_for(lambda: told.newest("camera-config") == last, "the client ends on the newest version")
+        versions = [v for v in told.versions("camera-config") if v is not None]
+        print(f"\n{last} publishes acknowledged, {len(versions)} told, newest {versions[-1]}")
+        assert versions == sorted(set(versions)), "never backwards, nothing twice"
+
+
+def test_registrations_survive_the_loss_of_every_process(tmp_path: Path) -> None:
+    with running(tmp_path) as up:
+        first = Recorder()
+        with notify(up, "lost", tmp_path / "state.json") as ou:
+            ou.register("a").subscribe(first)
+            ou.register("b").subscribe(first)
+            wait_for(lambda: len(first.seen) == 2 and ou.status.pending == 0, "registered")
+        up.kill_everything()
+        up.start()
+        client = wait_for(lambda: up.client("animal.observer", "region-1", "lost"), "the matcher knows the client")
+        assert [r["object"] for r in client["registrations"]["items"]] == ["a", "b"]
+        with Publisher(kafka=up.kafka) as publisher:
+            publisher.publish("animal.observer", "region-1", "b", version=3)
+        again = Recorder()
+        with notify(up, "lost", tmp_path / "state.json") as ou:
+            ou.register("b").subscribe(again)
+            wait_for(lambda: again.newest("b") == 3, "told after everything was lost")
+
+
+def test_two_gateways_two_matchers_and_one_of_each_killed(tmp_path: Path) -> None:
+    with running(tmp_path, "--gateways=2", "--matchers=2") as up:
+        recorders = {f"region-{g}": Recorder() for g in range(12)}
+        clients = [notify(up, "ou", None, group=group) for group in recorders]
+        for ou, told in zip(clients, recorders.values(), strict=True):
+            ou.connect()
+            ou.register("x").subscribe(told)
+        try:
+            with Publisher(kafka=up.kafka, timeout_s=60) as publisher:
+                for version, parts in enumerate(((), ("matcher-2",), ("gateway-2",), ("matcher", "gateway")), 1):
+                    for part in parts:
+                        pids = up.kill(part)
+                    for group in recorders:
+                        publisher.publish("animal.observer", group, "x", version=version)
+                    for group, told in recorders.items():
+                        wait_for(
+                            lambda told=told, version=version: told.newest("x") == version,
+                            f"{group} is told {version} after {parts} were killed",
+                        )
+                    if parts:
+                        up.wait_ready(other_than=pids)
+        finally:
+            for ou in clients:
+                ou.disconnect()

@@ -1,0 +1,69 @@
+"""A client that was away: only the newest is told, and when nothing changed the exchange is short and constant."""
+
+from pathlib import Path
+
+import pytest
+from coldnotify.publisher import Publisher
+from coldnotify_cli.testing_up import Proxy, Recorder, Up, notify, wait_for
+
+pytestmark = pytest.mark.kafka
+
+
+def test_away_for_1000_publishes_over_50_objects(up: Up, tmp_path: Path) -> None:
+    names = [f"away/{i}" for i in range(50)]
+    state = tmp_path / "state.json"
+    with notify(up, "away", state) as ou:
+        for name in names:
+            ou.register(name).subscribe(lambda _: None)
+        assert ou.wait_caught_up(60)
+        wait_for(lambda: ou.status.pending == 0, "all registrations are settled")
+
+    with Publisher(kafka=up.kafka) as publisher:
+        for i in range(1000):
+            publisher.publish("animal.observer", "region-1", names[i * 7 % 50], version=i)
+
+    told = Recorder()
+    with notify(up, "away", state) as ou:
+        for name in names:
+            ou.register(name).subscribe(told)
+        assert ou.wait_caught_up(60)
+    newest = {names[i * 7 % 50]: i for i in range(1000)}
+    print(f"\n1000 publishes over 50 objects while away: {len(told.seen)} notifications")
+    assert {n.object_id: n.version for n in told.seen} == newest
+    assert len(told.seen) <= 50
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_nothing_missed_costs_the_same_for_1_and_for_1000_registrations(
+    up: Up, tmp_path: Path, published: bool
+) -> None:
+    exchanges, wholes = {}, {}
+    for registrations in (1, 1000):
+        client = f"wake-{registrations:04}"
+        names = [f"wake/{published}/{i}" for i in range(registrations)]
+        state = tmp_path / f"{client}.json"
+        told = Recorder()
+        with notify(up, client, state) as ou:
+            for name in names:
+                ou.register(name).subscribe(told)
+            assert ou.wait_caught_up(60)
+            wait_for(lambda ou=ou: ou.status.pending == 0, "all registrations are settled")
+            if published:
+                with Publisher(kafka=up.kafka) as publisher:
+                    publisher.publish("animal.observer", "region-1", names[0], version=registrations)
+                wait_for(lambda told=told, n=registrations: told.newest(f"wake/{published}/0") == n, "told live")
+                wait_for(lambda ou=ou: ou.status.cursor is not None, "the cursor is there")
+            seen = len(told.seen)
+        with Proxy(*up.gateway) as proxy:
+            with notify(up, client, state, port=proxy.port) as ou:
+                for name in names:
+                    ou.register(name).subscribe(told)
+                assert ou.wait_caught_up(60)
+                exchanges[registrations] = (proxy.up_bytes, proxy.down_bytes)
+            wholes[registrations] = (proxy.up_bytes, proxy.down_bytes)
+        assert len(told.seen) == seen, "nothing was missed, nothing is told"
+    print(f"\nunchanged wake, bytes to and from the gateway by registrations, until complete: {exchanges}")
+    print(f"and with the good-bye: {wholes}")
+    assert exchanges[1] == exchanges[1000]
+    assert wholes[1] == wholes[1000]
+    assert sum(wholes[1]) <= 120
