@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 import pytest
-from coldnotify_schemas import wire_pb2 as wire
-from coldnotify_schemas.close_codes import CloseCode
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from coldnotify._core.client import Client, Save
 from coldnotify._core.delivery import Job
 from coldnotify._core.document import Document, decode
@@ -19,6 +15,9 @@ from coldnotify._core.session import Identity
 from coldnotify._core.settings import Settings
 from coldnotify.errors import ObjectParked, RegistrationRefused, ServiceRefused, StateError
 from coldnotify.testing import Service, Session
+from coldnotify_schemas.close_codes import CloseCode
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 ME = Identity("animal.observer", "region-1", "observer-1")
 DOMAIN, GROUP = ME.domain, ME.group
@@ -46,6 +45,7 @@ class World:
         self.history: list[tuple[str, int | None]] = []
         self.exempt: set[str] = set()
         self.reports: list[Exception] = []
+        self.crash_at: int | None = None
         self.boot()
 
     # The process
@@ -81,6 +81,13 @@ class World:
         self.wanted.discard(name)
         self.client.unregister(name)
         self.forget_told(name)
+
+    def maybe_crash(self) -> None:
+        """Between any two steps the power may go."""
+        if self.crash_at is not None:
+            self.crash_at -= 1
+            if self.crash_at == 0:
+                self.crash()
 
     def forget_told(self, name: str) -> None:
         """Who registers again is told again."""
@@ -207,12 +214,15 @@ class World:
     def run(self, until=lambda world: world.client.caught_up, steps: int = 3000) -> None:
         """Everything works: go on until it is so."""
         for _ in range(steps):
-            self.end_save()
+            self.maybe_crash()
             self.begin_save()
+            self.maybe_crash()
             self.end_save()
-            self.end_job()
+            self.maybe_crash()
             self.begin_job()
+            self.maybe_crash()
             self.end_job()
+            self.maybe_crash()
             moved = self.network()
             self.reports += self.client.take_reports()
             if until(self):
@@ -239,6 +249,269 @@ class World:
         assert self.service.registered.get(KEY, set()) == self.wanted
         self.run(lambda world: world.client.status(world.now).pending == 0)
         assert not any(isinstance(report, ServiceRefused) for report in self.reports)
+
+
+def publish(world: World, name: str) -> None:
+    world.service.publish(DOMAIN, GROUP, name, {"n": 1})
+
+
+def first_start(world: World) -> None:
+    """Registrations, a catch-up in pages, live versions."""
+    for name in NAMES:
+        publish(world, name)
+        world.subscribe(name)
+        world.register(name)
+    world.run()
+    publish(world, "a")
+    publish(world, "b")
+    world.run(lambda world: world.told.get("b") == (0, 1))
+    world.run(lambda world: decode(world.disk, ME).cursor == world.service.partition(DOMAIN, GROUP).end)
+
+
+def reg_sync(world: World) -> None:
+    """The service has forgotten us, and what is published meanwhile passes us by, until a Ping finds out."""
+    for name in ("a", "b", "c"):
+        world.subscribe(name)
+        world.register(name)
+    world.run()
+    world.forget_registrations()
+    publish(world, "a")
+    publish(world, "b")
+    world.run(lambda world: world.told.get("b") == (0, 0))
+
+
+def nobody_subscribed(world: World) -> None:
+    """Notifications that wait for subscribe()."""
+    world.register("a")
+    world.register("b")
+    publish(world, "a")
+    world.run()
+    publish(world, "a")
+    publish(world, "b")
+    world.run(lambda world: world.disk is not None and decode(world.disk, ME).cursor == 3)
+
+
+def re_registered(world: World) -> None:
+    """Unregister, then register again."""
+    world.subscribe("a")
+    world.register("a")
+    publish(world, "a")
+    world.run()
+    world.unregister("a")
+    world.run(lambda world: not world.service.registered.get(KEY))
+    publish(world, "b")
+    world.register("a")
+    world.run()
+
+
+def new_epoch(world: World) -> None:
+    """The service has been set up anew."""
+    for name in ("a", "b"):
+        world.subscribe(name)
+        world.register(name)
+        publish(world, name)
+    world.run()
+    world.service.new_epoch()
+    publish(world, "b")
+    world.run(lambda world: world.told.get("b") == (0, 1))
+
+
+@pytest.mark.parametrize("scenario", [first_start, reg_sync, nobody_subscribed, re_registered, new_epoch])
+def test_a_power_cut_between_any_two_steps_loses_nothing(scenario):
+    step = 0
+    while True:
+        step += 1
+        world = World(seed=step)
+        world.crash_at = step
+        scenario(world)
+        passed = world.crash_at > 0
+        world.crash_at = None
+        world.settle()
+        if passed:
+            break
+    assert step > 20
+
+
+def test_a_hello_waits_until_its_operations_are_durable():
+    world = World()
+    world.client.register("a")
+    world.network()
+    world.network()
+    assert world.session is not None
+    assert world.session.received == []
+    assert world.client.link_wanted
+    world.begin_save()
+    world.end_save()
+    world.network()
+    assert list(world.session.hello.register) == ["a"]
+
+
+def test_nothing_is_acknowledged_that_is_not_on_disk():
+    world = World()
+    for name in ("a", "b"):
+        world.subscribe(name)
+        world.register(name)
+    world.run()
+    publish(world, "a")
+    world.network()
+    world.begin_job()
+    world.end_job()
+    assert world.told["a"] == (0, 0)
+    for _ in range(5):
+        world.now += 10
+        world.network()
+    assert KEY not in world.service.acknowledged
+    world.begin_save()
+    world.network()
+    assert KEY not in world.service.acknowledged
+    world.end_save()
+    world.now += world.settings.ack_delay_s
+    world.network()
+    assert world.service.acknowledged[KEY] == 1
+
+
+def test_a_state_that_cannot_be_written_is_reported_and_tried_again():
+    world = World()
+    world.subscribe("a")
+    world.register("a")
+    world.begin_save()
+    world.end_save(error=True)
+    assert [str(report) for report in world.client.take_reports()] == ["disk full"]
+    world.begin_save()
+    assert world.save is None, "not at once"
+    world.run()
+    assert world.disk is not None
+
+
+def test_a_caught_up_client_reconnects_in_one_exchange_of_constant_size():
+    sizes = []
+    for n in (1, 1000):
+        world = World(Service())
+        world.settings = Settings()
+        for i in range(n):
+            world.register(f"object-{i}")
+            world.subscribe(f"object-{i}")
+        world.service.publish(DOMAIN, GROUP, "object-0")
+        world.run()
+        world.run(lambda world: world.service.acknowledged.get(KEY) == 1)
+        world.cut()
+        world.run()
+        assert [frame.WhichOneof("frame") for frame in world.session.received] == ["hello"]
+        sizes.append(world.session.received[0].ByteSize())
+    assert sizes[0] == sizes[1] < 120
+
+
+def test_a_callback_that_fails_holds_the_cursor_until_its_object_is_parked():
+    world = World(settings_=Settings(tries_max=3, retry_min_s=1))
+    for name in ("a", "b"):
+        world.subscribe(name)
+        world.register(name)
+    world.run()
+    publish(world, "a")
+    publish(world, "b")
+    world.network()
+    times = []
+    for _ in range(4):
+        world.begin_job()
+        if world.job.notification.object_id == "a":
+            times.append(world.now)
+            world.end_job(fails=True)
+            assert (world.client.status(world.now).cursor or 0) == (0 if len(times) < 3 else 2)
+        else:
+            world.end_job()
+        world.now = max(world.now, world.client.next_job_at()) if world.client.next_job_at() < 1e9 else world.now
+    assert [b - a for a, b in pairwise(times)] == [1, 2]
+    assert world.client.status(world.now).parked == ("a",)
+    assert [type(report) for report in world.client.take_reports()][-1] is ObjectParked
+    world.begin_save()
+    document = decode(world.save.data, ME)
+    assert (document.cursor, document.pending) == (2, {"a": Kind.REGISTER})
+    world.end_save()
+    world.crash()
+    world.settle()
+
+
+def test_a_refused_registration_leaves_the_wanted_set_and_is_reported():
+    world = World(Service(registrations_max=2))
+    for name in ("a", "b", "c"):
+        world.subscribe(name)
+        world.register(name)
+    world.run()
+    refused = [report for report in world.reports if isinstance(report, RegistrationRefused)]
+    assert [(report.object_id, report.reason) for report in refused] == [("c", "too many objects")]
+    assert not world.client.wants("c")
+    assert world.client.wants("a")
+
+
+def test_displaced_waits_a_minute_then_two_up_to_an_hour():
+    world = World()
+    world.register("a")
+    waits = []
+    for _ in range(8):
+        world.run()
+        world.service.close_all(CloseCode.DISPLACED)
+        world.run(lambda world: world.client.status(world.now).phase == "waiting")
+        waits.append(world.client.status(world.now).next_connect_s)
+    for wait, least in zip(waits, [60, 120, 240, 480, 960, 1920, 3600, 3600], strict=True):
+        assert least <= wait <= least * 1.1
+
+
+def test_a_code_from_64_on_stops_the_client_for_good():
+    world = World()
+    world.register("a")
+    world.run()
+    world.service.close_all(99, "go away")
+    world.run(lambda world: world.client.refused)
+    world.now += 1
+    world.begin_save()
+    world.end_save()
+    assert world.client.deadline() > world.now + 1e6
+    report = world.reports[-1]
+    assert isinstance(report, ServiceRefused)
+    assert (report.code, report.reason) == (99, "go away")
+    assert world.client.status(world.now).phase == "refused"
+
+
+def test_stopping_waits_for_the_callback_then_saves_acknowledges_and_says_bye():
+    world = World()
+    for name in ("a", "b"):
+        world.subscribe(name)
+        world.register(name)
+    world.run()
+    publish(world, "a")
+    publish(world, "b")
+    world.network()
+    world.begin_job()
+    world.client.stop()
+    session = world.session
+    world.network()
+    assert not session.said_bye, "a callback still runs"
+    world.end_job()
+    world.begin_job()
+    assert world.job is None, "no other callback begins"
+    world.begin_save()
+    world.end_save()
+    world.network()
+    world.network()
+    assert session.said_bye
+    assert world.service.acknowledged[KEY] == 1
+    assert world.client.finished
+    assert decode(world.disk, ME).cursor == 1
+
+
+def test_stopping_does_not_wait_for_an_abandoned_callback():
+    world = World()
+    world.subscribe("a")
+    world.register("a")
+    publish(world, "a")
+    world.run(lambda world: world.client.next_job_at() < world.now)
+    world.begin_job()
+    world.client.stop(abandon=True)
+    world.begin_save()
+    world.end_save()
+    world.network()
+    assert world.client.finished
+    assert decode(world.disk, ME).pending == {"a": Kind.REGISTER}
 
 
 def play(seed: int, steps: int) -> World:
