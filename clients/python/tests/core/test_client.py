@@ -152,7 +152,9 @@ class World:
         if not fails:
             self.history.append((name, job.notification.version))
             if not self.job_is_stale and job.update.version is not None:
-                self.ever_told[name] = self.told[name] = self.told_here[name] = max(job.update.floor, self.told_here.get(name, (-1, -1)))
+                self.ever_told[name] = self.told[name] = self.told_here[name] = max(
+                    job.update.floor, self.told_here.get(name, (-1, -1))
+                )
         failed = {number: RuntimeError("no") for number in job.subscribers} if fails else {}
         self.client.job_done(job, failed, self.now)
 

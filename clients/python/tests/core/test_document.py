@@ -1,0 +1,84 @@
+"""The state as JSON."""
+
+import json
+from contextlib import suppress
+
+import pytest
+from coldnotify._core.document import Document, decode, encode
+from coldnotify._core.registrations import Kind
+from coldnotify._core.session import Identity
+from coldnotify.errors import StateDamaged, StateMismatch
+from hypothesis import given
+from hypothesis import strategies as st
+
+ME = Identity("d", "g", "c")
+SOME = Document(
+    identity=ME,
+    wanted=frozenset({"a", "ü/b"}),
+    pending={"a": Kind.REGISTER, "gone": Kind.UNREGISTER},
+    applied={"a": (0, (1 << 63) - 1)},
+    epoch=7,
+    cursor=1 << 40,
+)
+
+
+def test_what_is_written_is_read():
+    assert decode(encode(SOME), ME) == SOME
+    assert decode(encode(Document(identity=ME)), ME) == Document(identity=ME)
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_are_read_or_are_damaged(data):
+    with pytest.raises((StateDamaged, StateMismatch)):
+        decode(data, ME)
+
+
+@given(st.integers(0, len(encode(SOME)) * 8 - 1))
+def test_no_flipped_bit_goes_unnoticed(bit):
+    data = bytearray(encode(SOME))
+    data[bit // 8] ^= 1 << bit % 8
+    with suppress(StateDamaged, StateMismatch):
+        assert decode(bytes(data), ME) == SOME
+
+
+@given(st.integers(0, len(encode(SOME)) - 2))
+def test_a_file_that_is_cut_off_is_damaged(length):
+    with pytest.raises(StateDamaged):
+        decode(encode(SOME)[:length], ME)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("format", 0, "format"),
+        ("format", None, "format"),
+        ("domain", 3, "domain"),
+        ("epoch", 1 << 32, "epoch"),
+        ("cursor", -1, "cursor"),
+        ("cursor", True, "cursor"),
+        ("epoch", None, "cursor"),
+        ("wanted", {}, "wanted"),
+        ("wanted", ["a", ""], "wanted"),
+        ("pending", {"b": "register"}, "pending"),
+        ("pending", {"a": "unregister"}, "pending"),
+        ("pending", {"a": "x"}, "pending"),
+        ("applied", {"a": [1]}, "applied"),
+        ("applied", {"a": [0, -1]}, "applied"),
+        ("applied", [], "applied"),
+    ],
+)
+def test_the_field_that_is_wrong_is_named(field, value, words):
+    fields = json.loads(encode(SOME)) | {field: value}
+    del fields["check"]
+    with pytest.raises(StateDamaged, match=f"^{words}:"):
+        decode(json.dumps(fields).encode(), ME)
+
+
+def test_the_state_of_another_client_is_refused():
+    with pytest.raises(StateMismatch, match="belongs to d/g/c, not to d/g/other"):
+        decode(encode(SOME), Identity("d", "g", "other"))
+
+
+def test_the_state_of_a_newer_library_is_not_thrown_away():
+    with pytest.raises(StateMismatch, match="format"):
+        decode(b'{"format": 2}', ME)

@@ -1,0 +1,89 @@
+"""When and where to connect again."""
+
+from random import Random
+
+from coldnotify._core.reconnect import Address, Addresses, Backoff
+from coldnotify._core.settings import Settings
+from coldnotify_schemas.close_codes import CloseCode
+
+SETTINGS = Settings()
+
+
+class AlwaysMost(Random):
+    def uniform(self, a: float, b: float) -> float:
+        return b
+
+
+class AlwaysLeast(Random):
+    def uniform(self, a: float, b: float) -> float:
+        return a
+
+
+def test_it_doubles_from_a_second_to_five_minutes():
+    backoff = Backoff(SETTINGS, AlwaysMost())
+    assert [backoff.delay_s(None) for _ in range(11)] == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+
+
+def test_the_jitter_is_full():
+    backoff = Backoff(SETTINGS, AlwaysLeast())
+    assert [backoff.delay_s(None) for _ in range(3)] == [0, 0, 0]
+
+
+def test_it_starts_over_once_caught_up():
+    backoff = Backoff(SETTINGS, AlwaysMost())
+    for _ in range(5):
+        backoff.delay_s(None)
+    backoff.caught_up()
+    assert backoff.delay_s(None) == 1
+
+
+def test_displaced_doubles_also_when_it_caught_up_in_between():
+    backoff = Backoff(SETTINGS, AlwaysLeast())
+    delays = []
+    for _ in range(8):
+        delays.append(backoff.delay_s(CloseCode.DISPLACED))
+        backoff.caught_up()
+    assert delays == [60, 120, 240, 480, 960, 1920, 3600, 3600]
+    backoff.undisturbed()
+    assert backoff.delay_s(CloseCode.DISPLACED) == 60
+
+
+def test_unknown_session_comes_back_at_once_but_not_for_ever():
+    backoff = Backoff(Settings(backoff_min_s=50), AlwaysMost())
+    assert backoff.delay_s(CloseCode.UNKNOWN_SESSION) == 1
+    assert backoff.delay_s(CloseCode.UNKNOWN_SESSION) == 100
+
+
+A, B, C = (Address(host, 1) for host in "abc")
+
+
+def test_an_address_is_kept_until_it_fails_then_rests():
+    addresses = Addresses([A, B], rest_s=60, random=Random(1))
+    first = addresses.next(0)
+    assert addresses.next(0) == first
+    addresses.failed(first, 0)
+    second = addresses.next(1)
+    assert second != first
+    assert addresses.next(61) == second, "what works is kept"
+    addresses.failed(second, 61)
+    assert addresses.next(62) == first
+
+
+def test_if_all_rest_the_one_that_rests_longest_is_next():
+    addresses = Addresses([A, B, C], rest_s=60, random=Random(1))
+    order = []
+    for now in range(3):
+        order.append(addresses.next(now))
+        addresses.failed(order[-1], now)
+    assert set(order) == {A, B, C}
+    assert addresses.next(3) == order[0]
+
+
+def test_clients_spread_over_the_addresses():
+    firsts = {Addresses([A, B, C], 60, Random(seed)).next(0) for seed in range(50)}
+    assert firsts == {A, B, C}
+
+
+def test_addresses_as_text():
+    assert str(Address("::1", 5)) == "[::1]:5"
+    assert str(Address("h", 5)) == "h:5"
