@@ -1,0 +1,145 @@
+"""The second play, observation data on demand: who has what is asked for uploads it, the others stay silent."""
+
+import urllib.request
+from collections.abc import Iterable
+
+from coldnotify_demo.company import Collapsed
+from coldnotify_demo.penguins import observations
+from coldnotify_demo.stage import Stage
+
+DOMAIN, GROUP = "penguin.observations", "palmer-archipelago"
+BACKEND = "institute"
+ISLANDS = {
+    "biscoe": ["culmen-length", "body-mass", "flipper-length", "delta-15-n"],
+    "dream": ["culmen-length", "body-mass", "flipper-length"],
+    "torgersen": ["culmen-length", "flipper-length"],
+}
+"""OU -> what it measures. culmen-length is what all have."""
+EVERYBODY_HAS = "culmen-length"
+ASK_S_MAX = 30.0
+
+
+class ObservationPlay:
+    """The acts, in order."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._backend_url = ""
+
+    def play(self) -> None:
+        """All acts; every promise is in the stage's list afterwards. Raises Collapsed, TimeoutError."""
+        self._begin()
+        self._some_have_it()
+        self._one_sleeps()
+        self._nobody_has_it()
+        for name in [*ISLANDS, BACKEND]:
+            self._stage.company.stop(name)
+
+    def _begin(self) -> None:
+        stage = self._stage
+        stage.act("Observation data on demand: penguins, measured on three islands")
+        backend = stage.start(
+            BACKEND,
+            "observation_backend",
+            f"--domain={DOMAIN}",
+            f"--group={GROUP}",
+            f"--coldnotify={stage.service.http}",
+        )
+        self._backend_url = stage.url(backend)
+        for unit in ISLANDS:
+            self._start_unit(unit)
+        if not stage.wait(lambda: all(stage.company[unit].said("caught up") for unit in ISLANDS)):
+            raise TimeoutError("the OUs of the islands have not registered in time")
+
+    def _some_have_it(self) -> None:
+        self._stage.act("The institute asks for body-mass, which torgersen does not measure")
+        marks = self._marks()
+        self._ask("body-mass")
+        self._expect_uploads("the OUs that have what is asked for upload all of it", "body-mass", marks)
+
+    def _one_sleeps(self) -> None:
+        stage = self._stage
+        stage.act("The institute asks for flipper-length while dream sleeps")
+        stage.company.stop("dream")
+        marks = self._marks()
+        self._ask("flipper-length")
+        stage.note("dream wakes")
+        self._start_unit("dream")
+        self._expect_uploads("an OU that slept when it was asked uploads when it wakes", "flipper-length", marks)
+
+    def _nobody_has_it(self) -> None:
+        stage = self._stage
+        stage.act(f"The institute asks for humidity, which nobody measures, then for {EVERYBODY_HAS}, which all do")
+        marks = self._marks()
+        self._ask("humidity")
+        self._ask(EVERYBODY_HAS)
+        self._expect_uploads("all OUs have it: all upload", EVERYBODY_HAS, marks)
+        # All of one group is told in the order of its publishing: who has answered to the last request has nothing
+        # of the earlier ones before it any more.
+        stage.expect(
+            "OUs that do not have what is asked for stay silent",
+            lambda: (
+                not self._received(["humidity"])
+                and {unit for _, unit, _ in self._received(["body-mass"])} == {"biscoe", "dream"}
+                and not stage.company["torgersen"].said("uploaded", kind="body-mass")
+            ),
+            lambda: (
+                f"humidity from {self._units('humidity')}; body-mass from {self._units('body-mass')}; "
+                f"{EVERYBODY_HAS}, asked last, from {self._units(EVERYBODY_HAS)}"
+            ),
+        )
+        counts = self._received(["body-mass", "flipper-length", EVERYBODY_HAS])
+        stage.expect(
+            "each request is answered once by each OU",
+            lambda: len(counts) == len({(kind, unit) for kind, unit, _ in counts}),
+            lambda: f"{len(counts)} uploads, {sum(count for _, _, count in counts)} observations in all",
+        )
+
+    # Doing
+
+    def _start_unit(self, unit: str) -> None:
+        self._stage.start(
+            unit,
+            "observation_unit",
+            f"--domain={DOMAIN}",
+            f"--group={GROUP}",
+            f"--gateway={self._stage.service.gateway}",
+            f"--directory={self._stage.directory / 'units' / unit}",
+            unit.capitalize(),
+            *ISLANDS[unit],
+        )
+
+    def _ask(self, kind: str) -> None:
+        request = urllib.request.Request(f"{self._backend_url}/ask/{kind}", b"", method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=ASK_S_MAX):
+                pass
+        except OSError as error:
+            raise Collapsed(f"{BACKEND} could not ask for {kind}: {error}") from error
+
+    def _expect_uploads(self, words: str, kind: str, marks: dict[str, int]) -> None:
+        owed = sorted(
+            (kind, unit, len(observations(unit.capitalize(), kind))) for unit, kinds in ISLANDS.items() if kind in kinds
+        )
+        self._stage.expect(
+            words,
+            lambda: sorted(self._received([kind], marks[BACKEND])) == owed,
+            lambda: (
+                "; ".join(f"{count} from {unit}" for _, unit, count in self._received([kind], marks[BACKEND]))
+                + f" (the data set has {sum(count for _, _, count in owed)})"
+            ),
+        )
+
+    # Looking
+
+    def _marks(self) -> dict[str, int]:
+        self._stage.company.relay()
+        return {name: len(self._stage.company[name].events) for name in (*ISLANDS, BACKEND)}
+
+    def _received(self, kinds: Iterable[str], mark: int = 0) -> list[tuple[str, str, int]]:
+        """(kind, OU, number of observations) of each upload."""
+        uploads = self._stage.company[BACKEND].said("received", since=mark)
+        return [(e["kind"], e["unit"], e["count"]) for e in uploads if e["kind"] in kinds]
+
+    def _units(self, kind: str) -> str:
+        return ", ".join(sorted(unit for _, unit, _ in self._received([kind]))) or "nobody"
