@@ -60,7 +60,7 @@ def hello(**fields: object) -> bytes:
 @pytest.mark.parametrize(
     ("data", "code", "words"),
     [
-        pytest.param(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", CloseCode.PROTOCOL_ERROR, "", id="http"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: example\r\nUser-Agent: " + b"x" * 100 + b"\r\n\r\n", CloseCode.PROTOCOL_ERROR, "", id="http"),
         pytest.param(b"\xff" * 64, CloseCode.PROTOCOL_ERROR, "varint", id="no-varint"),
         pytest.param(encode_length(5) + b"\xff" * 5, CloseCode.PROTOCOL_ERROR, "frame", id="no-protobuf"),
         pytest.param(encode_length(1 << 24), CloseCode.FRAME_TOO_LARGE, "16777216", id="oversized"),
@@ -107,21 +107,24 @@ def test_a_bad_publish_over_http_names_the_field(up: Up, body: bytes, field: str
 def test_a_bad_publish_over_kafka_goes_to_rejected_and_hides_nothing(up: Up) -> None:
     """Also a null: the newest version is still told to whoever registers later."""
     partition = partition_of("animal.observer", "region-1", 8)
-    records: list[tuple[bytes | None, bytes | None, str]] = [
+    records: list[tuple[bytes, bytes | None, str]] = [
         (b"animal.observer/region-1/good", b'{"version": -7}', "version"),
         (b"animal.observer/region-1/good", b'{"verison": 7}', "verison"),
         (b"animal.observer/region-1/good", b"\xff\xfe", "record"),
         (b"animal.observer/region-1/good", None, "null"),
         (b"animal.observer/region-1", b'{"version": 7}', "key"),
         (b"no domain/region-1/x", b'{"version": 7}', "domain"),
-        (None, b'{"version": 7}', "key"),
     ]
     producer = Producer({"bootstrap.servers": up.kafka})
     with Publisher(kafka=up.kafka) as publisher:
         publisher.publish("animal.observer", "region-1", "good", version=5)
+    errors = []
     for key, value, _ in records:
-        producer.produce(topics.OBJECTS, key=key, value=value, partition=partition)
+        producer.produce(
+            topics.OBJECTS, key=key, value=value, partition=partition, on_delivery=lambda error, _: errors.append(error)
+        )
     assert producer.flush(30) == 0
+    assert set(errors) == {None}
 
     rejected = Consumer({"bootstrap.servers": up.kafka, "group.id": "test-rejected"})
     count = len(rejected.list_topics(topics.REJECTED, timeout=30).topics[topics.REJECTED].partitions)
