@@ -154,7 +154,7 @@ class _Runner:
         if threading.current_thread() is self._callbacks:
             return True
         deadline = time.monotonic() + timeout_s
-        for thread in (self._io, self._callbacks):
+        for thread in (self._io,) if self._abandoned else (self._io, self._callbacks):
             if thread is not threading.current_thread():
                 thread.join(max(0.0, deadline - time.monotonic()))
         return not self._io.is_alive()

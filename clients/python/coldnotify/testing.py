@@ -493,9 +493,14 @@ class FakeService:
             with self.lock:
                 if self._listener.fileno() in ready:
                     self._accept()
+                if not self._silent:
+                    for number, connection in self._connections.items():
+                        if number in ready and not connection.broken:
+                            connection.read()
+                # After all reading: what one client says can put bytes into another one's session.
                 for number, connection in list(self._connections.items()):
                     if not self._silent and not connection.broken:
-                        connection.transfer(readable=number in ready)
+                        connection.write()
                     if connection.broken:
                         connection.close()
                         del self._connections[number]
@@ -525,10 +530,10 @@ class _Connection:
         self.unsent = b""
         self.broken = False
 
-    def transfer(self, *, readable: bool) -> None:
-        """Read if there is something to read, write as much as goes."""
+    def read(self) -> None:
+        """Take what has come."""
         try:
-            while readable:
+            while True:
                 data = self._socket.recv(65536)
                 if not data:
                     raise ConnectionResetError
@@ -537,6 +542,9 @@ class _Connection:
             pass
         except OSError:
             self.broken = True
+
+    def write(self) -> None:
+        """Write as much as goes."""
         self.unsent += self.session.take()
         try:
             while self.unsent:
