@@ -21,6 +21,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 pytestmark = pytest.mark.kafka
 
+HTTP_REQUEST = b"GET / HTTP/1.1\r\nHost: example\r\nUser-Agent: " + b"x" * 100 + b"\r\n\r\n"
+"""Longer than the length that its first letter announces."""
+
 
 @pytest.fixture
 def bystander(up: Up, request: pytest.FixtureRequest) -> Iterator[None]:
@@ -60,7 +63,7 @@ def hello(**fields: object) -> bytes:
 @pytest.mark.parametrize(
     ("data", "code", "words"),
     [
-        pytest.param(b"GET / HTTP/1.1\r\nHost: example\r\nUser-Agent: " + b"x" * 100 + b"\r\n\r\n", CloseCode.PROTOCOL_ERROR, "", id="http"),
+        pytest.param(HTTP_REQUEST, CloseCode.PROTOCOL_ERROR, "", id="http"),
         pytest.param(b"\xff" * 64, CloseCode.PROTOCOL_ERROR, "varint", id="no-varint"),
         pytest.param(encode_length(5) + b"\xff" * 5, CloseCode.PROTOCOL_ERROR, "frame", id="no-protobuf"),
         pytest.param(encode_length(1 << 24), CloseCode.FRAME_TOO_LARGE, "16777216", id="oversized"),

@@ -30,6 +30,12 @@ class SteadyPublisher(threading.Thread):
                     continue  # indeterminate: neither owed nor forbidden
                 self.acknowledged = version
 
+    def wait_for_more(self, count: int) -> int:
+        """Until so many more were acknowledged; returns the newest of them."""
+        goal = self.acknowledged + count
+        wait_for(lambda: self.acknowledged >= goal, "publishing goes on")
+        return self.acknowledged
+
     def stop(self) -> int:
         self._stopping.set()
         self.join(120)
@@ -46,17 +52,10 @@ def test_kill_each_part_while_a_publisher_goes_on(tmp_path: Path, parts: tuple[s
             publisher = SteadyPublisher(up, "camera-config")
             publisher.start()
             for part in parts:
-                before = publisher.acknowledged
                 pids = up.kill(part)
                 up.wait_ready(other_than=pids)
-                goal = wait_for(
-                    lambda before=before: publisher.acknowledged > before + 20 and publisher.acknowledged,
-                    f"publishing goes on after {part} was killed",
-                )
-                wait_for(
-                    lambda goal=goal: (told.newest("camera-config") or 0) >= goal,
-                    f"the client learns it after {part} was killed",
-                )
+                goal = publisher.wait_for_more(20)
+                wait_for(told.reaches("camera-config", goal), f"the client learns it after {part} was killed")
             last = publisher.stop()
             wait_for(lambda: told.newest("camera-config") == last, "the client ends on the newest version")
         versions = [v for v in told.versions("camera-config") if v is not None]
@@ -98,10 +97,7 @@ def test_two_gateways_two_matchers_and_one_of_each_killed(tmp_path: Path) -> Non
                     for group in recorders:
                         publisher.publish("animal.observer", group, "x", version=version)
                     for group, told in recorders.items():
-                        wait_for(
-                            lambda told=told, version=version: told.newest("x") == version,
-                            f"{group} is told {version} after {parts} were killed",
-                        )
+                        wait_for(told.reaches("x", version), f"{group} is told {version} after {parts} were killed")
                     if parts:
                         up.wait_ready(other_than=pids)
         finally:

@@ -33,35 +33,44 @@ def test_away_for_1000_publishes_over_50_objects(up: Up, tmp_path: Path) -> None
     assert len(told.seen) <= 50
 
 
+def unchanged_wake(
+    up: Up, tmp_path: Path, names: list[str], published: bool
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Bytes to and from the gateway of a wake that misses nothing: until complete, and with the good-bye."""
+    client = f"wake-{len(names):04}"
+    state = tmp_path / f"{client}.json"
+    told = Recorder()
+    with notify(up, client, state) as ou:
+        for name in names:
+            ou.register(name).subscribe(told)
+        assert ou.wait_caught_up(60)
+        wait_for(lambda: ou.status.pending == 0, "all registrations are settled")
+        if published:
+            with Publisher(kafka=up.kafka) as publisher:
+                publisher.publish("animal.observer", "region-1", names[0], version=len(names))
+            wait_for(lambda: told.newest(names[0]) == len(names), "told live")
+            wait_for(lambda: ou.status.cursor is not None, "the cursor is there")
+        seen = len(told.seen)
+    with Proxy(*up.gateway) as proxy:
+        with notify(up, client, state, port=proxy.port) as ou:
+            for name in names:
+                ou.register(name).subscribe(told)
+            assert ou.wait_caught_up(60)
+            exchange = (proxy.up_bytes, proxy.down_bytes)
+        whole = (proxy.up_bytes, proxy.down_bytes)
+    assert len(told.seen) == seen, "nothing was missed, nothing is told"
+    return exchange, whole
+
+
 @pytest.mark.parametrize("published", [False, True])
 def test_nothing_missed_costs_the_same_for_1_and_for_1000_registrations(
     up: Up, tmp_path: Path, published: bool
 ) -> None:
     exchanges, wholes = {}, {}
     for registrations in (1, 1000):
-        client = f"wake-{registrations:04}"
-        names = [f"wake/{published}/{i}" for i in range(registrations)]
-        state = tmp_path / f"{client}.json"
-        told = Recorder()
-        with notify(up, client, state) as ou:
-            for name in names:
-                ou.register(name).subscribe(told)
-            assert ou.wait_caught_up(60)
-            wait_for(lambda ou=ou: ou.status.pending == 0, "all registrations are settled")
-            if published:
-                with Publisher(kafka=up.kafka) as publisher:
-                    publisher.publish("animal.observer", "region-1", names[0], version=registrations)
-                wait_for(lambda told=told, n=registrations: told.newest(f"wake/{published}/0") == n, "told live")
-                wait_for(lambda ou=ou: ou.status.cursor is not None, "the cursor is there")
-            seen = len(told.seen)
-        with Proxy(*up.gateway) as proxy:
-            with notify(up, client, state, port=proxy.port) as ou:
-                for name in names:
-                    ou.register(name).subscribe(told)
-                assert ou.wait_caught_up(60)
-                exchanges[registrations] = (proxy.up_bytes, proxy.down_bytes)
-            wholes[registrations] = (proxy.up_bytes, proxy.down_bytes)
-        assert len(told.seen) == seen, "nothing was missed, nothing is told"
+        exchanges[registrations], wholes[registrations] = unchanged_wake(
+            up, tmp_path, [f"wake/{published}/{i}" for i in range(registrations)], published
+        )
     print(f"\nunchanged wake, bytes to and from the gateway by registrations, until complete: {exchanges}")
     print(f"and with the good-bye: {wholes}")
     assert exchanges[1] == exchanges[1000]

@@ -169,6 +169,10 @@ class Recorder:
         """The version last told; None if none or unknown."""
         return next(reversed(self.versions(object_id)), None)
 
+    def reaches(self, object_id: str, version: int) -> Callable[[], bool]:
+        """A condition: this version of the object, or a newer one, was the last to be told."""
+        return lambda: (self.newest(object_id) or 0) >= version
+
 
 def notify(up: Up, client: str, state: Path | None, *, group: str = "region-1", port: int | None = None) -> Notify:
     """A client of the domain animal.observer, not connected yet. `state` None: kept in memory."""
