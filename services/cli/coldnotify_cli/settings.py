@@ -87,7 +87,10 @@ class UpSettings(Settings):
         51001, "the first matcher's HTTP port, the others take any; 0: any free one", minimum=0, maximum=65535
     )
     gateway_http_port: int = setting(
-        0, "the first gateway's HTTP port, the others take any; 0: any free one", minimum=0, maximum=65535
+        0,
+        "the first gateway's HTTP port, the others take any; 0: the one after --gateway-port, or any if that is taken",
+        minimum=0,
+        maximum=65535,
     )
     gateways: int = setting(1, "how many gateways share the port for devices", minimum=1, maximum=64)
     matchers: int = setting(1, "how many matchers share the partitions", minimum=1, maximum=64)

@@ -56,8 +56,10 @@ class Addresses:
         gateway = port(settings.gateway_port, "--gateway-port")
         http = port(settings.http_port, "--http-port")
         matchers = [port(0 if i else settings.matcher_port, "--matcher-port") for i in range(settings.matchers)]
+        beside = gateway + 1 if _is_free(gateway + 1) and gateway + 1 not in taken else 0
         gateways = [
-            port(0 if i else settings.gateway_http_port, "--gateway-http-port") for i in range(settings.gateways)
+            port(0 if i else settings.gateway_http_port or beside, "--gateway-http-port")
+            for i in range(settings.gateways)
         ]
         return cls(kafka, gateway, http, matchers, gateways)
 
@@ -122,6 +124,14 @@ class Stack:
             _asks_readyz(port),
             ready_timeout_s=settings.up_ready_timeout_s,
         )
+
+
+def _is_free(port: int) -> bool:
+    try:
+        check_port_is_free(HOST, port, "")
+    except BrokerError:
+        return False
+    return True
 
 
 def _asks_readyz(port: int) -> Callable[[], str | None]:
