@@ -53,9 +53,10 @@ class Actor:
             data = file.read()
         whole = data[: data.rfind(b"\n") + 1]
         self.read_bytes += len(whole)
-        new = [_event(line) for line in whole.decode(errors="replace").splitlines()]
-        self.events += new
-        return new
+        before = len(self.events)
+        for line in whole.decode(errors="replace").splitlines():
+            self.events.append(_event(line, self.events[-1]["time_s"] if self.events else 0.0))
+        return self.events[before:]
 
 
 class Company:
@@ -136,12 +137,12 @@ class Company:
             return process.wait()
 
 
-def _event(line: str) -> Event:
-    """A line of say(); what is none (a warning, a traceback) becomes an event with words only."""
+def _event(line: str, previous_s: float) -> Event:
+    """A line of say(). What is none (a warning, a traceback) gets the time of the line before: they stay together."""
     try:
         event = json.loads(line)
         if isinstance(event, dict) and isinstance(event["words"], str) and isinstance(event["time_s"], float):
             return event
     except (ValueError, KeyError):
         pass
-    return {"words": line, "time_s": time.time()}
+    return {"words": line, "time_s": previous_s}

@@ -169,12 +169,8 @@ class ConfigurationPlay:
         # ou-3 was rightly told again what it had lost; from then on it must go forwards as the others do.
         self._stage.expect(
             "no OU is ever told a version twice, or an older one after a newer, unless it lost its state",
-            lambda: (
-                all(forwards_only(self._told(unit)) for unit in REGIONS if unit != "ou-3")
-                and forwards_only(self._told("ou-3")[: self._told_before_loss()])
-                and forwards_only(self._told("ou-3", self._new_card))
-            ),
-            lambda: f"{self._seen_by(*REGIONS)} (all but its first {self._told_before_loss()} after the loss)",
+            lambda: all(forwards_only(items) for items in self._histories().values()),
+            lambda: "; ".join(f"{unit} told {in_words(items)}" for unit, items in self._histories().items()),
         )
         self._stage.expect(
             "to the end, ou-4 has heard of nothing but its own region's versions",
@@ -254,8 +250,12 @@ class ConfigurationPlay:
     def _told(self, unit: str, mark: int = 0) -> list[Told]:
         return told(self._stage.company[unit].events[mark:])
 
-    def _told_before_loss(self) -> int:
-        return len(told(self._stage.company["ou-3"].events[: self._new_card]))
+    def _histories(self) -> dict[str, list[Told]]:
+        """What each OU was told in all; ou-3 is two, before and after the loss of its state."""
+        histories = {unit: self._told(unit) for unit in REGIONS}
+        after = self._told("ou-3", self._new_card)
+        before = histories.pop("ou-3")
+        return {**histories, "ou-3": before[: len(before) - len(after)], "ou-3 with its new card": after}
 
     def _caught_up(self, unit: str, mark: int) -> bool:
         return bool(self._stage.company[unit].said("caught up", since=mark))
