@@ -132,10 +132,12 @@ class MatcherDouble:
     """The matcher of one partition, as docs/internal-protocol.md has it. Records come out of `take_records`.
 
     `page_objects`: a page holds no more. `fan_out_sessions`: nor does a fan-out hold more sessions; the rest is in
-    another of the same offset.
+    another of the same offset. `record_items`: nor an inbox record more items.
     """
 
-    def __init__(self, partition: int = 0, page_objects: int = 2, fan_out_sessions: int = 1000) -> None:
+    def __init__(
+        self, partition: int = 0, page_objects: int = 2, fan_out_sessions: int = 1000, record_items: int = 1000
+    ) -> None:
         self.partition = partition
         self.generation = 1
         self.log: list[Newest] = []
@@ -143,6 +145,7 @@ class MatcherDouble:
         self.sessions: dict[str, MatcherSession] = {}
         self._page_objects = page_objects
         self._fan_out_sessions = fan_out_sessions
+        self._record_items = record_items
         self._inboxes: dict[int, int] = {}
         self._numbers: dict[int, int] = {}
         self._items: dict[int, list[Item]] = {}
@@ -185,9 +188,10 @@ class MatcherDouble:
         """What is to be written since the last call: (inbox, record)."""
         records, self._notices = self._notices, []
         for gateway, items in self._items.items():
-            if items:
+            for start in range(0, len(items), self._record_items):
                 number = self._numbers[gateway] = self._numbers.get(gateway, 0) + 1
-                records.append((self._inboxes[gateway], self.record(gateway, number, *items)))
+                part = items[start : start + self._record_items]
+                records.append((self._inboxes[gateway], self.record(gateway, number, *part)))
         self._items = {}
         return records
 

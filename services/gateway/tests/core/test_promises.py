@@ -43,17 +43,19 @@ class World(RuleBasedStateMachine):
         wanted=st.lists(st.sets(st.sampled_from(OBJECTS)), min_size=len(DEVICES), max_size=len(DEVICES)),
         page_objects=st.integers(1, 3),
         parts=st.sampled_from([1, 1000]),
+        record_items=st.sampled_from([1, 1000]),
     )
-    def begin(self, wanted: list[set[str]], page_objects: int, parts: int) -> None:
+    def begin(self, wanted: list[set[str]], page_objects: int, parts: int, record_items: int) -> None:
         """Devices are connected and at rest: from there faults lead further than from nothing."""
         self.now_s = 1000.0
         self.gateway = Gateway(0xC01D, 3, 1, Limits())
-        self.matcher = MatcherDouble(page_objects=page_objects, fan_out_sessions=parts)
+        self.matcher = MatcherDouble(page_objects=page_objects, fan_out_sessions=parts, record_items=record_items)
         self.devices = {name: DeviceDouble(name, names=name.startswith("names")) for name in DEVICES}
         self.wires: dict[str, Wire] = {}
         self.requests: deque[Produce] = deque()
         self.inbox: deque[Inbox] = deque()
         self.kafka_away = False
+        self.uncommitted = False
         self.versions = 0
         self.lost: set[str] = set()
         """Devices whose registrations the service lost and that have not found out yet."""
@@ -218,16 +220,21 @@ class World(RuleBasedStateMachine):
     @precondition(lambda self: self.inbox)
     @rule()
     def inbox_record_lost(self) -> None:
+        """Kafka did not take it: the matcher will find out, and give the partition up without a commit."""
         self.inbox.popleft()
+        self.uncommitted = True
 
     @rule(away=st.booleans())
     def kafka_goes_or_comes(self, away: bool) -> None:
         """While it is away, requests expire."""
         self.kafka_away = away
 
-    @rule(repeat=st.integers(0, 4))
-    def take_over(self, repeat: int) -> None:
-        self.matcher.take_over(len(self.matcher.log) if repeat == 4 else repeat)
+    @rule(repeat=st.integers(0, 4), forgetful=st.booleans())
+    def take_over(self, repeat: int, forgetful: bool) -> None:
+        if forgetful:  # the old one had taken the gateway for dead, or had stored nothing of the sessions
+            self.matcher.sessions.clear()
+        self.matcher.take_over(len(self.matcher.log) if self.uncommitted else repeat)
+        self.uncommitted = False
         self.take_records()
 
     @rule()
