@@ -9,6 +9,8 @@ from coldnotify_schemas.names import InvalidName, check_name
 VERSION_MAX = (1 << 63) - 1
 PAYLOAD_BYTES_MAX = 4096
 """Of the payload's JSON: it is for a hint, the data itself travels between OU and back-end."""
+RECORD_BYTES_MAX = 64 * 1024
+"""Of the whole record: far more than the payload and the other fields need."""
 MOVED_HEADER = "coldnotify-moved"
 """Header of a record that its owner moved from a wrong partition; its value is `partition@offset` there."""
 REASON_HEADER = "coldnotify-reason"
@@ -50,6 +52,8 @@ _encoder = msgspec.json.Encoder()
 
 def parse_public_record(value: bytes) -> PublicRecord:
     """The record that `value` is. Raises InvalidRecord, whose message begins with the field at fault."""
+    if len(value) > RECORD_BYTES_MAX:
+        raise InvalidRecord(f"record: has {len(value)} bytes (at most {RECORD_BYTES_MAX} are allowed)")
     try:
         record = _decoder.decode(value)
     except msgspec.ValidationError as error:

@@ -19,6 +19,7 @@ EVENTS = {
     "pages": Counter("coldnotify_matcher_pages_total", "Pages of what sessions lacked"),
     "paged": Counter("coldnotify_matcher_paged_total", "Objects in these pages"),
     "closed": Counter("coldnotify_matcher_closed_total", "Sessions told to close"),
+    "silent_gateways": Counter("coldnotify_matcher_gateways_silent_total", "Gateways with sessions taken for dead"),
     "state_repaired": Counter("coldnotify_matcher_state_repaired_total", "State records written again"),
 }
 """By the engine's name of the event."""

@@ -53,8 +53,8 @@ class Client:
     """One client: its registrations, how far it is, where it is connected."""
 
     __slots__ = (
-        "buckets", "changed", "cursor", "digest", "key", "last_seen_ms", "registrations_applied", "session",
-        "session_applied", "session_stored", "stored_ms", "where",
+        "buckets", "changed", "cursor", "digest", "key", "last_seen_ms", "registrations_applied",
+        "registrations_stored", "session", "session_applied", "session_stored", "stored_ms", "where",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:
@@ -66,6 +66,9 @@ class Client:
         """Buckets whose record is to be written in this step."""
         self.digest = 0
         self.registrations_applied = NEVER_APPLIED
+        """The offset of the newest request that changed its registrations."""
+        self.registrations_stored = NEVER_APPLIED
+        """The same, as of the last step: all of its writes are durable."""
         self.session_applied = NEVER_APPLIED
         self.session: Session | None = None
         self.cursor = NO_CURSOR

@@ -14,10 +14,10 @@ the instant its last page is computed it joins the fan-out index (`Obj.subscribe
 it as one number in a packed array. It stays in the index while a gateway has it caught up once more: the gateway drops
 what is live for a session that waits for a page, and the page, which comes later in the same inbox, contains it.
 
-Replay: `registrations_applied` of a client is the offset of the newest request in its durable registrations. They are
-all in one partition, written in order by an idempotent producer, so of a request below it every write is durable, and
-of the request at it some may be missing: below, nothing is changed; at it, the request is done again, which adds only
-what is missing.
+Replay: `registrations_applied` of a client is the offset of a request whose writes, and those of all before it, are
+durable. A client's buckets are in one partition, written in order by an idempotent producer, so a crash loses only
+the last of a step's records: the last one alone says the step's offset, those before it still say the former one. So a
+request below it changes nothing when it comes again, and what was done in part is done again as a whole, in order.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,6 +25,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 from coldnotify_schemas import internal_pb2, topics, wire_pb2
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.digest import MODULUS, digest
 from coldnotify_schemas.names import REGISTRATIONS_MAX, InvalidName, parse_object_key
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import (
@@ -37,8 +38,9 @@ from coldnotify_schemas.records import (
 from coldnotify_schemas.state import FORMAT, RegistrationsRecord, SessionRecord
 
 from coldnotify_matcher.engine.clients import NO_CURSOR, Client, Session, SessionState
-from coldnotify_matcher.engine.gateways import GatewayView
-from coldnotify_matcher.engine.objects import Obj, Subscribers
+from coldnotify_matcher.engine.gateways import RETIRED_KEPT_MS, GatewayView
+from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, Obj, Subscribers
+from coldnotify_matcher.engine.opens import LastOpens
 from coldnotify_matcher.engine.outputs import Step, Write
 
 PAGE_BYTES_MAX = 64 * 1024
@@ -47,8 +49,14 @@ GATEWAY_SILENCE_MS_MAX = 15_000
 """Three beats: a gateway not heard of for so long is taken for dead, its sessions for offline."""
 GATEWAY_FORGOTTEN_AFTER_MS = 3_600_000
 """Until then a gateway that was only stopped finds the numbers of its inbox records going on."""
+REFUSALS_MAX = 500
+"""Named in one Welcome, which must stay a frame that a client takes. The next reg-sync names the others."""
+REJECTED_BYTES_MAX = 512 * 1024
+"""Of a rejected record's key and value: Kafka takes no record of the largest size with our header in addition."""
 STORE_CURSORS_EVERY_MS = 30_000
 """How old the stored copy of a connected client's cursor may be; it is for looking in, the client has the true one."""
+
+_DISPLACED = "the same client connected elsewhere"
 
 _encode = msgspec.json.Encoder().encode
 
@@ -81,6 +89,7 @@ class Engine:
         self._strays: dict[bytes, list[tuple[int, Write]]] = {}
         """By key: (offset, the move)."""
         self._notices: list[tuple[int, internal_pb2.Inbox]] = []
+        self._retired_turned_ms = 0
 
     # ---- loading -------------------------------------------------------------------------------------------------
 
@@ -102,6 +111,7 @@ class Engine:
             self._changed[client] = None
         if applied_counts:
             client.registrations_applied = max(client.registrations_applied, record.applied)
+            client.registrations_stored = client.registrations_applied
 
     def load_session(self, key: str, record: SessionRecord, now_ms: int, *, applied_counts: bool) -> None:
         """A client's session record, the winner among its key's records."""
@@ -122,6 +132,7 @@ class Engine:
         else:
             # Its cursors mean nothing any more: let it come and say Hello.
             self._tell_closed(gateway, record.session, CloseCode.UNKNOWN_SESSION, "the objects topic is another one")
+            self._changed[client] = None
 
     def finish_load(self, generation: int, inboxes: int, now_ms: int, *, objects_committed: int | None) -> None:
         """Take the partition over: tell all gateways, and fan out what the predecessor may not have."""
@@ -221,9 +232,15 @@ class Engine:
         self._strays.setdefault(key, []).append((offset, write))
 
     def _reject(self, key: bytes | None, value: bytes | None, reason: str, *, fresh: bool) -> None:
-        if fresh:
-            self._state.append(Write(topics.REJECTED, None, key, value, ((REASON_HEADER, reason.encode()),)))
-            self._count("rejected")
+        if not fresh:
+            return
+        size = len(key or b"") + len(value or b"")
+        if size > REJECTED_BYTES_MAX:
+            reason = f"{reason} (the record has {size} bytes; this is only its beginning)"
+            key = key and key[: REJECTED_BYTES_MAX // 2]
+            value = value and value[: REJECTED_BYTES_MAX // 2]
+        self._state.append(Write(topics.REJECTED, None, key, value, ((REASON_HEADER, reason.encode()),)))
+        self._count("rejected")
 
     def _fan_out(self, obj: Obj, now_ms: int) -> None:
         newest = obj.newest(now_ms)
@@ -232,14 +249,11 @@ class Engine:
             source = self.clients.get(obj.key[: len(obj.key) - len(obj.name)] + obj.source)
             spared = source.session if source is not None else None
         for gateway, subscribers in list(obj.subscribers.items()):
+            subscribers.remove_gone(gateway)
             numbers = subscribers.numbers
-            if subscribers.retirements_seen != gateway.retirements:
-                alive = gateway.sessions
-                numbers = subscribers.numbers = type(numbers)("I", [n for n in numbers if n in alive])
-                subscribers.retirements_seen = gateway.retirements
-                if not numbers:
-                    del obj.subscribers[gateway]
-                    continue
+            if not numbers:
+                del obj.subscribers[gateway]
+                continue
             if spared is not None and spared.gateway is gateway and spared.number in numbers:
                 numbers = type(numbers)("I", [n for n in numbers if n != spared.number])
                 if not numbers:
@@ -254,19 +268,19 @@ class Engine:
     def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
         """A batch of (offset, request), in order. The objects topic has been read up to its end as of now.
 
-        Of several Opens of one client only the last is answered: it says all that the earlier ones said.
+        Of several Opens of one client in a row only the last is answered: it says all that the earlier ones said.
         """
-        last_open = {(r.domain, r.group, r.client): offset for offset, r in requests if r.WhichOneof("body") == "open"}
+        last_opens = LastOpens(requests)
         for offset, request in requests:
-            if (
-                request.WhichOneof("body") == "open"
-                and offset != last_open[request.domain, request.group, request.client]
-            ):
-                self._count("superseded_opens")
+            if offset not in last_opens.superseded:
+                self._on_request(offset, request, now_ms, first_open=offset in last_opens.first)
                 continue
-            self._on_request(offset, request, now_ms)
+            self._count("superseded_opens")
+            if offset in last_opens.displaced:
+                gateway = self._gateway(request.gateway, request.inbox, now_ms)
+                self._tell_closed(gateway, request.session, CloseCode.DISPLACED, _DISPLACED)
 
-    def _on_request(self, offset: int, request: internal_pb2.Request, now_ms: int) -> None:
+    def _on_request(self, offset: int, request: internal_pb2.Request, now_ms: int, *, first_open: bool) -> None:
         gateway = self._gateway(request.gateway, request.inbox, now_ms)
         gateway.heard_ms = max(gateway.heard_ms, now_ms)
         kind = request.WhichOneof("body")
@@ -278,7 +292,8 @@ class Engine:
             return
         key = f"{request.domain}/{request.group}/{request.client}"
         if kind == "open":
-            self._on_open(offset, gateway, request.session, key, request.open, now_ms)
+            again = request.open.again and not first_open
+            self._on_open(offset, gateway, request.session, key, request.open, now_ms, again=again)
             return
         client = self.clients.get(key)
         session = client.session if client is not None else None
@@ -303,19 +318,26 @@ class Engine:
             self._end_session(client)
 
     def _on_open(
-        self, offset: int, gateway: GatewayView, number: int, key: str, request: internal_pb2.Open, now_ms: int
+        self,
+        offset: int,
+        gateway: GatewayView,
+        number: int,
+        key: str,
+        request: internal_pb2.Open,
+        now_ms: int,
+        *,
+        again: bool,
     ) -> None:
         client = self._client(key)
         current = client.session
         same = current is not None and current.gateway is gateway and current.number == number
-        if not same and (offset < client.session_applied or (request.again and current is not None)):
-            self._tell_closed(gateway, number, CloseCode.UNKNOWN_SESSION, "the client has another session")
+        outdone = offset < client.session_applied or (again and current is not None) or gateway.has_retired(number)
+        if outdone and not same:
+            self._tell_closed(gateway, number, CloseCode.UNKNOWN_SESSION, "the client has, or had, another session")
             self._forget_if_nobody(client)
             return
         if current is not None and not same:
-            self._tell_closed(
-                current.gateway, current.number, CloseCode.DISPLACED, "the same client connected elsewhere"
-            )
+            self._tell_closed(current.gateway, current.number, CloseCode.DISPLACED, _DISPLACED)
             current.gateway.remove(current.number, indexed=current.indexed)
         session = current if same and current is not None else Session(gateway, number, ask=request.ask)
         client.session = session
@@ -331,7 +353,10 @@ class Engine:
         client.cursor = cursor
         if client.worth_keeping:
             self._changed[client] = None
-        in_sync = client.digest == request.digest
+        # The client's digest includes what is refused now and then leaves its wanted set. A replayed Open cannot be
+        # compared, the client's set is that of later requests, which follow: they came from a client that was in sync.
+        with_refused = (client.digest + digest(refusal.object for refusal in refused)) % MODULUS
+        in_sync = with_refused == request.digest or offset < client.registrations_applied
         self._tell_opened(client, session, in_sync=in_sync, client_epoch=request.epoch, refused=refused)
         self._count("opens" if in_sync else "opens_not_in_sync")
         if in_sync:
@@ -380,8 +405,8 @@ class Engine:
                 self._tell_opened(client, session, in_sync=False, client_epoch=self.epoch)
             return
         session.synced_chunks += 1
-        room = self.registrations_max - len(session.synced)
-        session.synced += chunk.objects[: max(room, 0) + 1]  # one too many, so that the excess is seen and bounded
+        room = self.registrations_max + REFUSALS_MAX - len(session.synced)
+        session.synced += chunk.objects[: max(room, 0)]
         if not chunk.last:
             return
         wanted = dict.fromkeys(session.synced)
@@ -406,7 +431,9 @@ class Engine:
             and request.cursor < self.position
             and (not request.HasField("epoch") or request.epoch == self.epoch)
         )
-        self._begin_pages(client, session, request.cursor if cursor_counts else NO_CURSOR, (), now_ms)
+        cursor = request.cursor if cursor_counts else NO_CURSOR
+        # A page above 0 that we did not send, a predecessor did: the next one goes on from there.
+        self._begin_pages(client, session, cursor, session.owed[::-1], now_ms, after_page=request.page)
 
     def _on_check_digest(self, client: Client, session: Session, request: internal_pb2.CheckDigest) -> None:
         session.ask = request.ask
@@ -425,18 +452,29 @@ class Engine:
 
     def _on_beat(self, gateway: GatewayView, beat: internal_pb2.Beat) -> None:
         agreed = len(gateway.sessions) == beat.sessions and gateway.checksum == beat.checksum
-        gateway.items.append(internal_pb2.Item(beat=internal_pb2.BeatAnswer(agreed=agreed, complete=self._complete())))
+        # Of sessions that only the gateway knows it would not be true that they are complete.
+        complete = self.position - 1 if agreed and self.position else None
+        gateway.items.append(internal_pb2.Item(beat=internal_pb2.BeatAnswer(agreed=agreed, complete=complete)))
 
     # ---- time ----------------------------------------------------------------------------------------------------
 
     def on_tick(self, now_ms: int) -> None:
         """Time passes: gateways that fell silent, cursors to be stored."""
         for gateway in list(self.gateways.values()):
-            if now_ms - gateway.heard_ms > GATEWAY_SILENCE_MS_MAX:
+            silent_ms = now_ms - gateway.heard_ms
+            if silent_ms > GATEWAY_SILENCE_MS_MAX and gateway.sessions:
+                self._count("silent_gateways")
                 for client in list(gateway.sessions.values()):
                     self._end_session(client)
-            if now_ms - gateway.heard_ms > GATEWAY_FORGOTTEN_AFTER_MS:
+                # Should it be heard again it announces the same sessions: they must not be taken for those that are
+                # still in the index. So it is another one from here on, only its numbers go on.
+                self.gateways[gateway.id] = gateway.successor()
+            elif silent_ms > GATEWAY_FORGOTTEN_AFTER_MS:
                 del self.gateways[gateway.id]
+        if now_ms - self._retired_turned_ms > RETIRED_KEPT_MS:
+            self._retired_turned_ms = now_ms
+            for gateway in self.gateways.values():
+                gateway.turn_retired()
         due = [c for c in self._dirty_cursors if now_ms - c.stored_ms >= STORE_CURSORS_EVERY_MS]
         for client in due:
             del self._dirty_cursors[client]
@@ -524,9 +562,11 @@ class Engine:
             client.registrations_applied = max(client.registrations_applied, offset)
             self._changed[client] = None
 
-    def _begin_pages(self, client: Client, session: Session, cursor: int, owed: Iterable[Obj], now_ms: int) -> None:
+    def _begin_pages(
+        self, client: Client, session: Session, cursor: int, owed: Iterable[Obj], now_ms: int, *, after_page: int = 0
+    ) -> None:
         session.cursor = cursor
-        session.page = 0
+        session.page = after_page
         session.owed = list(owed)[::-1]
         session.state = SessionState.CATCHING
         self._send_page(client, session, now_ms)
@@ -572,20 +612,19 @@ class Engine:
         session = client.session
         if session is None or session.indexed:
             return
-        gateway = session.gateway
-        if session.number in gateway.retired:
-            # It was in the index before: its old places must not tell it everything twice.
-            gateway.retired.discard(session.number)
-            for obj in client.where:
-                self._unsubscribe(obj, session)
         session.indexed = True
         for obj in client.where:
             self._subscribe(obj, session)
 
     def _subscribe(self, obj: Obj, session: Session) -> None:
-        subscribers = obj.subscribers.get(session.gateway)
+        gateway = session.gateway
+        subscribers = obj.subscribers.get(gateway)
         if subscribers is None:
-            subscribers = obj.subscribers[session.gateway] = Subscribers(session.gateway.retirements)
+            obj.forget_gone_gateways()
+            subscribers = obj.subscribers[gateway] = Subscribers(gateway.retirements)
+        elif len(subscribers.numbers) > 2 * obj.registered + GONE_KEPT_MAX:
+            # Of an object that is hardly ever published nobody else would take out those that are gone.
+            subscribers.remove_gone(gateway)
         subscribers.numbers.append(session.number)
 
     def _unsubscribe(self, obj: Obj, session: Session) -> None:
@@ -631,16 +670,16 @@ class Engine:
         gateway.items.append(internal_pb2.Item(closed=internal_pb2.Closed(session=number, code=code, reason=reason)))
         self._count("closed")
 
-    def _complete(self) -> int | None:
-        return self.position - 1 if self.position else None
-
     def _write_client(self, client: Client, now_ms: int) -> None:
-        for index in sorted(client.changed):
-            record = RegistrationsRecord(
-                FORMAT, self.generation, client.registrations_applied, sorted(o.name for o in client.buckets[index])
-            )
+        changed = sorted(client.changed)
+        for index in changed:
+            applied = client.registrations_applied if index == changed[-1] else client.registrations_stored
+            names = sorted(obj.name for obj in client.buckets[index])
+            record = RegistrationsRecord(FORMAT, self.generation, applied, names)
             key = f"{client.key}/{index}".encode()
             self._state.append(Write(topics.REGISTRATIONS, self.partition, key, _encode(record)))
+        if changed:
+            client.registrations_stored = client.registrations_applied
         client.changed.clear()
         session = client.session
         record_of_session = SessionRecord(

@@ -7,11 +7,17 @@ from coldnotify_matcher.engine.clients import Client
 RECORD_BYTES_MAX = 256 * 1024
 """An inbox record is split above this: one slow fetch must not hold up the others for long."""
 
+RETIRED_KEPT_MS = 600_000
+"""A request of a session that ended may cross the word of it: within seconds, or until a lost record is missed."""
+
 
 class GatewayView:
     """One boot of one gateway, as one partition sees it."""
 
-    __slots__ = ("checksum", "heard_ms", "id", "inbox", "items", "number", "retired", "retirements", "sessions")
+    __slots__ = (
+        "_retired", "_retired_before", "checksum", "heard_ms", "id", "inbox", "items", "number", "retirements",
+        "sessions",
+    )  # fmt: skip
 
     def __init__(self, id_: int, inbox: int, now_ms: int) -> None:
         self.id = id_
@@ -22,9 +28,10 @@ class GatewayView:
         self.sessions: dict[int, Client] = {}
         """By session number: the clients whose current session is one of this gateway's."""
         self.checksum = 0
-        self.retired: set[int] = set()
-        """Sessions that were in the fan-out index and left it; their numbers may still stand in it."""
         self.retirements = 0
+        """How many sessions were in the fan-out index and left it; their numbers may still stand in it."""
+        self._retired: set[int] = set()
+        self._retired_before: set[int] = set()
         self.items: list[internal_pb2.Item] = []
         """What this step has for it, in order."""
 
@@ -39,8 +46,22 @@ class GatewayView:
         if self.sessions.pop(number, None) is not None:
             self.checksum -= number
         if indexed:
-            self.retired.add(number)
+            self._retired.add(number)
             self.retirements += 1
+
+    def has_retired(self, number: int) -> bool:
+        """Whether this session was in the fan-out index and is over: it must not come back under this number."""
+        return number in self._retired or number in self._retired_before
+
+    def turn_retired(self) -> None:
+        """RETIRED_KEPT_MS have passed: forget those that were over before."""
+        self._retired_before, self._retired = self._retired, set()
+
+    def successor(self) -> "GatewayView":
+        """The same gateway, without anything that stands in the index; its sessions are over."""
+        new = GatewayView(self.id, self.inbox, self.heard_ms)
+        new.number, new.items, self.items = self.number, self.items, []
+        return new
 
     def take_records(self, partition: int, generation: int) -> list[tuple[int, internal_pb2.Inbox]]:
         """This step's items as numbered inbox records."""

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 UNKNOWN = -1
 """The version and offset of an object of which nothing was ever published."""
+GONE_KEPT_MAX = 64
+"""Numbers of gone sessions that are not worth a pass over the array."""
 
 
 class Subscribers:
@@ -23,6 +25,13 @@ class Subscribers:
         self.numbers = array("I")
         self.retirements_seen = retirements_seen
         """GatewayView.retirements up to which gone sessions are out of `numbers`."""
+
+    def remove_gone(self, gateway: "GatewayView") -> None:
+        """Take out the sessions that are over."""
+        if self.retirements_seen != gateway.retirements:
+            alive = gateway.sessions
+            self.numbers = array("I", [number for number in self.numbers if number in alive])
+            self.retirements_seen = gateway.retirements
 
 
 class Obj:
@@ -69,6 +78,11 @@ class Obj:
         self.expires_at_ms = record.expires_at
         self.deleted = record.deleted
         return newer
+
+    def forget_gone_gateways(self) -> None:
+        """Drop the places of gateways that have no session any more."""
+        for gateway in [gateway for gateway in self.subscribers if not gateway.sessions]:
+            del self.subscribers[gateway]
 
     @property
     def needs_repair(self) -> bool:

@@ -1,0 +1,51 @@
+"""Which Opens of a batch need no answer: those of clients that have asked again meanwhile."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from coldnotify_schemas import internal_pb2
+
+
+class _Open(NamedTuple):
+    offset: int
+    session: tuple[int, int]
+    """(gateway, its session)."""
+    again: bool
+
+
+class LastOpens:
+    """After a matcher was away, clients have said Hello more than once. The outcome is that of one after the other.
+
+    Only Opens in a row supersede each other: with another request of the client between them all are handled in turn.
+    """
+
+    def __init__(self, requests: Iterable[tuple[int, internal_pb2.Request]]) -> None:
+        self.superseded: set[int] = set()
+        """Offsets of Opens that a later one outdoes."""
+        self.first: set[int] = set()
+        """Offsets of Opens that say `again` but stand for the first one of their session, which is superseded."""
+        displaced: dict[tuple[int, int], int] = {}
+        last: dict[tuple[str, str, str], _Open] = {}
+        for offset, request in requests:
+            kind = request.WhichOneof("body")
+            client = request.domain, request.group, request.client
+            session = request.gateway, request.session
+            if kind == "leave":
+                displaced.pop(session, None)
+            elif kind != "open":
+                last.pop(client, None)
+            else:
+                before = last.get(client)
+                again = request.open.again
+                if before is not None:
+                    if before.session != session and again:
+                        continue  # it is refused: the client has another session
+                    self.superseded.add(before.offset)
+                    if before.session != session:
+                        displaced[before.session] = before.offset
+                    elif not before.again and again:
+                        again = False
+                        self.first.add(offset)
+                last[client] = _Open(offset, session, again)
+        self.displaced = set(displaced.values())
+        """Superseded ones whose session is to be told: another one has taken its place, and it has not left."""

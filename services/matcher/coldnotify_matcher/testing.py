@@ -1,0 +1,367 @@
+"""For tests: one partition's log in memory, an engine that reads it, and gateways that keep what they are told."""
+
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from coldnotify_schemas import internal_pb2, topics, wire_pb2
+from coldnotify_schemas.digest import digest
+from coldnotify_schemas.names import REGISTRATIONS_MAX
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.records import MOVED_HEADER
+
+from coldnotify_matcher.engine import Engine, Step, Write
+from coldnotify_matcher.partition import Cluster, Partition
+from coldnotify_matcher.readers import Record
+
+PARTITIONS = 8
+INBOXES = 4
+EPOCH = 77
+DOMAIN, GROUP = "animal.observer", "region-1"
+PREFIX = f"{DOMAIN}/{GROUP}/"
+PARTITION = partition_of(DOMAIN, GROUP, PARTITIONS)
+GATEWAY = 0xA1
+OTHER_GATEWAY = 0xB2
+INBOX = {GATEWAY: 0, OTHER_GATEWAY: 1}
+
+CLUSTER = Cluster(PARTITIONS, INBOXES, "objects-id", "requests-id", EPOCH)
+
+
+@dataclass
+class Told:
+    """All that one gateway was told, item by item, and the inbox records it came in."""
+
+    records: list[internal_pb2.Inbox] = field(default_factory=list)
+    items: list[internal_pb2.Item] = field(default_factory=list)
+
+    def take(self) -> list[internal_pb2.Item]:
+        """The items since the last time."""
+        items, self.items = self.items, []
+        return items
+
+
+class Log:
+    """The topics of one partition: written records stay, in the order in which they became durable."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, list[Record]] = {
+            topic: [] for topic in (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
+        }
+        self.requests: list[internal_pb2.Request] = []
+        self.elsewhere: list[Write] = []
+        """Moved records."""
+        self.rejected: list[Write] = []
+
+    def append(
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        timestamp_ms: int = 1,
+        headers: Iterable[tuple[str, bytes]] = (),
+    ) -> Record:
+        """One record at the end of a topic's partition."""
+        moved = any(name == MOVED_HEADER for name, _ in headers)
+        record = Record(
+            topic,
+            PARTITION,
+            len(self.records[topic]),
+            end=False,
+            key=key,
+            value=value,
+            timestamp_ms=timestamp_ms,
+            moved=moved,
+        )
+        self.records[topic].append(record)
+        return record
+
+    def write(self, write: Write) -> None:
+        """What the engine wants written."""
+        if write.topic == topics.REJECTED:
+            self.rejected.append(write)
+        elif write.partition != PARTITION:
+            self.elsewhere.append(write)
+        else:
+            self.append(
+                write.topic, write.key, write.value, timestamp_ms=write.timestamp_ms or 1, headers=write.headers
+            )
+
+
+class Bench:
+    """A matcher of one partition over a log that survives it. Time stands still unless a test moves it."""
+
+    def __init__(self, *, registrations_max: int = REGISTRATIONS_MAX, cluster: Cluster = CLUSTER) -> None:
+        self.log = Log()
+        self.now_ms = 1_700_000_000_000
+        self.told: dict[int, Told] = defaultdict(Told)
+        self.notices: list[internal_pb2.Inbox] = []
+        self.committed: tuple[int, int | None] = (0, None)
+        self.cluster = cluster
+        self.registrations_max = registrations_max
+        self.runs = 0
+        self.partition: Partition
+        self._asks: dict[tuple[int, int], int] = defaultdict(int)
+        self.load()
+
+    @property
+    def engine(self) -> Engine:
+        """The present engine."""
+        return self.partition.engine
+
+    # --- the matcher's life
+
+    def load(self) -> Step:
+        """A matcher takes over: it loads the log, handles what was not committed, and makes that durable."""
+        step = self.take_over()
+        self.settle()
+        return step
+
+    def take_over(self) -> Step:
+        """As the worker does it: everything is read, a generation is claimed, and the claim is read back."""
+        self.runs += 1
+        requests_committed, objects_committed = self.committed
+        ends = {topic: len(records) for topic, records in self.log.records.items()}
+        partition = self.partition = Partition(
+            PARTITION,
+            self.cluster,
+            f"matcher:{self.runs}",
+            ends=ends,
+            objects_committed=objects_committed,
+            registrations_max=self.registrations_max,
+        )
+        self._read = dict.fromkeys(self.log.records, 0)
+        self._requests_read = requests_committed
+        self.read()
+        assert partition.loaded
+        while not partition.claimed:
+            self.log.write(partition.claim())
+            self.read()
+        partition.own(self.now_ms)
+        step = partition.engine.take_step(self.now_ms)
+        self.make_durable(step)
+        return step
+
+    def read(self) -> None:
+        """Hand on what the log has and the matcher has not seen."""
+        for topic, records in self.log.records.items():
+            new = records[self._read[topic] :]
+            self._read[topic] += len(new)
+            for record in new:
+                self.partition.on_record(record, self.now_ms)
+        self.partition.on_end(topics.OBJECTS, self._read[topics.OBJECTS])
+
+    def step(self) -> Step:
+        """Read all there is, answer all requests; what the engine wants done then, not yet done."""
+        self.read()
+        new = list(enumerate(self.log.requests))[self._requests_read :]
+        self._requests_read += len(new)
+        self.engine.on_requests(new, self.now_ms)
+        return self.engine.take_step(self.now_ms)
+
+    def make_durable(self, step: Step, writes_lost: int = 0, inboxes_lost: int = 0) -> None:
+        """Do what a step says. The last writes, and the last inbox records, may be lost in a crash."""
+        writes = [*step.state, *step.tombstones]
+        for write in writes[: len(writes) - writes_lost]:
+            self.log.write(write)
+        for inbox, record in step.inboxes[: len(step.inboxes) - inboxes_lost]:
+            if not record.gateway:
+                self.notices.append(record)
+                continue
+            assert INBOX[record.gateway] == inbox
+            self.told[record.gateway].records.append(record)
+            self.told[record.gateway].items += record.items
+
+    def commit(self) -> None:
+        """All that was handled need not be handled again."""
+        self.committed = self._requests_read, self.engine.position
+
+    def settle(self) -> Step:
+        """Step until nothing comes of it any more, then commit. The first step is returned."""
+        first = step = self.step()
+        for _ in range(10):
+            self.make_durable(step)
+            step = self.step()
+            if not step:
+                break
+        else:
+            raise AssertionError(f"the engine does not come to rest: {step}")
+        self.commit()
+        return first
+
+    def tick(self, ms: int) -> Step:
+        """Time passes."""
+        self.now_ms += ms
+        self.engine.on_tick(self.now_ms)
+        return self.settle()
+
+    # --- publishers and gateways
+
+    def publish(self, object_: str, value: bytes | None, *, timestamp_ms: int = 1) -> int:
+        """A record of the objects topic: its offset. It is handled with the next step."""
+        return self.log.append(topics.OBJECTS, f"{PREFIX}{object_}".encode(), value, timestamp_ms=timestamp_ms).offset
+
+    def version(self, object_: str, version: int) -> int:
+        """A plain version of an object."""
+        return self.publish(object_, b'{"version":%d}' % version)
+
+    def request(
+        self, session: int = 1, client: str = "client-1", gateway: int = GATEWAY, **body: object
+    ) -> internal_pb2.Request:
+        """A gateway's request at the end of the log. It is handled with the next step."""
+        of_gateway = "acks" in body or "beat" in body
+        request = internal_pb2.Request(
+            format=1,
+            gateway=gateway,
+            inbox=INBOX[gateway],
+            session=0 if of_gateway else session,
+            domain="" if of_gateway else DOMAIN,
+            group="" if of_gateway else GROUP,
+            client="" if of_gateway else client,
+            **body,  # type: ignore[arg-type]
+        )
+        self.log.requests.append(request)
+        return request
+
+    def open(
+        self,
+        wanted: Iterable[str] = (),
+        *,
+        session: int = 1,
+        client: str = "client-1",
+        gateway: int = GATEWAY,
+        register: Iterable[str] = (),
+        unregister: Iterable[str] = (),
+        cursor: int | None = None,
+        epoch: int | None = EPOCH,
+        again: bool = False,
+        ask: int | None = None,
+    ) -> None:
+        """An Open of a client that wants `wanted` in the end."""
+        self._asks[gateway, session] = ask or self._asks[gateway, session] + 1
+        self.request(
+            session,
+            client,
+            gateway,
+            open=internal_pb2.Open(
+                digest=digest(wanted),
+                register=register,
+                unregister=unregister,
+                epoch=epoch,
+                cursor=cursor,
+                ask=self._asks[gateway, session],
+                again=again,
+            ),
+        )
+
+    def opened(
+        self,
+        *names: str,
+        session: int = 1,
+        client: str = "client-1",
+        gateway: int = GATEWAY,
+        cursor: int | None = None,
+    ) -> None:
+        """A session of a client that registers for these objects, live, everything said so far forgotten."""
+        self.open(names, register=names, session=session, client=client, gateway=gateway, cursor=cursor)
+        self.settle()
+        while (page := pages(self.told[gateway].take())[-1]) and not page.last:
+            self.catch_up(page.complete, page=page.page, session=session, client=client, gateway=gateway, ask=page.ask)
+            self.settle()
+
+    def register(self, *names: str, request: int = 1, session: int = 1, client: str = "client-1") -> None:
+        """A Register."""
+        self.request(session, client, register=wire_pb2.Register(request=request, objects=names))
+
+    def unregister(self, *names: str, request: int = 1, session: int = 1, client: str = "client-1") -> None:
+        """An Unregister."""
+        self.request(session, client, unregister=wire_pb2.Unregister(request=request, objects=names))
+
+    def sync(self, index: int, *names: str, last: bool = False, session: int = 1, client: str = "client-1") -> None:
+        """A SyncChunk."""
+        self.request(session, client, sync=wire_pb2.SyncChunk(index=index, objects=names, last=last))
+
+    def catch_up(
+        self,
+        cursor: int | None,
+        *,
+        page: int = 0,
+        ask: int,
+        session: int = 1,
+        client: str = "client-1",
+        gateway: int = GATEWAY,
+        epoch: int | None = None,
+    ) -> None:
+        """A CatchUp."""
+        catch_up = internal_pb2.CatchUp(cursor=cursor, ask=ask, page=page, epoch=epoch)
+        self.request(session, client, gateway, catch_up=catch_up)
+
+    def leave(self, *, complete: int | None = None, session: int = 1, client: str = "client-1") -> None:
+        """A Leave."""
+        self.request(session, client, leave=internal_pb2.Leave(complete=complete))
+
+    def acks(self, completes: Mapping[int, int], gateway: int = GATEWAY) -> None:
+        """Acks: by session."""
+        acks = internal_pb2.Acks(sessions=completes.keys(), completes=completes.values())
+        self.request(gateway=gateway, acks=acks)
+
+    def beat(self, *sessions: int, gateway: int = GATEWAY) -> None:
+        """A Beat of a gateway that has these sessions."""
+        self.request(gateway=gateway, beat=internal_pb2.Beat(sessions=len(sessions), checksum=sum(sessions)))
+
+    def items(self, gateway: int = GATEWAY) -> list[internal_pb2.Item]:
+        """What a gateway is told once everything has come to rest, since the last look."""
+        self.settle()
+        return self.told[gateway].take()
+
+    # --- what is durable
+
+    def latest(self, topic: str) -> dict[str, bytes]:
+        """What compaction would leave of a topic: the last value of each key, without nulls."""
+        last = {record.key.decode(): record.value for record in self.log.records[topic] if record.key is not None}
+        return {key: value for key, value in last.items() if value is not None}
+
+
+def fan_outs(items: Iterable[internal_pb2.Item]) -> list[tuple[str, int, int, list[int]]]:
+    """(object, version, offset, sessions) of each FanOut."""
+    return [
+        (item.fan_out.newest.name, item.fan_out.newest.version, item.fan_out.newest.offset, sessions_of(item.fan_out))
+        for item in items
+        if item.WhichOneof("item") == "fan_out"
+    ]
+
+
+def sessions_of(fan_out: internal_pb2.FanOut) -> list[int]:
+    """The sessions that a FanOut is for."""
+    return list(struct.unpack(f"<{len(fan_out.sessions) // 4}I", fan_out.sessions))
+
+
+def pages(items: Iterable[internal_pb2.Item]) -> list[internal_pb2.Page]:
+    """The Pages among the items."""
+    return [item.page for item in items if item.WhichOneof("item") == "page"]
+
+
+def opened(items: Iterable[internal_pb2.Item]) -> list[internal_pb2.Opened]:
+    """The Openeds among the items."""
+    return [item.opened for item in items if item.WhichOneof("item") == "opened"]
+
+
+def answered(items: Iterable[internal_pb2.Item]) -> list[internal_pb2.Answered]:
+    """The Answereds among the items."""
+    return [item.answered for item in items if item.WhichOneof("item") == "answered"]
+
+
+def closed(items: Iterable[internal_pb2.Item]) -> list[tuple[int, int]]:
+    """(session, close code) of each Closed."""
+    return [(item.closed.session, item.closed.code) for item in items if item.WhichOneof("item") == "closed"]
+
+
+def versions(newest: Iterable[internal_pb2.Newest]) -> list[tuple[str, int | None]]:
+    """(object, version) of each; None: unknown."""
+    return [(one.name, one.version if one.HasField("version") else None) for one in newest]
+
+
+def kinds(items: Iterable[internal_pb2.Item]) -> list[str]:
+    """What each item is."""
+    return [item.WhichOneof("item") or "" for item in items]
