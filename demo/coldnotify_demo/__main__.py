@@ -71,7 +71,7 @@ def run(directory: Path, terminal: Terminal, limit_s: float, fault: str | None) 
             lambda: status == 0,
             lambda: f"every OU and back-end ended with status 0 each time; coldnotify up with {status}",
         )
-    except (Collapsed, BrokerError, TimeoutError) as error:
+    except (Collapsed, BrokerError) as error:
         collapsed = str(error)
     finally:
         try:

@@ -29,7 +29,7 @@ class ConfigurationPlay:
         """How much ou-3 had said when it lost its state."""
 
     def play(self) -> None:
-        """All acts; every promise is in the stage's list afterwards. Raises Collapsed, TimeoutError."""
+        """All acts; every promise is in the stage's list afterwards. Raises Collapsed."""
         self.everybody_registers()
         self.one_change()
         self.asleep_during_three_changes()
@@ -196,7 +196,7 @@ class ConfigurationPlay:
         )
 
     def _change(self, group: str, name: str) -> None:
-        """Edits a file, and waits until the back-end has published it. Raises Collapsed, TimeoutError."""
+        """Edits a file, and waits until the back-end has published it. Raises Collapsed."""
         self._stage.note(f"edits {group}/{name}.yaml")
         self._write(group, name)
         self._await_published(group, name)
@@ -219,8 +219,10 @@ class ConfigurationPlay:
     def _await_published(self, group: str, name: str) -> None:
         version = self._versions[group, name]
         backend = self._stage.company[BACKEND]
-        if not self._stage.wait(lambda: backend.said("published", key=f"{group}/{name}", version=version)):
-            raise TimeoutError(f"{BACKEND} has not published {group}/{name} version {version} in time")
+        self._stage.require(
+            f"{BACKEND} has published {group}/{name} version {version}",
+            lambda: backend.said("published", key=f"{group}/{name}", version=version),
+        )
 
     def _await_told(self, unit: str, name: str) -> None:
         """Lets it be seen in passing; what must be is expected elsewhere."""

@@ -27,7 +27,7 @@ class ObservationPlay:
         self._backend_url = ""
 
     def play(self) -> None:
-        """All acts; every promise is in the stage's list afterwards. Raises Collapsed, TimeoutError."""
+        """All acts; every promise is in the stage's list afterwards. Raises Collapsed."""
         self._begin()
         self._some_have_it()
         self._one_sleeps()
@@ -48,8 +48,10 @@ class ObservationPlay:
         self._backend_url = stage.url(backend)
         for unit in ISLANDS:
             self._start_unit(unit)
-        if not stage.wait(lambda: all(stage.company[unit].said("caught up") for unit in ISLANDS)):
-            raise TimeoutError("the OUs of the islands have not registered in time")
+        stage.require(
+            "the OUs of the islands have registered",
+            lambda: all(stage.company[unit].said("caught up") for unit in ISLANDS),
+        )
 
     def _some_have_it(self) -> None:
         self._stage.act("The institute asks for body-mass, which torgersen does not measure")

@@ -4,11 +4,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coldnotify_demo.company import Actor, Company
+from coldnotify_demo.company import Actor, Collapsed, Company
 from coldnotify_demo.faults import planted
 from coldnotify_demo.promises import Promises
 from coldnotify_demo.service import Service
 from coldnotify_demo.terminal import Terminal
+
+GO_ON_S_MAX = 60.0
+"""For what must have happened before there is anything to promise: a back-end serves, has published ..."""
 
 
 @dataclass
@@ -38,14 +41,19 @@ class Stage:
         """Starts a process of this package, under the planted fault if that is its."""
         return self.company.start(name, *planted(self.fault, name, (f"coldnotify_demo.{module}", *arguments)))
 
-    def wait(self, condition: Callable[[], object]) -> bool:
-        """Until it holds; whether it came to hold in time. Raises Collapsed."""
+    def wait(self, condition: Callable[[], object], limit_s: float | None = None) -> bool:
+        """Until it holds; whether it came to hold within `limit_s` (default: a promise's). Raises Collapsed."""
 
         def holds() -> object:
             self.service.check()
             return condition()
 
-        return self.company.wait_until(holds, self.limit_s)
+        return self.company.wait_until(holds, self.limit_s if limit_s is None else limit_s)
+
+    def require(self, words: str, condition: Callable[[], object]) -> None:
+        """Waits for what the rest builds on. Raises Collapsed, also when it does not come."""
+        if not self.wait(condition, GO_ON_S_MAX):
+            raise Collapsed(f"not within {GO_ON_S_MAX:g} s: {words}")
 
     def expect(self, words: str, condition: Callable[[], bool], seen: Callable[[], str]) -> None:
         """Waits for a promise, and writes down whether it was kept and what was `seen` at the end."""
@@ -53,7 +61,6 @@ class Stage:
         self.terminal.outcome(promise.words, promise.kept)
 
     def url(self, actor: Actor) -> str:
-        """Where a back-end serves, once it does. Raises Collapsed, TimeoutError."""
-        if not self.wait(lambda: actor.said("serving")):
-            raise TimeoutError(f"{actor.name} does not serve after {self.limit_s:g} s, see {actor.log}")
+        """Where a back-end serves, once it does. Raises Collapsed."""
+        self.require(f"{actor.name} serves", lambda: actor.said("serving"))
         return str(actor.said("serving")[-1]["url"])

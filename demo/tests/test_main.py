@@ -101,7 +101,7 @@ def test_all_promises_are_kept(tmp_path: Path, demos: list[Demo]) -> None:
     ],
 )
 def test_a_broken_promise_is_noticed(tmp_path: Path, demos: list[Demo], fault: str, broken: str) -> None:
-    demos.append(demo := Demo(tmp_path, f"--fault={fault}", "--limit-s=5"))
+    demos.append(demo := Demo(tmp_path, f"--fault={fault}", "--limit-s=2"))
     assert demo.end() == 1, demo.output
     assert any(line.startswith(f"FAILED  {broken}") for line in demo.lines), demo.output
     (kept,) = demo.temporary.glob("coldnotify-demo-*")
