@@ -128,8 +128,8 @@ class _Runner:
 
     @property
     def ended_for_good(self) -> bool:
-        """Whether the service refuses this client: it takes a new connect() to try again."""
-        return self._client.refused
+        """Whether it takes a new connect() to try again: the service refuses this client (or this library failed)."""
+        return self._client.refused or self._over
 
     def wait_caught_up(self, timeout_s: float) -> bool:
         """See `Notify.wait_caught_up`."""

@@ -117,6 +117,8 @@ def _parse(entry: str, port: int) -> Address:
         if not (number.isascii() and number.isdigit() and 1 <= int(number) <= 65535):
             raise ValueError(f"address: {entry!r} has no port from 1 to 65535 after the colon")
         port = int(number)
+    elif entry.startswith("[") and number:
+        host = ""
     if not host or any(c.isspace() for c in host):
         raise ValueError(f"address: {entry!r} is not host or host:port")
     return Address(host, port)

@@ -1,0 +1,235 @@
+"""The asyncio client from outside. What both forms share is tested in test_sync.py."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from coldnotify import CallbackFailed, ServiceRefused, StateInUse
+from coldnotify.aio import Connection, Notification, Notify, State
+from coldnotify.testing import FakeService, Service
+from coldnotify_schemas.close_codes import CloseCode
+
+DOMAIN, GROUP, CLIENT = "animal.observer", "region-1", "observer-1"
+KEY = (DOMAIN, GROUP, CLIENT)
+LIMIT_S = 60
+"""No promise: only how long a test waits before it fails."""
+
+
+async def wait_for(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not condition():  # noqa: ASYNC110 - what is waited for lives on other threads
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService(Service(page_objects=3)) as service:
+        yield service
+
+
+@pytest.fixture
+async def make(tmp_path: Path, service: FakeService) -> AsyncIterator[Callable[..., Notify]]:
+    made: list[Notify] = []
+
+    def make(*, on_error=None, tries_max=5, state=None, **how) -> Notify:
+        how = {"backoff_min_s": 0.05, "ack_delay_s": 0.01} | how
+        notify = Notify(
+            DOMAIN,
+            GROUP,
+            CLIENT,
+            state or State(tmp_path / "state.json"),
+            Connection("127.0.0.1", service.port, **how),
+            on_error=on_error,
+            tries_max=tries_max,
+            retry_min_s=0.01,
+            save_interval_s=0.01,
+        )
+        made.append(notify)
+        return notify
+
+    yield make
+    for notify in made:
+        await notify.disconnect(timeout_s=0.1)
+
+
+async def test_functions_and_coroutine_functions_are_told(make, service):
+    told = []
+
+    async def later(n: Notification) -> None:
+        await asyncio.sleep(0.01)
+        told.append(("later", n.version))
+
+    service.publish(DOMAIN, GROUP, "a", {"fps": 5}, version=42)
+    async with make() as notify:
+        notify.register("a").subscribe(lambda n: told.append(("now", n.payload)))
+        notify.register("a").subscribe(later)
+        assert await notify.wait_caught_up(LIMIT_S)
+        assert sorted(told, key=str) == [("later", 42), ("now", {"fps": 5})]
+        assert notify.connected
+        service.publish(DOMAIN, GROUP, "a", version=43)
+        await wait_for(lambda: ("later", 43) in told)
+    assert notify.status.phase == "stopped"
+    assert service.service.sessions == []
+
+
+async def test_a_duty_cycled_unit(make, service):
+    told = []
+    for round_ in range(3):
+        for i in range(10):
+            service.publish(DOMAIN, GROUP, f"o{i}")
+        notify = make()
+        for i in range(10):
+            notify.register(f"o{i}").subscribe(lambda n: told.append(n.version))
+        assert await notify.connect(timeout_s=LIMIT_S)
+        await notify.disconnect()
+        assert told == [round_] * 10
+        told.clear()
+
+
+async def test_a_callback_that_waits_does_not_stop_the_pings(make, service):
+    go_on = asyncio.Event()
+
+    async def wait(_: Notification) -> None:
+        await go_on.wait()
+
+    notify = make(keepalive_s=1)
+    notify.register("a").subscribe(wait)
+    await notify.connect()
+    await wait_for(lambda: sum(frame.WhichOneof("frame") == "ping" for frame in service.received()) >= 2)
+    assert not notify.caught_up
+    go_on.set()
+    assert await notify.wait_caught_up(LIMIT_S)
+
+
+async def test_a_callback_that_raises_is_told_again_and_reported(make, service):
+    reports, told = [], []
+
+    async def fail_once(n: Notification) -> None:
+        told.append(n)
+        if len(told) == 1:
+            raise RuntimeError("no")
+        if len(told) == 2:
+            raise asyncio.CancelledError
+
+    async def on_error(report: Exception) -> None:
+        await asyncio.sleep(0)
+        reports.append(report)
+
+    notify = make(on_error=on_error)
+    notify.register("a").subscribe(fail_once)
+    assert await notify.connect(timeout_s=LIMIT_S)
+    assert len(told) == 3
+    await wait_for(lambda: len(reports) == 2)
+    assert all(isinstance(report, CallbackFailed) for report in reports)
+
+
+async def test_a_broken_connection_is_made_again(make, service):
+    told = []
+    notify = make()
+    notify.register("a").subscribe(lambda n: told.append(n.version))
+    assert await notify.connect(timeout_s=LIMIT_S)
+    for version in range(3):
+        service.drop_all()
+        service.publish(DOMAIN, GROUP, "a", version=version)
+        await wait_for(lambda version=version: told[-1] == version)
+    assert told == [None, 0, 1, 2]
+
+
+async def test_a_half_open_connection_is_noticed(make, service):
+    notify = make(keepalive_s=1, silence_grace_s=0)
+    assert await notify.connect(timeout_s=LIMIT_S)
+    service.silence(True)
+    await wait_for(lambda: "nothing heard" in (notify.status.last_problem or ""))
+
+
+async def test_a_connection_that_cannot_be_made(make, service):
+    service.silence(True)
+    notify = make(connect_timeout_s=0.1)
+    await notify.connect()
+    assert not await notify.wait_caught_up(0.05)
+    await notify.disconnect()
+    service.stop()
+    await notify.connect()
+    await wait_for(lambda: notify.status.last_problem)
+    assert "cannot be reached" in notify.status.last_problem
+
+
+async def test_a_code_from_64_on_stops_until_connect_is_called_again(make, service):
+    reports = []
+    notify = make(on_error=reports.append)
+    assert await notify.connect(timeout_s=LIMIT_S)
+    service.close_all(CloseCode.BAD_NAME, "group: no")
+    await wait_for(lambda: reports)
+    assert isinstance(reports[0], ServiceRefused)
+    assert not await notify.wait_caught_up(LIMIT_S)
+    assert await notify.connect(timeout_s=LIMIT_S)
+
+
+async def test_a_callback_that_hangs_is_cancelled_at_disconnect_and_told_again(make, service, tmp_path):
+    begun, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def hang(_: Notification) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    notify = make()
+    notify.register("a").subscribe(hang)
+    service.publish(DOMAIN, GROUP, "a")
+    await notify.connect()
+    await asyncio.wait_for(begun.wait(), LIMIT_S)
+    await notify.disconnect(timeout_s=0.05)
+    assert cancelled.is_set()
+    assert json.loads((tmp_path / "state.json").read_text())["pending"] == {"a": "register"}
+
+
+async def test_a_callback_may_disconnect(make, service):
+    notify = make()
+
+    async def once(_: Notification) -> None:
+        await notify.disconnect()
+
+    notify.register("a").subscribe(once)
+    await notify.connect()
+    await wait_for(lambda: notify.status.phase == "stopped")
+    assert len(asyncio.all_tasks()) == 1
+
+
+async def test_other_threads_may_register(make, service):
+    notify = make()
+    assert await notify.connect(timeout_s=LIMIT_S)
+    await asyncio.to_thread(lambda: notify.register("a"))
+    assert await notify.wait_caught_up(LIMIT_S)
+    assert service.service.registered[KEY] == {"a"}
+
+
+async def test_a_state_in_use(make):
+    await make().connect()
+    with pytest.raises(StateInUse):
+        await make().connect()
+
+
+async def test_many_callbacks_let_the_loop_breathe(make, service):
+    for i in range(300):
+        service.publish(DOMAIN, GROUP, f"o{i}")
+    service.service.page_objects = 100
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    told_at = []
+    notify = make()
+    for i in range(300):
+        notify.register(f"o{i}").subscribe(lambda n: told_at.append(turns))
+    counter = asyncio.create_task(count())
+    assert await notify.connect(timeout_s=LIMIT_S)
+    counter.cancel()
+    assert len(set(told_at)) > 250

@@ -1,0 +1,60 @@
+"""The settings of a connection."""
+
+from pathlib import Path
+
+import pytest
+from coldnotify import Connection
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("gateway", ["gateway:55000"]),
+        ("gateway:1234", ["gateway:1234"]),
+        (["a", "b:2", "a"], ["a:55000", "b:2"]),
+        ("::1", ["[::1]:55000"]),
+        ("[::1]", ["[::1]:55000"]),
+        ("[::1]:7", ["[::1]:7"]),
+        ("127.0.0.1:80", ["127.0.0.1:80"]),
+    ],
+)
+def test_addresses(address, expected):
+    assert [str(a) for a in Connection(address).addresses()] == expected
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("address", ""),
+        ("address", []),
+        ("address", "a b"),
+        ("address", "host:"),
+        ("address", "host:0"),
+        ("address", "host:65536"),
+        ("address", "host:x"),
+        ("address", "[::1]x"),
+        ("address", [3]),
+        ("port", 0),
+        ("port", "55000"),
+        ("keepalive_s", 0),
+        ("keepalive_s", 1.5),
+        ("keepalive_s", 86_401),
+        ("connect_timeout_s", 0),
+        ("connect_timeout_s", -1),
+        ("ack_delay_s", "1"),
+        ("backoff_max_s", float("inf")),
+        ("displaced_min_s", float("nan")),
+        ("key", "key.pem"),
+    ],
+)
+def test_the_setting_that_is_wrong_is_named(setting, value):
+    with pytest.raises(ValueError, match=f"^{setting}"):
+        Connection(**{setting: value})
+
+
+def test_tls_is_off_unless_a_certificate_is_given(tmp_path: Path):
+    assert Connection().ssl_context() is None
+    with pytest.raises(ValueError, match=r"^ca_cert: .*missing\.pem"):
+        Connection(ca_cert=tmp_path / "missing.pem").ssl_context()
+    with pytest.raises(ValueError, match=r"^cert, key: "):
+        Connection(cert=tmp_path / "missing.pem").ssl_context()
