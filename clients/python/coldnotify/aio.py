@@ -384,13 +384,14 @@ class _Link(asyncio.Protocol):
             self.abort()
 
     def abort(self) -> None:
-        """End it now."""
+        """End it now; `connection_lost` comes with the loop's next turn."""
+        self.linger_until = float("inf")
         if self._transport is not None:
             self._transport.abort()
 
 
 async def _wait(event: asyncio.Event, deadline: float) -> None:
-    """Until the event is set, or until the deadline (inf: none; in the past: not at all)."""
+    """Until the event is set, or until the deadline (inf: none)."""
     timeout_s = deadline - time.monotonic()
     if timeout_s == float("inf"):
         await event.wait()
@@ -398,3 +399,5 @@ async def _wait(event: asyncio.Event, deadline: float) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await event.wait()
+    else:
+        await asyncio.sleep(0)  # others get their turn in any case

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify import CallbackFailed, ServiceRefused, StateInUse
+from coldnotify._core.client import Client
 from coldnotify.aio import Connection, Notification, Notify, State
 from coldnotify.testing import FakeService, Service
 from coldnotify_schemas.close_codes import CloseCode
@@ -233,3 +234,14 @@ async def test_many_callbacks_let_the_loop_breathe(make, service):
     assert await notify.connect(timeout_s=LIMIT_S)
     counter.cancel()
     assert len(set(told_at)) > 250
+
+
+async def test_a_client_at_rest_sleeps(make, service, monkeypatch):
+    notify = make(keepalive_s=1)
+    notify.register("a")
+    assert await notify.connect(timeout_s=LIMIT_S)
+    steps = []
+    tick = Client.tick
+    monkeypatch.setattr(Client, "tick", lambda client, now: steps.append(now) or tick(client, now))
+    await wait_for(lambda: sum(frame.WhichOneof("frame") == "ping" for frame in service.received()) >= 2)
+    assert len(steps) < 100

@@ -22,6 +22,7 @@ from coldnotify import (
     StateInUse,
     StateMismatch,
 )
+from coldnotify._core.client import Client
 from coldnotify.testing import FakeService, Service
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.close_codes import CloseCode
@@ -525,3 +526,14 @@ def test_frames_are_what_the_protocol_says(make, service):
     hello = service.received()[0].hello
     assert (hello.protocol, hello.domain, hello.group, hello.client, hello.keepalive_s) == (1, *KEY, 30)
     assert isinstance(hello, wire.Hello)
+
+
+def test_a_client_at_rest_sleeps(make, service, monkeypatch):
+    notify = make(keepalive_s=1)
+    notify.register("a")
+    assert notify.connect(timeout_s=LIMIT_S)
+    steps = []
+    tick = Client.tick
+    monkeypatch.setattr(Client, "tick", lambda client, now: steps.append(now) or tick(client, now))
+    wait_for(lambda: sum(frame.WhichOneof("frame") == "ping" for frame in service.received()) >= 2)
+    assert len(steps) < 100
