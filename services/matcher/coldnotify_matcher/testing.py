@@ -270,17 +270,29 @@ class Bench:
             self.catch_up(page.complete, page=page.page, session=session, client=client, gateway=gateway, ask=page.ask)
             self.settle()
 
-    def register(self, *names: str, request: int = 1, session: int = 1, client: str = "client-1") -> None:
+    def register(
+        self, *names: str, request: int = 1, session: int = 1, client: str = "client-1", gateway: int = GATEWAY
+    ) -> None:
         """A Register."""
-        self.request(session, client, register=wire_pb2.Register(request=request, objects=names))
+        self.request(session, client, gateway, register=wire_pb2.Register(request=request, objects=names))
 
-    def unregister(self, *names: str, request: int = 1, session: int = 1, client: str = "client-1") -> None:
+    def unregister(
+        self, *names: str, request: int = 1, session: int = 1, client: str = "client-1", gateway: int = GATEWAY
+    ) -> None:
         """An Unregister."""
-        self.request(session, client, unregister=wire_pb2.Unregister(request=request, objects=names))
+        self.request(session, client, gateway, unregister=wire_pb2.Unregister(request=request, objects=names))
 
-    def sync(self, index: int, *names: str, last: bool = False, session: int = 1, client: str = "client-1") -> None:
+    def sync(
+        self,
+        index: int,
+        *names: str,
+        last: bool = False,
+        session: int = 1,
+        client: str = "client-1",
+        gateway: int = GATEWAY,
+    ) -> None:
         """A SyncChunk."""
-        self.request(session, client, sync=wire_pb2.SyncChunk(index=index, objects=names, last=last))
+        self.request(session, client, gateway, sync=wire_pb2.SyncChunk(index=index, objects=names, last=last))
 
     def catch_up(
         self,
@@ -297,9 +309,11 @@ class Bench:
         catch_up = internal_pb2.CatchUp(cursor=cursor, ask=ask, page=page, epoch=epoch)
         self.request(session, client, gateway, catch_up=catch_up)
 
-    def leave(self, *, complete: int | None = None, session: int = 1, client: str = "client-1") -> None:
+    def leave(
+        self, *, complete: int | None = None, session: int = 1, client: str = "client-1", gateway: int = GATEWAY
+    ) -> None:
         """A Leave."""
-        self.request(session, client, leave=internal_pb2.Leave(complete=complete))
+        self.request(session, client, gateway, leave=internal_pb2.Leave(complete=complete))
 
     def acks(self, completes: Mapping[int, int], gateway: int = GATEWAY) -> None:
         """Acks: by session."""

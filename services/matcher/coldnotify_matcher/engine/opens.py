@@ -25,13 +25,14 @@ class LastOpens:
         self.first: set[int] = set()
         """Offsets of Opens that say `again` but stand for the first one of their session, which is superseded."""
         displaced: dict[tuple[int, int], int] = {}
+        left: set[tuple[int, int]] = set()
         last: dict[tuple[str, str, str], _Open] = {}
         for offset, request in requests:
             kind = request.WhichOneof("body")
             client = request.domain, request.group, request.client
             session = request.gateway, request.session
             if kind == "leave":
-                displaced.pop(session, None)
+                left.add(session)
             elif kind != "open":
                 last.pop(client, None)
             else:
@@ -47,5 +48,5 @@ class LastOpens:
                         again = False
                         self.first.add(offset)
                 last[client] = _Open(offset, session, again)
-        self.displaced = set(displaced.values())
+        self.displaced = {offset for session, offset in displaced.items() if session not in left}
         """Superseded ones whose session is to be told: another one has taken its place, and it has not left."""

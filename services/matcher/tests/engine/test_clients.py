@@ -185,7 +185,7 @@ def test_a_hello_with_refused_objects_is_in_sync_all_the_same() -> None:
     assert told.digest == digest(["a"])
 
 
-operation = st.one_of(
+operation: st.SearchStrategy[tuple[str, list[str]]] = st.one_of(
     st.tuples(st.just("register"), st.lists(st.sampled_from([*NAMES, *MANY[:3]]), min_size=1, max_size=3)),
     st.tuples(st.just("unregister"), st.lists(st.sampled_from([*NAMES, *MANY]), min_size=1, max_size=3)),
     st.tuples(st.just("step"), st.just([])),

@@ -6,7 +6,7 @@ import pytest
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, UNKNOWN, Obj, Subscribers
 from coldnotify_matcher.testing import GATEWAY, PARTITION, PARTITIONS, PREFIX, Bench, fan_outs, versions
-from coldnotify_schemas import topics
+from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER, parse_public_record
 from hypothesis import given
@@ -226,7 +226,7 @@ def test_a_new_incarnation_begins_the_versions_over() -> None:
     assert last_record(bench) == {"version": 2, "incarnation": 1}
 
 
-def all_newest(bench: Bench) -> list[object]:
+def all_newest(bench: Bench) -> list[internal_pb2.Newest]:
     return [item.fan_out.newest for item in bench.items() if item.WhichOneof("item") == "fan_out"]
 
 

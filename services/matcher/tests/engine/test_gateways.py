@@ -1,0 +1,116 @@
+"""What one partition knows of a gateway: sessions, numbered inbox records of bounded size."""
+
+from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.gateways import RECORD_BYTES_MAX, RETIRED_KEPT_MS, GatewayView
+from coldnotify_matcher.testing import GATEWAY, INBOX, OTHER_GATEWAY, Bench, fan_outs
+from coldnotify_schemas import internal_pb2
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def item(size: int) -> internal_pb2.Item:
+    return internal_pb2.Item(fan_out=internal_pb2.FanOut(sessions=b"x" * size))
+
+
+def test_sessions_and_their_checksum() -> None:
+    gateway, client = GatewayView(1, 0, 0), Client("d/g/c")
+    gateway.add(5, client)
+    gateway.add(7, client)
+    gateway.add(7, client)
+    gateway.remove(5, indexed=False)
+    gateway.remove(99, indexed=False)
+
+    assert (list(gateway.sessions), gateway.checksum) == ([7], 7)
+
+
+@given(st.lists(st.integers(0, 200_000), max_size=12))
+def test_records_are_split_above_the_limit_keep_the_order_and_are_numbered_without_gaps(sizes: list[int]) -> None:
+    gateway = GatewayView(GATEWAY, 2, 0)
+    seen: list[internal_pb2.Inbox] = []
+    for chunk in (sizes[:5], sizes[5:]):
+        gateway.items += [item(size) for size in chunk]
+        for inbox, record in gateway.take_records(3, 9):
+            assert inbox == 2
+            assert (record.format, record.partition, record.generation, record.gateway) == (1, 3, 9, GATEWAY)
+            assert len(record.items) == 1 or record.ByteSize() < RECORD_BYTES_MAX + 1000
+            seen.append(record)
+
+    assert [record.number for record in seen] == list(range(1, len(seen) + 1))
+    assert [len(one.fan_out.sessions) for record in seen for one in record.items] == sizes
+    assert not gateway.items
+
+
+def test_no_items_are_no_record() -> None:
+    assert GatewayView(1, 0, 0).take_records(0, 1) == []
+
+
+def test_a_retired_number_is_remembered_for_a_while_only() -> None:
+    gateway = GatewayView(1, 0, 0)
+    gateway.remove(5, indexed=True)
+    gateway.remove(6, indexed=False)
+    assert gateway.has_retired(5)
+    assert not gateway.has_retired(6)
+
+    gateway.turn_retired()
+    assert gateway.has_retired(5)
+    gateway.turn_retired()
+    assert not gateway.has_retired(5)
+
+
+def test_its_successor_has_its_numbers_and_what_it_was_to_be_told() -> None:
+    gateway = GatewayView(1, 2, 77)
+    gateway.items = [item(1)]
+    gateway.take_records(0, 1)
+    gateway.items = [item(2)]
+    gateway.add(5, Client("d/g/c"))
+
+    new = gateway.successor()
+
+    assert (new.id, new.inbox, new.heard_ms, new.number) == (1, 2, 77, 1)
+    assert (len(new.items), new.sessions, new.checksum) == (1, {}, 0)
+    assert gateway.items == []
+
+
+# --- through the engine
+
+
+def test_records_go_to_the_gateways_own_inbox_with_numbers_from_1_in_each_generation() -> None:
+    bench = Bench()
+    bench.opened("a")
+    bench.opened("a", session=2, client="client-2", gateway=OTHER_GATEWAY)
+    bench.version("a", 1)
+    bench.settle()
+    bench.load()
+    bench.version("a", 2)
+    step = bench.settle()
+
+    assert [inbox for inbox, _ in step.inboxes] == [INBOX[GATEWAY], INBOX[OTHER_GATEWAY]]
+    for gateway in (GATEWAY, OTHER_GATEWAY):
+        numbers = [(record.generation, record.number) for record in bench.told[gateway].records]
+        assert [n for g, n in numbers if g == 1] == list(range(1, 1 + len([g for g, _ in numbers if g == 1])))
+        assert [n for g, n in numbers if g == 2] == [1]
+        assert {record.generation for record in bench.told[gateway].records} == {1, 2}
+
+
+def test_a_retired_session_is_never_addressed() -> None:
+    bench = Bench()
+    for session in range(1, 6):
+        bench.opened("a", session=session, client=f"client-{session}")
+    bench.leave(session=3, client="client-3")
+    bench.settle()
+    bench.told.clear()
+    bench.version("a", 1)
+
+    assert fan_outs(bench.items()) == [("a", 1, 0, [1, 2, 4, 5])]
+
+
+def test_retired_numbers_do_not_pile_up() -> None:
+    bench = Bench()
+    bench.opened("a")
+    bench.leave()
+    bench.settle()
+    for _ in range(3):
+        bench.beat()
+        bench.tick(RETIRED_KEPT_MS + 1)
+
+    assert not bench.engine.gateways[GATEWAY].has_retired(1)
