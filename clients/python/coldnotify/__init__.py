@@ -1,4 +1,4 @@
-"""ColdNotify for Python: the client of an observation unit (here), and the publisher of a back-end (`coldnotify.publisher`).
+"""ColdNotify for Python: the client of an observation unit here, a back-end's publisher in `coldnotify.publisher`.
 
     from coldnotify import Notify, State, Connection
     notify = Notify(domain='animal.observer', group_id='region-1', client_id='observer-1',
@@ -9,7 +9,8 @@
     ...
     notify.disconnect()
 
-`coldnotify.aio` has the same for asyncio, `coldnotify.errors` all that can go wrong, `coldnotify.testing` a service to test against.
+`coldnotify.aio` has the same for asyncio, `coldnotify.errors` all that can go wrong, `coldnotify.testing` a service
+to test against.
 """
 
 from coldnotify._core.client import Status

@@ -122,10 +122,10 @@ class Shell:
     ) -> None:
         """A client of the group `group_id` of `domain`. Nothing is opened or connected yet.
 
-        `on_error` is called with every problem that nobody else would hear of (see `coldnotify.errors`), where callbacks are.
-        A callback that raises is tried `tries_max` times, after `retry_min_s` doubling up to `retry_max_s`; then its object is
-        parked. Applied versions are written to the state file at most every `save_interval_s`.
-        Raises ValueError, whose message begins with the argument's name.
+        `on_error` is called with every problem that nobody else would hear of (see `coldnotify.errors`), where
+        callbacks are. A callback that raises is tried `tries_max` times, after `retry_min_s` doubling up to
+        `retry_max_s`; then its object is parked. Applied versions are written to the state file at most every
+        `save_interval_s`. Raises ValueError, whose message begins with the argument's name.
         """
         check_name("domain", domain)
         check_name("group_id", group_id)
@@ -178,7 +178,8 @@ class Shell:
         return Registration(self, object_id)
 
     def unregister(self, object_id: str) -> None:
-        """Want this object no more: its subscriptions end, the service is told. Raises ValueError for what is no name."""
+        """Want this object no more: its subscriptions end, the service is told. Raises ValueError for what is no
+        name."""
         check_object(object_id)
         with self._lock:
             (self._client or self._asked).unregister(object_id)

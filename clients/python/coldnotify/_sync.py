@@ -1,7 +1,8 @@
 """`Notify` for programs with threads: one thread for the connection, one for the callbacks.
 
 The I/O thread owns the socket, the timers and the state file. The callback thread runs callbacks, one at a time, so
-that one which takes its time delays others but never the connection. Both take turns at the one `Client` under one lock.
+that one which takes its time delays others but never the connection. Both take turns at the one `Client` under one
+lock.
 """
 
 import os
@@ -34,8 +35,8 @@ class Notify(Shell):
         """Start the client, which from now on connects, and connects again, by itself. No change if it runs.
 
         Returns at once, with whether it is caught up (so False for a start), as the network may be away for weeks; with
-        `timeout_s`, waits up to so long to be caught up, as `wait_caught_up` does. Raises StateError (the state file cannot
-        be used, is in use, belongs to another client), ValueError (a certificate cannot be used).
+        `timeout_s`, waits up to so long to be caught up, as `wait_caught_up` does. Raises StateError (the state file
+        cannot be used, is in use, belongs to another client), ValueError (a certificate cannot be used).
         """
         with self._lock:
             if self._runner is not None and self._runner.ended_for_good:
@@ -51,7 +52,8 @@ class Notify(Shell):
         return self.caught_up if timeout_s is None else self.wait_caught_up(timeout_s)
 
     def wait_caught_up(self, timeout_s: float) -> bool:
-        """Wait until everything owed has been told and all callbacks have returned; whether that came within `timeout_s`.
+        """Wait until everything owed has been told and all callbacks have returned; whether that came within
+        `timeout_s`.
 
         False at once if the client does not run, or the service refuses it.
         """
@@ -59,7 +61,8 @@ class Notify(Shell):
         return runner is not None and runner.wait_caught_up(timeout_s)
 
     def disconnect(self, timeout_s: float = 5.0) -> None:
-        """Stop: begin no callback any more, wait for the one that runs, save, acknowledge, say Bye. No change if it is stopped.
+        """Stop: begin no callback any more, wait for the one that runs, save, acknowledge, say Bye. No change if it
+        is stopped.
 
         A callback that still runs after `timeout_s` is left to itself; what it was told will be told again. From within
         a callback it does not wait: the stop comes as soon as that callback has returned.

@@ -3,8 +3,8 @@
     async with Notify(domain=..., group_id=..., client_id=..., state=State(...), connection=Connection(...)) as notify:
         notify.register('camera-config').subscribe(update_camera_config)    # a function or a coroutine function
 
-One task has the connection, another runs the callbacks, one at a time. A callback that is a plain function runs in the event
-loop and must not block. The state file is written on a thread.
+One task has the connection, another runs the callbacks, one at a time. A callback that is a plain function runs in
+the event loop and must not block. The state file is written on a thread.
 """
 
 import asyncio

@@ -13,7 +13,8 @@ _KEEPALIVE_S_MAX = 86_400
 
 @dataclass(frozen=True)
 class Connection:
-    """How to reach the service. All times in seconds. Raises ValueError, whose message begins with the setting's name."""
+    """How to reach the service. All times in seconds. Raises ValueError, whose message begins with the setting's
+    name."""
 
     address: str | Sequence[str] = "localhost"
     """A host, "host:port", or several of them: then any one will do, and one that fails rests for a while."""
@@ -28,7 +29,8 @@ class Connection:
     connect_timeout_s: float = 10.0
     """For finding the address, TCP and TLS together."""
     keepalive_s: int = 60
-    """A Ping is sent after this long without anything else: 1 to 86,400. Longer saves battery, shorter notices a dead link sooner."""
+    """A Ping is sent after this long without anything else: 1 to 86,400. Longer saves battery, shorter notices a dead
+    link sooner."""
     silence_grace_s: float = 10.0
     """A gateway that is silent for 1.5 keepalives and this after a Ping is given up."""
     request_timeout_s: float = 30.0

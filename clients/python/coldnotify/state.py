@@ -1,6 +1,7 @@
 """The state file: one document, written so that a power cut leaves the old one or the new one.
 
-Beside the file there is `<filename>.lock`, held while a client is connected, and for the time of a write `<filename>.new`.
+Beside the file there is `<filename>.lock`, held while a client is connected, and for the time of a write
+`<filename>.new`.
 """
 
 import fcntl
@@ -62,7 +63,8 @@ class State:
             raise StateError(f"{self._path}: cannot be read: {error}") from error
 
     def write(self, data: bytes) -> None:
-        """Make `data` the content: when this returns, it survives a power cut. Raises StateError; the old content stays then."""
+        """Make `data` the content: when this returns, it survives a power cut. Raises StateError; the old content
+        stays then."""
         if self._path is None:
             self._memory = data
             return
@@ -80,7 +82,8 @@ class State:
             raise StateError(f"{self._path}: cannot be written: {error}") from error
 
     def set_aside(self) -> str:
-        """The content is no state: keep it under another name, which is returned, and go on without. Raises StateError."""
+        """The content is no state: keep it under another name, which is returned, and go on without. Raises
+        StateError."""
         if self._path is None:
             self._memory = None
             return "memory"

@@ -449,7 +449,8 @@ class FakeService:
         self.wake()
 
     def silence(self, silent: bool) -> None:
-        """Read nothing and answer nothing, like a host whose network is gone; new connections are taken by the kernel only."""
+        """Read nothing and answer nothing, like a host whose network is gone; new connections are taken by the kernel
+        only."""
         with self.lock:
             self._silent = silent
         self.wake()

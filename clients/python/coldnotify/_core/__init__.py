@@ -3,9 +3,9 @@
 Theory of operation
 ===================
 What must survive a power cut is one *document*: the wanted set, the pending operations, the floors (the newest version
-of each object that the application has been told), the epoch and the cursor. Everything else may be lost at any instant.
-One document is written as a whole, so whatever is true inside it is true after a crash. The library's promise rests on
-one sentence about it:
+of each object that the application has been told), the epoch and the cursor. Everything else may be lost at any
+instant. One document is written as a whole, so whatever is true inside it is true after a crash. The library's
+promise rests on one sentence about it:
 
     Of every wanted object, the newest version at or below the cursor has been told to the application,
     or the object is a pending registration.
@@ -13,37 +13,40 @@ one sentence about it:
 The service sends, after a reconnect, what lies above the cursor, and answers every pending registration with the newest
 version whatever the cursor says. So an object is either told already, or will be sent. Who keeps the sentence true:
 
-- `frontier`   The cursor. Frames may carry `complete`: a number the cursor may become once all that was received up to that
-               frame is applied. What is received and not applied yet holds it back. O(1) for every step.
-- `delivery`   What waits for its callbacks: one slot per object, in which a newer version replaces an older one that has
-               not begun. Its hold on the frontier ends when the callbacks have returned - or when the object becomes a pending
-               registration (nobody subscribed; callbacks failed too often), which is the sentence's second half.
-- `registrations`  The wanted set and the pending operations, each at a stage: UNSENT -> SENT -> CONFIRMED -> ARRIVED -> gone.
+- `frontier`   The cursor. Frames may carry `complete`: a number the cursor may become once all that was received up
+               to that frame is applied. What is received and not applied yet holds it back. O(1) for every step.
+- `delivery`   What waits for its callbacks: one slot per object, in which a newer version replaces an older one that
+               has not begun. Its hold on the frontier ends when the callbacks have returned - or when the object
+               becomes a pending registration (nobody subscribed; callbacks failed too often), which is the sentence's
+               second half.
+- `registrations`  The wanted set and the pending operations, each at a stage: UNSENT -> SENT -> CONFIRMED -> ARRIVED
+  -> gone.
 - `journal`    Counts the document's revisions, and knows which one is on disk. What rests on the document waits for it:
-               requests, reg-sync chunks and acknowledgements leave only after the revision that they belong to is durable.
+               requests, reg-sync chunks and acknowledgements leave only after the revision that they belong to is
+               durable.
 - `session`    One connection: frames in, frames out. Its phases are a table: OPENING, SYNCING, CATCHING, LIVE.
 - `reconnect`  When to connect again, and where.
 - `document`   The document as JSON.
 - `client`     Holds all of these together. It is the only thing that a shell talks to.
 
-A shell (`coldnotify._sync`, `coldnotify.aio`) owns a socket, a clock and a thread or task that runs callbacks. It asks the client:
-connect where? send what? save what? run which callback? until when may I sleep? - and tells it what came of it.
-Times are seconds on any clock that does not jump.
+A shell (`coldnotify._sync`, `coldnotify.aio`) owns a socket, a clock and a thread or task that runs callbacks. It
+asks the client: connect where? send what? save what? run which callback? until when may I sleep? - and tells it what
+came of it. Times are seconds on any clock that does not jump.
 
 Order that matters
 ------------------
 1. Callbacks return. 2. The floor rises, the hold ends, the cursor moves, a settled registration goes: one revision.
-3. That revision is durable. 4. The Ack says the cursor. A crash between any two of these repeats work, and loses nothing:
-before 3 the old document asks for the same again.
+3. That revision is durable. 4. The Ack says the cursor. A crash between any two of these repeats work, and loses
+nothing: before 3 the old document asks for the same again.
 
 What is not obvious
 -------------------
-- A reg-sync makes the service's set equal to ours. If we crashed right after it with a document that knows nothing of it, digests
-  would agree, and an object that the service had forgotten for a while would be missed for ever. Therefore the whole wanted
-  set becomes pending, durably, before the first chunk leaves.
+- A reg-sync makes the service's set equal to ours. If we crashed right after it with a document that knows nothing of
+  it, digests would agree, and an object that the service had forgotten for a while would be missed for ever.
+  Therefore the whole wanted set becomes pending, durably, before the first chunk leaves.
 - For the same reason a Hello waits until the operations that it carries are durable: it, too, makes the sets equal.
-- An operation is identified by its Python object, not by its name: an answer to an operation that was replaced in the meantime finds
-  that the pending operation is another one, and is ignored.
+- An operation is identified by its Python object, not by its name: an answer to an operation that was replaced in the
+  meantime finds that the pending operation is another one, and is ignored.
 - A pending registration does not hold the cursor, and is not settled while anything of that object waits in its slot.
 - The floor goes with the registration: who registers again is told the newest version again.
 """

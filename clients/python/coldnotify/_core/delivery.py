@@ -1,7 +1,8 @@
 """From a received notification to callbacks that returned: floors, slots, retries, parking, and the cursor they hold.
 
-Each wanted object has at most one slot: one version that its callbacks are being told, and one newer that waits. A still
-newer one replaces the waiting one, so what waits is bounded by the number of objects, however much is published.
+Each wanted object has at most one slot: one version that its callbacks are being told, and one newer that waits. A
+still newer one replaces the waiting one, so what waits is bounded by the number of objects, however much is
+published.
 """
 
 import heapq

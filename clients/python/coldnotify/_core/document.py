@@ -6,8 +6,8 @@
      "applied": {"camera-config": [incarnation, version]},
      "check": CRC-32 of the JSON of all the other fields}
 
-The check is there because worn-out flash flips bits: a damaged cursor that still parses would lose notifications without
-anybody noticing. A file without a check is taken as it is.
+The check is there because worn-out flash flips bits: a damaged cursor that still parses would lose notifications
+without anybody noticing. A file without a check is taken as it is.
 """
 
 import json

@@ -1,10 +1,10 @@
 """The cursor, and what holds it back. See `docs/protocol.md`, "The cursor".
 
 The frames of all sessions are one sequence. A received version that is not applied yet is a *hold* at its place in the
-sequence; a number that a frame carries (`complete`) lies after all holds that came with or before it. So holds are a linked
-list, each with the highest number that lies between it and the next. Taking a hold out gives its number to the one before
-it; what arrives at the list's head is the cursor. Every step is O(1), and the memory is one node per hold, however
-many frames there were.
+sequence; a number that a frame carries (`complete`) lies after all holds that came with or before it. So holds are a
+linked list, each with the highest number that lies between it and the next. Taking a hold out gives its number to the
+one before it; what arrives at the list's head is the cursor. Every step is O(1), and the memory is one node per hold,
+however many frames there were.
 """
 
 from __future__ import annotations

@@ -21,7 +21,8 @@ class Address:
 
 
 class Addresses:
-    """The gateways that are known. One that failed rests for a while; if all rest, the one that rested longest is next."""
+    """The gateways that are known. One that failed rests for a while; if all rest, the one that rested longest is
+    next."""
 
     def __init__(self, addresses: Sequence[Address], rest_s: float, random: Random) -> None:
         # Shuffled: clients that know the same addresses spread over them.

@@ -89,7 +89,8 @@ class Registrations:
     # What a session does with it
 
     def begin_session(self) -> dict[str, Operation]:
-        """A new session: nothing is sent yet. The operations for its Hello, as sent: all of them, or none if they are many."""
+        """A new session: nothing is sent yet. The operations for its Hello, as sent: all of them, or none if they are
+        many."""
         for name, operation in self.pending.items():
             self._move(name, operation, Stage.UNSENT)
         if len(self.pending) > REQUEST_OBJECTS_MAX:

@@ -334,7 +334,8 @@ class Session:
             self._names = True
 
     def _use(self, names: Collection[str]) -> bool:
-        """These names are going to be used. False where two names of the session would share a CRC: ask for names first."""
+        """These names are going to be used. False where two names of the session would share a CRC: ask for names
+        first."""
         if self._names:
             return True
         fresh: dict[int, str] = {}

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 
 PROTOCOL_VERSION = 1
 HANDSHAKE_S = 30.0
-"""A gateway says Welcome or Wait within this time of the Hello, or the connection is given up: no wait without a limit."""
+"""A gateway says Welcome or Wait within this time of the Hello, or the connection is given up: no wait without a
+limit."""
 UNKNOWN_SESSION_DELAY_S = 1.0
-"""The upper end of the random delay after UNKNOWN_SESSION: a service that comes back is not to be hit by all at once."""
+"""The upper end of the random delay after UNKNOWN_SESSION: a service that comes back is not to be hit by all at
+once."""
 DISPLACED_JITTER = 0.1
 """The pause after DISPLACED is up to this much longer, so that two clones do not walk in step."""
 OUT_BYTES_MAX = 64 * 1024
@@ -16,7 +18,8 @@ REQUESTS_UNANSWERED_MAX = 4
 SAVE_RETRY_S = (1.0, 60.0)
 """The state is written again after this long when that failed, doubling up to the second number."""
 SAVE_LOAD = 4.0
-"""After a write of the state that took t seconds, floors and cursor wait t times this: slow flash cards are not worn out."""
+"""After a write of the state that took t seconds, floors and cursor wait t times this: slow flash cards are not worn
+out."""
 SAVE_INTERVAL_S_MAX = 10.0
 """...but not longer than this."""
 REPORTS_MAX = 1000
