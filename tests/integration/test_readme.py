@@ -1,0 +1,74 @@
+"""The README's own commands and programs, run as they stand there, but on free ports."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from coldnotify_cli.testing_up import Up
+
+README = Path(__file__).parents[2] / "README.md"
+LIMIT_S = 120
+"""For one block: seconds are usual."""
+
+_BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(section: str, language: str) -> list[str]:
+    """The blocks of code in this language below this heading."""
+    text = README.read_text(encoding="utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    found = [code for said, code in _BLOCK.findall(text) if said == language]
+    assert found, f"README.md has no {language} below {section!r}"
+    return found
+
+
+class Reader:
+    """Somebody who copies the README's code, with the addresses of this service in the places of the default ones."""
+
+    def __init__(self, up: Up, directory: Path) -> None:
+        self._directory = directory
+        self._ports = {
+            "9092": up.kafka.rpartition(":")[2],
+            "55000": str(up.gateway[1]),
+            "55002": up.http_url.rpartition(":")[2],
+            "51001": up.matcher_url.rpartition(":")[2],
+            "55001": str(up.report["gateways_http"][0]).rpartition(":")[2],
+        }
+        self._environ = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "COLDNOTIFY_KAFKA": up.kafka,
+            "COLDNOTIFY_GATEWAY": f"127.0.0.1:{up.gateway[1]}",
+            "COLDNOTIFY_MATCHER": up.matcher_url.removeprefix("http://"),
+        }
+
+    def run(self, language: str, code: str) -> str:
+        """What it prints. Fails if it does."""
+        code = re.sub("|".join(self._ports), lambda match: self._ports[match[0]], code)
+        if language == "python":
+            argv = [sys.executable, "-c", code]
+        else:
+            # curl says by its exit code what the service answered; `watch` would go on for ever.
+            code = re.sub(r"^(coldnotify watch [^#\n]*)", r"\1 --once ", code, flags=re.MULTILINE)
+            argv = ["bash", "-euo", "pipefail", "-c", f'curl() {{ command curl -fsS --max-time 30 "$@"; }}\n{code}']
+        done = subprocess.run(
+            argv, cwd=self._directory, env=self._environ, capture_output=True, text=True, timeout=LIMIT_S
+        )
+        assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
+def test_what_the_readme_says_can_be_done(up: Up, tmp_path: Path) -> None:
+    reader = Reader(up, tmp_path)
+    for language in ("python", "sh"):
+        for code in blocks("Publish", language):
+            reader.run(language, code)
+    (observation_unit,) = blocks("An observation unit", "python")
+    assert reader.run("python", observation_unit) == "camera-config 45 {'fps': 8}\n"
+    assert reader.run("python", observation_unit) == "", "it was told already, and the state file knows"
+    (look_in,) = blocks("Look in", "sh")
+    assert "camera-config" in reader.run("sh", look_in)
