@@ -6,7 +6,7 @@ BIN := .venv/bin
 # Passed on to pytest or `coldnotify up`: make test ARGS="-k digest", make up ARGS="--gateways 2".
 ARGS ?=
 
-PACKAGES := $(wildcard clients/python/coldnotify */coldnotify_* services/*/coldnotify_*)
+PACKAGES := $(filter-out dist/%,$(wildcard clients/python/coldnotify */coldnotify_* services/*/coldnotify_*))
 # The directories of tests, each a mypy run of its own: their modules share names.
 TESTS := $(foreach dir,$(wildcard clients/python/tests */tests services/*/tests tests),$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 INSTALLED := .venv/.installed
