@@ -1,0 +1,190 @@
+"""What identified clients say."""
+
+import pytest
+from coldnotify_gateway.core import Limits, State
+from coldnotify_gateway.testing import Bench, ack, bye, hello, ping, register, sync, unregister
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.digest import digest
+from coldnotify_schemas.frames import encode
+from coldnotify_schemas.internal_pb2 import Answered, Item, Opened
+from coldnotify_schemas.wire_pb2 import ClientFrame, Register
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_requests_carry_who_asks(bench):
+    wire = bench.live()
+    bench.say(wire, register(4, "a", "b"), unregister(5, "c"))
+    first, second = bench.take_requests("register", "unregister")
+    assert (first.format, first.gateway, first.inbox, first.session) == (1, bench.GATEWAY, bench.INBOX, 1)
+    assert (first.domain, first.group, first.client) == ("animal.observer", "region-1", "client-1")
+    assert (first.register.request, list(first.register.objects)) == (4, ["a", "b"])
+    assert (second.unregister.request, list(second.unregister.objects)) == (5, ["c"])
+
+
+@pytest.mark.parametrize(
+    ("frame", "code", "words"),
+    [
+        (register(1, ""), CloseCode.BAD_NAME, "register: object: '' has 0 bytes"),
+        (unregister(1, "x" * 256), CloseCode.BAD_NAME, "unregister: object"),
+        (sync(0, "ok", "é" * 128), CloseCode.BAD_NAME, "sync: object"),
+        (register(1, *map(str, range(65))), CloseCode.PROTOCOL_ERROR, "register: 65 objects in one frame"),
+        (sync(0, *map(str, range(65))), CloseCode.PROTOCOL_ERROR, "sync: 65 objects"),
+        (hello(), CloseCode.PROTOCOL_ERROR, "hello: came a second time"),
+        (b"\x03abc", CloseCode.PROTOCOL_ERROR, "not a client's frame"),
+        (b"\xff\xff\xff\xff\xff\xff", CloseCode.PROTOCOL_ERROR, "varint"),
+        (b"\x81\x80\x02", CloseCode.FRAME_TOO_LARGE, "32769 bytes"),
+    ],
+)
+def test_what_must_not_be_closes_the_session_and_names_it(bench, frame, code, words):
+    wire = bench.live()
+    bench.say(wire, ping(), frame, ping())
+    pong, close = wire.take()
+    assert pong.HasField("pong")
+    assert close.close.code == code
+    assert words in close.close.reason
+    assert wire.finished
+    bench.take_requests("leave")
+    bench.say(wire, ping())
+    assert wire.kinds() == []
+
+
+@pytest.mark.parametrize("frame", [b"\0", encode(ClientFrame()), b"\x03\xfa\x01\x00"])
+def test_frames_that_mean_nothing_are_skipped(bench, frame):
+    wire = bench.live()
+    bench.say(wire, frame * 100, ping())
+    assert wire.kinds() == ["pong"]
+
+
+def test_frames_may_come_in_any_pieces(bench):
+    wire = bench.live()
+    for byte in encode(ClientFrame(register=Register(request=1, objects=["a" * 200]))):
+        bench.say(wire, bytes([byte]))
+    bench.take_requests("register")
+
+
+def test_bye_is_the_end_and_says_what_was_acknowledged(bench):
+    wire = bench.live(complete=9)
+    bench.say(wire, ack(9), bye(), ping())
+    (request,) = bench.take_requests("leave")
+    assert request.leave.complete == 9
+    assert wire.kinds() == []
+    assert wire.finished
+
+
+def test_acks_are_merged_into_one_record_a_second(bench):
+    first, second = bench.live(hello("a"), complete=3), bench.live(hello("b"), complete=3)
+    bench.later(1)
+    bench.take_requests()
+    bench.say(first, ack(1))
+    bench.say(first, ack(3))
+    bench.say(first, ack(2))
+    bench.say(second, ack(3))
+    assert bench.take_requests() == []
+    bench.later(1.5)
+    (request,) = bench.take_requests("acks")
+    assert (list(request.acks.sessions), list(request.acks.completes)) == ([1, 2], [3, 3])
+    assert (request.session, request.client) == (0, "")
+    bench.later(2)
+    assert bench.take_requests() == []
+
+
+def test_acks_before_the_opened_belong_to_an_unknown_epoch(bench):
+    wire = bench.opening()
+    bench.say(wire, ack(5), bye())
+    open_, leave = bench.take_requests("open", "leave")
+    assert open_.open.ask == 1
+    assert not leave.leave.HasField("complete")
+
+
+def test_pong_says_nothing_of_completeness_before_the_welcome(bench):
+    wire = bench.opening(hello(cursor=4))
+    bench.say(wire, ping())
+    assert not wire.take()[0].pong.HasField("complete")
+    bench.inbox(Item(opened=Opened(session=1, ask=1)))
+    bench.say(wire, ping())
+    assert not wire.take()[1].pong.HasField("complete")
+
+
+def test_another_digest_is_checked_once_and_the_session_stays_live(bench):
+    wire = bench.live(hello(wanted=("a",)))
+    bench.say(wire, ping(digest(["a"])), ping())
+    assert bench.take_requests() == []
+    bench.say(wire, ping(digest(["b"])), ping(digest(["b"])))
+    (request,) = bench.take_requests("check_digest")
+    assert (request.check_digest.digest, request.check_digest.ask) == (digest(["b"]), 2)
+    assert bench.session(1).state is State.LIVE
+    wire.take()
+    bench.inbox(Item(opened=Opened(session=1, ask=2, in_sync=True, digest=digest(["b"]))))
+    assert wire.kinds() == []
+    bench.say(wire, ping(digest(["b"])))
+    assert bench.take_requests() == []
+
+
+def test_a_digest_that_really_differs_begins_a_reg_sync(bench):
+    wire = bench.live(hello(wanted=("a",)))
+    bench.say(wire, ping(digest(["b"])))
+    bench.inbox(Item(opened=Opened(session=1, ask=2)))
+    _, frame = wire.take()
+    assert frame.HasField("welcome")
+    assert not frame.welcome.in_sync
+    assert bench.session(1).state is State.UNSYNCED
+
+
+def test_a_digest_that_differs_while_pages_come_is_checked_after_them(bench):
+    wire = bench.opening(hello(wanted=("a",)))
+    (request,) = bench.take_requests("open")
+    bench.inbox(Item(opened=Opened(session=1, ask=1, in_sync=True, digest=request.open.digest)))
+    bench.say(wire, ping(digest(["b"])))
+    assert bench.take_requests() == []
+    item = Item()
+    item.page.session, item.page.ask, item.page.page, item.page.last = 1, 1, 1, True
+    bench.inbox(item)
+    bench.take_requests("check_digest")
+
+
+def test_a_digest_said_before_an_operation_is_not_asked_about_again(bench):
+    wire = bench.live(hello(wanted=("a",)))
+    bench.say(wire, ping(digest(["b"])), register(1, "b"))
+    bench.take_requests("check_digest", "register")
+    bench.later(12)
+    assert all(request.HasField("beat") for request in bench.take_requests())
+    assert not bench.session(1).checking
+
+
+def test_a_check_without_an_answer_is_repeated(bench):
+    wire = bench.live(hello(wanted=("a",)))
+    bench.say(wire, ping(digest(["b"])))
+    bench.take_requests()
+    bench.later(12)
+    (request,) = [request for request in bench.take_requests() if request.HasField("check_digest")]
+    assert request.check_digest.ask == 3
+
+
+def test_a_session_that_was_slow_during_a_check_is_announced_not_caught_up(bench):
+    """The matcher may have found it not in sync, and answers nothing but an Open then."""
+    wire = bench.live(hello(wanted=("a",)), complete=2)
+    bench.say(wire, ping(digest(["b"])))
+    bench.gateway.on_blocked(wire)
+    bench.take_requests()
+    bench.do(bench.gateway.on_drained(wire, bench.now_s))
+    (request,) = bench.take_requests("open")
+    assert (request.open.digest, request.open.cursor) == (digest(["b"]), 2)
+
+
+def test_too_many_unanswered_requests_are_dropped_and_come_again_later():
+    bench = Bench(Limits(requests_unanswered_max=2))
+    wire = bench.live()
+    bench.say(wire, *[register(i, "a") for i in (1, 2, 3)])
+    assert len(bench.take_requests()) == 2
+    assert bench.gateway.counters.requests_dropped == 1
+    bench.inbox(Item(answered=Answered(session=1, request=1)))
+    bench.say(wire, register(3, "a"), register(4, "a"))
+    assert len(bench.take_requests()) == 1
+    bench.later(31)
+    bench.take_requests()
+    bench.say(wire, register(4, "a"))
+    bench.take_requests("register")

@@ -1,0 +1,421 @@
+"""Inbox records, one rule after the other."""
+
+import pytest
+from coldnotify_gateway.core import State
+from coldnotify_gateway.testing import (
+    EPOCH,
+    Bench,
+    ack,
+    beat_answer,
+    bye,
+    fan_out,
+    hello,
+    ping,
+    register,
+    sync,
+    unregister,
+    use_names,
+)
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.digest import digest, object_crc
+from coldnotify_schemas.internal_pb2 import Answered, Closed, Inbox, Item, Newest, Opened, Page
+from coldnotify_schemas.wire_pb2 import Refusal
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def opened(number: int, ask: int, *, in_sync: bool = True, epoch: int | None = None, said: int = 0) -> Item:
+    return Item(opened=Opened(session=number, ask=ask, in_sync=in_sync, epoch=epoch, digest=said))
+
+
+def page(number: int, ask: int, number_of_page: int = 1, *offsets: int, last: bool = False) -> Item:
+    newest = [Newest(name=f"object-{offset}", version=1, offset=offset) for offset in offsets]
+    complete = offsets[-1] if offsets else None
+    return Item(page=Page(session=number, ask=ask, page=number_of_page, newest=newest, last=last, complete=complete))
+
+
+def test_fan_out_is_one_frame_for_all_crc_sessions_and_one_for_names(bench):
+    crc_1, crc_2 = bench.live(hello("a")), bench.live(hello("b"))
+    named = bench.live(hello("c"), use_names())
+    bench.inbox(fan_out("camera-config", 5, 9, 1, 2, 3))
+    (frame,) = crc_1.take()
+    assert (frame.notification.crc, frame.notification.name) == (object_crc("camera-config"), "")
+    assert crc_2.take() == [frame]
+    (frame,) = named.take()
+    assert (frame.notification.crc, frame.notification.name, frame.notification.version) == (0, "camera-config", 5)
+    counters = bench.gateway.counters
+    assert (counters.fan_outs, counters.deliveries, counters.live_dropped) == (1, 3, 0)
+
+
+def test_names_asked_for_while_live_hold_from_there_on(bench):
+    wire = bench.live()
+    bench.say(wire, use_names())
+    bench.inbox(fan_out("a", 1, 1, 1))
+    assert wire.take()[0].notification.name == "a"
+
+
+def test_fan_out_to_sessions_that_are_not_live_or_gone_is_dropped(bench):
+    wire = bench.live()
+    waiting = bench.opening(hello("b"))
+    bench.inbox(fan_out("a", 1, 1, 1, 2, 77))
+    assert wire.kinds() == ["notification"]
+    assert waiting.kinds() == []
+    assert bench.gateway.counters.live_dropped == 2
+
+
+@pytest.mark.parametrize("packed", [b"\1", b"\1\0\0\0\2\0"])
+def test_a_session_list_that_is_none_is_counted(bench, packed):
+    wire = bench.live()
+    item = fan_out("a", 1, 1, 1)
+    item.fan_out.sessions = packed
+    bench.inbox(item)
+    assert wire.kinds() == []
+    assert bench.gateway.counters.malformed_records == 1
+
+
+def test_opened_in_sync_is_a_welcome_and_waits_for_the_page(bench):
+    wire = bench.opening(hello(wanted=("a",), register=("a",)))
+    (request,) = bench.take_requests("open")
+    assert list(request.open.register) == ["a"]
+    assert not request.open.again
+    item = opened(1, 1, epoch=EPOCH, said=digest(["a"]))
+    item.opened.refused.append(Refusal(object="a", reason="no"))
+    bench.inbox(item)
+    (frame,) = wire.take()
+    assert frame.welcome.in_sync
+    assert frame.welcome.epoch == EPOCH
+    assert frame.welcome.refused[0].object == "a"
+    assert bench.session(1).state is State.CATCHING
+    assert bench.session(1).register == ()
+
+
+def test_another_epoch_voids_the_cursor(bench):
+    bench.opening(hello(cursor=55))
+    (request,) = bench.take_requests("open")
+    assert (request.open.epoch, request.open.cursor) == (EPOCH, 55)
+    bench.inbox(opened(1, 1, epoch=8), page(1, 1, last=True))
+    session = bench.session(1)
+    assert (session.epoch, session.complete_now) == (8, -1)
+
+
+def test_opened_of_an_older_asking_is_stale(bench):
+    wire = bench.opening()
+    bench.later(11)
+    first, second = bench.take_requests("open", "beat", "beat", "open")[::3]
+    assert (first.open.ask, second.open.ask) == (1, 2)
+    assert second.open.again
+    assert wire.kinds() == ["wait"]
+    bench.inbox(opened(1, 1))
+    assert wire.kinds() == []
+    assert bench.gateway.counters.stale_answers == 1
+    bench.inbox(opened(1, 2))
+    assert wire.kinds() == ["welcome"]
+
+
+def test_pages_come_one_by_one_as_the_client_acknowledges(bench):
+    wire = bench.opening()
+    bench.take_requests("open")
+    bench.inbox(opened(1, 1), page(1, 1, 1, 3, 4))
+    assert wire.kinds() == ["welcome", "notification", "notification", "page_end"]
+    bench.inbox(page(1, 1, 1, 3, 4))  # twice
+    assert wire.kinds() == []
+    bench.say(wire, ack(page=7))
+    assert bench.take_requests() == []
+    bench.say(wire, ack(complete=4, page=1), ack(page=1))
+    (request,) = bench.take_requests("catch_up")
+    assert (request.catch_up.cursor, request.catch_up.ask, request.catch_up.page) == (4, 1, 1)
+    bench.inbox(page(1, 1, 1, 3, 4))  # said once more by a matcher that took over
+    assert wire.kinds() == []
+    bench.inbox(page(1, 1, 2, 6, last=True))
+    frames = wire.take()
+    assert [frame.WhichOneof("frame") for frame in frames] == ["notification", "caught_up"]
+    assert frames[1].caught_up.complete == 6
+    assert bench.session(1).state is State.LIVE
+
+
+def test_a_page_of_an_older_asking_is_stale(bench):
+    """What a session got live after the older asking would be missing between the two pages."""
+    wire = bench.live(complete=4)
+    bench.gateway.on_blocked(wire)
+    for _ in range(2):
+        bench.do(bench.gateway.on_drained(wire, bench.now_s))
+        bench.later(11)
+    assert bench.session(1).ask == 3
+    bench.inbox(page(1, 2, 1, 5, last=True))
+    assert wire.kinds() == []
+    bench.inbox(page(1, 3, 1, 5, last=True))
+    assert wire.kinds() == ["notification", "caught_up"]
+
+
+def test_answers_in_a_page_move_nothing(bench):
+    wire = bench.opening()
+    answer = Newest(name="a", version=1, offset=50, answer=True)
+    bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, newest=[answer])))
+    assert wire.take()[1].notification.answer
+    bench.take_requests()
+    bench.say(wire, ack(page=1))
+    (request,) = bench.take_requests("catch_up")
+    assert not request.catch_up.HasField("cursor")
+
+
+def test_a_page_of_the_latest_asking_to_a_live_session_means_that_the_matcher_begins_anew(bench):
+    """A new matcher has read the Open once more. What it publishes meanwhile, it believes to be in its pages."""
+    wire = bench.live(complete=4)
+    bench.inbox(page(1, 1, 1, 5))
+    (request,) = bench.take_requests("catch_up")
+    assert (request.catch_up.cursor, request.catch_up.ask, request.catch_up.page) == (4, 2, 0)
+    assert wire.kinds() == []
+    bench.inbox(fan_out("a", 1, 6, 1))
+    assert wire.kinds() == []
+
+
+def test_what_is_for_a_session_that_left_is_dropped(bench):
+    wire = bench.opening()
+    bench.say(wire, bye())
+    bench.inbox(
+        opened(1, 1),
+        page(1, 1, last=True),
+        Item(answered=Answered(session=1, request=1)),
+        Item(closed=Closed(session=1, code=6)),
+    )
+    assert wire.kinds() == []
+    assert wire.finished
+    assert bench.gateway.sessions() == []
+
+
+def test_not_in_sync_and_the_whole_set(bench):
+    wire = bench.opening(hello(wanted=("a", "b"), cursor=9))
+    bench.take_requests()
+    bench.inbox(opened(1, 1, in_sync=False))
+    (frame,) = wire.take()
+    assert not frame.welcome.in_sync
+    bench.say(wire, sync(0, "a"))
+    bench.later(14)  # it is the client's turn: nothing is asked again
+    bench.say(wire, sync(1, "b", last=True))
+    assert [r.WhichOneof("body") for r in bench.take_requests() if not r.HasField("beat")] == ["sync", "sync"]
+    bench.inbox(opened(1, 1, said=digest(["a", "b"])), page(1, 1, 1, 2))
+    assert wire.kinds() == ["welcome", "notification", "page_end"]
+    # All is on its way: what is asked for after a loss must not begin above it.
+    assert bench.session(1).complete_now == 2
+
+
+def test_after_the_last_chunk_the_matcher_is_asked_again(bench):
+    wire = bench.opening(hello(wanted=("a",)))
+    bench.inbox(opened(1, 1, in_sync=False))
+    bench.say(wire, sync(0, "a", last=True))
+    bench.take_requests()
+    bench.later(12)
+    (request,) = [request for request in bench.take_requests() if request.HasField("open")]
+    assert (request.open.ask, request.open.again, request.open.digest) == (2, True, digest(["a"]))
+
+
+def test_chunks_of_a_round_that_is_over_are_dropped(bench):
+    wire = bench.live()
+    bench.say(wire, sync(3, "a"))
+    bench.take_requests(*[])
+    assert bench.take_requests() == []
+
+
+def test_answers_are_written_in_any_state_and_their_digest_is_the_agreed_one(bench):
+    wire = bench.opening()
+    bench.say(wire, register(1, "a"), unregister(2, "b"))
+    bench.take_requests("open", "register", "unregister")
+    newest = Newest(name="a", version=3, offset=1, answer=True)
+    more = Newest(name="c", answer=True)
+    bench.inbox(
+        Item(answered=Answered(session=1, request=1, newest=[newest], digest=11)),
+        Item(answered=Answered(session=1, newest=[more])),  # a further part of the same answer
+        Item(answered=Answered(session=1, request=2, unregistered=True, digest=12)),
+    )
+    assert wire.kinds() == ["registered", "notification", "notification", "unregistered"]
+    assert bench.session(1).agreed == 12
+
+
+def test_closed_is_told_and_no_leave_follows(bench):
+    wire = bench.live()
+    bench.inbox(Item(closed=Closed(session=1, code=CloseCode.DISPLACED, reason="elsewhere")))
+    (frame,) = wire.take()
+    assert (frame.close.code, frame.close.reason) == (CloseCode.DISPLACED, "elsewhere")
+    assert wire.finished
+    bench.do(bench.gateway.on_disconnected(wire, bench.now_s))
+    assert bench.take_requests() == []
+
+
+# --- numbers and generations
+
+
+def test_a_gap_announces_every_session_before_anything_else_in_the_record(bench):
+    live, waiting = bench.live(hello("a", wanted=("x",)), complete=3), bench.opening(hello("b", register=("y",)))
+    bench.take_requests()
+    bench.inbox(fan_out("a", 1, 6, 1), beat_answer(6), number=bench.number + 2)
+    first, second = bench.take_requests("open", "open")
+    assert (first.open.cursor, first.open.digest, first.open.again) == (3, digest(["x"]), True)
+    assert list(second.open.register) == ["y"]
+    assert live.kinds() == waiting.kinds() == []
+    assert bench.gateway.counters.gaps == 1
+    bench.inbox(opened(1, first.open.ask, said=digest(["x"])), page(1, first.open.ask, last=True))
+    assert live.kinds() == ["caught_up"]  # no second Welcome
+
+
+def test_a_number_that_begins_anew_is_a_loss(bench):
+    """The matcher had not heard of this gateway for so long that it forgot its numbers."""
+    bench.live(hello("a"))
+    bench.inbox()
+    bench.inbox(number=1)
+    bench.take_requests("open")
+
+
+def test_a_slow_session_asks_after_it_is_drained_not_at_the_gap(bench):
+    wire = bench.live(complete=3)
+    bench.gateway.on_blocked(wire)
+    bench.inbox(number=bench.number + 5)
+    assert bench.take_requests() == []
+    bench.do(bench.gateway.on_drained(wire, bench.now_s))
+    (request,) = bench.take_requests("catch_up")
+    assert request.catch_up.cursor == 3
+
+
+def test_an_old_matcher_is_not_listened_to(bench):
+    wire = bench.live()
+    bench.new_matcher()
+    bench.generation -= 1
+    bench.inbox(fan_out("a", 1, 1, 1), number=2)
+    assert wire.kinds() == []
+    assert bench.gateway.counters.stale_records == 1
+
+
+def test_a_new_matcher_begins_its_numbers_at_1(bench):
+    wire = bench.live()
+    bench.generation, bench.number = bench.generation + 1, 0
+    bench.inbox(fan_out("a", 1, 1, 1))
+    assert wire.kinds() == ["notification"]
+    assert bench.gateway.counters.gaps == 0
+    bench.generation += 1
+    bench.inbox(fan_out("a", 2, 2, 1), number=2)
+    assert wire.kinds() == []
+    assert bench.gateway.counters.gaps == 1
+
+
+def test_a_new_matcher_is_asked_by_those_that_have_waited_for_the_old_one(bench):
+    bench.opening(hello("a"))
+    bench.later(4)
+    bench.opening(hello("b"))
+    bench.take_requests()
+    bench.new_matcher()
+    (request,) = bench.take_requests("open")
+    assert (request.session, request.open.ask) == (1, 2)
+
+
+def test_records_of_others_are_skipped_and_odd_ones_counted(bench):
+    wire = bench.live()
+    other = Inbox(format=1, generation=99, gateway=4711, number=1, items=[fan_out("a", 1, 1, 1)])
+    bench.do(bench.gateway.on_inbox(other, bench.now_s))
+    for odd in (Inbox(format=2, gateway=bench.GATEWAY), Inbox(format=1, partition=9, gateway=bench.GATEWAY)):
+        bench.do(bench.gateway.on_inbox(odd, bench.now_s))
+    assert wire.kinds() == []
+    assert (bench.gateway.counters.foreign_records, bench.gateway.counters.malformed_records) == (1, 2)
+
+
+# --- position
+
+
+def test_the_position_is_what_all_live_sessions_are_complete_to(bench):
+    first, second = bench.live(hello("a")), bench.live(hello("b"))
+    bench.inbox(beat_answer(4))
+    bench.inbox(fan_out("x", 1, 6, 1, behind=1))
+    bench.say(second, ping())
+    assert second.take()[0].pong.complete == 4
+    # Only when something later comes it is certain that no further part of the first one does.
+    bench.inbox(fan_out("x", 2, 9, 1))
+    bench.say(second, ping())
+    assert second.take()[0].pong.complete == 5
+    bench.inbox(beat_answer(9))
+    bench.say(second, ping())
+    assert second.take()[0].pong.complete == 9
+    assert first.kinds() == ["notification", "notification"]
+
+
+def test_a_later_part_of_a_fan_out_is_not_believed_to_be_there(bench):
+    """A fan-out in two parts; between them a session of the second part is full, and later asks from where it stood."""
+    bench.live(hello("a"))
+    second = bench.live(hello("b"))
+    bench.inbox(beat_answer(4))
+    bench.inbox(fan_out("x", 1, 6, 1))
+    bench.gateway.on_blocked(second)
+    bench.inbox(fan_out("x", 1, 6, 2))
+    bench.do(bench.gateway.on_drained(second, bench.now_s))
+    (request,) = bench.take_requests("catch_up")
+    assert request.catch_up.cursor == 4
+
+
+def test_a_matcher_that_does_not_know_our_sessions_moves_no_position(bench):
+    wire = bench.live(complete=1)
+    bench.live(hello("b"))
+    bench.inbox(beat_answer(4))
+    bench.new_matcher()
+    bench.inbox(fan_out("x", 1, 7, 2), fan_out("x", 2, 8, 2), beat_answer(8, agreed=False))
+    bench.say(wire, ping())
+    assert wire.take()[0].pong.complete == 4
+    bench.inbox(beat_answer(8))
+    bench.say(wire, ping())
+    assert wire.take()[0].pong.complete == 8
+
+
+def test_a_matcher_that_has_lost_sight_of_sessions_moves_no_position(bench):
+    wire = bench.live(complete=1)
+    bench.live(hello("b"))
+    bench.inbox(beat_answer(4))
+    bench.inbox(beat_answer(5, agreed=False))
+    bench.inbox(fan_out("x", 1, 7, 2), fan_out("x", 2, 8, 2))
+    bench.say(wire, ping())
+    assert wire.take()[0].pong.complete == 4
+
+
+def test_a_new_matcher_is_sent_a_beat_at_once(bench):
+    bench.live()
+    bench.later(1)
+    bench.take_requests()
+    bench.new_matcher()
+    bench.later(0.5)
+    bench.take_requests("beat")
+
+
+# --- beats
+
+
+def test_two_beats_that_do_not_agree_announce_all_sessions(bench):
+    wire = bench.live(hello("a", wanted=("x",)), complete=3)
+    bench.inbox(beat_answer(9, agreed=False))
+    assert bench.take_requests() == []
+    bench.inbox(beat_answer(9))
+    bench.inbox(beat_answer(9, agreed=False))
+    assert bench.take_requests() == []
+    bench.inbox(beat_answer(9, agreed=False))
+    (request,) = bench.take_requests("open")
+    assert (request.open.cursor, request.open.digest, request.open.ask) == (9, digest(["x"]), 2)
+    assert bench.session(1).state is State.OPENING
+    assert bench.gateway.counters.announcements == 1
+    bench.inbox(opened(1, 2, said=digest(["x"])))
+    assert wire.kinds() == []
+    assert bench.session(1).state is State.CATCHING
+
+
+def test_an_announcement_that_finds_another_epoch_sends_the_client_away(bench):
+    """It has a cursor that is void, and only a Welcome says so: to its next Hello."""
+    wire = bench.live(hello(cursor=3))
+    bench.inbox(number=bench.number + 2)
+    (request,) = bench.take_requests("open")
+    bench.inbox(opened(1, request.open.ask, epoch=EPOCH + 1))
+    assert wire.take()[0].close.code == CloseCode.UNKNOWN_SESSION
+
+
+def test_an_announcement_that_is_not_in_sync_is_told(bench):
+    wire = bench.live()
+    bench.inbox(number=bench.number + 2)
+    (request,) = bench.take_requests("open")
+    bench.inbox(opened(1, request.open.ask, in_sync=False))
+    assert not wire.take()[0].welcome.in_sync
+    assert bench.session(1).state is State.UNSYNCED

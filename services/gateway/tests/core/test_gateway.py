@@ -1,0 +1,279 @@
+"""Connections, limits, time, the end."""
+
+import pytest
+from coldnotify_gateway.core import Limits, Produce, State
+from coldnotify_gateway.testing import Bench, ack, fan_out, hello, ping, register
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.internal_pb2 import Closed, Item, Opened
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def code_of(wire) -> int:
+    (frame,) = wire.take()
+    assert wire.finished
+    return frame.close.code
+
+
+def test_session_numbers_are_never_used_twice(bench):
+    for expected in (1, 2, 3):
+        wire = bench.live()
+        assert [session.number for session in bench.gateway.sessions()] == [expected]
+        bench.do(bench.gateway.on_disconnected(wire, bench.now_s))
+        bench.take_requests("leave")
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "words"),
+    [
+        (hello(protocol=0), CloseCode.UNSUPPORTED_PROTOCOL, "protocol: 0"),
+        (hello(protocol=2), CloseCode.UNSUPPORTED_PROTOCOL, "protocol: 2"),
+        (hello("a/b"), CloseCode.BAD_NAME, "client: 'a/b'"),
+        (hello(domain=""), CloseCode.BAD_NAME, "domain: ''"),
+        (hello(group="x" * 65), CloseCode.BAD_NAME, "group: 'xxx"),
+        (hello(register=("",)), CloseCode.BAD_NAME, "register: object"),
+        (hello(unregister=("x" * 256,)), CloseCode.BAD_NAME, "unregister: object"),
+        (
+            hello(register=tuple(map(str, range(33))), unregister=tuple(map(str, range(40, 72)))),
+            CloseCode.PROTOCOL_ERROR,
+            "register and unregister: 65 objects",
+        ),
+        (register(1, "a"), CloseCode.PROTOCOL_ERROR, "register: came before hello"),
+        (b"\0" * 5000, CloseCode.PROTOCOL_ERROR, "hello: did not come"),
+        (b"\x02\xff\xff", CloseCode.PROTOCOL_ERROR, "not a client's frame"),
+    ],
+)
+def test_a_bad_beginning_is_told_by_code_and_field(bench, said, code, words):
+    wire = bench.connect()
+    bench.say(wire, said)
+    (frame,) = wire.take()
+    assert frame.close.code == code
+    assert words in frame.close.reason
+    assert wire.finished
+    assert bench.requests == []
+    assert bench.gateway.connection_count == 0
+    assert bench.gateway.counters.closes == {code: 1}
+
+
+def test_names_at_their_limits_are_taken(bench):
+    bench.opening(hello("x" * 64, domain="A-z0.9_", register=("é/" * 85,), unregister=tuple(map(str, range(63)))))
+    bench.take_requests("open")
+
+
+def test_a_hello_may_come_after_frames_that_mean_nothing(bench):
+    bench.opening(b"\0\0\0", hello())
+    bench.take_requests("open")
+
+
+def test_handshake_and_silence_are_timed(bench):
+    mute = bench.connect()
+    silent, pinging = bench.live(hello("a", keepalive_s=20)), bench.live(hello("b", keepalive_s=20))
+    bench.later(9)
+    assert mute.kinds() == []
+    bench.later(4)
+    assert code_of(mute) == CloseCode.HANDSHAKE_TIMEOUT
+    bench.later(20)
+    bench.say(pinging, ping())
+    bench.later(12)
+    assert code_of(silent) == CloseCode.SILENT  # 20 * 1.5 + 10
+    assert pinging.kinds() == ["pong"]
+    bench.later(40)
+    assert code_of(pinging) == CloseCode.SILENT
+    assert bench.gateway.connection_count == 0
+
+
+def test_keepalive_has_a_default_and_a_maximum():
+    bench = Bench(Limits(keepalive_default_s=4, keepalive_max_s=8))
+    default, longest = bench.live(hello("a")), bench.live(hello("b", keepalive_s=10**9))
+    bench.later(19)
+    assert code_of(default) == CloseCode.SILENT
+    bench.later(6)
+    assert code_of(longest) == CloseCode.SILENT
+
+
+def test_connections_are_limited_in_all_and_per_address():
+    bench = Bench(Limits(connections_max=3, connections_per_address_max=2))
+    first, _ = bench.connect("10.0.0.1"), bench.connect("10.0.0.1")
+    assert code_of(bench.connect("10.0.0.1")) == CloseCode.OVERLOADED
+    bench.connect("10.0.0.2")
+    assert code_of(bench.connect("10.0.0.3")) == CloseCode.OVERLOADED
+    bench.do(bench.gateway.on_disconnected(first, bench.now_s))
+    assert bench.connect("10.0.0.1").kinds() == []
+    assert bench.gateway.counters.refused_connections == 2
+
+
+# --- slow connections
+
+
+def test_a_full_connection_gets_nothing_live_and_is_caught_up_once_drained(bench):
+    wire = bench.live(complete=4)
+    bench.gateway.on_blocked(wire)
+    assert bench.session(1).state is State.SLOW
+    bench.inbox(fan_out("a", 1, 5, 1), fan_out("b", 1, 6, 1))
+    bench.later(15)
+    assert wire.kinds() == []
+    assert all(request.HasField("beat") for request in bench.take_requests())
+    bench.do(bench.gateway.on_drained(wire, bench.now_s))
+    (request,) = bench.take_requests("catch_up")
+    assert (request.catch_up.cursor, request.catch_up.ask, request.catch_up.page) == (4, 2, 0)
+    bench.inbox(fan_out("a", 2, 7, 1))
+    assert wire.kinds() == []
+
+
+def test_answers_and_pongs_are_written_to_a_full_connection_up_to_the_hard_limit(bench):
+    wire = bench.live()
+    bench.gateway.on_blocked(wire)
+    bench.say(wire, ping())
+    assert wire.kinds() == ["pong"]
+    bench.do(bench.gateway.on_overfull(wire, bench.now_s))
+    assert code_of(wire) == CloseCode.TOO_SLOW
+    bench.take_requests("leave")
+
+
+def test_a_last_page_that_fills_the_connection_does_not_make_it_live(bench):
+    wire = bench.opening()
+    bench.take_requests()
+    bench.gateway.on_blocked(wire)
+    item = Item()
+    item.page.session, item.page.ask, item.page.page, item.page.last, item.page.complete = 1, 1, 1, True, 8
+    bench.inbox(Item(opened=Opened(session=1, ask=1, in_sync=True)), item)
+    assert wire.kinds() == ["welcome", "caught_up"]
+    assert bench.session(1).state is State.SLOW
+    bench.do(bench.gateway.on_drained(wire, bench.now_s))
+    (request,) = bench.take_requests("catch_up")
+    assert request.catch_up.cursor == 8
+
+
+# --- asking again
+
+
+def test_an_open_without_an_answer_is_asked_ever_more_rarely_and_the_client_told_to_wait(bench):
+    wire = bench.opening(hello(keepalive_s=3600))
+    bench.later(2)
+    assert wire.kinds() == []
+    bench.later(3)
+    (frame,) = wire.take()
+    assert frame.wait.seconds == 30
+    bench.later(305)
+    opens = [request.open for request in bench.take_requests() if request.HasField("open")]
+    assert [one.ask for one in opens] == list(range(1, len(opens) + 1))
+    assert [one.again for one in opens] == [False] + [True] * (len(opens) - 1)
+    assert 5 <= len(opens) <= 7  # 0, 10, 30, 70, 150, 230, 310 s
+    assert len(wire.kinds()) >= 10
+
+
+def test_pages_that_do_not_come_are_asked_for_and_then_the_session_is_announced(bench):
+    bench.live(hello(keepalive_s=3600), complete=2)
+    bench.gateway.on_blocked(bench.session(1).peer)
+    bench.do(bench.gateway.on_drained(bench.session(1).peer, bench.now_s))
+    bench.later(130)
+    kinds = [request.WhichOneof("body") for request in bench.take_requests()]
+    assert [kind for kind in kinds if kind != "beat"][:4] == ["catch_up", "catch_up", "catch_up", "open"]
+
+
+# --- beats
+
+
+def test_beats_say_how_many_sessions_and_their_sum_and_once_more_at_the_end(bench):
+    bench.later(20)
+    assert bench.take_requests() == []
+    wires = [bench.live(hello(f"client-{i}")) for i in range(3)]
+    bench.do(bench.gateway.on_disconnected(wires[1], bench.now_s))
+    bench.take_requests("leave")
+    bench.later(5)
+    (request,) = bench.take_requests("beat")
+    assert (request.beat.sessions, request.beat.checksum) == (2, 4)
+    assert (request.beat.generation, request.beat.number) == (1, bench.number)
+    bench.later(5)
+    bench.take_requests("beat")
+    for wire in (wires[0], wires[2]):
+        bench.do(bench.gateway.on_disconnected(wire, bench.now_s))
+    bench.take_requests("leave", "leave")
+    bench.later(1)
+    (request,) = bench.take_requests("beat")
+    assert (request.beat.sessions, request.beat.checksum) == (0, 0)
+    bench.later(60)
+    assert bench.take_requests() == []
+
+
+def test_a_matcher_that_does_not_answer_beats_is_away(bench):
+    bench.live(hello(keepalive_s=3600))
+    bench.later(15)
+    assert bench.gateway.matchers_away(bench.now_s) == 0
+    bench.later(8)
+    assert bench.gateway.matchers_away(bench.now_s) == 1
+    bench.inbox(Item(beat={"agreed": True}))
+    assert bench.gateway.matchers_away(bench.now_s) == 0
+
+
+def test_a_leave_that_kafka_did_not_take_is_written_with_the_next_beat(bench):
+    """Else the matcher would count a session that is gone, and no beat would agree ever again."""
+    wire = bench.live()
+    (leave,) = bench.gateway.on_disconnected(wire, bench.now_s)
+    bench.later(1)
+    bench.take_requests("beat")
+    assert isinstance(leave, Produce)
+    bench.gateway.on_delivery_failed(leave, bench.now_s)
+    bench.later(6)
+    again, beat = bench.take_requests("leave", "beat")
+    assert again == leave.request
+    assert beat.beat.sessions == 0
+    assert bench.gateway.counters.failed_requests == {"leave": 1}
+    bench.later(20)
+    assert bench.take_requests() == []
+
+
+def test_other_requests_that_kafka_did_not_take_are_not_repeated(bench):
+    wire = bench.live()
+    bench.say(wire, register(1, "a"))
+    (request,) = bench.take_requests("register")
+    bench.gateway.on_delivery_failed(Produce(0, b"", request), bench.now_s)
+    bench.later(6)
+    assert {request.WhichOneof("body") for request in bench.take_requests()} == {"beat"}
+
+
+# --- a lost inbox, and the end
+
+
+def test_a_lost_inbox_announces_everybody_and_takes_the_next_number_as_it_comes(bench):
+    live, waiting = bench.live(hello("a")), bench.opening(hello("b"))
+    bench.take_requests()
+    bench.do(bench.gateway.on_inbox_lost(bench.now_s))
+    bench.take_requests("open", "open")
+    bench.inbox(Item(closed=Closed(session=1, code=6)), number=99)
+    assert bench.take_requests() == []
+    assert live.finished
+    assert not waiting.finished
+
+
+def test_going_away_is_told_to_all_at_a_pace_and_to_everyone_who_comes(bench):
+    wires = [bench.live(hello(f"client-{i}"), complete=1) for i in range(5)]
+    bench.say(wires[4], ack(1))
+    bench.connect()
+    bench.do(bench.gateway.go_away(2, bench.now_s))
+    assert [wire.finished for wire in wires] == [True, True, False, False, False]
+    assert code_of(bench.connect()) == CloseCode.GOING_AWAY
+    bench.do(bench.gateway.go_away(10, bench.now_s))
+    assert bench.gateway.connection_count == 0
+    assert code_of(wires[4]) == CloseCode.GOING_AWAY
+    leaves = bench.take_requests(*["leave"] * 5)
+    assert leaves[4].leave.complete == 1
+    bench.do(bench.gateway.last_beats())
+    (request,) = bench.take_requests("beat")
+    assert request.beat.sessions == 0
+
+
+def test_bytes_and_ends_of_connections_that_are_closed_are_ignored(bench):
+    wire = bench.connect()
+    bench.say(wire, ping())
+    wire.take()
+    bench.say(wire, hello())
+    bench.gateway.on_blocked(wire)
+    bench.do(bench.gateway.on_drained(wire, bench.now_s))
+    bench.do(bench.gateway.on_overfull(wire, bench.now_s))
+    bench.do(bench.gateway.on_disconnected(wire, bench.now_s))
+    assert bench.take_requests() == []
+    assert wire.kinds() == []

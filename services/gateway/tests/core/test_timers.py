@@ -1,0 +1,38 @@
+"""Nobody is forgotten, nobody is looked at twice, and nobody too early."""
+
+from dataclasses import dataclass
+
+from coldnotify_gateway.core.timers import NEVER_S, Timers
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@dataclass(eq=False)
+class One:
+    at_s: float = NEVER_S
+    wake_s: float = NEVER_S
+
+    def deadline_s(self) -> float:
+        return self.at_s
+
+
+times = st.floats(0, 30)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), times | st.just(NEVER_S), st.floats(0, 5)), max_size=60))
+def test_whoever_is_due_is_found_within_a_bucket(moves):
+    """Deadlines are moved nearer and further at random, as time passes."""
+    timers: Timers[One] = Timers()
+    everybody = [One() for _ in range(4)]
+    now_s = 0.0
+    for which, in_s, passes_s in moves:
+        one = everybody[which]
+        one.at_s = now_s + in_s
+        timers.look_at(one, now_s)
+        now_s += passes_s
+        due = list(timers.due(now_s))
+        assert len(due) == len({id(found) for found in due})
+        for found in due:
+            assert found.at_s <= now_s
+            found.at_s = NEVER_S
+        assert all(other.at_s > now_s - 2 for other in everybody), "somebody was forgotten"
