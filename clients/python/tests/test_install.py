@@ -15,25 +15,24 @@ for absent in ("confluent_kafka", "msgspec", "reactivex", "aiohttp"):
 import coldnotify, coldnotify.aio, coldnotify.testing
 with coldnotify.testing.FakeService() as service:
     told = []
-    notify = coldnotify.Notify("d", "g", "c", coldnotify.State(sys.argv[1]), coldnotify.Connection("127.0.0.1", service.port))
-    notify.register("a").subscribe(told.append)
-    service.publish("d", "g", "a", {"fps": 5}, version=1)
-    assert notify.connect(timeout_s=60)
-    notify.disconnect()
-    assert told == [coldnotify.Notification("a", 1, {"fps": 5})], told
+    notify = coldnotify.Notify("d", "g", "c", coldnotify.State(sys.argv[1]), coldnotify.Connection("127.0.0.1",
+    service.port)) notify.register("a").subscribe(told.append) service.publish("d", "g", "a", {"fps": 5}, version=1)
+    assert notify.connect(timeout_s=60) notify.disconnect() assert told == [coldnotify.Notification("a", 1, {"fps":
+    5})], told
 print("told")
 """
 
 
 @pytest.mark.timeout(600)
 def test_the_client_installs_and_works_without_kafka_and_services(tmp_path: Path):
-    """Copies are installed, so that building leaves nothing in the repository. Needs a package index, like `make setup`."""
+    """Copies are installed, so that building leaves nothing in the repository. Needs a package index, like `make
+    setup`."""
     environment = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", environment], check=True, timeout=300)
-    python = environment / "bin" / "python"
+    python = str(environment / "bin" / "python")
     packages = [str(REPOSITORY / "schemas"), str(REPOSITORY / "clients" / "python")]
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages]
     subprocess.run(install, check=True, timeout=500, cwd=tmp_path)
-    run = [python, "-I", "-W", "error", "-c", PROGRAM, tmp_path / "state.json"]
+    run = [python, "-I", "-W", "error", "-c", PROGRAM, str(tmp_path / "state.json")]
     done = subprocess.run(run, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "told\n"), done.stderr

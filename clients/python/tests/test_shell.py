@@ -1,6 +1,7 @@
 """What both forms of `Notify` share, without a connection."""
 
 from random import Random
+from typing import Any
 
 import pytest
 from coldnotify import Connection, Notify, State
@@ -13,8 +14,8 @@ from coldnotify._core.settings import Settings
 from coldnotify._shell import _Asked
 
 
-def notify(**how: object) -> Notify:
-    arguments = {"domain": "d", "group_id": "g", "client_id": "c", "state": State(None)} | how
+def notify(**how: Any) -> Notify:
+    arguments: dict[str, Any] = {"domain": "d", "group_id": "g", "client_id": "c", "state": State(None)} | how
     return Notify(**arguments)
 
 

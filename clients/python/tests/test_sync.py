@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from coldnotify import (
@@ -54,7 +55,7 @@ def make(tmp_path: Path, service: FakeService) -> Iterator[Callable[..., Notify]
         *,
         state: State | None = None,
         client_id: str = CLIENT,
-        address: object = None,
+        address: Any = None,
         on_error=None,
         tries_max=5,
         **how,

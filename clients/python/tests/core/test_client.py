@@ -199,7 +199,8 @@ class World:
     def check_sentence(self, document: Document, told: dict[str, tuple[int, int]]) -> None:
         """The sentence that the package's docstring builds on.
 
-        Nobody can know what the service forgot, until it is told of the object again - by then the document has to be ready.
+        Nobody can know what the service forgot, until it is told of the object again - by then the document has to be
+        ready.
         """
         self.exempt -= self.service.registered.get(KEY, set())
         for name, floor in document.applied.items():

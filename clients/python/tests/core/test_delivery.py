@@ -1,5 +1,7 @@
 """Slots, floors, retries and parking."""
 
+from typing import Any
+
 import pytest
 from coldnotify._core.delivery import Delivery, Update
 from coldnotify._core.journal import Journal
@@ -12,7 +14,7 @@ from coldnotify.notification import Notification
 class Bench:
     """Objects a, b, c, registered, settled and subscribed to (c is not)."""
 
-    def __init__(self, **settings: float) -> None:
+    def __init__(self, **settings: Any) -> None:
         self.journal = Journal()
         self.registrations = Registrations(self.journal, {"a", "b", "c"})
         self.reports: list[Exception] = []

@@ -1,5 +1,7 @@
 """One connection, frame by frame."""
 
+from typing import Any
+
 import pytest
 from coldnotify._core.delivery import Delivery
 from coldnotify._core.journal import Journal
@@ -58,7 +60,7 @@ class Bench:
     def kinds(self) -> list[str]:
         return [str(frame.WhichOneof("frame")) for frame in self.out()]
 
-    def say(self, **frame: object) -> None:
+    def say(self, **frame: Any) -> None:
         self.session.receive(encode(wire.GatewayFrame(**frame)), self.now)
 
     def live(self) -> None:
@@ -72,7 +74,7 @@ class Bench:
         self.session.tick(self.now)
 
 
-def notification(name: str, version: int | None, offset: int = 0, **fields: object) -> wire.Notification:
+def notification(name: str, version: int | None, offset: int = 0, **fields: Any) -> wire.Notification:
     return wire.Notification(crc=object_crc(name), version=version, offset=offset, **fields)
 
 
