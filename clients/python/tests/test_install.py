@@ -15,10 +15,13 @@ for absent in ("confluent_kafka", "msgspec", "reactivex", "aiohttp"):
 import coldnotify, coldnotify.aio, coldnotify.testing
 with coldnotify.testing.FakeService() as service:
     told = []
-    notify = coldnotify.Notify("d", "g", "c", coldnotify.State(sys.argv[1]), coldnotify.Connection("127.0.0.1",
-    service.port)) notify.register("a").subscribe(told.append) service.publish("d", "g", "a", {"fps": 5}, version=1)
-    assert notify.connect(timeout_s=60) notify.disconnect() assert told == [coldnotify.Notification("a", 1, {"fps":
-    5})], told
+    connection = coldnotify.Connection("127.0.0.1", service.port)
+    notify = coldnotify.Notify("d", "g", "c", coldnotify.State(sys.argv[1]), connection)
+    notify.register("a").subscribe(told.append)
+    service.publish("d", "g", "a", {"fps": 5}, version=1)
+    assert notify.connect(timeout_s=60)
+    notify.disconnect()
+    assert told == [coldnotify.Notification("a", 1, {"fps": 5})], told
 print("told")
 """
 
