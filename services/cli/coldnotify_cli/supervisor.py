@@ -71,6 +71,18 @@ class ChildProcess:
         return None
 
 
+class _Look(threading.Thread):
+    """Asks one run of a part whether it is ready. A thread of its own: one that does not answer holds up no other."""
+
+    def __init__(self, unready: Callable[[], str | None]) -> None:
+        super().__init__(daemon=True)
+        self._unready = unready
+        self.reason: str | None = "it has not answered yet"
+
+    def run(self) -> None:
+        self.reason = self._unready()
+
+
 class Part:
     """One process to be kept running."""
 
@@ -87,8 +99,8 @@ class Part:
         self._deaths_s: deque[float] = deque()
         self._start_at_s = 0.0
         self._started_s = 0.0
-        self._reason: str | None = "not looked at yet"
-        self._look: threading.Thread | None = None
+        self._reason: str | None = None
+        self._look: _Look | None = None
 
     def turn(self, now_s: float) -> None:
         """Look after the part. Raises KeepsDying, NotReady."""
@@ -96,7 +108,7 @@ class Part:
             if now_s >= self._start_at_s:
                 self._begin(now_s)
         elif (status := self.process.poll()) is not None:
-            self._on_death(status, now_s)
+            self._on_death(f"by signal {-status}" if status < 0 else f"with exit code {status}", now_s)
         elif not self.ready:
             self._look_if_ready(now_s)
 
@@ -108,20 +120,26 @@ class Part:
             log.info("stopped", part=self.name)
 
     def _begin(self, now_s: float) -> None:
-        self.process = self._start()
+        try:
+            self.process = self._start()
+        except Exception as error:
+            if not self._deaths_s:
+                raise
+            # It ran before: what is in its way now, its own remains perhaps, may go away.
+            self._on_death(f"could not be started: {error}", now_s)
+            return
         self.ready = False
         self._look = None
-        self._reason = "not looked at yet"
+        self._reason = "it has not answered yet"
         self._started_s = now_s
         log.info("started", part=self.name, pid=self.process.pid)
 
-    def _on_death(self, status: int, now_s: float) -> None:
+    def _on_death(self, how: str, now_s: float) -> None:
         self.process = None
         self.ready = False
         self._deaths_s.append(now_s)
         while self._deaths_s[0] < now_s - DEATHS_WINDOW_S:
             self._deaths_s.popleft()
-        how = f"by signal {-status}" if status < 0 else f"with exit code {status}"
         if len(self._deaths_s) >= DEATHS_MAX:
             raise KeepsDying(
                 f"{self.name} keeps dying: {len(self._deaths_s)} times within {DEATHS_WINDOW_S:.0f} s, last {how}"
@@ -132,7 +150,7 @@ class Part:
 
     def _look_if_ready(self, now_s: float) -> None:
         if self._look is not None and not self._look.is_alive():
-            self._look = None
+            self._reason, self._look = self._look.reason, None
             if self._reason is None:
                 self.ready = True
                 log.info("ready", part=self.name, seconds=round(now_s - self._started_s, 1))
@@ -140,12 +158,8 @@ class Part:
         if now_s - self._started_s > self._ready_timeout_s:
             raise NotReady(f"{self.name} is not ready after {self._ready_timeout_s:g} s: {self._reason}")
         if self._look is None:
-            # In a thread: one part that does not answer must not keep the others from being looked after.
-            self._look = threading.Thread(target=self._ask, daemon=True)
+            self._look = _Look(self._unready)
             self._look.start()
-
-    def _ask(self) -> None:
-        self._reason = self._unready()
 
 
 class Supervisor:

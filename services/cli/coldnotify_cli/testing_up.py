@@ -124,6 +124,11 @@ class Up:
             self._process.kill()
             raise AssertionError(f"coldnotify up does not stop: {self.log_tail()}") from None
 
+    def wait(self) -> int:
+        """Until it ends by itself; returns the exit code."""
+        assert self._process is not None
+        return self._process.wait(WAIT_S)
+
     def log_tail(self) -> str:
         """The end of what all parts logged."""
         return (self._directory / "up.log").read_text(errors="replace")[-6000:]

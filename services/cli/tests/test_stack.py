@@ -1,0 +1,43 @@
+"""Which ports everything gets, and the ready file."""
+
+import json
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from coldnotify_cli.settings import UpSettings
+from coldnotify_cli.stack import Addresses, write_atomically
+from coldnotify_common.settings import SettingError
+from coldnotify_kafka.errors import PortTakenError
+from coldnotify_kafka.testing import free_port
+
+FREE = UpSettings(kafka_port=0, gateway_port=0, http_port=0, matcher_port=0)
+
+
+def test_zero_takes_any_free_port_each_another() -> None:
+    chosen = Addresses.choose(replace(FREE, gateways=3, matchers=3))
+    ports = [chosen.kafka, chosen.gateway, chosen.http, *chosen.matchers, *chosen.gateways_http]
+    assert len(set(ports)) == len(ports) == 9
+    assert all(ports)
+
+
+def test_a_taken_port_is_named_with_its_setting() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortTakenError, match=rf"port {port} .*--http-port \(COLDNOTIFY_HTTP_PORT\)"):
+            Addresses.choose(replace(FREE, http_port=port))
+
+
+def test_a_port_wanted_twice_is_named_with_both_settings() -> None:
+    port = free_port()
+    with pytest.raises(SettingError, match=rf"--http-port .*port {port} is --kafka-port"):
+        Addresses.choose(replace(FREE, http_port=port, kafka_port=port))
+
+
+def test_the_ready_file_is_whole_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "ready.json"
+    for pids in ({"broker": 1}, {"broker": 2}):
+        write_atomically(path, {"pids": pids})
+        assert json.loads(path.read_text()) == {"pids": pids}
+    assert list(path.parent.iterdir()) == [path]

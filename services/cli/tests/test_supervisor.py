@@ -1,0 +1,146 @@
+"""The supervisor with parts that are no processes: when it starts, restarts, gives up and stops them."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from coldnotify_cli import supervisor
+from coldnotify_cli.supervisor import KeepsDying, NotReady, Part, Supervisor
+from coldnotify_common.stop import StopFlag
+from coldnotify_kafka.testing import wait_until
+
+
+class FakeProcess:
+    """Ends when it is told to."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.status: int | None = None
+
+    def poll(self) -> int | None:
+        return self.status
+
+    def stop(self, timeout: float) -> int | None:
+        self.status = 0
+        return 0
+
+
+class FakePart:
+    """A Part, and what it started."""
+
+    def __init__(self, name: str = "part", *, unready: Callable[[], str | None] = lambda: None) -> None:
+        self.started: list[FakeProcess] = []
+        self.obstacle: Exception | None = None
+        self.part = Part(name, self._start, unready, ready_timeout_s=30)
+
+    def _start(self) -> FakeProcess:
+        if self.obstacle is not None:
+            raise self.obstacle
+        self.started.append(FakeProcess(len(self.started) + 1))
+        return self.started[-1]
+
+    def until_ready(self, now_s: float) -> None:
+        def ready() -> bool:
+            self.part.turn(now_s)
+            return self.part.ready
+
+        wait_until(ready)
+
+
+def test_a_part_that_dies_is_started_again_after_a_delay_that_grows() -> None:
+    fake = FakePart()
+    fake.until_ready(0)
+    now_s = 0.0
+    for deaths, delay_s in ((1, 0.1), (2, 0.2), (3, 0.4)):
+        fake.started[-1].status = -9
+        fake.part.turn(now_s)
+        assert not fake.part.ready
+        fake.part.turn(now_s + delay_s - 0.01)
+        assert len(fake.started) == deaths
+        now_s += delay_s + 0.01
+        fake.until_ready(now_s)
+        assert len(fake.started) == deaths + 1
+
+
+def test_a_part_that_keeps_dying_is_given_up() -> None:
+    fake = FakePart("matcher")
+
+    def die_again_and_again() -> None:
+        for now_s in range(20):
+            fake.part.turn(float(now_s))
+            if fake.part.process is not None:
+                fake.started[-1].status = 3
+
+    with pytest.raises(KeepsDying, match="matcher keeps dying: 5 times within 60 s, last with exit code 3"):
+        die_again_and_again()
+    assert len(fake.started) == 5
+
+
+def test_deaths_of_long_ago_do_not_count() -> None:
+    fake = FakePart()
+    for now_s in range(0, 1000, 20):
+        fake.until_ready(float(now_s))
+        fake.started[-1].status = -9
+        fake.part.turn(float(now_s))
+    assert len(fake.started) == 50
+
+
+def test_a_part_that_is_not_ready_in_time_is_given_up_with_its_own_words() -> None:
+    looked = threading.Event()
+
+    def unready() -> str:
+        looked.set()
+        return "partitions [3] are being loaded"
+
+    fake = FakePart("matcher", unready=unready)
+    fake.part.turn(0)
+    fake.part.turn(0)
+    assert looked.wait(30)
+    with pytest.raises(NotReady, match=r"matcher is not ready after 30 s: partitions \[3\] are being loaded"):
+        wait_until(lambda: fake.part.turn(31.0))
+
+
+def test_what_is_in_the_way_of_the_first_start_is_said_at_once_later_it_is_tried_again() -> None:
+    fake = FakePart()
+    fake.obstacle = OSError("port taken")
+    with pytest.raises(OSError, match="port taken"):
+        fake.part.turn(0)
+    fake.obstacle = None
+    fake.until_ready(0)
+    fake.started[-1].status = -9
+    fake.part.turn(1)
+    fake.obstacle = OSError("port taken")
+    fake.part.turn(2)
+    fake.obstacle = None
+    fake.until_ready(4)
+    assert len(fake.started) == 2
+
+
+def test_stages_start_one_after_the_other_and_stop_the_other_way_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "LOOK_EVERY_S", 0.001)
+    order: list[str] = []
+    gate = threading.Event()
+    first = FakePart("first", unready=lambda: None if gate.is_set() else "closed")
+    second = FakePart("second")
+    ready = threading.Event()
+    stop = StopFlag()
+    both = Supervisor([[first.part], [second.part]], on_ready=ready.set)
+    for fake in (first, second):
+        monkeypatch.setattr(fake.part, "stop", lambda _timeout_s, name=fake.part.name: order.append(name))
+    thread = threading.Thread(target=both.run, args=(stop,))
+    thread.start()
+    try:
+        wait_until(lambda: bool(first.started))
+        assert not second.started
+        gate.set()
+        assert ready.wait(30)
+        assert both.pids() == {"first": 1, "second": 1}
+        ready.clear()
+        first.started[-1].status = -9
+        assert ready.wait(30), "it is said again when all are ready again"
+        assert both.pids() == {"first": 2, "second": 1}
+    finally:
+        stop.set()
+        thread.join(30)
+        stop.close()
+    assert order == ["second", "first"]
