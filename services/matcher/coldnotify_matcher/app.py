@@ -11,6 +11,7 @@ from coldnotify_matcher import metrics
 from coldnotify_matcher.looking_in import routes
 from coldnotify_matcher.partition import TakenOver
 from coldnotify_matcher.settings import MatcherSettings
+from coldnotify_matcher.state_records import NewerFormat
 from coldnotify_matcher.worker import Failure, Worker
 
 log = structlog.get_logger()
@@ -51,10 +52,10 @@ def run(settings: MatcherSettings) -> int:
         log.info("matcher started", http_port=admin.port, kafka=settings.kafka)
         retry_s = RETRY_FIRST_S
         while not stop.is_set():
-            worker = current.worker = Worker(settings)
+            worker = current.worker = Worker(settings, stop)
             try:
-                worker.run(stop)
-            except (Failure, TakenOver, KafkaException, ServiceError) as error:
+                worker.run()
+            except (Failure, TakenOver, NewerFormat, KafkaException, ServiceError) as error:
                 metrics.RELOADS.inc()
                 log.warning("all state dropped, loading anew", reason=str(error), retry_in_s=retry_s)
                 was_ready = worker.was_ready

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from coldnotify_matcher.worker import Worker
 
 
+LOCK_TIMEOUT_S = 2.0
+"""A step takes milliseconds, unless Kafka does not answer."""
+
+
 class HasWorker(Protocol):
     """Where the worker of now is to be found."""
 
@@ -32,27 +37,45 @@ def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
     look = _Look(current)
     group = "/v1/domains/{domain}/groups/{group}"
     return [
-        web.get("/v1/partitions", look.partitions),
-        web.get(f"{group}/clients", look.clients),
-        web.get(f"{group}/clients/{{client}}", look.client),
-        web.get(f"{group}/objects", look.objects),
-        web.get(f"{group}/objects/{{object:.+}}", look.object),
+        web.get("/v1/partitions", _in_a_thread(look.partitions)),
+        web.get(f"{group}/clients", _in_a_thread(look.clients)),
+        web.get(f"{group}/clients/{{client}}", _in_a_thread(look.client)),
+        web.get(f"{group}/objects", _in_a_thread(look.objects)),
+        web.get(f"{group}/objects/{{object:.+}}", _in_a_thread(look.object)),
     ]
+
+
+def _in_a_thread(look: Callable[[web.Request], web.Response]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """So that one who waits for the worker's lock holds up neither /healthz nor /metrics."""
+
+    async def handle(request: web.Request) -> web.Response:
+        return await asyncio.to_thread(look, request)
+
+    return handle
 
 
 class _Look:
     def __init__(self, current: HasWorker) -> None:
         self._current = current
 
-    def _lock(self) -> AbstractContextManager[object]:
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
         worker = self._current.worker
-        return nullcontext() if worker is None else worker.lock
+        if worker is None:
+            yield
+            return
+        if not worker.lock.acquire(timeout=LOCK_TIMEOUT_S):
+            raise web.HTTPServiceUnavailable(text=f"the matcher has been in one step for {LOCK_TIMEOUT_S:g} s")
+        try:
+            yield
+        finally:
+            worker.lock.release()
 
     def _partitions(self) -> Mapping[int, Partition]:
         worker = self._current.worker
         return {} if worker is None else worker.partitions
 
-    async def partitions(self, _request: web.Request) -> web.Response:
+    def partitions(self, _request: web.Request) -> web.Response:
         with self._lock():
             items = [
                 {
@@ -68,7 +91,7 @@ class _Look:
             ]
         return web.json_response({"items": items})
 
-    async def clients(self, request: web.Request) -> web.Response:
+    def clients(self, request: web.Request) -> web.Response:
         limit, after = page_request(request.query)
         with self._lock():
             prefix, partition = self._find(request)
@@ -79,7 +102,7 @@ class _Look:
             shown = page(names, limit, after, lambda name: _client_summary(clients[prefix + name]))
         return web.json_response(shown)
 
-    async def client(self, request: web.Request) -> web.Response:
+    def client(self, request: web.Request) -> web.Response:
         name = check_name("client", request.match_info["client"])
         limit, after = page_request(request.query)
         with self._lock():
@@ -96,7 +119,7 @@ class _Look:
             shown = {**_client_summary(client), "registrations": registrations}
         return web.json_response(shown)
 
-    async def objects(self, request: web.Request) -> web.Response:
+    def objects(self, request: web.Request) -> web.Response:
         limit, after = page_request(request.query)
         with self._lock():
             prefix, partition = self._find(request)
@@ -107,7 +130,7 @@ class _Look:
             shown = page(names, limit, after, lambda name: _object(objects[prefix + name]))
         return web.json_response(shown)
 
-    async def object(self, request: web.Request) -> web.Response:
+    def object(self, request: web.Request) -> web.Response:
         name = check_object(request.match_info["object"])
         with self._lock():
             prefix, partition = self._find(request)

@@ -7,29 +7,30 @@ from enum import Enum
 from typing import TypeVar
 
 import msgspec
+import structlog
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.state import FORMAT, GENERATION_KEY, GenerationRecord, RegistrationsRecord, SessionRecord
 
 from coldnotify_matcher.engine import Engine, Write
 from coldnotify_matcher.readers import Record
+from coldnotify_matcher.state_records import (
+    Unreadable,
+    check_bucket_key,
+    check_client_key,
+    generation_of,
+    is_generation_key,
+    parse_generation,
+    parse_registrations,
+    parse_session,
+)
+
+log = structlog.get_logger()
 
 R = TypeVar("R", RegistrationsRecord, SessionRecord)
-
-_registrations = msgspec.json.Decoder(RegistrationsRecord)
-_session = msgspec.json.Decoder(SessionRecord)
-_generation = msgspec.json.Decoder(GenerationRecord)
-_GENERATION_KEY = GENERATION_KEY.encode()
 
 
 class TakenOver(Exception):
     """Another matcher has claimed the partition: whatever this one still knows of it is stale."""
-
-
-class _AnyRecord(msgspec.Struct):
-    generation: int
-
-
-_any = msgspec.json.Decoder(_AnyRecord)
 
 
 class Phase(Enum):
@@ -83,6 +84,8 @@ class Partition:
         """The next offset of the requests topic; None: nothing read yet."""
         self.pending: deque[PendingRequests] = deque()
         self.started_s = time.monotonic()
+        self.reading = False
+        """What comes of the compacted topics is of this assignment, not of an earlier one."""
         self.load_objects_committed = objects_committed
         self._cluster = cluster
         self._owner = owner
@@ -92,6 +95,10 @@ class Partition:
         self._last_generation: GenerationRecord | None = None
         self._buckets: dict[str, RegistrationsRecord] = {}
         self._sessions: dict[str, SessionRecord] = {}
+        self._unreadable: dict[tuple[str, str], None] = {}
+        """(topic, key) of records that were no state; they are overwritten once the partition is owned."""
+        self._strange_keys: dict[tuple[str, bytes], None] = {}
+        self._claim_lost = False
         self.engine.start_load(objects_committed)
 
     @property
@@ -107,14 +114,12 @@ class Partition:
         self._note_progress(topic, offset)
 
     def on_record(self, record: Record, now_ms: int) -> None:
-        """One record of a compacted topic. Raises TakenOver."""
+        """One record of a compacted topic. Raises TakenOver, NewerFormat."""
         topic, key = record.topic, record.key
         if topic == topics.OBJECTS:
             self.engine.on_object(key, record.value, record.offset, record.timestamp_ms, now_ms, moved=record.moved)
-        elif key == _GENERATION_KEY:
-            self._on_generation(record.value)
         elif key is not None:
-            self._on_state(topic, key.decode(), record.value)
+            self._on_state_record(topic, key, record.value, record.offset)
         self._note_progress(topic, record.offset + 1)
 
     @property
@@ -131,10 +136,24 @@ class Partition:
         """The record that claims the next generation."""
         self.phase = Phase.CLAIMING
         self._claimed = self._generation + 1
+        return self._claim_record()
+
+    def take_repairs(self) -> list[Write]:
+        """The claim once more, if something was written over it; tombstones of what stands under no client's key."""
+        if self.phase is not Phase.OWNED:
+            return []
+        repairs = [Write(topic, self.number, key, None) for topic, key in self._strange_keys]
+        if self._claim_lost:
+            repairs.append(self._claim_record())
+        self._strange_keys.clear()
+        self._claim_lost = False
+        return repairs
+
+    def _claim_record(self) -> Write:
         record = GenerationRecord(
             FORMAT, self._claimed, self._owner, self._cluster.requests_topic_id, self._cluster.epoch
         )
-        return Write(topics.SESSIONS, self.number, _GENERATION_KEY, msgspec.json.encode(record))
+        return Write(topics.SESSIONS, self.number, GENERATION_KEY.encode(), msgspec.json.encode(record))
 
     @property
     def must_claim_again(self) -> bool:
@@ -155,17 +174,51 @@ class Partition:
             committed = None
         self.engine.finish_load(self._claimed, self._cluster.inboxes, now_ms, objects_committed=committed)
         self.phase = Phase.OWNED
+        for topic, key in self._unreadable:
+            self.engine.rewrite(topic, key, was_null=False)
+        self._unreadable.clear()
+
+    def _on_state_record(self, topic: str, key: bytes, value: bytes | None, offset: int) -> None:
+        if topic == topics.SESSIONS and is_generation_key(key):
+            try:
+                self._on_generation(value)
+            except Unreadable as error:
+                self._warn(topic, offset, error)
+                self._claim_lost = True
+            return
+        try:
+            text = check_client_key(key) if topic == topics.SESSIONS else check_bucket_key(key)
+        except Unreadable as error:
+            self._strange_keys.pop((topic, key), None)
+            if value is not None:
+                self._warn(topic, offset, error)
+                self._strange_keys[topic, key] = None
+            return
+        try:
+            self._on_state(topic, text, value)
+        except Unreadable as error:
+            self._warn(topic, offset, error)
+            if self.phase is Phase.OWNED:
+                self.engine.rewrite(topic, text, was_null=False)
+            else:
+                self._unreadable[topic, text] = None
+
+    def _warn(self, topic: str, offset: int, error: Unreadable) -> None:
+        log.warning("state record not understood", topic=topic, partition=self.number, offset=offset, error=str(error))
 
     def _on_generation(self, value: bytes | None) -> None:
         if value is None:
+            self._claim_lost = True
             return
-        record = _generation.decode(value)
+        record = parse_generation(value)
         if self.phase is Phase.OWNED:
             if record.generation >= self._claimed and record.owner != self._owner:
                 raise TakenOver(
                     f"partition {self.number}: {record.owner} took it over (generation {record.generation})"
                 )
+            self._claim_lost = record.owner != self._owner
             return
+        self._claim_lost = False
         if record.owner == self._owner and record.generation == self._claimed > self._generation:
             self._generation = record.generation
             return
@@ -176,13 +229,20 @@ class Partition:
 
     def _on_state(self, topic: str, key: str, value: bytes | None) -> None:
         if self.phase is Phase.OWNED:
-            if value is None or _any.decode(value).generation < self._claimed:
+            if value is None or generation_of(value) < self._claimed:
                 self.engine.rewrite(topic, key, was_null=value is None)
             return
+        record: RegistrationsRecord | SessionRecord | None
         if topic == topics.REGISTRATIONS:
-            _merge(self._buckets, key, None if value is None else _registrations.decode(value))
+            record = None if value is None else parse_registrations(value)
+            _merge(self._buckets, key, record)
         else:
-            _merge(self._sessions, key, None if value is None else _session.decode(value))
+            record = None if value is None else parse_session(value)
+            _merge(self._sessions, key, record)
+        self._unreadable.pop((topic, key), None)
+        if record is not None and self.phase is Phase.LOADING:
+            # Should the claims themselves be lost: gateways would drop whatever a lower generation says.
+            self._generation = max(self._generation, record.generation)
 
     def _note_progress(self, topic: str, position: int) -> None:
         end = self._ends.get(topic)

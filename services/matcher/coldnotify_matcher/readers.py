@@ -15,6 +15,7 @@ import structlog
 from coldnotify_schemas import topics
 from coldnotify_schemas.records import MOVED_HEADER
 from confluent_kafka import (
+    OFFSET_BEGINNING,
     TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     KafkaError,
@@ -82,13 +83,20 @@ class Records:
 
 
 @dataclass(frozen=True, slots=True)
+class Began:
+    """All that was read before is of an earlier assignment of this partition's compacted topics, if there was one."""
+
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """A reader cannot go on."""
 
     error: BaseException
 
 
-Event = Assigned | Revoked | Records | Failed
+Event = Assigned | Revoked | Records | Began | Failed
 
 
 class Reader(threading.Thread):
@@ -186,6 +194,18 @@ class RequestsReader(Reader):
             [topics.REQUESTS], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
         super().run()
+
+    def serve(self, partition: int, *, from_beginning: bool) -> None:
+        """Hand on the requests of an assigned partition from now on: its state is loaded."""
+
+        def resume(consumer: Consumer) -> None:
+            if partition not in (self.assigned or ()):
+                return  # given up meanwhile
+            if from_beginning:
+                consumer.seek(TopicPartition(topics.REQUESTS, partition, OFFSET_BEGINNING))
+            consumer.resume([TopicPartition(topics.REQUESTS, partition)])
+
+        self.do(resume)
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         try:

@@ -16,7 +16,7 @@ from coldnotify_common.kafka import admin_config, consumer_config, describe_topi
 from coldnotify_common.stop import StopFlag
 from coldnotify_schemas import internal_pb2, topics
 from confluent_kafka import (
-    OFFSET_BEGINNING,
+    Consumer,
     KafkaError,
     Message,
     Producer,
@@ -28,11 +28,12 @@ from google.protobuf.message import DecodeError
 from coldnotify_matcher import metrics
 from coldnotify_matcher.engine import Step, Write
 from coldnotify_matcher.epoch import epoch_of
-from coldnotify_matcher.log_ends import log_ends
+from coldnotify_matcher.log_ends import log_ends, log_starts
 from coldnotify_matcher.partition import Cluster, Partition, PendingRequests, Phase
 from coldnotify_matcher.readers import (
     QUEUE_BATCHES_MAX,
     Assigned,
+    Began,
     Event,
     Failed,
     Reader,
@@ -48,14 +49,23 @@ log = structlog.get_logger()
 COMPACTED = (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
 COMMIT_EVERY_S = 1.0
 """What is read again after a crash: a second's requests and publishes. Committing at each step would cost latency."""
+COMMIT_ALL_EVERY_S = 3600.0
+"""Also what has not moved: Kafka forgets a week-old offset of a topic that the group does not subscribe to (objects)."""
 TICK_S = 1.0
 WATCH_TOPICS_EVERY_S = 5.0
 FLUSH_TIMEOUT_S = 35.0
 """Beyond the producer's message.timeout.ms: whatever has no answer by then never gets one."""
+FLUSH_SLICE_S = 0.5
+"""How often a flush looks whether it is to stop."""
+STOP_FLUSH_TIMEOUT_S = 3.0
+"""Once it is to stop, a step that Kafka does not take is not worth waiting for: the next run does it again."""
 BARRIER_TIMEOUT_S = 60.0
 """A reader of the objects topic that does not get to where its end was so long ago is stuck."""
 EVENTS_A_STEP_MAX = 64
-CLOSE_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 5.0
+"""For the consumers to commit and to close. Kafka may be away, and the process does not wait for it."""
+KAFKA_TIMEOUT_S = 5.0
+"""For questions about topics."""
 
 _ANY_PARTITION = -1
 """librdkafka's RD_KAFKA_PARTITION_UA: its partitioner chooses."""
@@ -71,7 +81,7 @@ class Failure(Exception):
 class Worker:
     """Serves the partitions that the group assigns to this matcher."""
 
-    def __init__(self, settings: MatcherSettings) -> None:
+    def __init__(self, settings: MatcherSettings, stop: StopFlag) -> None:
         self.lock = threading.RLock()
         """Held while partitions change: looking in from another thread takes it."""
         self.partitions: dict[int, Partition] = {}
@@ -110,11 +120,18 @@ class Worker:
         self._committable: dict[tuple[str, int], int] = {}
         self._committed_at_s = 0.0
         self._commit_error: KafkaError | None = None
+        self._committed: dict[tuple[str, int], int] = {}
+        self._all_committed_at_s = time.monotonic()
+        self._ticked_at_s = 0.0
+        self._stop = stop
+        self._kafka_away: str | None = None
 
     def readiness(self) -> str | None:
         """None when all assigned partitions are served, else what is missing."""
         if self._cluster is None:
             return "the topics are not known yet"
+        if self._kafka_away is not None:
+            return self._kafka_away
         assigned = self._requests.assigned
         if assigned is None:
             return "the consumer group has assigned no partition yet"
@@ -125,16 +142,19 @@ class Worker:
         self.was_ready = True
         return None
 
-    def run(self, stop: StopFlag) -> None:
-        """Serve until `stop`. Raises Failure, KafkaException, TakenOver, ServiceError: the state is to be dropped."""
+    def run(self) -> None:
+        """Serve until `stop` is set. Raises Failure, KafkaException, TakenOver, NewerFormat, ServiceError.
+
+        Then all state is to be dropped.
+        """
         self._cluster = self._describe_cluster()
-        watcher = threading.Thread(target=self._watch_topics, args=(stop,), name="topics-watcher", daemon=True)
+        watcher = threading.Thread(target=self._watch_topics, name="topics-watcher", daemon=True)
         self._requests.start()
         self._compacted.start()
         watcher.start()
         clean = False
         try:
-            while not stop.is_set():
+            while not self._stop.is_set():
                 self._turn()
             clean = True
         finally:
@@ -152,12 +172,17 @@ class Worker:
                     self._on_assigned(event)
                 elif isinstance(event, Records):
                     self._on_records(event.records, now_ms)
+                elif isinstance(event, Began):
+                    if event.partition in self.partitions:
+                        self.partitions[event.partition].reading = True
                 elif isinstance(event, Failed):
                     raise Failure(f"reading from Kafka: {event.error}") from event.error
                 else:
                     revoked.append(event)
+            self._claim()
+            tick = self._tick_due()
             for partition in self.partitions.values():
-                self._advance(partition, now_ms)
+                self._advance(partition, now_ms, tick=tick)
             self._make_durable([p for p in self.partitions.values() if p.phase is Phase.OWNED], now_ms)
             if events:
                 metrics.STEP_SECONDS.observe(time.monotonic() - started_s)
@@ -183,7 +208,9 @@ class Worker:
 
     def _on_assigned(self, event: Assigned) -> None:
         assert self._cluster is not None
-        ends = log_ends(self._admin, [(topic, event.partition) for topic in COMPACTED])
+        compacted = [(topic, event.partition) for topic in COMPACTED]
+        # Where they begin is asked for, too: told "at the beginning" librdkafka waits half a second before it asks.
+        starts, ends = log_starts(self._admin, compacted), log_ends(self._admin, compacted)
         self.partitions[event.partition] = Partition(
             event.partition,
             self._cluster,
@@ -192,9 +219,15 @@ class Worker:
             objects_committed=event.objects_committed,
             registrations_max=self._settings.registrations_max,
         )
-        beginnings = [TopicPartition(topic, event.partition, OFFSET_BEGINNING) for topic in COMPACTED]
-        self._compacted.do(lambda consumer: consumer.incremental_assign(beginnings))
-        log.info("partition assigned", partition=event.partition, records_to_load=sum(ends.values()))
+        beginnings = [TopicPartition(*tp, offset) for tp, offset in starts.items()]
+
+        def begin(consumer: Consumer) -> None:
+            consumer.incremental_assign(beginnings)
+            self._compacted.put(Began(event.partition))
+
+        self._compacted.do(begin)
+        records = sum(ends.values()) - sum(starts.values())
+        log.info("partition assigned", partition=event.partition, records_to_load_max=records)
 
     def _on_revoked(self, event: Revoked) -> None:
         gone = [number for number in event.partitions if self.partitions.pop(number, None) is not None]
@@ -203,6 +236,7 @@ class Worker:
         for number in gone:
             for topic in (topics.REQUESTS, topics.OBJECTS):
                 self._committable.pop((topic, number), None)
+                self._committed.pop((topic, number), None)
         compacted = [TopicPartition(topic, number) for number in gone for topic in COMPACTED]
         if compacted:
             self._compacted.do(lambda consumer: consumer.incremental_unassign(compacted))
@@ -218,6 +252,8 @@ class Worker:
             partition = self.partitions.get(number)
             if partition is None:
                 continue  # given up meanwhile
+            if record.topic != topics.REQUESTS and not partition.reading:
+                continue  # of an earlier assignment: what this one loads begins at the beginning
             if record.end:
                 partition.on_end(record.topic, record.offset)
             elif record.topic == topics.REQUESTS:
@@ -235,12 +271,22 @@ class Worker:
             barrier = barriers.get((topics.OBJECTS, number), 0)
             self.partitions[number].pending.append(PendingRequests(barrier, batch))
 
-    def _advance(self, partition: Partition, now_ms: int) -> None:
-        """Whatever the partition can do with what it has."""
-        if partition.loaded or partition.must_claim_again:
-            self._produce([partition.claim()])
+    def _claim(self) -> None:
+        loaded = [p for p in self.partitions.values() if p.loaded or p.must_claim_again]
+        if loaded:
+            self._produce([partition.claim() for partition in loaded])
             self._flush()
-        elif partition.claimed:
+
+    def _tick_due(self) -> bool:
+        now_s = time.monotonic()
+        if now_s - self._ticked_at_s < TICK_S:
+            return False
+        self._ticked_at_s = now_s
+        return True
+
+    def _advance(self, partition: Partition, now_ms: int, *, tick: bool) -> None:
+        """Whatever the partition can do with what it has."""
+        if partition.claimed:
             self._take_over(partition, now_ms)
         if partition.phase is not Phase.OWNED:
             return
@@ -249,17 +295,14 @@ class Worker:
             engine.on_requests(partition.pending.popleft().requests, now_ms)
         if partition.pending and time.monotonic() - partition.pending[0].since_s > BARRIER_TIMEOUT_S:
             raise Failure(f"partition {partition.number}: the objects topic is not read any further")
-        engine.on_tick(now_ms)
+        if tick:
+            engine.on_tick(now_ms)
 
     def _take_over(self, partition: Partition, now_ms: int) -> None:
         partition.own(now_ms)
         seconds = time.monotonic() - partition.started_s
         metrics.LOAD_SECONDS.observe(seconds)
-        requests = TopicPartition(topics.REQUESTS, partition.number)
-        if partition.requests_topic_changed:
-            beginning = TopicPartition(topics.REQUESTS, partition.number, OFFSET_BEGINNING)
-            self._requests.do(lambda consumer: consumer.seek(beginning))
-        self._requests.do(lambda consumer: consumer.resume([requests]))
+        self._requests.serve(partition.number, from_beginning=partition.requests_topic_changed)
         log.info(
             "partition taken over",
             partition=partition.number,
@@ -273,7 +316,7 @@ class Worker:
 
     def _make_durable(self, owned: list[Partition], now_ms: int) -> None:
         steps = [(partition, partition.engine.take_step(now_ms)) for partition in owned]
-        state = [write for _, step in steps for write in step.state]
+        state = [write for partition, step in steps for write in (*step.state, *partition.take_repairs())]
         if state:
             self._produce(state)
             self._flush()
@@ -303,14 +346,21 @@ class Worker:
                 except BufferError:
                     self._producer.poll(0.1)  # full: wait for deliveries, which fail after message.timeout.ms at last
                     self._check_delivery()
+                    if self._stop.is_set():
+                        raise Failure("stopped while Kafka takes no records") from None
                     continue
                 break
 
     def _flush(self) -> None:
-        left = self._producer.flush(FLUSH_TIMEOUT_S)
+        started_s = time.monotonic()
+        limit_s = FLUSH_TIMEOUT_S
+        while left := self._producer.flush(FLUSH_SLICE_S):
+            self._check_delivery()
+            if self._stop.is_set():
+                limit_s = min(limit_s, STOP_FLUSH_TIMEOUT_S)
+            if time.monotonic() - started_s > limit_s:
+                raise Failure(f"Kafka did not take {left} records within {limit_s:g} s")
         self._check_delivery()
-        if left:
-            raise Failure(f"Kafka did not take {left} records within {FLUSH_TIMEOUT_S} s")
 
     def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
         if error is not None:
@@ -326,33 +376,45 @@ class Worker:
         # The position may be committed only as far as requests have been handled: what waits for its barrier has not.
         if partition.requests_position is not None:
             waiting = partition.pending[0].requests[0][0] if partition.pending else partition.requests_position
-            self._committable[topics.REQUESTS, partition.number] = waiting
-        self._committable[topics.OBJECTS, partition.number] = partition.engine.position
+            self._note_offset(topics.REQUESTS, partition.number, waiting)
+        self._note_offset(topics.OBJECTS, partition.number, partition.engine.position)
+
+    def _note_offset(self, topic: str, number: int, offset: int) -> None:
+        if self._committed.get((topic, number)) != offset:
+            self._committable[topic, number] = offset
 
     def _commit_if_due(self) -> None:
-        if time.monotonic() - self._committed_at_s < COMMIT_EVERY_S or not self._committable:
+        now_s = time.monotonic()
+        if now_s - self._all_committed_at_s > COMMIT_ALL_EVERY_S:
+            self._all_committed_at_s = now_s
+            self._committed.clear()
+        if now_s - self._committed_at_s < COMMIT_EVERY_S or not self._committable:
             return
-        self._committed_at_s = time.monotonic()
+        self._committed_at_s = now_s
         offsets = self._take_offsets()
         self._requests.do(lambda consumer: consumer.commit(offsets=offsets, asynchronous=True))
 
     def _take_offsets(self) -> list[TopicPartition]:
         offsets = [TopicPartition(topic, number, offset) for (topic, number), offset in self._committable.items()]
+        self._committed |= self._committable
         self._committable.clear()
         return offsets
 
     def _on_commit(self, error: KafkaError | None, _offsets: list[TopicPartition]) -> None:
-        if error is not None and error.code() in _FENCED:
+        if error is None:
+            return
+        self._committed.clear()  # so that it is tried again
+        if error.code() in _FENCED:
             self._commit_error = error
 
     # ---- the cluster ---------------------------------------------------------------------------------------------
 
     def _describe_cluster(self) -> Cluster:
-        objects = describe_topic(self._admin, topics.OBJECTS)
-        requests = describe_topic(self._admin, topics.REQUESTS)
-        inboxes = len(describe_topic(self._admin, topics.NOTIFICATIONS).partitions)
+        objects = describe_topic(self._admin, topics.OBJECTS, KAFKA_TIMEOUT_S)
+        requests = describe_topic(self._admin, topics.REQUESTS, KAFKA_TIMEOUT_S)
+        inboxes = len(describe_topic(self._admin, topics.NOTIFICATIONS, KAFKA_TIMEOUT_S).partitions)
         for topic in (topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS):
-            count = len(describe_topic(self._admin, topic).partitions)
+            count = len(describe_topic(self._admin, topic, KAFKA_TIMEOUT_S).partitions)
             if count != len(objects.partitions):
                 raise Failure(
                     f"topic {topic} has {count} partitions, {topics.OBJECTS} has {len(objects.partitions)}: "
@@ -362,17 +424,19 @@ class Worker:
         epoch = epoch_of(objects_id, len(objects.partitions), self._settings.epoch_counter)
         return Cluster(len(objects.partitions), inboxes, objects_id, str(requests.topic_id), epoch)
 
-    def _watch_topics(self, stop: StopFlag) -> None:
+    def _watch_topics(self) -> None:
         """A topic that was recreated or resized makes all that was read from it worthless."""
-        while not stop.wait(WATCH_TOPICS_EVERY_S) and self._requests.is_alive():
+        while not self._stop.wait(WATCH_TOPICS_EVERY_S) and self._requests.is_alive():
             try:
                 now = self._describe_cluster()
             except Failure as error:
                 self._requests.put(Failed(error))
                 return
             except Exception as error:
+                self._kafka_away = str(error)
                 log.warning("topics cannot be looked at", error=str(error))
                 continue
+            self._kafka_away = None
             if now != self._cluster:
                 self._requests.put(Failed(Failure("a topic was recreated or resized")))
                 return
@@ -382,8 +446,9 @@ class Worker:
             self._requests.final_offsets = self._take_offsets()
         for reader in (self._requests, self._compacted):
             reader.stop()
+        until_s = time.monotonic() + CLOSE_TIMEOUT_S
         for reader in (self._requests, self._compacted):
-            reader.join(CLOSE_TIMEOUT_S)  # Kafka may be away: the process does not wait for it
+            reader.join(max(0.0, until_s - time.monotonic()))
         with self.lock:
             self.partitions.clear()
         metrics.PARTITIONS_OWNED.set(0)

@@ -137,7 +137,7 @@ def test_state_comes_before_answers() -> None:
 def test_a_request_that_was_applied_before_is_answered_again_and_changes_nothing() -> None:
     bench = Bench()
     bench.opened("a")
-    bench.register("b", request=7)
+    bench.register("b", "c", request=7)
     bench.unregister("b", request=8)
     bench.settle()
     bench.told.clear()
@@ -146,7 +146,7 @@ def test_a_request_that_was_applied_before_is_answered_again_and_changes_nothing
     bench.load()
 
     items = bench.told[0xA1].take()
-    assert registered(bench) == stored(bench) == {"a"}
+    assert registered(bench) == stored(bench) == {"a", "c"}
     assert [answer.request for answer in answered(items)] == [7, 8]
     assert [one.in_sync for one in opened(items)] == [True], "the Open of before would look not in sync by its digest"
 

@@ -63,13 +63,14 @@ def test_an_open_applies_unregister_then_register() -> None:
 def test_in_sync_the_first_page_follows_at_once_and_is_the_last() -> None:
     bench = Bench()
     bench.version("a", 3)
+    bench.version("of no interest", 3)
     bench.open(["a"], register=["a"], cursor=0)
 
     items = bench.items()
 
     assert kinds(items) == ["opened", "page"]
     (page,) = pages(items)
-    assert (page.ask, page.page, page.last, page.complete) == (1, 1, True, 0)
+    assert (page.ask, page.page, page.last, page.complete) == (1, 1, True, 1), "complete up to the end"
 
 
 def test_what_the_cursor_covers_is_not_sent_again_but_registrations_are_answered_whatever_it_says() -> None:
@@ -418,13 +419,14 @@ def test_an_answer_that_does_not_fit_goes_on_in_records_of_no_request() -> None:
 
 def test_unregistered_is_told_of_no_publish_any_more() -> None:
     bench = Bench()
+    bench.version("a", 1)
     bench.opened("a", "b")
     bench.unregister("a", "never", request=4)
 
     (answer,) = answered(bench.items())
 
     assert (answer.request, answer.unregistered, answer.digest) == (4, True, digest(["b"]))
-    bench.version("a", 1)
+    bench.version("a", 2)
     assert bench.items() == []
 
 

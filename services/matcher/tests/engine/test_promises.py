@@ -489,7 +489,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_pages")
 def test_the_promises_hold_whatever_happens_in_whatever_order() -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
+    run_state_machine_as_test(
         Machine,
         settings=settings(
             max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
