@@ -54,7 +54,11 @@ class GatewaySettings(ServiceSettings):
         8 * 1024, "a slow connection with less than this waiting to be written is drained", minimum=0
     )
     gateway_hard_water_bytes: int = setting(
-        512 * 1024, "a connection with more than this waiting to be written is closed", minimum=128 * 1024
+        # A client may have four requests of 64 objects unanswered, each object with a payload of 4 KiB: 1.1 MiB that are
+        # always written. With less, one on a slow link would be closed, come back, ask for the same, and be closed again.
+        2 * 1024 * 1024,
+        "a connection with more than this waiting to be written is closed",
+        minimum=128 * 1024,
     )
     gateway_ask_again_s: float = setting(
         10, "seconds after which what the matcher did not answer is asked again", minimum=0.1
