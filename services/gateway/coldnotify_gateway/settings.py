@@ -54,8 +54,8 @@ class GatewaySettings(ServiceSettings):
         8 * 1024, "a slow connection with less than this waiting to be written is drained", minimum=0
     )
     gateway_hard_water_bytes: int = setting(
-        # A client may have four requests of 64 objects unanswered, each object with a payload of 4 KiB: 1.1 MiB that are
-        # always written. With less, one on a slow link would be closed, come back, ask for the same, and be closed again.
+        # A client may have four requests of 64 objects unanswered, each object with a payload of 4 KiB: 1.1 MiB that
+        # are always written. With less, one on a slow link would be closed, come back and ask for the same again.
         2 * 1024 * 1024,
         "a connection with more than this waiting to be written is closed",
         minimum=128 * 1024,
