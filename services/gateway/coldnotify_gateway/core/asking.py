@@ -79,7 +79,7 @@ class Asking:
         """The client has the page that was sent: the next one, of the same asking."""
         page, session.page_sent = session.page_sent, 0
         session.page_due = page + 1
-        self._wait_for_answer(session, now_s)
+        self.wait_for_answer(session, now_s)
         return self._request(
             session,
             catch_up=CatchUp(cursor=_optional(session.complete), ask=session.ask, page=page, epoch=session.epoch),
@@ -115,7 +115,7 @@ class Asking:
     def sync(self, session: Identified, chunk: SyncChunk, now_s: float) -> Output:
         """A SyncChunk is passed on; after the last one an Opened is to come."""
         if chunk.last and session.state is State.UNSYNCED:
-            self._wait_for_answer(session, now_s)
+            self.wait_for_answer(session, now_s)
         return self._request(session, sync=chunk)
 
     def leave(self, session: Identified) -> Output:
@@ -143,9 +143,10 @@ class Asking:
         session.checking = False
         session.page_due = session.page_sent = 0
         session.asked_s = now_s
-        self._wait_for_answer(session, now_s)
+        self.wait_for_answer(session, now_s)
 
-    def _wait_for_answer(self, session: Identified, now_s: float) -> None:
+    def wait_for_answer(self, session: Identified, now_s: float) -> None:
+        """Something is to come from the matcher; should it not, it is asked again."""
         doublings = min(session.asked_times, ASK_AGAIN_DOUBLINGS_MAX)
         session.answer_due_s = now_s + self._limits.ask_again_s * 2**doublings
         session.asked_s = now_s

@@ -168,9 +168,7 @@ class FromMatcher:
         session.unanswered = 0
         session.answered()
         session.page_due = 1
-        # The first page comes right behind. Should it not, the timer asks for it.
-        session.asked_s = now_s
-        session.answer_due_s = now_s + self._limits.ask_again_s
+        self._asking.wait_for_answer(session, now_s)  # the first page comes right behind
         if welcome:
             yield Send(session.peer, encoding.welcome(opened))
 

@@ -44,6 +44,7 @@ class Gateway:
             gateway_id, self._connections, self._asking, self._from_client, limits, self.counters
         )
         self._acks_due_s = NEVER_S
+        self._ticked_s: float | None = None
         self._going_away = False
 
     # --- looking in
@@ -174,6 +175,7 @@ class Gateway:
 
     def on_tick(self, now_s: float) -> list[Output]:
         """Time has passed; to be called about every quarter of a second."""
+        self._doubt(now_s)
         outputs: list[Output] = []
         for connection in self._timers.due(now_s):
             if self._connections.by_peer.get(connection.peer) is connection:
@@ -182,6 +184,13 @@ class Gateway:
                     self._timers.look_at(connection, now_s)
         outputs += self._periodic(now_s)
         return self._counted(outputs)
+
+    def _doubt(self, now_s: float) -> None:
+        last_s, self._ticked_s = self._ticked_s, now_s
+        stopped = last_s is not None and now_s - last_s > self.limits.unheard_s
+        for view in self._connections.views:
+            if stopped or now_s - view.unanswered_since_s > self.limits.unheard_s:
+                view.unheard(now_s)
 
     def _on_due(self, connection: Unidentified | Identified, now_s: float) -> list[Output]:
         if isinstance(connection, Unidentified):

@@ -109,6 +109,14 @@ class PartitionView:
             self.position = max(self.position, self._said_complete)
         self._said_offset, self._said_complete = offset, complete
 
+    def unheard(self, now_s: float) -> None:
+        """The matcher may have taken this gateway for dead and its sessions for offline. It is asked at once."""
+        self._distrust()
+        # One answer more that does not agree, and the sessions are announced.
+        self._disagreements = _DISAGREEMENTS_BEFORE_ANNOUNCING - 1
+        if self.sessions and self.unanswered_since_s == NEVER_S:
+            self.beat_due_s = now_s
+
     def beat_sent(self, now_s: float, beat_s: float) -> None:
         """A Beat goes out; the next one is due later, or never if there is nobody."""
         self.beat_due_s = now_s + beat_s if self.sessions else NEVER_S

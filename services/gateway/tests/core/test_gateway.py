@@ -209,6 +209,27 @@ def test_a_matcher_that_does_not_answer_beats_is_away(bench):
     assert bench.gateway.matchers_away(bench.now_s) == 0
 
 
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_gateway_that_may_have_been_taken_for_dead_believes_nothing_before_it_is_known_again(bench, stopped):
+    """Publishes that its sessions missed meanwhile must not be passed by what the matcher says to others."""
+    wire = bench.live(hello("a", keepalive_s=3600), complete=1)
+    bench.live(hello("b", keepalive_s=3600))
+    bench.later(0.5)
+    bench.inbox(Item(beat={"agreed": True, "complete": 4}))
+    if stopped:
+        bench.now_s += 20
+        bench.do(bench.gateway.on_tick(bench.now_s))
+    else:
+        bench.later(20)  # it was not: but what it asked did not arrive
+    bench.inbox(fan_out("x", 1, 7, 2), fan_out("x", 2, 8, 2))
+    bench.say(wire, ping())
+    assert wire.take()[0].pong.complete == 4
+    bench.take_requests()
+    bench.inbox(Item(beat={"agreed": False}))
+    first, _ = bench.take_requests("open", "open")
+    assert first.open.cursor == 4
+
+
 def test_a_leave_that_kafka_did_not_take_is_written_with_the_next_beat(bench):
     """Else the matcher would count a session that is gone, and no beat would agree ever again."""
     wire = bench.live()
