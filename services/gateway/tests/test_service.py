@@ -1,4 +1,7 @@
-"""The gateway as a process, with a real Kafka and real sockets; the test plays the matcher."""
+"""The gateway as a process, with a real Kafka and real sockets; the test plays the matcher.
+
+Stands for: app, looking_in, server, shell, topics_watch
+"""
 
 import signal
 import socket

@@ -39,8 +39,8 @@ class Limits:
     beat_answer_s: float = 15.0
     """Without a BeatAnswer for so long, the partition's matcher is away."""
     unheard_s: float = 8.0
-    """Without a BeatAnswer for so long, or stopped for so long itself, the gateway may not have been heard, and be taken
-    for dead: a matcher does so 15 s after the last Beat that reached it, and one may have been under way for 5 s."""
+    """Without a BeatAnswer for so long, or stopped for so long itself, the gateway may have been taken for dead: a
+    matcher does so 15 s after the last Beat that reached it, and the first one that did not is up to 5 s younger."""
     requests_unanswered_max: int = 64
     """Register and Unregister of one session that no answer came for; more are dropped (its client asks again)."""
     requests_forgotten_s: float = 30.0

@@ -1,4 +1,7 @@
-"""Inbox records, one rule after the other."""
+"""Inbox records, one rule after the other.
+
+Stands for: asking, partition, identified
+"""
 
 import pytest
 from coldnotify_gateway.core import State

@@ -1,8 +1,11 @@
-"""Connections, limits, time, the end."""
+"""Connections, limits, time, the end.
+
+Stands for: connections, unidentified, violation
+"""
 
 import pytest
 from coldnotify_gateway.core import Limits, Produce, State
-from coldnotify_gateway.testing import Bench, ack, fan_out, hello, ping, register
+from coldnotify_gateway.testing import Bench, WireDouble, ack, fan_out, hello, ping, register
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Closed, Item, Opened
 
@@ -12,7 +15,7 @@ def bench() -> Bench:
     return Bench()
 
 
-def code_of(wire) -> int:
+def code_of(wire: WireDouble) -> int:
     (frame,) = wire.take()
     assert wire.finished
     return frame.close.code

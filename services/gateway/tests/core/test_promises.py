@@ -6,7 +6,7 @@ stop, each knows the newest version of all that it wants.
 
 from collections import deque
 
-from coldnotify_gateway.core import Finish, Gateway, Identified, Limits, Output, Produce, Send, SendAll, State
+from coldnotify_gateway.core import Finish, Gateway, Identified, Limits, Output, Peer, Produce, Send, SendAll, State
 from coldnotify_gateway.testing import NONE, DeviceDouble, MatcherDouble
 from coldnotify_schemas.close_codes import CloseCode, may_come_back
 from coldnotify_schemas.internal_pb2 import Inbox
@@ -36,6 +36,11 @@ class Wire:
 
     def finish(self) -> None:
         self.finished = True
+
+
+def wire_of(peer: Peer) -> Wire:
+    assert isinstance(peer, Wire)
+    return peer
 
 
 class World(RuleBasedStateMachine):
@@ -78,12 +83,13 @@ class World(RuleBasedStateMachine):
     def do_one(self, output: Output) -> None:
         match output:
             case Send():
-                self.send(output.peer, output.data)
+                self.send(wire_of(output.peer), output.data)
             case SendAll():
                 for peer in output.peers:
                     session = self.gateway._connections.by_peer[peer]
+                    assert isinstance(session, Identified)
                     assert session.state is State.LIVE, "a live notification for a session that is not live"
-                    self.send(peer, output.data)
+                    self.send(wire_of(peer), output.data)
             case Produce():
                 if self.kafka_away:
                     self.gateway.on_delivery_failed(output, self.now_s)
@@ -321,7 +327,7 @@ class World(RuleBasedStateMachine):
             wire = self.wires.get(name)
             session = wire and self.gateway._connections.by_peer.get(wire)
             if not isinstance(session, Identified) or session.state is not State.LIVE or not device.caught_up:
-                found.append(f"{name} is not live: {session and session.state}")
+                found.append(f"{name} is not live: {session}")
                 continue
             if device.registering or device.unregistering:
                 found.append(f"{name} waits: {device.registering} {device.unregistering}")

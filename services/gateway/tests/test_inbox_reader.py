@@ -1,0 +1,126 @@
+"""The inbox: read from its end on, bounded, and what was removed unread is said."""
+
+import threading
+from collections.abc import Iterator, Sequence
+
+import pytest
+from coldnotify_gateway.inbox_reader import InboxReader, Mark
+from coldnotify_gateway.settings import GatewaySettings
+from coldnotify_gateway.testing_process import wait_until
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_schemas.internal_pb2 import Inbox
+from coldnotify_schemas.topics import NOTIFICATIONS
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+pytestmark = pytest.mark.kafka
+GATEWAY = 0xC01D
+INBOX = 5
+
+
+class Reading:
+    """A reader, and what it handed over; each batch is handled at once unless told otherwise."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.records: list[Inbox | Mark] = []
+        self.batches = 0
+        self.handling = True
+        self.assigned = threading.Event()
+        self.reader = InboxReader(
+            GatewaySettings(kafka=bootstrap),
+            GATEWAY,
+            INBOX,
+            on_assigned=self.assigned.set,
+            on_records=self.on_records,
+        )
+        self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+
+    def on_records(self, records: Sequence[Inbox | Mark]) -> None:
+        self.records += records
+        self.batches += 1
+        if self.handling:
+            self.reader.handled()
+
+    def write(self, *values: bytes | Inbox) -> None:
+        for value in values:
+            data = value if isinstance(value, bytes) else value.SerializeToString()
+            self.producer.produce(NOTIFICATIONS, data, partition=INBOX)
+        assert self.producer.flush(60) == 0
+
+    def start(self) -> None:
+        self.reader.start()
+        assert self.assigned.wait(60)
+
+    @property
+    def numbers(self) -> list[int]:
+        return [record.number for record in self.records if isinstance(record, Inbox)]
+
+
+@pytest.fixture
+def reading(fresh_kafka: EmbeddedBroker) -> Iterator[Reading]:
+    made = Reading(fresh_kafka.bootstrap)
+    yield made
+    made.reader.stop()
+
+
+def ours(number: int) -> Inbox:
+    return Inbox(format=1, gateway=GATEWAY, number=number)
+
+
+def test_it_reads_from_the_end_as_of_its_start_and_skips_what_is_for_others(reading: Reading):
+    reading.write(ours(1), ours(2))
+    reading.start()
+    takeover = Inbox(format=1, gateway=0, generation=4)
+    reading.write(ours(3), Inbox(format=1, gateway=4711, number=9), takeover, b"\xff\xff", ours(4))
+    wait_until(lambda: len(reading.records) == 4, "all of ours")
+    assert reading.records == [ours(3), takeover, Mark.MALFORMED, ours(4)]
+    assert reading.reader.foreign_records == 1
+
+
+def test_it_waits_when_nobody_handles_what_it_hands_over(reading: Reading):
+    reading.handling = False
+    reading.start()
+    count = 0
+    while reading.batches < 8:
+        count += 1
+        reading.write(ours(count))
+    for _ in range(300):
+        count += 1
+        reading.write(ours(count))
+    assert reading.batches == 8
+    reading.handling = True
+    for _ in range(8):
+        reading.reader.handled()
+    wait_until(lambda: len(reading.records) == count, "the rest")
+    assert reading.numbers == list(range(1, count + 1))
+
+
+def test_records_removed_before_they_were_read_are_a_loss_and_the_reading_goes_on(
+    reading: Reading, fresh_kafka: EmbeddedBroker
+):
+    reading.handling = False
+    reading.start()
+    count = 0
+    while reading.batches < 8:
+        count += 1
+        reading.write(ours(count))
+    # The reader waits now. More than it has fetched ahead comes, and is removed.
+    reading.write(*[ours(count + i) for i in range(1, 11)], *[b"x" * 500_000 for _ in range(64)])
+    admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
+    partition = TopicPartition(NOTIFICATIONS, INBOX, -1)
+    admin.delete_records([partition])[partition].result(60)
+    reading.handling = True
+    for _ in range(8):
+        reading.reader.handled()
+    wait_until(lambda: Mark.LOST in reading.records, "the loss is said")
+    reading.write(ours(99))
+    wait_until(lambda: reading.records[-1] == ours(99), "what comes after the loss")
+
+
+def test_it_stops_while_nobody_handles_what_it_hands_over(reading: Reading):
+    reading.handling = False
+    reading.start()
+    for number in range(1, 30):
+        reading.write(ours(number))
+    reading.reader.stop()
+    assert not reading.reader._thread.is_alive()
