@@ -1,0 +1,18 @@
+"""Who may come back."""
+
+from coldnotify_schemas.close_codes import CloseCode, may_come_back
+
+
+def test_the_ranges() -> None:
+    assert {code.name for code in CloseCode if not code.may_come_back} == {
+        "PROTOCOL_ERROR",
+        "FRAME_TOO_LARGE",
+        "BAD_NAME",
+        "UNSUPPORTED_PROTOCOL",
+    }
+
+
+def test_codes_that_nobody_knows_yet() -> None:
+    assert may_come_back(63)
+    assert not may_come_back(64)
+    assert not may_come_back(1000)

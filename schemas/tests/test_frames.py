@@ -1,0 +1,82 @@
+"""The frame codec: any cut of a stream gives the same frames, and nothing but FrameError ever comes out of garbage."""
+
+import contextlib
+
+import pytest
+from coldnotify_schemas.frames import (
+    FrameBuffer,
+    FrameError,
+    FrameTooLarge,
+    encode,
+    encode_length,
+    parse_client_frame,
+    parse_gateway_frame,
+)
+from coldnotify_schemas.wire_pb2 import Ack, ClientFrame, GatewayFrame
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@given(bodies=st.lists(st.binary(max_size=300), max_size=8), cuts=st.lists(st.integers(1, 50), min_size=1))
+def test_any_cut_of_the_stream_gives_the_same_frames(bodies: list[bytes], cuts: list[int]) -> None:
+    stream = b"".join(encode_length(len(body)) + body for body in bodies)
+    buffer = FrameBuffer(300)
+    received: list[bytes] = []
+    position = turn = 0
+    while position < len(stream):
+        size = cuts[turn % len(cuts)]
+        received += buffer.feed(stream[position : position + size])
+        position, turn = position + size, turn + 1
+    assert received == bodies
+    assert len(buffer) == 0
+
+
+def test_one_byte_at_a_time() -> None:
+    buffer = FrameBuffer(1000)
+    frame = encode(ClientFrame(ack=Ack(complete=7, page=300)))
+    assert [body for byte in frame for body in buffer.feed(bytes((byte,)))] == [frame[1:]]
+
+
+def test_a_length_over_the_limit_is_refused_before_its_bytes_come() -> None:
+    assert list(FrameBuffer(127).feed(encode_length(127))) == []
+    with pytest.raises(FrameTooLarge, match="128 bytes, at most 127"):
+        list(FrameBuffer(127).feed(encode_length(128)))
+
+
+def test_frames_before_the_bad_one_are_handed_out() -> None:
+    frames = FrameBuffer(10).feed(b"\x01a" + b"\x00" + encode_length(11))
+    assert next(frames) == b"a"
+    assert next(frames) == b""
+    with pytest.raises(FrameTooLarge):
+        next(frames)
+
+
+def test_a_length_of_more_than_five_bytes_is_none() -> None:
+    assert list(FrameBuffer(10).feed(b"\xff" * 4)) == []
+    with pytest.raises(FrameError, match="varint"):
+        list(FrameBuffer(10).feed(b"\xff" * 5))
+
+
+@given(st.lists(st.binary(max_size=40), max_size=10))
+def test_garbage_raises_frame_errors_only(chunks: list[bytes]) -> None:
+    buffer = FrameBuffer(64)
+    with contextlib.suppress(FrameError):
+        for chunk in chunks:
+            for body in buffer.feed(chunk):
+                for parse in (parse_client_frame, parse_gateway_frame):
+                    with contextlib.suppress(FrameError):
+                        parse(body)
+            assert len(buffer) <= 64 + 5
+
+
+def test_an_unknown_kind_of_frame_and_an_empty_one_say_nothing() -> None:
+    unknown = bytes.fromhex("a20603") + b"abc"  # field 100, three bytes
+    for body in (unknown, b""):
+        assert parse_client_frame(body).WhichOneof("frame") is None
+        assert parse_gateway_frame(body).WhichOneof("frame") is None
+
+
+def test_unknown_fields_are_skipped() -> None:
+    known = GatewayFrame()
+    known.pong.complete = 5
+    assert parse_gateway_frame(known.SerializeToString() + bytes.fromhex("a2060161")).pong.complete == 5

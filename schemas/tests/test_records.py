@@ -1,0 +1,118 @@
+"""The public record: what is one, what the error names, and that any bytes give the one or the other."""
+
+import json
+from typing import Any
+
+import pytest
+from coldnotify_schemas.records import (
+    PAYLOAD_BYTES_MAX,
+    VERSION_MAX,
+    InvalidRecord,
+    PublicRecord,
+    encode_public_record,
+    parse_public_record,
+    raw_payload,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+@pytest.mark.parametrize(
+    ("value", "fields"),
+    [
+        (b"{}", {}),
+        (b' {"version" : 7 } ', {"version": 7}),
+        (b'{"version":0}', {"version": 0}),
+        (b'{"version":%d}' % VERSION_MAX, {"version": VERSION_MAX}),
+        (b'{"source":"client-3"}', {"source": "client-3"}),
+        (b'{"expires_at":1,"deleted":true,"incarnation":2}', {"expires_at": 1, "deleted": True, "incarnation": 2}),
+        (b'{"version":null}', {}),
+    ],
+)
+def test_a_record(value: bytes, fields: dict[str, Any]) -> None:
+    assert parse_public_record(value) == PublicRecord(**fields)
+
+
+@pytest.mark.parametrize("payload", ['{"a": [1, 2.5, null]}', '"text"', "null", "0", '"\\u00e9"'])
+def test_a_payload_is_any_json(payload: str) -> None:
+    record = parse_public_record(f'{{"payload": {payload}}}'.encode())
+    assert json.loads(record.payload_bytes) == json.loads(payload)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (b"", "record: "),
+        (b"nope", "record: is not JSON"),
+        (b"\xff", "record: is not JSON"),
+        (b"[]", "record: "),
+        (b"7", "record: "),
+        (b'{"version":7}x', "record: is not JSON"),
+        (b'{"verson":7}', "record: .*verson"),
+        (b'{"version":-1}', "version: "),
+        (b'{"version":9223372036854775808}', "version: "),
+        (b'{"version":1.5}', "version: "),
+        (b'{"version":true}', "version: "),
+        (b'{"version":"7"}', "version: "),
+        (b'{"source":"a b"}', "source: "),
+        (b'{"source":7}', "source: "),
+        (b'{"expires_at":-1}', "expires_at: "),
+        (b'{"deleted":1}', "deleted: "),
+        (b'{"incarnation":-1}', "incarnation: "),
+        (b'{"payload":"' + b"x" * PAYLOAD_BYTES_MAX + b'"}', "payload: .*4096"),
+        (b'{"payload":' + b"[" * 2000 + b"]" * 2000 + b"}", "payload|record"),
+    ],
+)
+def test_no_record(value: bytes, words: str) -> None:
+    with pytest.raises(InvalidRecord, match=f"^({words})"):
+        parse_public_record(value)
+
+
+def test_a_payload_of_just_the_limit() -> None:
+    payload = b'"' + b"x" * (PAYLOAD_BYTES_MAX - 2) + b'"'
+    assert parse_public_record(b'{"payload":' + payload + b"}").payload_bytes == payload
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64) | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=10,
+)
+RECORDS = st.builds(
+    PublicRecord,
+    version=st.none() | st.integers(0, VERSION_MAX),
+    source=st.none() | st.from_regex(r"[A-Za-z0-9._-]{1,64}", fullmatch=True),
+    payload=JSON.map(raw_payload),
+    expires_at=st.none() | st.integers(0, VERSION_MAX),
+    deleted=st.booleans(),
+    incarnation=st.none() | st.integers(0, 2**31 - 1),
+)
+
+
+@given(RECORDS)
+def test_there_and_back(record: PublicRecord) -> None:
+    again = parse_public_record(encode_public_record(record))
+    assert again.payload_bytes == record.payload_bytes
+    assert encode_public_record(again) == encode_public_record(record)
+
+
+_FIELDS = st.sampled_from(["version", "source", "payload", "expires_at", "deleted", "incarnation", "x"])
+
+
+@given(st.binary(max_size=60) | st.dictionaries(_FIELDS, JSON, max_size=4).map(lambda d: json.dumps(d).encode()))
+def test_any_bytes_are_a_record_or_an_invalid_one(value: bytes) -> None:
+    try:
+        record = parse_public_record(value)
+    except InvalidRecord as error:
+        field = str(error).partition(":")[0]
+    else:
+        field = "record"
+        assert record.version is None or 0 <= record.version <= VERSION_MAX
+        json.loads(record.payload_bytes or b"null")
+    assert field in {"record", *PublicRecord.__struct_fields__}
+
+
+@pytest.mark.parametrize("payload", [object(), "x" * PAYLOAD_BYTES_MAX, float("nan").hex])
+def test_what_cannot_be_a_payload(payload: object) -> None:
+    with pytest.raises(InvalidRecord, match=r"^payload: "):
+        raw_payload(payload)
