@@ -1,3 +1,8 @@
+"""`coldnotify broker` in the foreground, and Kafka's own tools.
+
+Stands for: kafka_tool
+"""
+
 from pathlib import Path
 
 import pytest

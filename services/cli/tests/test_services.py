@@ -1,4 +1,7 @@
-"""All commands together: each part as its own process, as an operator runs them."""
+"""All commands together: each part as its own process, as an operator runs them.
+
+Stands for: object, state, watch
+"""
 
 import json
 from collections.abc import Iterator

@@ -1,0 +1,82 @@
+"""Errors as JSON that name the field."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+from coldnotify_common.web import BadRequest, error_response, field_of, json_errors
+from coldnotify_schemas.names import check_name
+from coldnotify_schemas.records import InvalidRecord
+
+Client = TestClient[web.Request, web.Application]
+
+
+async def _bad(_request: web.Request) -> web.Response:
+    raise BadRequest("limit", "'x' is not a number")
+
+
+async def _name(_request: web.Request) -> web.Response:
+    return web.Response(text=check_name("domain", "no name"))
+
+
+async def _broken(_request: web.Request) -> web.Response:
+    raise RuntimeError("a secret of ours")
+
+
+async def _fine(_request: web.Request) -> web.Response:
+    return web.Response(text="fine")
+
+
+async def _gone(_request: web.Request) -> web.Response:
+    return error_response(404, "object: d/g/o is not known", hint="register")
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[Client]:
+    app = web.Application(middlewares=[json_errors])
+    handlers: dict[str, Callable[[web.Request], Awaitable[web.Response]]] = {
+        "/bad": _bad,
+        "/name": _name,
+        "/broken": _broken,
+        "/fine": _fine,
+        "/gone": _gone,
+    }
+    app.add_routes([web.get(path, handler) for path, handler in handlers.items()])
+    async with TestClient(TestServer(app, host="127.0.0.1")) as one:
+        yield one
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "body"),
+    [
+        ("GET", "/bad", 400, {"error": "limit: 'x' is not a number", "field": "limit"}),
+        ("GET", "/gone", 404, {"error": "object: d/g/o is not known", "hint": "register"}),
+        ("GET", "/nowhere", 404, {"error": "404: Not Found"}),
+        ("POST", "/fine", 405, {"error": "405: Method Not Allowed"}),
+        ("GET", "/broken", 500, {"error": "internal error, see the service's log"}),
+    ],
+)
+async def test_errors_are_json(client: Client, method: str, path: str, status: int, body: dict[str, str]) -> None:
+    async with client.request(method, path) as answer:
+        assert (answer.status, await answer.json()) == (status, body)
+
+
+async def test_a_bad_name_is_the_requests_fault(client: Client) -> None:
+    async with client.get("/name") as answer:
+        assert answer.status == 400
+        assert (await answer.json())["field"] == "domain"
+
+
+async def test_what_may_be_done_instead_is_said(client: Client) -> None:
+    async with client.post("/fine") as answer:
+        assert answer.headers["Allow"] == "GET,HEAD"
+
+
+async def test_what_is_no_error_passes(client: Client) -> None:
+    async with client.get("/fine") as answer:
+        assert (answer.status, await answer.text()) == (200, "fine")
+
+
+def test_the_field_of_an_error() -> None:
+    assert field_of(InvalidRecord("version: Expected `int` >= 0")) == "version"
