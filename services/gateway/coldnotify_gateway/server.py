@@ -80,9 +80,6 @@ class ClientConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def __hash__(self) -> int:
-        return id(self)
-
 
 class ConnectionEvents:
     """What a connection tells its service."""

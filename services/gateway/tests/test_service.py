@@ -168,6 +168,33 @@ def test_a_client_that_does_not_read_misses_nothing_and_costs_nothing(matcher, f
         assert len(told) < version - 100, "what it had missed came piece by piece"
 
 
+def test_a_burst_comes_whole_and_in_order_to_everybody(matcher, gateway):
+    """Faster than one write for each: frames are gathered then, live ones and answers."""
+    clients = [RawClient(gateway.port) for _ in range(20)]
+    try:
+        for i, client in enumerate(clients):
+            client.send(hello(f"client-{i}", wanted=("a",), register=("a",)))
+            client.until("caught_up")
+        count = 2000
+        for version in range(1, count + 1):
+            matcher.publish(PARTITION, "a", version, b'"payload"')
+            if version == count // 2:
+                clients[0].send(register(1, "b"))
+        for client in clients:
+            told = []
+            while not told or told[-1] < count:
+                frame = client.frame()
+                assert frame is not None
+                if frame.WhichOneof("frame") == "notification" and frame.notification.HasField("version"):
+                    told.append(frame.notification.version)
+            assert told == list(range(1, count + 1))
+        assert gateway.metric("coldnotify_gateway_live_dropped_total") == 0
+        assert gateway.metric("coldnotify_gateway_deliveries_total") == count * len(clients)
+    finally:
+        for client in clients:
+            client.__exit__(None, None, None)
+
+
 def test_pages_wait_for_their_acknowledgement(matcher, gateway):
     for i in range(5):
         matcher.publish(PARTITION, f"object-{i}", i + 1)
