@@ -207,6 +207,16 @@ class RequestsReader(Reader):
 
         self.do(resume)
 
+    def commit_soon(self, offsets: list[TopicPartition]) -> None:
+        """Commit, of the partitions that are still this matcher's by then. What becomes of it, on_commit says."""
+
+        def commit(consumer: Consumer) -> None:
+            ours = [tp for tp in offsets if tp.partition in (self.assigned or ())]
+            if ours:
+                consumer.commit(offsets=ours, asynchronous=True)
+
+        self.do(commit)
+
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         try:
             assigned = self._positions(consumer, [tp.partition for tp in partitions])

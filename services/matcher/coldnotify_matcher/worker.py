@@ -50,7 +50,7 @@ COMPACTED = (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
 COMMIT_EVERY_S = 1.0
 """What is read again after a crash: a second's requests and publishes. Committing at each step would cost latency."""
 COMMIT_ALL_EVERY_S = 3600.0
-"""Also what has not moved: Kafka forgets a week-old offset of a topic that the group does not subscribe to (objects)."""
+"""Also what has not moved: Kafka forgets week-old offsets of a topic that the group does not subscribe to (objects)."""
 TICK_S = 1.0
 WATCH_TOPICS_EVERY_S = 5.0
 FLUSH_TIMEOUT_S = 35.0
@@ -125,9 +125,12 @@ class Worker:
         self._ticked_at_s = 0.0
         self._stop = stop
         self._kafka_away: str | None = None
+        self._closing = False
 
     def readiness(self) -> str | None:
         """None when all assigned partitions are served, else what is missing."""
+        if self._closing:
+            return "stopping, or about to load anew"
         if self._cluster is None:
             return "the topics are not known yet"
         if self._kafka_away is not None:
@@ -232,7 +235,7 @@ class Worker:
     def _on_revoked(self, event: Revoked) -> None:
         gone = [number for number in event.partitions if self.partitions.pop(number, None) is not None]
         if not event.lost:
-            event.offsets.extend(self._take_offsets())
+            event.offsets.extend(self._last_offsets(gone))
         for number in gone:
             for topic in (topics.REQUESTS, topics.OBJECTS):
                 self._committable.pop((topic, number), None)
@@ -392,7 +395,12 @@ class Worker:
             return
         self._committed_at_s = now_s
         offsets = self._take_offsets()
-        self._requests.do(lambda consumer: consumer.commit(offsets=offsets, asynchronous=True))
+        self._requests.commit_soon(offsets)
+
+    def _last_offsets(self, numbers: Iterable[int]) -> list[TopicPartition]:
+        # Also what was handed to the reader before: it may not have come to commit it.
+        offsets = {**self._committed, **self._committable}
+        return [TopicPartition(topic, n, offset) for (topic, n), offset in offsets.items() if n in numbers]
 
     def _take_offsets(self) -> list[TopicPartition]:
         offsets = [TopicPartition(topic, number, offset) for (topic, number), offset in self._committable.items()]
@@ -442,8 +450,9 @@ class Worker:
                 return
 
     def _close(self, *, commit: bool) -> None:
+        self._closing = True
         if commit:
-            self._requests.final_offsets = self._take_offsets()
+            self._requests.final_offsets = self._last_offsets(self.partitions)
         for reader in (self._requests, self._compacted):
             reader.stop()
         until_s = time.monotonic() + CLOSE_TIMEOUT_S

@@ -1,0 +1,269 @@
+"""For tests: the matcher as a process of its own, and a gateway and a publisher played over a real Kafka."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+from coldnotify_kafka.testing import free_port
+from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas.digest import digest
+from coldnotify_schemas.partition import partition_of
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+TIMEOUT_S = 90.0
+"""Nothing here needs so long but a machine that others keep busy."""
+SESSION_TIMEOUT_MS = 3000
+PARTITIONS = 8
+DOMAIN, GROUP = "animal.observer", "region-1"
+PARTITION = partition_of(DOMAIN, GROUP, PARTITIONS)
+OTHER_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PARTITIONS) != PARTITION)
+_INBOX = 3
+
+
+def wait_for(condition: Callable[[], object], what: str, timeout_s: float = TIMEOUT_S) -> None:
+    """Returns once `condition` is true. Raises AssertionError, naming `what`."""
+    deadline_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline_s, f"{what}: not within {timeout_s:g} s"
+        time.sleep(0.05)
+
+
+class MatcherProcess:
+    """`coldnotify matcher`'s own code in a process; its log is in a file."""
+
+    def __init__(self, kafka: str, log: Path, **settings: object) -> None:
+        self.log = log
+        settings = {"matcher_session_timeout_ms": SESSION_TIMEOUT_MS, "matcher_port": free_port()} | settings
+        self.port = settings["matcher_port"]
+        settings["kafka"] = kafka
+        code = (
+            "import json, sys\n"
+            "from coldnotify_matcher.app import run\n"
+            "from coldnotify_matcher.settings import MatcherSettings\n"
+            "sys.exit(run(MatcherSettings(**json.loads(sys.argv[1]))))\n"
+        )
+        with log.open("ab") as file:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", code, json.dumps(settings)],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+
+    def status(self, path: str) -> tuple[int, str]:
+        """(status, body) of a GET; (0, why) if nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as response:
+                return response.status, response.read().decode()
+        except HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError as error:
+            return 0, str(error)
+
+    def get(self, path: str) -> Any:
+        """The JSON at a path."""
+        status, body = self.status(path)
+        assert status == 200, body
+        return json.loads(body)
+
+    @property
+    def ready(self) -> bool:
+        """Whether /readyz says so."""
+        assert self.process.poll() is None, self.log.read_text()
+        return self.status("/readyz")[0] == 200
+
+    def wait_ready(self) -> None:
+        """Waits until it serves all that it was assigned."""
+        wait_for(lambda: self.ready, f"a matcher that is ready ({self.log})")
+
+    def owned(self) -> set[int]:
+        """The partitions that it serves."""
+        status, body = self.status("/v1/partitions")
+        if status != 200:
+            return set()
+        return {one["partition"] for one in json.loads(body)["items"] if one["phase"] == "owned"}
+
+    def generation(self, partition: int = PARTITION) -> int:
+        """With which it serves a partition; 0: it does not."""
+        owned = [one for one in self.get("/v1/partitions")["items"] if one["phase"] == "owned"]
+        return next((one["generation"] for one in owned if one["partition"] == partition), 0)
+
+    def send(self, number: int) -> None:
+        """A signal."""
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL, and its end."""
+        self.process.kill()
+        self.process.wait(TIMEOUT_S)
+
+    def stop(self) -> tuple[int, float]:
+        """SIGTERM: (exit code, how long it took in s)."""
+        started_s = time.monotonic()
+        self.process.terminate()
+        return self.process.wait(TIMEOUT_S), time.monotonic() - started_s
+
+
+@contextmanager
+def matcher(kafka: str, log: Path, **settings: object) -> Iterator[MatcherProcess]:
+    """A matcher process; killed at the end, whatever state it is in."""
+    process = MatcherProcess(kafka, log, **settings)
+    try:
+        yield process
+    finally:
+        if process.process.poll() is None:
+            process.send(signal.SIGCONT)
+            process.kill()
+
+
+class Player:
+    """Plays gateways and publishers. What an inbox says is in `items`, by gateway in the order of the log."""
+
+    def __init__(self, kafka: str, gateway: int = 77) -> None:
+        self.gateway = gateway
+        self.records: list[internal_pb2.Inbox] = []
+        self.notices: list[internal_pb2.Inbox] = []
+        self._producer = Producer({"bootstrap.servers": kafka, "linger.ms": 0, "acks": "all"})
+        self._consumer = Consumer({"bootstrap.servers": kafka, "group.id": f"player-{os.getpid()}"})
+        self._consumer.assign([TopicPartition(topics.NOTIFICATIONS, _INBOX, 0)])
+        self._asks = 0
+
+    def close(self) -> None:
+        """Its consumer."""
+        self._consumer.close()
+
+    def publish(self, object_: str, value: bytes | None, *, group: str = GROUP, partition: int | None = None) -> None:
+        """A record of the objects topic, acknowledged; by default where it belongs."""
+        where = partition_of(DOMAIN, group, PARTITIONS) if partition is None else partition
+        self._produce(topics.OBJECTS, where, f"{DOMAIN}/{group}/{object_}".encode(), value)
+
+    def version(self, object_: str, version: int, *, group: str = GROUP) -> None:
+        """A plain version of an object."""
+        self.publish(object_, b'{"version":%d}' % version, group=group)
+
+    def request(self, session: int = 1, client: str = "client-1", group: str = GROUP, **body: Any) -> None:
+        """A request, acknowledged by Kafka."""
+        of_gateway = "acks" in body or "beat" in body
+        request = internal_pb2.Request(
+            format=1,
+            gateway=self.gateway,
+            inbox=_INBOX,
+            session=0 if of_gateway else session,
+            domain="" if of_gateway else DOMAIN,
+            group="" if of_gateway else group,
+            client="" if of_gateway else client,
+            **body,
+        )
+        where = partition_of(DOMAIN, group, PARTITIONS)
+        self._produce(topics.REQUESTS, where, b"key", request.SerializeToString())
+
+    def open(
+        self,
+        *names: str,
+        session: int = 1,
+        client: str = "client-1",
+        group: str = GROUP,
+        register: bool = True,
+        again: bool = False,
+    ) -> None:
+        """An Open of a client that wants these, and registers for them with it."""
+        self._asks += 1
+        body = internal_pb2.Open(digest=digest(names), ask=self._asks, register=names if register else (), again=again)
+        self.request(session, client, group, open=body)
+
+    def read(self) -> None:
+        """What has come into the inbox."""
+        for message in self._consumer.consume(500, 0.1):
+            assert message.error() is None, message.error()
+            record = internal_pb2.Inbox.FromString(message.value() or b"")
+            if not record.gateway:
+                self.notices.append(record)
+            elif record.gateway == self.gateway:
+                self.records.append(record)
+
+    @property
+    def items(self) -> list[internal_pb2.Item]:
+        """All that this gateway was told."""
+        return [item for record in self.records for item in record.items]
+
+    def wait(self, condition: Callable[[list[internal_pb2.Item]], object], what: str) -> None:
+        """Reads until `condition` holds for all items."""
+
+        def holds() -> object:
+            self.read()
+            return condition(self.items)
+
+        wait_for(holds, what)
+
+    def told(self, object_: str) -> list[int]:
+        """The versions of an object that it was told, in order, fan-outs and pages alike."""
+        versions = []
+        for item in self.items:
+            match item.WhichOneof("item"):
+                case "fan_out":
+                    newest = [item.fan_out.newest]
+                case "page":
+                    newest = list(item.page.newest)
+                case "answered":
+                    newest = list(item.answered.newest)
+                case _:
+                    newest = []
+            versions += [one.version for one in newest if one.name == object_ and one.HasField("version")]
+        return versions
+
+    def wait_told(self, object_: str, version: int) -> None:
+        """Reads until it was told this version of an object."""
+        self.wait(lambda _: version in self.told(object_), f"{object_} version {version}")
+
+    def wait_opened(self, session: int = 1) -> None:
+        """Reads until a session has its last page."""
+        self.wait(
+            lambda items: any(i.page.session == session and i.page.last for i in items), f"session {session}, live"
+        )
+
+    def _produce(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
+        errors: list[object] = []
+        self._producer.produce(topic, value, key, partition, on_delivery=lambda error, _message: errors.append(error))
+        assert self._producer.flush(TIMEOUT_S) == 0, "Kafka does not take records"
+        assert errors == [None], errors
+
+
+def records_of(kafka: str, topic: str, partition: int) -> list[tuple[bytes | None, bytes | None, dict[str, bytes]]]:
+    """(key, value, headers) of all records that a partition has now."""
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": "records", "enable.partition.eof": True})
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    found: list[tuple[bytes | None, bytes | None, dict[str, bytes]]] = []
+    try:
+        while True:
+            message = consumer.poll(TIMEOUT_S)
+            assert message is not None, f"no answer within {TIMEOUT_S:g} s"
+            if message.error():
+                return found
+            headers: Any = message.headers() or ()
+            key: Any = message.key()
+            value: Any = message.value()
+            found.append((key, value, dict(headers)))
+    finally:
+        consumer.close()
+
+
+def committed(kafka: str, topic: str, partition: int, group: str = "coldnotify-matcher") -> int:
+    """The offset that the matchers have committed; negative: none."""
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": group})
+    try:
+        (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=TIMEOUT_S)
+        offset = found.offset
+        assert isinstance(offset, int)
+        return offset
+    finally:
+        consumer.close()

@@ -1,0 +1,89 @@
+"""The matcher as a process: it starts without Kafka, waits for it, and stops in time whatever Kafka does."""
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_kafka.testing import broker, free_port, reset_topics
+from coldnotify_matcher.testing_kafka import Player, matcher, wait_for
+
+STOP_S_MAX = 25
+"""About 10 s on a machine that has time."""
+
+
+def test_without_kafka_it_lives_is_not_ready_and_stops_in_time(tmp_path: Path) -> None:
+    with matcher(f"127.0.0.1:{free_port()}", tmp_path / "log") as process:
+        wait_for(lambda: process.status("/healthz")[0] == 200, "the HTTP port")
+        status, reason = process.status("/readyz")
+        assert status == 503
+        assert reason.strip()
+        wait_for(lambda: "loading anew" in process.log.read_text(), "its trying again")
+        assert process.status("/readyz")[0] == 503
+
+        code, seconds = process.stop()
+
+    assert code == 0
+    assert seconds < STOP_S_MAX
+
+
+def test_a_port_that_is_taken_is_an_error_that_names_the_setting(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with matcher("127.0.0.1:1", tmp_path / "log", matcher_port=port) as process:
+            assert process.process.wait(60) == 1
+    assert "COLDNOTIFY_MATCHER_PORT" in process.log.read_text()
+
+
+@pytest.mark.kafka
+def test_sigint_is_a_clean_stop_too(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
+    with matcher(fresh_kafka.bootstrap, tmp_path / "log") as process:
+        process.wait_ready()
+        process.send(signal.SIGINT)
+
+        assert process.process.wait(60) == 0
+    assert "Traceback" not in process.log.read_text()
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("how", ["killed", "frozen"])
+def test_kafka_goes_away_under_it(how: str, tmp_path: Path) -> None:
+    with broker() as kafka:
+        reset_topics(kafka.bootstrap)
+        player = Player(kafka.bootstrap)
+        with matcher(kafka.bootstrap, tmp_path / "log") as process:
+            process.wait_ready()
+            player.open("camera")
+            player.wait_opened()
+            player.close()
+            os.kill(kafka.pid, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
+            try:
+                wait_for(lambda: not process.ready, "its saying that it is not ready")
+                assert process.status("/healthz")[0] == 200
+
+                code, seconds = process.stop()
+            finally:
+                if how == "frozen":
+                    os.kill(kafka.pid, signal.SIGCONT)
+    assert code == 0
+    assert seconds < STOP_S_MAX
+
+
+@pytest.mark.kafka
+def test_kafka_comes_back(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
+    with matcher(fresh_kafka.bootstrap, tmp_path / "log") as process:
+        process.wait_ready()
+        os.kill(fresh_kafka.pid, signal.SIGSTOP)
+        try:
+            wait_for(lambda: not process.ready, "its saying that it is not ready")
+        finally:
+            os.kill(fresh_kafka.pid, signal.SIGCONT)
+        process.wait_ready()
+        player = Player(fresh_kafka.bootstrap)
+        player.open("camera")
+        player.wait_opened()
+        player.version("camera", 1)
+        player.wait_told("camera", 1)
+        player.close()

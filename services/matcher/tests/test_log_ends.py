@@ -1,0 +1,47 @@
+"""Where partitions begin and end, of a real Kafka, and of one that is not there."""
+
+import time
+
+import pytest
+from coldnotify_common.kafka import KafkaUnavailable
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_kafka.testing import free_port
+from coldnotify_matcher import log_ends as module
+from coldnotify_matcher.log_ends import log_ends, log_starts
+from coldnotify_schemas import topics
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+
+@pytest.mark.kafka
+def test_where_they_begin_and_end(fresh_kafka: EmbeddedBroker) -> None:
+    admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
+    producer = Producer({"bootstrap.servers": fresh_kafka.bootstrap})
+    for _ in range(5):
+        producer.produce(topics.REQUESTS, b"x", partition=1)
+    assert producer.flush(60) == 0
+    for answer in admin.delete_records([TopicPartition(topics.REQUESTS, 1, 2)]).values():
+        answer.result(60)
+    both = [(topics.REQUESTS, 1), (topics.OBJECTS, 0)]
+
+    assert log_starts(admin, both) == {both[0]: 2, both[1]: 0}
+    assert log_ends(admin, both) == {both[0]: 5, both[1]: 0}
+
+
+@pytest.mark.kafka
+def test_a_topic_that_is_not_there(fresh_kafka: EmbeddedBroker) -> None:
+    admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
+
+    with pytest.raises(KafkaUnavailable, match="where partitions"):
+        log_ends(admin, [("coldnotify.nothing", 0)])
+
+
+def test_without_kafka_it_says_so_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TIMEOUT_S", 1.0)
+    admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{free_port()}", "log_level": 0})
+    started_s = time.monotonic()
+
+    with pytest.raises(KafkaUnavailable, match="where partitions"):
+        log_ends(admin, [(topics.OBJECTS, 0)])
+
+    assert time.monotonic() - started_s < 30

@@ -1,0 +1,204 @@
+"""What the matcher's HTTP port shows, over a real port: paged, with errors that name the parameter."""
+
+import json
+import threading
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+from urllib.error import HTTPError
+
+import pytest
+from coldnotify_common.admin import AdminThread
+from coldnotify_matcher import looking_in
+from coldnotify_matcher.looking_in import routes
+from coldnotify_matcher.partition import Partition
+from coldnotify_matcher.testing import DOMAIN, GROUP, PARTITION, PARTITIONS, Bench
+from coldnotify_schemas.partition import partition_of
+
+BASE = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
+OTHER_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PARTITIONS) != PARTITION)
+
+
+class FakeWorker:
+    """What looking in needs of a worker."""
+
+    def __init__(self, partitions: dict[int, Partition]) -> None:
+        self.partitions = partitions
+        self.lock = threading.RLock()
+
+
+class Current:
+    """Where it is to be found."""
+
+    worker: Any = None
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.fixture
+def current(bench: Bench) -> Current:
+    one = Current()
+    one.worker = FakeWorker({PARTITION: bench.partition})
+    return one
+
+
+@pytest.fixture
+def port(current: Current) -> Iterator[int]:
+    admin = AdminThread("127.0.0.1", 0, readiness=lambda: None, routes=routes(current))
+    admin.start()
+    yield admin.port
+    admin.stop()
+
+
+def get(port: int, path: str) -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as response:
+            return response.status, json.loads(response.read())
+    except HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+def test_partitions(port: int, bench: Bench) -> None:
+    bench.opened("a")
+    bench.version("a", 1)
+    bench.settle()
+
+    status, body = get(port, "/v1/partitions")
+
+    assert status == 200
+    assert body["items"] == [
+        {
+            "partition": PARTITION,
+            "phase": "owned",
+            "generation": 1,
+            "position": 1,
+            "objects": 1,
+            "clients": 1,
+            "online": 1,
+        }
+    ]
+
+
+def test_a_client_and_what_it_lacks(port: int, bench: Bench) -> None:
+    bench.opened("a", "b")
+    bench.version("a", 5)
+    bench.version("b", 6)
+    bench.acks({1: 0})
+    bench.settle()
+
+    status, body = get(port, f"{BASE}/clients/client-1")
+
+    assert status == 200
+    assert body["registrations"]["items"] == [
+        {"object": "a", "version": 5, "offset": 0, "applied": True},
+        {"object": "b", "version": 6, "offset": 1, "applied": False},
+    ]
+    assert (body["online"], body["session"], body["session_state"]) == (True, 1, "live")
+    assert (body["registered"], body["lacking"], body["cursor"]) == (2, 1, 0)
+
+
+def test_an_object_whose_name_has_slashes(port: int, bench: Bench) -> None:
+    bench.opened("a/b c")
+    bench.publish("a/b c", b'{"version":5,"payload":{"x":[1]},"source":"client-9","expires_at":9}')
+    bench.settle()
+
+    status, body = get(port, f"{BASE}/objects/{urllib.parse.quote('a/b c')}")
+
+    assert status == 200
+    assert body == {
+        "object": "a/b c",
+        "version": 5,
+        "incarnation": 0,
+        "offset": 0,
+        "deleted": False,
+        "source": "client-9",
+        "payload": {"x": [1]},
+        "expires_at": 9,
+        "registered": 1,
+        "online": 1,
+    }
+
+
+def test_an_object_that_was_never_published(port: int, bench: Bench) -> None:
+    bench.opened("a")
+
+    _, body = get(port, f"{BASE}/objects/a")
+
+    assert (body["version"], body["offset"], body["payload"], body["registered"]) == (None, None, None, 1)
+
+
+@pytest.mark.parametrize("what", ["clients", "objects"])
+def test_lists_come_in_pages(port: int, bench: Bench, what: str) -> None:
+    for i in range(5):
+        bench.opened(f"o{i}", session=i + 1, client=f"c{i}")
+    seen, after = [], ""
+    while True:
+        status, body = get(port, f"{BASE}/{what}?limit=2{after}")
+        assert status == 200
+        assert len(body["items"]) <= 2
+        seen += [one[what[:-1]] for one in body["items"]]
+        if body["next"] is None:
+            break
+        after = f"&after={body['next']}"
+
+    assert seen == [f"{what[0]}{i}" for i in range(5)]
+
+
+def test_a_clients_registrations_come_in_pages(port: int, bench: Bench) -> None:
+    bench.opened(*(f"o{i}" for i in range(5)))
+
+    _, body = get(port, f"{BASE}/clients/client-1?limit=2&after=o1")
+
+    assert [one["object"] for one in body["registrations"]["items"]] == ["o2", "o3"]
+    assert body["registrations"]["next"] == "o3"
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "names"),
+    [
+        (f"{BASE}/clients?limit=0", 400, "limit"),
+        (f"{BASE}/clients?limit=1001", 400, "limit"),
+        (f"{BASE}/objects?limit=x", 400, "limit"),
+        (f"{BASE}/clients/a%20b", 400, "client"),
+        (f"/v1/domains/a%20b/groups/{GROUP}/clients", 400, "domain"),
+        (f"/v1/domains/{DOMAIN}/groups/{'g' * 65}/objects", 400, "group"),
+        (f"{BASE}/objects/{'o' * 256}", 400, "object"),
+        (f"{BASE}/clients/nobody", 404, "client"),
+        (f"{BASE}/objects/nothing", 404, "object"),
+        (f"/v1/domains/{DOMAIN}/groups/{OTHER_GROUP}/objects", 503, OTHER_GROUP),
+    ],
+)
+def test_errors_name_what_is_wrong(port: int, bench: Bench, path: str, status: int, names: str) -> None:
+    bench.opened("a")
+
+    got, body = get(port, path)
+
+    assert got == status
+    assert names in body["error"]
+    if status == 400:
+        assert body["field"] == names
+
+
+def test_before_there_is_a_worker(port: int, current: Current) -> None:
+    current.worker = None
+
+    assert get(port, "/v1/partitions") == (200, {"items": []})
+    assert get(port, f"{BASE}/clients")[0] == 503
+
+
+def test_a_step_that_lasts_holds_up_only_those_who_look_in(
+    port: int, current: Current, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looking_in, "LOCK_TIMEOUT_S", 0.2)
+    with current.worker.lock:
+        status, body = get(port, "/v1/partitions")
+        assert status == 503
+        assert "one step" in body["error"]
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=30) as response:
+            assert response.status == 200
+    assert get(port, "/v1/partitions")[0] == 200

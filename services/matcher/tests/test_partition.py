@@ -1,0 +1,312 @@
+"""A partition on its way to being owned: loaded to where its topics ended, claimed, and given up to a later claim."""
+
+import json
+
+import pytest
+from coldnotify_matcher.engine import Write
+from coldnotify_matcher.partition import Cluster, Partition, Phase, TakenOver
+from coldnotify_matcher.readers import Record
+from coldnotify_matcher.state_records import NewerFormat
+from coldnotify_matcher.testing import CLUSTER, EPOCH, GATEWAY, PARTITION, PREFIX, Bench, closed
+from coldnotify_schemas import topics
+from coldnotify_schemas.close_codes import CloseCode
+
+KEY = f"{PREFIX}client-1"
+COMPACTED = (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
+
+
+def partition(owner: str = "a", *, cluster: Cluster = CLUSTER, **ends: int) -> Partition:
+    return Partition(
+        PARTITION,
+        cluster,
+        owner,
+        ends={topic: ends.get(topic.rpartition(".")[2], 0) for topic in COMPACTED},
+        objects_committed=None,
+        registrations_max=100,
+    )
+
+
+def record(topic: str, key: str | bytes, value: object, offset: int = 0) -> Record:
+    encoded = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
+    return Record(
+        topic, PARTITION, offset, end=False, key=key if isinstance(key, bytes) else key.encode(), value=encoded
+    )
+
+
+def claim(generation: int, owner: str, **more: object) -> dict[str, object]:
+    return {
+        "format": 1,
+        "generation": generation,
+        "owner": owner,
+        "requests_topic_id": "requests-id",
+        "epoch": EPOCH,
+    } | more
+
+
+def written(write: Write) -> dict[str, object]:
+    value = json.loads(write.value or b"")
+    assert isinstance(value, dict)
+    return value
+
+
+def session(generation: int = 1, applied: int = 0, **more: object) -> dict[str, object]:
+    return {
+        "format": 1,
+        "generation": generation,
+        "applied": applied,
+        "online": True,
+        "gateway": f"{GATEWAY:016x}",
+        "inbox": 0,
+        "session": 7,
+        "epoch": EPOCH,
+        "cursor": 3,
+        "last_seen": 1,
+    } | more
+
+
+def bucket(*names: str, generation: int = 1, applied: int = 0) -> dict[str, object]:
+    return {"format": 1, "generation": generation, "applied": applied, "objects": names}
+
+
+def own(one: Partition) -> Partition:
+    """Claims and takes over."""
+    one.on_record(record(topics.SESSIONS, "@generation", one.claim().value, 1000), 0)
+    assert one.claimed
+    one.own(0)
+    return one
+
+
+# --- loading
+
+
+def test_it_is_loaded_once_all_topics_are_read_to_where_they_ended() -> None:
+    one = partition(objects=1, registrations=2, sessions=3)
+    loaded = []
+    one.on_end(topics.OBJECTS, 1)
+    loaded.append(one.loaded)
+    one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", bucket("a"), 1), 0)
+    loaded.append(one.loaded)
+    one.on_record(record(topics.SESSIONS, KEY, session(), 1), 0)
+    loaded.append(one.loaded)
+    one.on_end(topics.SESSIONS, 3)  # the last records are compacted away
+    loaded.append(one.loaded)
+
+    assert loaded == [False, False, False, True]
+    assert one.phase is Phase.LOADING
+
+
+def test_empty_topics_are_loaded_at_once() -> None:
+    assert partition().loaded
+
+
+@pytest.mark.parametrize(
+    ("records", "wins"),
+    [
+        ([(1, 5, "a"), (1, 4, "b")], "a"),
+        ([(1, 4, "a"), (1, 5, "b")], "b"),
+        ([(2, 0, "a"), (1, 9, "b")], "a"),
+        ([(1, 9, "a"), (2, 0, "b")], "b"),
+        ([(1, 5, "a"), (1, 5, "b")], "b"),
+    ],
+)
+def test_state_merges_by_generation_and_applied_never_by_position(
+    records: list[tuple[int, int, str]], wins: str
+) -> None:
+    one = partition()
+    for offset, (generation, applied, name) in enumerate(records):
+        value = bucket(name, generation=generation, applied=applied)
+        one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", value, offset), 0)
+        seen = session(generation, applied, session=ord(name))
+        one.on_record(record(topics.SESSIONS, KEY, seen, offset), 0)
+
+    client = own(one).engine.clients[KEY]
+
+    assert [obj.name for obj in client.where] == [wins]
+    assert client.session is not None
+    assert client.session.number == ord(wins)
+
+
+def test_a_null_ends_what_stood_before_it() -> None:
+    one = partition()
+    one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", bucket("a")), 0)
+    one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", None, 1), 0)
+
+    assert own(one).engine.clients == {}
+
+
+def test_what_comes_between_claim_and_its_return_still_counts() -> None:
+    one = partition()
+    write = one.claim()
+    one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", bucket("a")), 0)
+    one.on_record(record(topics.SESSIONS, "@generation", write.value, 1), 0)
+    one.own(0)
+
+    assert [obj.name for obj in one.engine.clients[KEY].where] == ["a"]
+
+
+# --- claims
+
+
+def test_each_takeover_claims_the_next_generation() -> None:
+    one = partition()
+    one.on_record(record(topics.SESSIONS, "@generation", claim(4, "b")), 0)
+
+    write = one.claim()
+
+    assert (write.topic, write.partition, write.key) == (topics.SESSIONS, PARTITION, b"@generation")
+    assert written(write) == claim(5, "a")
+    assert one.phase is Phase.CLAIMING
+    assert not one.claimed
+
+
+def test_a_claim_of_the_same_number_that_came_first_wins() -> None:
+    first, second = partition("a"), partition("b")
+    of_first, of_second = first.claim(), second.claim()
+    log = [record(topics.SESSIONS, "@generation", write.value, o) for o, write in enumerate((of_first, of_second))]
+
+    first.on_record(log[0], 0)
+    second.on_record(log[0], 0)
+    assert first.claimed
+    first.own(0)
+    assert second.must_claim_again
+    again = second.claim()
+    assert written(again)["generation"] == 3
+    with pytest.raises(TakenOver, match="b took it over"):
+        first.on_record(log[1], 0)
+    second.on_record(log[1], 0)
+    assert not second.claimed
+    second.on_record(record(topics.SESSIONS, "@generation", again.value, 2), 0)
+    assert second.claimed
+
+
+def test_the_owner_gives_up_when_another_claims_a_higher_generation() -> None:
+    one = own(partition())
+
+    with pytest.raises(TakenOver):
+        one.on_record(record(topics.SESSIONS, "@generation", claim(2, "b")), 0)
+
+
+@pytest.mark.parametrize("value", [None, b"nonsense", claim(0, "zombie")])
+def test_a_claim_that_was_overwritten_is_written_again(value: object) -> None:
+    one = own(partition())
+    one.on_record(record(topics.SESSIONS, "@generation", value), 0)
+
+    (write,) = one.take_repairs()
+
+    assert written(write) == claim(1, "a")
+    assert one.take_repairs() == []
+
+
+def test_a_lost_claim_does_not_lower_the_generation() -> None:
+    one = partition()
+    one.on_record(record(topics.SESSIONS, KEY, session(generation=6)), 0)
+
+    assert written(one.claim())["generation"] == 7
+
+
+# --- another cluster
+
+
+def test_committed_offsets_and_cursors_of_another_epoch_do_not_count() -> None:
+    bench = Bench()
+    bench.opened("a")
+    bench.version("a", 1)
+    bench.settle()
+    changed = Cluster(CLUSTER.partitions, CLUSTER.inboxes, "other-objects", CLUSTER.requests_topic_id, EPOCH + 1)
+    bench.cluster = changed
+    bench.told.clear()
+
+    bench.load()
+
+    assert closed(bench.told[GATEWAY].take()) == [(1, CloseCode.UNKNOWN_SESSION)]
+    assert bench.engine.clients[KEY].cursor == -1
+
+
+def test_it_says_when_the_requests_topic_is_another_one() -> None:
+    one = partition()
+    assert not one.requests_topic_changed
+    one.on_record(record(topics.SESSIONS, "@generation", claim(1, "b", requests_topic_id="old")), 0)
+
+    assert one.requests_topic_changed
+
+
+# --- what is no state
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "value"),
+    [
+        (topics.SESSIONS, b"\xff", b"x"),
+        (topics.SESSIONS, b"a/b", b"x"),
+        (topics.SESSIONS, b"a/b/c/d", session()),
+        (topics.REGISTRATIONS, b"a/b/c", bucket("a")),
+        (topics.REGISTRATIONS, b"a/b/c/x", bucket("a")),
+        (topics.REGISTRATIONS, b"a/b/c/01", bucket("a")),
+        (topics.REGISTRATIONS, b"a/b/c/99999999999999999999", bucket("a")),
+        (topics.REGISTRATIONS, "a/b/c/\u0661".encode(), bucket("a")),
+    ],
+)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_key_that_is_none_is_tombstoned_once(topic: str, key: bytes, value: object, when: str) -> None:
+    one = partition()
+    if when == "after":
+        own(one)
+    one.on_record(record(topic, key, value), 0)
+    if when == "before":
+        assert one.take_repairs() == [], "not while it is not ours"
+        own(one)
+
+    assert one.take_repairs() == [Write(topic, PARTITION, key, None)]
+    one.on_record(record(topic, key, None), 0)
+    assert one.take_repairs() == []
+    assert one.engine.clients == {}
+
+
+STRANGE_VALUES = [
+    (topics.SESSIONS, b""),
+    (topics.SESSIONS, b"\xff"),
+    (topics.SESSIONS, b"[" * 10000),
+    (topics.SESSIONS, session(gateway="x")),
+    (topics.SESSIONS, session(gateway="+" + "1" * 15)),
+    (topics.SESSIONS, session(session=-1)),
+    (topics.SESSIONS, session(session=1 << 32)),
+    (topics.SESSIONS, session(cursor=1 << 63)),
+    (topics.REGISTRATIONS, b"{}"),
+    (topics.REGISTRATIONS, bucket("")),
+    (topics.REGISTRATIONS, bucket("x" * 256)),
+    (topics.REGISTRATIONS, bucket("a") | {"applied": "x"}),
+]
+
+
+@pytest.mark.parametrize(("topic", "value"), STRANGE_VALUES)
+def test_a_value_that_is_none_is_survived_and_overwritten(topic: str, value: object) -> None:
+    one = partition()
+    key = KEY if topic == topics.SESSIONS else f"{KEY}/0"
+    one.on_record(record(topic, key, value), 0)
+    own(one)
+
+    writes = one.engine.take_step(0).state
+
+    assert [(write.topic, write.key, write.value) for write in writes] == [(topic, key.encode(), None)]
+
+
+def test_a_strange_value_that_was_overwritten_while_loading_is_left_alone() -> None:
+    one = partition()
+    one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", b"nonsense"), 0)
+    one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", bucket("a"), 1), 0)
+    own(one)
+
+    assert [obj.name for obj in one.engine.clients[KEY].where] == ["a"]
+    assert one.engine.take_step(0).state == []
+
+
+def test_a_record_of_a_later_release_is_refused() -> None:
+    with pytest.raises(NewerFormat, match="format 2"):
+        partition().on_record(record(topics.SESSIONS, KEY, session() | {"format": 2}), 0)
+
+
+def test_records_without_a_key_are_nobodys() -> None:
+    one = partition()
+    one.on_record(Record(topics.SESSIONS, PARTITION, 0, end=False, value=b"x"), 0)
+
+    assert own(one).take_repairs() == []

@@ -1,0 +1,29 @@
+"""The matcher's settings: defaults that work, and errors that name the setting."""
+
+import pytest
+from coldnotify_common.errors import SettingError
+from coldnotify_common.settings import load
+from coldnotify_matcher.settings import MatcherSettings
+
+
+def test_defaults() -> None:
+    settings = load(MatcherSettings, {})
+
+    assert (settings.matcher_host, settings.matcher_port) == ("127.0.0.1", 51001)
+    assert settings.registrations_max == 10_000
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("COLDNOTIFY_MATCHER_PORT", "65536"),
+        ("COLDNOTIFY_MATCHER_PORT", "x"),
+        ("COLDNOTIFY_MATCHER_SESSION_TIMEOUT_MS", "999"),
+        ("COLDNOTIFY_EPOCH_COUNTER", "-1"),
+        ("COLDNOTIFY_REGISTRATIONS_MAX", "0"),
+        ("COLDNOTIFY_REGISTRATIONS_MAX", "10001"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(SettingError, match=name):
+        load(MatcherSettings, {name: value})

@@ -1,0 +1,78 @@
+"""Whatever stands in a state topic is understood, or said to be unreadable; nothing else is ever raised."""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+import msgspec
+import pytest
+from coldnotify_matcher.state_records import (
+    NewerFormat,
+    Unreadable,
+    check_bucket_key,
+    check_client_key,
+    generation_of,
+    is_generation_key,
+    parse_generation,
+    parse_registrations,
+    parse_session,
+)
+from coldnotify_schemas.state import GenerationRecord, RegistrationsRecord, SessionRecord
+from hypothesis import given
+from hypothesis import strategies as st
+
+PARSERS = (generation_of, parse_generation, parse_registrations, parse_session, check_bucket_key, check_client_key)
+
+
+@given(st.one_of(st.binary(), st.text().map(str.encode)), st.sampled_from(PARSERS))
+def test_garbage_is_unreadable(data: bytes, parse: Callable[[bytes], object]) -> None:
+    with suppress(Unreadable):
+        parse(data)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+fields = st.sampled_from(
+    [*GenerationRecord.__struct_fields__, *RegistrationsRecord.__struct_fields__, *SessionRecord.__struct_fields__]
+)
+
+
+@given(st.dictionaries(fields, json_values | st.integers(0, 2)), st.sampled_from(PARSERS))
+def test_json_of_another_shape_is_unreadable(value: object, parse: Callable[[bytes], object]) -> None:
+    try:
+        encoded = msgspec.json.encode(value)
+    except (msgspec.MsgspecError, UnicodeEncodeError, OverflowError):
+        return
+    with suppress(Unreadable, NewerFormat):
+        parse(encoded)
+
+
+@pytest.mark.parametrize(
+    ("parse", "record"),
+    [
+        (parse_generation, GenerationRecord(1, 2, "owner", "id", 3)),
+        (parse_registrations, RegistrationsRecord(1, 2, -1, ["a", "a/b", "ø"])),
+        (parse_session, SessionRecord(1, 2, -1, True, "00000000000000a1", 3, 4, 5, -1, 6)),
+    ],
+)
+def test_round_trips(parse: Callable[[bytes], object], record: object) -> None:
+    encoded = msgspec.json.encode(record)
+
+    assert parse(encoded) == record
+    assert generation_of(encoded) == 2
+
+
+def test_a_later_format_is_no_garbage() -> None:
+    for parse in (generation_of, parse_generation, parse_registrations, parse_session):
+        with pytest.raises(NewerFormat):
+            parse(b'{"format":2,"generation":1}')
+
+
+def test_keys() -> None:
+    assert check_client_key(b"d/g/c") == "d/g/c"
+    assert check_bucket_key(b"d/g/c/12") == "d/g/c/12"
+    assert is_generation_key(b"@generation")
+    with pytest.raises(Unreadable):
+        check_client_key(b"@generation")

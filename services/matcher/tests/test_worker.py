@@ -1,0 +1,344 @@
+"""The matcher over a real Kafka, as a process: what it does is durable in order, and survives its death."""
+
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_kafka.testing import reset_topics
+from coldnotify_matcher.testing import answered, closed, opened
+from coldnotify_matcher.testing_kafka import (
+    DOMAIN,
+    GROUP,
+    OTHER_GROUP,
+    PARTITION,
+    PARTITIONS,
+    Player,
+    committed,
+    matcher,
+    records_of,
+    wait_for,
+)
+from coldnotify_schemas import topics
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def player(fresh_kafka: EmbeddedBroker) -> Iterator[Player]:
+    one = Player(fresh_kafka.bootstrap)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def bootstrap(fresh_kafka: EmbeddedBroker) -> str:
+    return fresh_kafka.bootstrap
+
+
+def test_a_publish_reaches_the_inbox_with_numbers_from_1(bootstrap: str, player: Player, tmp_path: Path) -> None:
+    with matcher(bootstrap, tmp_path / "log") as process:
+        process.wait_ready()
+        player.open("camera")
+        player.wait_opened()
+        player.version("camera", 1)
+        player.wait_told("camera", 1)
+        player.version("camera", 2)
+        player.wait_told("camera", 2)
+
+        assert player.told("camera") == [1, 2]
+        assert [record.number for record in player.records] == list(range(1, len(player.records) + 1))
+        assert {record.generation for record in player.records} == {1}
+        assert {notice.partition for notice in player.notices} == set(range(PARTITIONS))
+
+
+def test_a_wake_after_a_publish_does_not_miss_it(bootstrap: str, player: Player, tmp_path: Path) -> None:
+    with matcher(bootstrap, tmp_path / "log") as process:
+        process.wait_ready()
+        for version in range(1, 31):
+            player.version("camera", version)
+            player.open("camera", session=version)
+            player.wait_opened(version)
+            (page,) = [i.page for i in player.items if i.page.session == version and i.page.last]
+            assert [newest.version for newest in page.newest] == [version]
+
+
+def test_killed_in_the_middle_nothing_is_lost(bootstrap: str, player: Player, tmp_path: Path) -> None:
+    names = [f"o{i}" for i in range(20)]
+    with matcher(bootstrap, tmp_path / "log") as process:
+        process.wait_ready()
+        player.open(*names)
+        player.wait_opened()
+    version = 0
+    for _ in range(3):
+        with matcher(bootstrap, tmp_path / "log") as process:
+            wait_for(lambda p=process: PARTITION in p.owned(), "the partition")  # type: ignore[misc]
+            for _ in range(10):
+                version += 1
+                for name in names:
+                    player.version(name, version)
+            player.request(register={"request": version, "objects": [f"late-{version}"]})
+            process.kill()
+        version += 1
+        player.version("o0", version)  # while nobody is there
+    with matcher(bootstrap, tmp_path / "log") as process:
+        process.wait_ready()
+        for name in names[1:]:
+            player.wait_told(name, version - 1)
+        player.wait_told("o0", version)
+        player.wait(lambda items: {a.request for a in answered(items)} >= {10, 21, 32}, "answers to all requests")
+        shown = process.get(f"/v1/domains/{DOMAIN}/groups/{GROUP}/clients/client-1")
+        assert shown["registered"] == len(names) + 3
+        for name in names:
+            told = player.told(name)
+            assert told == sorted(told), "never backwards"
+
+
+def test_a_stop_is_quick_clean_and_commits_all_that_was_handled(bootstrap: str, player: Player, tmp_path: Path) -> None:
+    with matcher(bootstrap, tmp_path / "log") as process:
+        process.wait_ready()
+        player.open("camera")
+        player.wait_opened()
+        player.version("camera", 1)
+        player.wait_told("camera", 1)
+
+        code, seconds = process.stop()
+
+        assert code == 0
+        assert seconds < 15
+    assert committed(bootstrap, topics.OBJECTS, PARTITION) == 1
+    assert committed(bootstrap, topics.REQUESTS, PARTITION) == 1
+    told = len(player.told("camera"))
+    with matcher(bootstrap, tmp_path / "log") as process:
+        process.wait_ready()
+        player.version("camera", 2)
+        player.wait_told("camera", 2)
+        assert len(player.told("camera")) == told + 1, "nothing that was committed is told again"
+
+
+def test_two_share_the_partitions_and_one_takes_over_from_the_other(
+    bootstrap: str, player: Player, tmp_path: Path
+) -> None:
+    with matcher(bootstrap, tmp_path / "a", matcher_id="a") as first:
+        first.wait_ready()
+        player.open("camera")
+        player.wait_opened()
+        with matcher(bootstrap, tmp_path / "b", matcher_id="b") as second:
+            wait_for(
+                lambda: (
+                    len(first.owned()) == len(second.owned()) == PARTITIONS // 2 and not first.owned() & second.owned()
+                ),
+                "halves",
+            )
+            wait_for(lambda: first.ready and second.ready, "both ready")
+            owner, other = (first, second) if PARTITION in first.owned() else (second, first)
+            owner.kill()
+            player.version("camera", 1)
+            player.wait_told("camera", 1)
+            wait_for(lambda: other.owned() == set(range(PARTITIONS)), "all partitions at the one that is left")
+
+
+def test_a_matcher_that_was_stopped_for_long_cannot_undo_its_successor(
+    bootstrap: str, player: Player, tmp_path: Path
+) -> None:
+    with (
+        matcher(bootstrap, tmp_path / "a", matcher_id="a") as zombie,
+        matcher(bootstrap, tmp_path / "b", matcher_id="b") as successor,
+    ):
+        wait_for(lambda: len(zombie.owned() | successor.owned()) == PARTITIONS, "all partitions")
+        wait_for(lambda: zombie.ready and successor.ready, "both ready")
+        if PARTITION not in zombie.owned():
+            zombie, successor = successor, zombie
+        player.open("camera")
+        player.wait_opened()
+        zombie.send(signal.SIGSTOP)
+        player.request(register={"request": 5, "objects": ["late"]})  # may be in the zombie's hands already
+        wait_for(lambda: PARTITION in successor.owned(), "a successor")
+        player.request(unregister={"request": 6, "objects": ["camera"]})
+        player.wait(lambda items: 6 in [answer.request for answer in answered(items)], "the successor's answer")
+        generation = successor.generation()
+        zombie.send(signal.SIGCONT)
+        # From the group or from the log, whichever it hears first.
+        wait_for(lambda: re.search("all state dropped|lost=True", zombie.log.read_text()), "the zombie's finding out")
+        wait_for(lambda: zombie.ready and successor.ready, "both ready again")
+
+        for process in (zombie, successor):
+            if PARTITION in process.owned():
+                shown = process.get(f"/v1/domains/{DOMAIN}/groups/{GROUP}/clients/client-1?limit=10")
+                names = [one["object"] for one in shown["registrations"]["items"]]
+                assert names == ["late"]
+        highest = 0
+        for record in player.records:
+            if record.generation < highest:
+                continue  # the zombie's: a gateway drops it
+            highest = record.generation
+        assert highest >= generation
+
+
+def test_a_claim_by_another_makes_the_owner_drop_its_state(bootstrap: str, player: Player, tmp_path: Path) -> None:
+    with matcher(bootstrap, tmp_path / "log") as process:
+        process.wait_ready()
+        before = process.generation()
+        claim = b'{"format":1,"generation":9,"owner":"x","requests_topic_id":"x","epoch":1}'
+        write(bootstrap, topics.SESSIONS, b"@generation", claim)
+
+        wait_for(lambda: process.generation() > 9, "a generation above the other's")
+        assert before == 1
+        assert "took it over" in process.log.read_text()
+
+
+def test_strange_state_records_are_survived_and_overwritten(bootstrap: str, player: Player, tmp_path: Path) -> None:
+    strange = [
+        (topics.SESSIONS, b"\xff", b"x"),
+        (topics.SESSIONS, b"d/g", b"{}"),
+        (topics.SESSIONS, f"{DOMAIN}/{GROUP}/client-1".encode(), b"nonsense"),
+        (topics.REGISTRATIONS, f"{DOMAIN}/{GROUP}/client-1/999999999".encode(), b"{}"),
+        (topics.REGISTRATIONS, f"{DOMAIN}/{GROUP}/client-1/0".encode(), b'{"format":1,"generation":"x"}'),
+        (topics.SESSIONS, b"@generation", b"[]"),
+    ]
+
+    def last(topic: str) -> dict[bytes | None, bytes | None]:
+        return {key: value for key, value, _ in records_of(bootstrap, topic, PARTITION)}
+
+    def overwritten() -> bool:
+        return not any(last(topic).get(key) == value for topic, key, value in strange)
+
+    for record in strange:
+        write(bootstrap, *record)
+    with matcher(bootstrap, tmp_path / "log") as process:
+        process.wait_ready()
+        player.open("camera")
+        player.wait_opened()
+        wait_for(overwritten, "what stood there before the start overwritten")
+        for record in strange:
+            write(bootstrap, *record)
+        wait_for(overwritten, "what came later overwritten")
+        generation = process.generation()
+        process.kill()
+    with matcher(bootstrap, tmp_path / "log") as process:
+        process.wait_ready()
+        assert process.generation() > generation
+        player.version("camera", 1)
+        player.wait_told("camera", 1)
+
+
+def test_a_state_record_of_a_later_release_is_neither_used_nor_overwritten(
+    bootstrap: str, player: Player, tmp_path: Path
+) -> None:
+    value = b'{"format":2,"generation":1,"everything":"else"}'
+    write(bootstrap, topics.SESSIONS, f"{DOMAIN}/{GROUP}/client-1".encode(), value)
+    with matcher(bootstrap, tmp_path / "log") as process:
+        wait_for(lambda: "format 2" in process.log.read_text(), "its saying why it does not serve")
+        assert not process.ready
+    assert [v for _, v, _ in records_of(bootstrap, topics.SESSIONS, PARTITION)] == [value]
+
+
+def test_strays_are_moved_rejected_records_say_why_and_stale_ones_are_outdone(
+    bootstrap: str, player: Player, tmp_path: Path
+) -> None:
+    home = partition_of(DOMAIN, OTHER_GROUP, PARTITIONS)
+    with matcher(bootstrap, tmp_path / "log") as process:
+        process.wait_ready()
+        player.open("camera", group=OTHER_GROUP)
+        player.wait_opened()
+        player.publish("camera", b'{"version":7}', group=OTHER_GROUP, partition=PARTITION)
+        player.wait_told("camera", 7)
+        player.publish("camera", b"nonsense", group=OTHER_GROUP)
+        player.publish("camera", b'{"version":3}', group=OTHER_GROUP)
+        key = f"{DOMAIN}/{OTHER_GROUP}/camera".encode()
+
+        def last_value() -> bytes | None:
+            return [value for k, value, _ in records_of(bootstrap, topics.OBJECTS, home) if k == key][-1]
+
+        wait_for(lambda: last_value() == b'{"version":7}', "the newest written again")
+        moved = next(headers for _, value, headers in records_of(bootstrap, topics.OBJECTS, home) if value)
+        assert moved == {MOVED_HEADER: f"{PARTITION}@0".encode()}
+        wait_for(lambda: records_of(bootstrap, topics.OBJECTS, PARTITION)[-1][:2] == (key, None), "the tombstone")
+        rejected = [r for n in range(topic_size(bootstrap)) for r in records_of(bootstrap, topics.REJECTED, n)]
+        ((rejected_key, value, headers),) = rejected
+        assert (rejected_key, value) == (key, b"nonsense")
+        assert headers[REASON_HEADER].startswith(b"record:")
+
+
+def test_a_record_as_large_as_kafka_takes_stops_nobody(bootstrap: str, player: Player, tmp_path: Path) -> None:
+    with matcher(bootstrap, tmp_path / "log") as process:
+        process.wait_ready()
+        player.open("camera")
+        player.wait_opened()
+        player.publish("camera", b'{"version":1}' + b" " * 990_000)
+        player.publish("camera", b'{"version":1}' + b" " * 990_000, group=OTHER_GROUP, partition=PARTITION)
+        player.version("camera", 2)
+        player.wait_told("camera", 2)
+
+        assert "all state dropped" not in process.log.read_text()
+
+
+def test_a_request_that_is_none_is_skipped(bootstrap: str, player: Player, tmp_path: Path) -> None:
+    with matcher(bootstrap, tmp_path / "log") as process:
+        process.wait_ready()
+        for value in (None, b"", b"\xff\xff\xff", b"\x08\x02"):
+            write(bootstrap, topics.REQUESTS, b"key", value)
+        player.open("camera")
+        player.wait_opened()
+
+
+def test_topics_made_anew_are_read_anew(fresh_kafka: EmbeddedBroker, player: Player, tmp_path: Path) -> None:
+    bootstrap = fresh_kafka.bootstrap
+    with matcher(bootstrap, tmp_path / "log") as process:
+        process.wait_ready()
+        for session in range(1, 4):
+            player.open("camera", session=session)
+            player.wait_opened(session)
+        player.version("camera", 100)
+        player.wait_told("camera", 100)
+
+        reset_topics(bootstrap)
+
+        wait_for(lambda: "all state dropped" in process.log.read_text(), "its noticing")
+        again = Player(bootstrap)
+        try:
+            process.wait_ready()
+            again.open("camera")
+            again.wait_opened()
+            assert opened(again.items)[0].HasField("epoch")
+            again.version("camera", 1)
+            again.wait_told("camera", 1)
+            assert again.told("camera") == [1]
+        finally:
+            again.close()
+
+
+def test_without_topics_it_is_not_ready_and_says_why(kafka: EmbeddedBroker, tmp_path: Path) -> None:
+    reset_topics(kafka.bootstrap)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    for answer in admin.delete_topics([topics.SESSIONS]).values():
+        answer.result(30)
+    with matcher(kafka.bootstrap, tmp_path / "log") as process:
+        wait_for(lambda: "coldnotify topics apply" in process.log.read_text(), "its saying what is missing")
+        assert not process.ready
+        reset_topics(kafka.bootstrap)
+        process.wait_ready()
+
+
+def test_sessions_that_requests_do_not_know_are_told(bootstrap: str, player: Player, tmp_path: Path) -> None:
+    with matcher(bootstrap, tmp_path / "log") as process:
+        process.wait_ready()
+        player.request(9, catch_up={"ask": 1})
+        player.wait(lambda items: closed(items) == [(9, 6)], "Closed")
+
+
+def write(bootstrap: str, topic: str, key: bytes, value: bytes | None) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    producer.produce(topic, value, key, PARTITION)
+    assert producer.flush(60) == 0
+
+
+def topic_size(bootstrap: str) -> int:
+    metadata = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topics.REJECTED, timeout=30)
+    return len(metadata.topics[topics.REJECTED].partitions)
