@@ -1,0 +1,275 @@
+"""The consumers' threads: everything of a consumer in its own thread, nothing lost on a full queue, a clean end."""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from coldnotify_common.kafka import consumer_config
+from coldnotify_common.settings import ServiceSettings
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_matcher.readers import (
+    Assigned,
+    Began,
+    Event,
+    Failed,
+    Reader,
+    Record,
+    Records,
+    RequestsReader,
+    Revoked,
+)
+from coldnotify_matcher.testing_kafka import wait_for
+from coldnotify_schemas import topics
+from coldnotify_schemas.records import MOVED_HEADER
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+pytestmark = pytest.mark.kafka
+PARTITIONS = 8
+GROUP = "coldnotify-matcher"
+
+
+@pytest.fixture
+def bootstrap(fresh_kafka: EmbeddedBroker) -> str:
+    return fresh_kafka.bootstrap
+
+
+@pytest.fixture
+def start(bootstrap: str) -> Iterator[Callable[[Reader], Reader]]:
+    started: list[Reader] = []
+
+    def start(reader: Reader) -> Reader:
+        started.append(reader)
+        reader.start()
+        return reader
+
+    yield start
+    for reader in started:
+        reader.stop()
+    for reader in started:
+        reader.join(60)
+        assert not reader.is_alive()
+
+
+def reader(bootstrap: str, events: "queue.Queue[Event]") -> Reader:
+    config = consumer_config(ServiceSettings(kafka=bootstrap), "state", enable_partition_eof=True)
+    return Reader("compacted-reader", config, events)
+
+
+def requests_reader(bootstrap: str, events: "queue.Queue[Event]", member: str = "a") -> RequestsReader:
+    config = consumer_config(
+        ServiceSettings(kafka=bootstrap),
+        GROUP,
+        group_instance_id=member,
+        session_timeout_ms=6000,
+        heartbeat_interval_ms=500,
+        partition_assignment_strategy="cooperative-sticky",
+    )
+    return RequestsReader(config, events, AdminClient({"bootstrap.servers": bootstrap}))
+
+
+def produce(bootstrap: str, topic: str, *values: bytes | None, partition: int = 0, **more: object) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for value in values:
+        producer.produce(topic, value, b"key", partition, **more)  # type: ignore[arg-type]
+    assert producer.flush(60) == 0
+
+
+def read(events: "queue.Queue[Event]", until: Callable[[Record], object]) -> list[Record]:
+    """Records up to one for which `until` holds."""
+    seen: list[Record] = []
+    while not (seen and until(seen[-1])):
+        event = events.get(timeout=90)
+        assert isinstance(event, Records), event
+        seen += event.records
+    return seen
+
+
+def begin(one: Reader, partition: int, offset: int = 0) -> None:
+    where = [TopicPartition(topics.OBJECTS, partition, offset)]
+    one.do(lambda consumer: consumer.incremental_assign(where))
+
+
+def test_records_and_ends_come_in_order(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+    events: queue.Queue[Event] = queue.Queue()
+    produce(bootstrap, topics.OBJECTS, b"a", None, b"c", timestamp=7, headers={MOVED_HEADER: b"1@2"})
+    begin(start(reader(bootstrap, events)), 0)
+
+    seen = read(events, lambda record: record.end)
+
+    assert [(record.offset, record.value) for record in seen[:-1]] == [(0, b"a"), (1, None), (2, b"c")]
+    assert seen[-1] == Record(topics.OBJECTS, 0, 3, end=True)
+    assert seen[0] == Record(topics.OBJECTS, 0, 0, False, b"key", b"a", 7, True)
+
+
+def test_a_full_queue_loses_nothing(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+    events: queue.Queue[Event] = queue.Queue(1)
+    produce(bootstrap, topics.OBJECTS, *(b"%d" % i for i in range(5000)))
+    begin(start(reader(bootstrap, events)), 0)
+    wait_for(events.full, "a full queue")
+
+    seen = read(events, lambda record: record.end)
+
+    assert [record.value for record in seen[:-1]] == [b"%d" % i for i in range(5000)]
+
+
+def test_what_is_put_after_an_assignment_comes_before_its_records(
+    bootstrap: str, start: Callable[[Reader], Reader]
+) -> None:
+    events: queue.Queue[Event] = queue.Queue()
+    produce(bootstrap, topics.OBJECTS, b"a", b"b")
+    one = start(reader(bootstrap, events))
+    begin(one, 0)
+    read(events, lambda record: record.end)
+    where = [TopicPartition(topics.OBJECTS, 0, 0)]
+    one.do(lambda consumer: consumer.incremental_unassign(where))
+    one.do(lambda consumer: consumer.incremental_assign(where))
+    one.do(lambda _consumer: one.put(Began(0)))
+
+    assert events.get(timeout=90) == Began(0)
+    assert [record.offset for record in read(events, lambda record: record.end)] == [0, 1, 2]
+
+
+def test_what_it_cannot_do_ends_it_with_the_reason(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+    events: queue.Queue[Event] = queue.Queue()
+    one = start(reader(bootstrap, events))
+    one.do(lambda consumer: consumer.seek(TopicPartition(topics.OBJECTS, 0, 0)))  # it is not assigned
+
+    event = events.get(timeout=90)
+
+    assert isinstance(event, Failed)
+    assert isinstance(event.error, KafkaException)
+
+
+def test_an_offset_that_does_not_exist_is_an_error_never_a_jump(
+    bootstrap: str, start: Callable[[Reader], Reader]
+) -> None:
+    events: queue.Queue[Event] = queue.Queue()
+    produce(bootstrap, topics.OBJECTS, b"a")
+    begin(start(reader(bootstrap, events)), 0, offset=50)
+
+    assert isinstance(events.get(timeout=90), Failed)
+
+
+def test_it_stops_although_nobody_takes_what_it_has(bootstrap: str) -> None:
+    events: queue.Queue[Event] = queue.Queue(1)
+    produce(bootstrap, topics.OBJECTS, *(b"x" for _ in range(3000)))
+    one = reader(bootstrap, events)
+    one.start()
+    begin(one, 0)
+    wait_for(events.full, "a full queue")
+
+    one.stop()
+    one.join(60)
+
+    assert not one.is_alive()
+
+
+# --- requests
+
+
+def assignments(events: "queue.Queue[Event]", count: int) -> dict[int, Assigned]:
+    found: dict[int, Assigned] = {}
+    while len(found) < count:
+        event = events.get(timeout=90)
+        assert isinstance(event, Assigned), event
+        found[event.partition] = event
+    return found
+
+
+def test_requests_of_a_partition_wait_until_it_is_served(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+    events: queue.Queue[Event] = queue.Queue()
+    produce(bootstrap, topics.REQUESTS, b"a", b"b")
+    one = requests_reader(bootstrap, events)
+    start(one)
+    assigned = assignments(events, PARTITIONS)
+    assert (assigned[0].requests_start, assigned[0].objects_committed) == (0, None)
+    with pytest.raises(queue.Empty):
+        events.get(timeout=1)
+
+    one.serve(0, from_beginning=False)
+
+    assert [record.value for record in read(events, lambda record: record.offset == 1)] == [b"a", b"b"]
+
+
+def test_it_begins_where_the_group_had_committed(
+    bootstrap: str, start: Callable[[Reader], Reader], tmp_path: Path
+) -> None:
+    produce(bootstrap, topics.REQUESTS, b"a", b"b")
+    produce(bootstrap, topics.OBJECTS, b"x", b"y", b"z")
+    first: queue.Queue[Event] = queue.Queue()
+    one = requests_reader(bootstrap, first)
+    one.start()
+    assignments(first, PARTITIONS)
+    one.final_offsets = [TopicPartition(topics.REQUESTS, 0, 1), TopicPartition(topics.OBJECTS, 0, 2)]
+    one.stop()
+    one.join(60)
+
+    events: queue.Queue[Event] = queue.Queue()
+    two = requests_reader(bootstrap, events)
+    start(two)
+    assigned = assignments(events, PARTITIONS)
+
+    assert (assigned[0].requests_start, assigned[0].objects_committed) == (1, 2)
+    assert (assigned[1].requests_start, assigned[1].objects_committed) == (0, None)
+    two.serve(0, from_beginning=False)
+    assert [record.value for record in read(events, lambda _: True)] == [b"b"]
+
+
+def test_a_commit_beyond_the_topics_end_counts_as_none(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+    first: queue.Queue[Event] = queue.Queue()
+    one = requests_reader(bootstrap, first)
+    one.start()
+    assignments(first, PARTITIONS)
+    one.final_offsets = [TopicPartition(topics.REQUESTS, 0, 70), TopicPartition(topics.OBJECTS, 0, 70)]
+    one.stop()
+    one.join(60)
+
+    events: queue.Queue[Event] = queue.Queue()
+    start(requests_reader(bootstrap, events))
+
+    assigned = assignments(events, PARTITIONS)
+    assert (assigned[0].requests_start, assigned[0].objects_committed) == (0, None)
+
+
+def test_from_the_beginning(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+    events: queue.Queue[Event] = queue.Queue()
+    produce(bootstrap, topics.REQUESTS, b"a", b"b")
+    one = requests_reader(bootstrap, events)
+    start(one)
+    assignments(events, PARTITIONS)
+    one.serve(0, from_beginning=True)
+
+    assert [record.value for record in read(events, lambda record: record.offset == 1)] == [b"a", b"b"]
+
+
+def test_partitions_go_only_once_their_work_is_committed(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+    events: queue.Queue[Event] = queue.Queue()
+    produce(bootstrap, topics.REQUESTS, *(b"x" for _ in range(5)), partition=0)
+    one = requests_reader(bootstrap, events)
+    start(one)
+    assignments(events, PARTITIONS)
+    others: queue.Queue[Event] = queue.Queue()
+    start(requests_reader(bootstrap, others, "b"))
+
+    revoked = events.get(timeout=90)
+    assert isinstance(revoked, Revoked)
+    assert not revoked.lost
+    assert len(revoked.partitions) == PARTITIONS // 2
+    assert others.empty(), "they are not the other's before they are given up"
+    number = revoked.partitions[0]
+    produce(bootstrap, topics.REQUESTS, *(b"x" for _ in range(5)), partition=number)
+    revoked.offsets.append(TopicPartition(topics.REQUESTS, number, 3))
+    revoked.done.set()
+
+    assigned = assignments(others, len(revoked.partitions))
+    assert assigned[number].requests_start == 3
+    wait_for(lambda: one.assigned is not None and number not in one.assigned, "its own view")
+    one.serve(number, from_beginning=True)  # too late: it does nothing, and ends nothing
+    one.commit_soon([TopicPartition(topics.REQUESTS, number, 1)])
+    done = threading.Event()
+    one.do(lambda _consumer: done.set())
+    assert done.wait(60)
+    assert one.is_alive()
