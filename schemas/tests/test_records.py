@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from coldnotify_schemas.records import (
     PAYLOAD_BYTES_MAX,
+    RECORD_BYTES_MAX,
     VERSION_MAX,
     InvalidRecord,
     PublicRecord,
@@ -61,6 +62,7 @@ def test_a_payload_is_any_json(payload: str) -> None:
         (b'{"incarnation":-1}', "incarnation: "),
         (b'{"payload":"' + b"x" * PAYLOAD_BYTES_MAX + b'"}', "payload: .*4096"),
         (b'{"payload":' + b"[" * 2000 + b"]" * 2000 + b"}", "payload|record"),
+        (b"{}" + b" " * RECORD_BYTES_MAX, "record: has .* bytes"),
     ],
 )
 def test_no_record(value: bytes, words: str) -> None:
