@@ -86,6 +86,10 @@ class MatcherProcess:
         """Waits until it serves all that it was assigned."""
         wait_for(lambda: self.ready, f"a matcher that is ready ({self.log})")
 
+    def wait_serving(self) -> None:
+        """Waits until it serves all partitions: members of an earlier test may still have theirs for a while."""
+        wait_for(lambda: self.ready and len(self.owned()) == PARTITIONS, f"all partitions served ({self.log})")
+
     def owned(self) -> set[int]:
         """The partitions that it serves."""
         status, body = self.status("/v1/partitions")

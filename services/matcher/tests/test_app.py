@@ -40,7 +40,7 @@ def test_a_port_that_is_taken_is_an_error_that_names_the_setting(tmp_path: Path)
 @pytest.mark.kafka
 def test_sigint_is_a_clean_stop_too(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
     with matcher(fresh_kafka.bootstrap, tmp_path / "log") as process:
-        process.wait_ready()
+        process.wait_serving()
         process.send(signal.SIGINT)
 
         assert process.process.wait(60) == 0
@@ -54,7 +54,7 @@ def test_kafka_goes_away_under_it(how: str, tmp_path: Path) -> None:
         reset_topics(kafka.bootstrap)
         player = Player(kafka.bootstrap)
         with matcher(kafka.bootstrap, tmp_path / "log") as process:
-            process.wait_ready()
+            process.wait_serving()
             player.open("camera")
             player.wait_opened()
             player.close()
@@ -74,13 +74,13 @@ def test_kafka_goes_away_under_it(how: str, tmp_path: Path) -> None:
 @pytest.mark.kafka
 def test_kafka_comes_back(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
     with matcher(fresh_kafka.bootstrap, tmp_path / "log") as process:
-        process.wait_ready()
+        process.wait_serving()
         os.kill(fresh_kafka.pid, signal.SIGSTOP)
         try:
             wait_for(lambda: not process.ready, "its saying that it is not ready")
         finally:
             os.kill(fresh_kafka.pid, signal.SIGCONT)
-        process.wait_ready()
+        process.wait_serving()
         player = Player(fresh_kafka.bootstrap)
         player.open("camera")
         player.wait_opened()

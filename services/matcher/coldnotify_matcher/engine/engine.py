@@ -357,7 +357,10 @@ class Engine:
         # compared, the client's set is that of later requests, which follow: they came from a client that was in sync.
         with_refused = (client.digest + digest(refusal.object for refusal in refused)) % MODULUS
         in_sync = with_refused == request.digest or offset < client.registrations_applied
-        self._tell_opened(client, session, in_sync=in_sync, client_epoch=request.epoch, refused=refused)
+        # Also a cursor above the end of the log, in the same epoch, is void, and the client has to be told so.
+        void = request.HasField("cursor") and not cursor_counts
+        client_epoch = None if void else request.epoch
+        self._tell_opened(client, session, in_sync=in_sync, client_epoch=client_epoch, refused=refused)
         self._count("opens" if in_sync else "opens_not_in_sync")
         if in_sync:
             self._begin_pages(client, session, cursor, registered, now_ms)
@@ -656,7 +659,7 @@ class Engine:
         session: Session,
         *,
         in_sync: bool,
-        client_epoch: int,
+        client_epoch: int | None,
         refused: Sequence[wire_pb2.Refusal] = (),
     ) -> None:
         opened = internal_pb2.Opened(

@@ -104,7 +104,7 @@ def test_what_is_above_the_cursor_comes_in_offset_order_and_is_no_answer() -> No
 
 @pytest.mark.parametrize(
     ("cursor", "epoch", "told_epoch"),
-    [(None, EPOCH, None), (0, EPOCH + 1, EPOCH), (0, None, EPOCH), (5, EPOCH, None), (2**64 - 1, EPOCH, None)],
+    [(None, EPOCH, None), (0, EPOCH + 1, EPOCH), (0, None, EPOCH), (5, EPOCH, EPOCH), (2**64 - 1, EPOCH, EPOCH)],
 )
 def test_a_cursor_of_another_epoch_or_above_the_position_counts_as_none(
     cursor: int | None, epoch: int | None, told_epoch: int | None
