@@ -138,11 +138,9 @@ class FromMatcher:
                 session.answered()
             return
         if opened.HasField("epoch"):
-            if opened.in_sync and session.announced and opened.epoch != session.epoch:
+            if opened.in_sync and session.announced:
                 # Its client has had its Welcome and would go on with a cursor that is void. Its next Hello tells it.
-                yield from self._connections.close(
-                    session, CloseCode.UNKNOWN_SESSION, "the epoch is another one", now_s
-                )
+                yield from self._connections.close(session, CloseCode.UNKNOWN_SESSION, "its cursor is void", now_s)
                 return
             session.epoch, session.complete = opened.epoch, NONE
         if opened.in_sync:
