@@ -25,7 +25,7 @@ from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 pytestmark = pytest.mark.kafka
 
@@ -105,20 +105,21 @@ def test_a_stop_is_quick_clean_and_commits_all_that_was_handled(bootstrap: str, 
         process.wait_serving()
         player.open("camera")
         player.wait_opened()
-        player.version("camera", 1)
-        player.wait_told("camera", 1)
+        for version in range(1, 6):  # the last ones within the second between two commits
+            player.version("camera", version)
+            player.wait_told("camera", version)
 
         code, seconds = process.stop()
 
         assert code == 0
         assert seconds < 15
-    assert committed(bootstrap, topics.OBJECTS, PARTITION) == 1
+    assert committed(bootstrap, topics.OBJECTS, PARTITION) == 5
     assert committed(bootstrap, topics.REQUESTS, PARTITION) == 1
     told = len(player.told("camera"))
     with matcher(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
-        player.version("camera", 2)
-        player.wait_told("camera", 2)
+        player.version("camera", 6)
+        player.wait_told("camera", 6)
         assert len(player.told("camera")) == told + 1, "nothing that was committed is told again"
 
 
@@ -312,6 +313,18 @@ def test_topics_made_anew_are_read_anew(fresh_kafka: EmbeddedBroker, player: Pla
             assert again.told("camera") == [1]
         finally:
             again.close()
+
+
+def test_more_inboxes_are_noticed(bootstrap: str, player: Player, tmp_path: Path) -> None:
+    with matcher(bootstrap, tmp_path / "log") as process:
+        process.wait_serving()
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        for answer in admin.create_partitions([NewPartitions(topics.NOTIFICATIONS, 20)]).values():
+            answer.result(60)
+
+        wait_for(lambda: "recreated or resized" in process.log.read_text(), "its noticing")
+        process.wait_serving()
+        assert len(records_of(bootstrap, topics.NOTIFICATIONS, 19)) >= PARTITIONS, "takeovers are said there, too"
 
 
 def test_without_topics_it_is_not_ready_and_says_why(kafka: EmbeddedBroker, tmp_path: Path) -> None:
