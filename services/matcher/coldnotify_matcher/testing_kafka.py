@@ -137,7 +137,9 @@ class Player:
         self.gateway = gateway
         self.records: list[internal_pb2.Inbox] = []
         self.notices: list[internal_pb2.Inbox] = []
-        self._producer = Producer({"bootstrap.servers": kafka, "linger.ms": 0, "acks": "all"})
+        self._producer = Producer(
+            {"bootstrap.servers": kafka, "linger.ms": 0, "acks": "all", "message.max.bytes": 2 * 1024 * 1024}
+        )
         self._consumer = Consumer({"bootstrap.servers": kafka, "group.id": f"player-{os.getpid()}"})
         self._consumer.assign([TopicPartition(topics.NOTIFICATIONS, _INBOX, 0)])
         self._asks = 0

@@ -272,8 +272,9 @@ def test_a_record_as_large_as_kafka_takes_stops_nobody(bootstrap: str, player: P
         process.wait_serving()
         player.open("camera")
         player.wait_opened()
-        player.publish("camera", b'{"version":1}' + b" " * 990_000)
-        player.publish("camera", b'{"version":1}' + b" " * 990_000, group=OTHER_GROUP, partition=PARTITION)
+        largest = b'{"version":1}'.ljust(1_048_440)  # of a batch's 1,048,588: no room for a header of ours
+        player.publish("camera", largest)
+        player.publish("camera", largest, group=OTHER_GROUP, partition=PARTITION)
         player.version("camera", 2)
         player.wait_told("camera", 2)
 

@@ -51,8 +51,8 @@ GATEWAY_FORGOTTEN_AFTER_MS = 3_600_000
 """Until then a gateway that was only stopped finds the numbers of its inbox records going on."""
 REFUSALS_MAX = 500
 """Named in one Welcome, which must stay a frame that a client takes. The next reg-sync names the others."""
-REJECTED_BYTES_MAX = 512 * 1024
-"""Of a rejected record's key and value: Kafka takes no record of the largest size with our header in addition."""
+REJECTED_BYTES_MAX = 1_500_000
+"""Of a rejected record's key and value. The topic takes 2 MiB: larger ones come only where an operator lets them in."""
 STORE_CURSORS_EVERY_MS = 30_000
 """How old the stored copy of a connected client's cursor may be; it is for looking in, the client has the true one."""
 

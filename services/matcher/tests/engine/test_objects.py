@@ -311,12 +311,21 @@ def test_what_no_matcher_had_handled_is_rejected_at_load() -> None:
 
 def test_a_huge_rejected_record_is_cut_so_that_kafka_takes_it() -> None:
     bench = Bench()
-    bench.log.append(topics.OBJECTS, b"k" * 1_000_000, b"v" * 40_000)
+    bench.log.append(topics.OBJECTS, b"k" * 1_000_000, b"v" * 800_000)
     bench.settle()
 
     (write,) = bench.log.rejected
-    assert len(write.key or b"") + len(write.value or b"") < 600_000
-    assert "1040000 bytes" in reason(bench)
+    assert len(write.key or b"") + len(write.value or b"") <= 1_500_000
+    assert "1800000 bytes" in reason(bench)
+
+
+def test_the_largest_record_that_kafka_takes_by_default_is_rejected_as_it_came() -> None:
+    bench = Bench()
+    bench.publish("o", b" " * 1_048_588)
+    bench.settle()
+
+    (write,) = bench.log.rejected
+    assert len(write.value or b"") == 1_048_588
 
 
 # --- a wrong partition
