@@ -31,7 +31,4 @@ STEP_SECONDS = Histogram(
     buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5),
 )
 PARTITIONS_OWNED = Gauge("coldnotify_matcher_partitions_owned", "Partitions served by this matcher")
-OBJECTS_LAG = Gauge(
-    "coldnotify_matcher_objects_lag_records", "Offsets of the objects topic not read yet", ["partition"]
-)
 RELOADS = Counter("coldnotify_matcher_reloads_total", "Times all state was dropped and loaded anew after a failure")
