@@ -93,10 +93,7 @@ class _Look:
 
     def clients(self, request: web.Request) -> web.Response:
         limit, after = page_request(request.query)
-        with self._lock():
-            prefix, partition = self._find(request)
-            if partition is None:
-                return _elsewhere(prefix)
+        with self._served(request) as (prefix, partition):
             clients = partition.engine.clients
             names = sorted(key.removeprefix(prefix) for key in clients if key.startswith(prefix))
             shown = page(names, limit, after, lambda name: _client_summary(clients[prefix + name]))
@@ -105,10 +102,7 @@ class _Look:
     def client(self, request: web.Request) -> web.Response:
         name = check_name("client", request.match_info["client"])
         limit, after = page_request(request.query)
-        with self._lock():
-            prefix, partition = self._find(request)
-            if partition is None:
-                return _elsewhere(prefix)
+        with self._served(request) as (prefix, partition):
             client = partition.engine.clients.get(prefix + name)
             if client is None:
                 return error_response(404, f"client: {prefix}{name} is not known")
@@ -121,10 +115,7 @@ class _Look:
 
     def objects(self, request: web.Request) -> web.Response:
         limit, after = page_request(request.query)
-        with self._lock():
-            prefix, partition = self._find(request)
-            if partition is None:
-                return _elsewhere(prefix)
+        with self._served(request) as (prefix, partition):
             objects = partition.engine.objects
             names = sorted(key.removeprefix(prefix) for key in objects if key.startswith(prefix))
             shown = page(names, limit, after, lambda name: _object(objects[prefix + name]))
@@ -132,31 +123,25 @@ class _Look:
 
     def object(self, request: web.Request) -> web.Response:
         name = check_object(request.match_info["object"])
-        with self._lock():
-            prefix, partition = self._find(request)
-            if partition is None:
-                return _elsewhere(prefix)
+        with self._served(request) as (prefix, partition):
             obj = partition.engine.objects.get(prefix + name)
             if obj is None:
                 return error_response(404, f"object: {prefix}{name} is not known")
             shown = _object(obj)
         return web.json_response(shown)
 
-    def _find(self, request: web.Request) -> tuple[str, Partition | None]:
-        """(domain/group/, the served partition it lives in)."""
+    @contextmanager
+    def _served(self, request: web.Request) -> Iterator[tuple[str, Partition]]:
+        """(domain/group/, its partition), which does not change meanwhile. 503 if this matcher does not serve it."""
         domain = check_name("domain", request.match_info["domain"])
         group = check_name("group", request.match_info["group"])
-        prefix = f"{domain}/{group}/"
-        partitions = self._partitions()
-        if not partitions:
-            return prefix, None
-        count = next(iter(partitions.values())).engine.partitions
-        partition = partitions.get(partition_of(domain, group, count))
-        return prefix, partition if partition is not None and partition.phase is Phase.OWNED else None
-
-
-def _elsewhere(prefix: str) -> web.Response:
-    return error_response(503, f"{prefix[:-1]} is not served by this matcher (now)")
+        with self._lock():
+            partitions = self._partitions()
+            count = next((p.engine.partitions for p in partitions.values()), 1)
+            partition = partitions.get(partition_of(domain, group, count))
+            if partition is None or partition.phase is not Phase.OWNED:
+                raise web.HTTPServiceUnavailable(text=f"{domain}/{group} is not served by this matcher (now)")
+            yield f"{domain}/{group}/", partition
 
 
 def _client_summary(client: Client) -> dict[str, Any]:
