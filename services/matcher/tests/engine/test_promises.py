@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 import pytest
-from coldnotify_matcher.engine import engine as engine_module
+from coldnotify_matcher.engine import paging, requests
 from coldnotify_matcher.testing import GATEWAY, OTHER_GATEWAY, PREFIX, Bench
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.digest import digest
@@ -484,7 +484,8 @@ class Machine(RuleBasedStateMachine):
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "PAGE_BYTES_MAX", PAGE_BYTES)
+    for module in (paging, requests):
+        monkeypatch.setattr(module, "PAGE_BYTES_MAX", PAGE_BYTES)
 
 
 @pytest.mark.usefixtures("small_pages")

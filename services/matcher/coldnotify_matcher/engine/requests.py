@@ -1,0 +1,287 @@
+"""What gateways ask: one handler for each kind of request."""
+
+from collections.abc import Iterable, Sequence
+
+from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.digest import MODULUS, digest
+
+from coldnotify_matcher.engine.clients import NO_CURSOR, Client, Session, SessionState
+from coldnotify_matcher.engine.gateways import GatewayView
+from coldnotify_matcher.engine.index import Index
+from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.opens import LastOpens
+from coldnotify_matcher.engine.paging import PAGE_BYTES_MAX, Paging
+from coldnotify_matcher.engine.state import State
+
+REFUSALS_MAX = 500
+"""Named in one Welcome, which must stay a frame that a client takes. The next reg-sync names the others."""
+
+_DISPLACED = "the same client connected elsewhere"
+
+
+class Requests:
+    """Handles requests, in the order of their offsets."""
+
+    def __init__(self, state: State, index: Index, paging: Paging) -> None:
+        self._state = state
+        self._index = index
+        self._paging = paging
+
+    def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
+        """A batch of (offset, request), in order. The objects topic has been read up to its end as of now.
+
+        Of several Opens of one client in a row only the last is answered: it says all that the earlier ones said.
+        """
+        last_opens = LastOpens(requests)
+        for offset, request in requests:
+            if offset not in last_opens.superseded:
+                self._on_request(offset, request, now_ms, first_open=offset in last_opens.first)
+                continue
+            self._state.count("superseded_opens")
+            if offset in last_opens.displaced:
+                gateway = self._state.gateway_of(request.gateway, request.inbox, now_ms)
+                self._state.tell_closed(gateway, request.session, CloseCode.DISPLACED, _DISPLACED)
+
+    def _on_request(self, offset: int, request: internal_pb2.Request, now_ms: int, *, first_open: bool) -> None:
+        gateway = self._state.gateway_of(request.gateway, request.inbox, now_ms)
+        gateway.heard_ms = max(gateway.heard_ms, now_ms)
+        kind = request.WhichOneof("body")
+        if kind == "beat":
+            self._on_beat(gateway, request.beat)
+            return
+        if kind == "acks":
+            self._on_acks(gateway, request.acks, now_ms)
+            return
+        key = f"{request.domain}/{request.group}/{request.client}"
+        if kind == "open":
+            again = request.open.again and not first_open
+            self._on_open(offset, gateway, request.session, key, request.open, now_ms, again=again)
+            return
+        client = self._state.clients.get(key)
+        session = client.session if client is not None else None
+        if client is None or session is None or session.gateway is not gateway or session.number != request.session:
+            if kind != "leave":
+                self._state.tell_closed(
+                    gateway, request.session, CloseCode.UNKNOWN_SESSION, "this session is not known"
+                )
+            return
+        client.last_seen_ms = max(client.last_seen_ms, now_ms)
+        if kind == "register":
+            self._on_register(offset, client, session, request.register, now_ms)
+        elif kind == "unregister":
+            self._on_unregister(offset, client, session, request.unregister)
+        elif kind == "sync":
+            self._on_sync(offset, client, session, request.sync, now_ms)
+        elif kind == "catch_up":
+            self._on_catch_up(client, session, request.catch_up, now_ms)
+        elif kind == "check_digest":
+            self._on_check_digest(client, session, request.check_digest)
+        elif kind == "leave":
+            if request.leave.HasField("complete"):
+                self._state.acknowledge(client, request.leave.complete)
+            self._state.end_session(client)
+
+    def _on_open(
+        self,
+        offset: int,
+        gateway: GatewayView,
+        number: int,
+        key: str,
+        request: internal_pb2.Open,
+        now_ms: int,
+        *,
+        again: bool,
+    ) -> None:
+        client = self._state.client_of(key)
+        current = client.session
+        same = current is not None and current.gateway is gateway and current.number == number
+        outdone = offset < client.session_applied or (again and current is not None) or gateway.has_retired(number)
+        if outdone and not same:
+            self._state.tell_closed(
+                gateway, number, CloseCode.UNKNOWN_SESSION, "the client has, or had, another session"
+            )
+            self._state.forget_if_nobody(client)
+            return
+        if current is not None and not same:
+            self._state.tell_closed(current.gateway, current.number, CloseCode.DISPLACED, _DISPLACED)
+            current.gateway.remove(current.number, indexed=current.indexed)
+        session = current if same and current is not None else Session(gateway, number, ask=request.ask)
+        client.session = session
+        client.session_applied = max(client.session_applied, offset)
+        client.last_seen_ms = max(client.last_seen_ms, now_ms)
+        gateway.add(number, client)
+        session.ask = request.ask
+        session.synced_chunks, session.synced = 0, []
+        self._unregister_all(offset, client, session, request.unregister)
+        registered, refused = self._register_all(offset, client, session, request.register)
+        cursor_counts = (
+            request.epoch == self._state.epoch and request.HasField("cursor") and request.cursor < self._state.position
+        )
+        cursor = request.cursor if cursor_counts else NO_CURSOR
+        client.cursor = cursor
+        if client.worth_keeping:
+            self._state.changed[client] = None
+        # The client's digest includes what is refused now and then leaves its wanted set. A replayed Open cannot be
+        # compared, the client's set is that of later requests, which follow: they came from a client that was in sync.
+        with_refused = (client.digest + digest(refusal.object for refusal in refused)) % MODULUS
+        in_sync = with_refused == request.digest or offset < client.registrations_applied
+        # Also a cursor above the end of the log, in the same epoch, is void, and the client has to be told so.
+        void = request.HasField("cursor") and not cursor_counts
+        client_epoch = None if void else request.epoch
+        self._tell_opened(client, session, in_sync=in_sync, client_epoch=client_epoch, refused=refused)
+        self._state.count("opens" if in_sync else "opens_not_in_sync")
+        if in_sync:
+            self._paging.begin(client, session, cursor, registered, now_ms)
+        else:
+            session.state = SessionState.UNSYNCED
+
+    def _on_register(
+        self, offset: int, client: Client, session: Session, request: wire_pb2.Register, now_ms: int
+    ) -> None:
+        registered, refused = self._register_all(offset, client, session, request.objects)
+        answer = internal_pb2.Answered(
+            session=session.number, request=request.request, refused=refused, digest=client.digest
+        )
+        size = 0
+        for obj in registered:
+            newest = obj.newest(now_ms, answer=True)
+            newest_bytes = newest.ByteSize()
+            if size and size + newest_bytes > PAGE_BYTES_MAX:
+                session.gateway.items.append(internal_pb2.Item(answered=answer))
+                answer = internal_pb2.Answered(session=session.number, digest=client.digest)
+                size = 0
+            answer.newest.append(newest)
+            size += newest_bytes
+        session.gateway.items.append(internal_pb2.Item(answered=answer))
+
+    def _on_unregister(self, offset: int, client: Client, session: Session, request: wire_pb2.Unregister) -> None:
+        self._unregister_all(offset, client, session, request.objects)
+        session.gateway.items.append(
+            internal_pb2.Item(
+                answered=internal_pb2.Answered(
+                    session=session.number, request=request.request, unregistered=True, digest=client.digest
+                )
+            )
+        )
+
+    def _on_sync(self, offset: int, client: Client, session: Session, chunk: wire_pb2.SyncChunk, now_ms: int) -> None:
+        if chunk.index == 0:
+            session.synced_chunks, session.synced = 0, []
+        in_order = chunk.index == session.synced_chunks
+        if not in_order:
+            # The parts before went to a matcher that is no more, or the client began twice.
+            session.synced_chunks, session.synced = 0, []
+            if chunk.last:
+                session.state = SessionState.UNSYNCED
+                self._tell_opened(client, session, in_sync=False, client_epoch=self._state.epoch)
+            return
+        session.synced_chunks += 1
+        room = self._state.registrations_max + REFUSALS_MAX - len(session.synced)
+        session.synced += chunk.objects[: max(room, 0)]
+        if not chunk.last:
+            return
+        wanted = dict.fromkeys(session.synced)
+        session.synced_chunks, session.synced = 0, []
+        group = client.group_key
+        target = {self._state.object_of(f"{group}/{name}"): None for name in wanted}
+        self._unregister_all(offset, client, session, [obj.name for obj in client.where if obj not in target])
+        _, refused = self._register_all(offset, client, session, wanted)
+        self._state.count("syncs")
+        self._tell_opened(client, session, in_sync=True, client_epoch=self._state.epoch, refused=refused)
+        self._paging.begin(client, session, NO_CURSOR, list(client.where), now_ms)
+
+    def _on_catch_up(self, client: Client, session: Session, request: internal_pb2.CatchUp, now_ms: int) -> None:
+        if session.state is SessionState.UNSYNCED:
+            return
+        if request.page and request.ask == session.ask and request.page == session.page:
+            self._paging.send(client, session, now_ms)
+            return
+        session.ask = request.ask
+        cursor_counts = (
+            request.HasField("cursor")
+            and request.cursor < self._state.position
+            and (not request.HasField("epoch") or request.epoch == self._state.epoch)
+        )
+        cursor = request.cursor if cursor_counts else NO_CURSOR
+        # A page above 0 that we did not send, a predecessor did: the next one goes on from there.
+        self._paging.begin(client, session, cursor, session.owed[::-1], now_ms, after_page=request.page)
+
+    def _on_check_digest(self, client: Client, session: Session, request: internal_pb2.CheckDigest) -> None:
+        session.ask = request.ask
+        in_sync = request.digest == client.digest
+        if not in_sync:
+            session.state = SessionState.UNSYNCED
+            session.synced_chunks, session.synced = 0, []
+        self._tell_opened(client, session, in_sync=in_sync, client_epoch=self._state.epoch)
+
+    def _on_acks(self, gateway: GatewayView, acks: internal_pb2.Acks, now_ms: int) -> None:
+        for number, complete in zip(acks.sessions, acks.completes, strict=False):
+            client = gateway.sessions.get(number)
+            if client is not None:
+                client.last_seen_ms = max(client.last_seen_ms, now_ms)
+                self._state.acknowledge(client, complete)
+
+    def _on_beat(self, gateway: GatewayView, beat: internal_pb2.Beat) -> None:
+        agreed = len(gateway.sessions) == beat.sessions and gateway.checksum == beat.checksum
+        # Of sessions that only the gateway knows it would not be true that they are complete.
+        complete = self._state.position - 1 if agreed and self._state.position else None
+        gateway.items.append(internal_pb2.Item(beat=internal_pb2.BeatAnswer(agreed=agreed, complete=complete)))
+
+    def _register_all(
+        self, offset: int, client: Client, session: Session, names: Iterable[str]
+    ) -> tuple[list[Obj], list[wire_pb2.Refusal]]:
+        """Register the client: (those of `names` that it is registered for now, the refused ones)."""
+        registered, refused = [], []
+        group = client.group_key
+        replayed = offset < client.registrations_applied
+        for name in names:
+            obj = self._state.object_of(f"{group}/{name}")
+            if obj not in client.where and not replayed:
+                if len(client.where) >= self._state.registrations_max:
+                    reason = f"at most {self._state.registrations_max} objects a client"
+                    refused.append(wire_pb2.Refusal(object=name, reason=reason))
+                    self._state.forget_if_idle(obj)
+                    continue
+                client.register(obj)
+                self._state.count("registered")
+                if session.indexed:
+                    self._index.subscribe(obj, session)
+            if obj in client.where:
+                registered.append(obj)
+            else:
+                self._state.forget_if_idle(obj)
+        self._note_changed(offset, client)
+        return registered, refused
+
+    def _unregister_all(self, offset: int, client: Client, session: Session, names: Iterable[str]) -> None:
+        if offset >= client.registrations_applied:
+            for name in names:
+                obj = self._state.objects.get(f"{client.group_key}/{name}")
+                if obj is not None and client.unregister(obj):
+                    self._state.count("unregistered")
+                    if session.indexed:
+                        self._index.unsubscribe(obj, session)
+                    self._state.forget_if_idle(obj)
+        self._note_changed(offset, client)
+
+    def _note_changed(self, offset: int, client: Client) -> None:
+        if client.changed:
+            client.registrations_applied = max(client.registrations_applied, offset)
+            self._state.changed[client] = None
+
+    def _tell_opened(
+        self,
+        client: Client,
+        session: Session,
+        *,
+        in_sync: bool,
+        client_epoch: int | None,
+        refused: Sequence[wire_pb2.Refusal] = (),
+    ) -> None:
+        opened = internal_pb2.Opened(
+            session=session.number, ask=session.ask, in_sync=in_sync, digest=client.digest, refused=refused
+        )
+        if client_epoch != self._state.epoch:
+            opened.epoch = self._state.epoch
+        session.gateway.items.append(internal_pb2.Item(opened=opened))

@@ -1,0 +1,88 @@
+"""What one partition's engine knows, and the few changes of it that several of its parts make."""
+
+from coldnotify_schemas import internal_pb2
+from coldnotify_schemas.close_codes import CloseCode
+
+from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.gateways import GatewayView
+from coldnotify_matcher.engine.objects import Obj
+
+
+class State:
+    """Objects, clients and gateways of one partition."""
+
+    def __init__(self, partition: int, partitions: int, epoch: int, *, registrations_max: int) -> None:
+        self.partition = partition
+        self.partitions = partitions
+        self.epoch = epoch
+        self.registrations_max = registrations_max
+        self.generation = 0
+        self.position = 0
+        """The next offset of the objects topic."""
+        self.objects: dict[str, Obj] = {}
+        self.clients: dict[str, Client] = {}
+        self.gateways: dict[int, GatewayView] = {}
+        self.counts: dict[str, int] = {}
+        """Events since the last step, by name; the shell turns them into metrics."""
+        self.changed: dict[Client, None] = {}
+        """Clients whose records are to be written in this step."""
+        self.dirty_cursors: dict[Client, None] = {}
+        """Clients whose stored cursor is old; it may wait."""
+
+    def end_session(self, client: Client) -> None:
+        """The client is offline from here on."""
+        session = client.session
+        if session is None:
+            return
+        client.session = None
+        session.gateway.remove(session.number, indexed=session.indexed)
+        if client.worth_keeping:
+            self.changed[client] = None
+        self.forget_if_nobody(client)
+
+    def acknowledge(self, client: Client, complete: int) -> None:
+        """The client has applied all up to `complete`, at most what there is."""
+        complete = min(complete, self.position - 1)
+        if complete > client.cursor:
+            client.cursor = complete
+            self.dirty_cursors[client] = None
+
+    def tell_closed(self, gateway: GatewayView, number: int, code: CloseCode, reason: str) -> None:
+        """This session is over, or never was."""
+        gateway.items.append(internal_pb2.Item(closed=internal_pb2.Closed(session=number, code=code, reason=reason)))
+        self.count("closed")
+
+    def client_of(self, key: str) -> Client:
+        """The client of this key, made where it is not known."""
+        client = self.clients.get(key)
+        if client is None:
+            client = self.clients[key] = Client(key)
+        return client
+
+    def object_of(self, key: str) -> Obj:
+        """The object of this key, made where it is not known."""
+        obj = self.objects.get(key)
+        if obj is None:
+            obj = self.objects[key] = Obj(key)
+        return obj
+
+    def gateway_of(self, id_: int, inbox: int, now_ms: int) -> GatewayView:
+        """The gateway with this id, made where it is not known."""
+        gateway = self.gateways.get(id_)
+        if gateway is None:
+            gateway = self.gateways[id_] = GatewayView(id_, inbox, now_ms)
+        return gateway
+
+    def forget_if_nobody(self, client: Client) -> None:
+        """Nothing is kept of a client that is gone and never registered for anything."""
+        if client.session is None and not client.worth_keeping:
+            self.clients.pop(client.key, None)
+
+    def forget_if_idle(self, obj: Obj) -> None:
+        """Nothing is kept of an object that was never published and that nobody wants."""
+        if obj.version < 0 and not obj.registered:
+            self.objects.pop(obj.key, None)
+
+    def count(self, name: str, by: int = 1) -> None:
+        """Something happened that has a metric."""
+        self.counts[name] = self.counts.get(name, 0) + by
