@@ -1,1 +1,24 @@
-"""What publishers were told and clients saw, judged against the promises: histories in, violations out."""
+"""What publishers were told and clients saw, judged against the promises: histories in, violations out.
+
+    with HistoryWriter("history.jsonl") as writer:
+        writer.write(Publish(t=now_us(), publisher="canary", id=1, object="animal.observer/region-1/camera", version=1))
+    verdict = judge(read_histories(["history.jsonl"]))
+
+The events are in `coldnotify_checker.histories`, the format and the promises as they are judged in docs/histories.md.
+"""
+
+from coldnotify_checker.histories import Event, HistoryError, HistoryWriter, now_us, read_histories
+from coldnotify_checker.judging import judge
+from coldnotify_checker.verdict import Statistics, Verdict, Violation
+
+__all__ = [
+    "Event",
+    "HistoryError",
+    "HistoryWriter",
+    "Statistics",
+    "Verdict",
+    "Violation",
+    "judge",
+    "now_us",
+    "read_histories",
+]

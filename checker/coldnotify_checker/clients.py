@@ -1,0 +1,285 @@
+"""What each client wants and was told, followed through its events; judges P2 (wakes), P3 and P4 on the way."""
+
+from dataclasses import dataclass, field
+
+from coldnotify_checker.catching_up import CatchUps
+from coldnotify_checker.histories import (
+    CaughtUp,
+    Connecting,
+    Event,
+    Killed,
+    Refused,
+    Register,
+    Sleep,
+    Started,
+    Stopped,
+    Told,
+    Unregister,
+    Wire,
+)
+from coldnotify_checker.publishes import Call, Key, Publishes, fingerprint
+from coldnotify_checker.topics import Held, Topics
+from coldnotify_checker.verdict import Verdict
+
+REPEATS_AFTER_REGISTER = 2
+"""The answer, and a callback that was on its way when the object was unregistered and registered again."""
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """What a client was told of one object."""
+
+    floor: Key | None = None
+    """The lowest that the version last told can be (which incarnation it is of may not be known). Outlives all."""
+    known: Key | None = None
+    """The highest that it can have been told since it is registered."""
+    last: Told | None = None
+    """Outlives all, as `floor`."""
+    phase: int = 0
+    """Of the client, when it was told last."""
+    repeats_allowed: int = 0
+
+
+@dataclass(slots=True)
+class Client:
+    """One client."""
+
+    name: str
+    life: int = 0
+    running: bool = False
+    connected: bool = False
+    wanted: dict[str, Register] = field(default_factory=dict)
+    """By object: what it is registered by."""
+    told: dict[str, Knowledge] = field(default_factory=dict)
+    ends: list[bool] = field(default_factory=list)
+    """Of each phase (from a start to its end): whether it ended by a power cut, with the latest not saved."""
+    left: Event | None = None
+    absences: list[tuple[Event, Event | None]] = field(default_factory=list)
+    """From leaving to the next connecting; None: to the end."""
+
+    def knows(self, object_: str) -> Key | None:
+        """The highest version it was told since it is registered."""
+        knowledge = self.told.get(object_)
+        return knowledge.known if knowledge else None
+
+    def caused(self, call: Call | Held) -> bool:
+        """Whether this client is the source of it, and so is not owed it."""
+        source = call.begun.source if isinstance(call, Call) else call.record.value.get("source")
+        return source is not None and self.name.rpartition("/")[2] == source
+
+
+class Clients:
+    """All clients of a history, followed event by event."""
+
+    def __init__(
+        self, publishes: Publishes, topics: Topics, verdict: Verdict, catch_ups: CatchUps, clock_skew_us: int
+    ) -> None:
+        self.by_name: dict[str, Client] = {}
+        self._publishes = publishes
+        self._topics = topics
+        self._verdict = verdict
+        self._catch_ups = catch_ups
+        self._skew_us = clock_skew_us
+        self._on_wire: dict[tuple[str, str], Key] = {}
+
+    def of(self, name: str) -> Client:
+        """The client of this name."""
+        client = self.by_name.get(name)
+        if client is None:
+            client = self.by_name[name] = Client(name)
+        return client
+
+    def on_event(self, event: Event) -> None:
+        """The next event, by time. What does not concern a client is ignored."""
+        match event:
+            case Told():
+                self._on_told(event)
+            case Started():
+                self._on_started(event)
+            case Stopped() | Sleep() | Killed():
+                self._on_left(self.of(event.client), event)
+            case Connecting():
+                self._on_connecting(event)
+            case CaughtUp():
+                self._on_caught_up(event)
+            case Register():
+                self._on_register(event)
+            case Unregister() | Refused():
+                self.of(event.client).wanted.pop(event.object, None)
+                self._catch_ups.forget(event.client, event.object)
+            case Wire():
+                self._on_wire_frame(event)
+            case _:
+                pass
+
+    # Comings and goings
+
+    def _on_started(self, event: Started) -> None:
+        client = self.of(event.client)
+        if client.running:
+            # Nobody said how it ended, so nobody knows what it saved.
+            client.ends.append(True)
+        client.running = True
+        if event.life != client.life:
+            client.life = event.life
+            client.wanted.clear()
+            self._catch_ups.forget(event.client)
+
+    def _on_left(self, client: Client, event: Stopped | Sleep | Killed) -> None:
+        client.ends.append(isinstance(event, Killed))
+        client.running = isinstance(event, Sleep)
+        client.connected = False
+        if client.left is None:
+            client.left = event
+        self._catch_ups.forget(client.name)
+
+    def _on_connecting(self, event: Connecting) -> None:
+        client = self.of(event.client)
+        client.running = client.connected = True
+        if client.left is not None:
+            client.absences.append((client.left, event))
+            client.left = None
+
+    def _on_register(self, event: Register) -> None:
+        client = self.of(event.client)
+        if event.object in client.wanted:
+            return
+        client.wanted[event.object] = event
+        knowledge = client.told.setdefault(event.object, Knowledge())
+        knowledge.known = None
+        knowledge.repeats_allowed = REPEATS_AFTER_REGISTER
+
+    # P2: a wake
+
+    def _on_caught_up(self, event: CaughtUp) -> None:
+        self._verdict.statistics.wakes += 1
+        client = self.of(event.client)
+        if self._publishes.period(event.since) != self._publishes.period(event.t):
+            return
+        for object_, register in client.wanted.items():
+            owed = self._publishes.newest(object_, event.since - self._skew_us)
+            if owed is None or register.t >= event.since or client.caused(owed):
+                continue
+            known = client.knows(object_)
+            if known is None or known < owed.sure_key:
+                self._verdict.add(
+                    "P2",
+                    f"{client.name} said it was caught up without {_version(owed.sure_key)} of {object_}, "
+                    f"acknowledged before the wake began; it knew {_version(known)}",
+                    (owed.begun, owed.answer, register, client.told[object_].last, event),
+                )
+
+    # P3, P4: what is told
+
+    def _on_told(self, event: Told) -> None:
+        self._verdict.statistics.told += 1
+        client = self.of(event.client)
+        knowledge = client.told.setdefault(event.object, Knowledge())
+        last = knowledge.last
+        if last is not None and self._publishes.period(last.t) != self._publishes.period(event.t):
+            # The topic was lost between: its versions may begin anew.
+            knowledge.floor = knowledge.last = last = None
+        if event.version is None:
+            if knowledge.floor is not None:
+                self._verdict.add(
+                    "P3",
+                    f"{client.name} was told that {event.object} is unknown after {_version(knowledge.floor)}",
+                    (last, event),
+                )
+            return
+        possible = self._possible(event)
+        if not possible:
+            return
+        floor = knowledge.floor
+        key = min((key for key in possible if floor is None or key >= floor), default=max(possible))
+        if floor is not None and key < floor:
+            self._verdict.add(
+                "P3",
+                f"{client.name} was told {_version(key)} of {event.object} after {_version(floor)}",
+                (last, event),
+            )
+            return
+        if key == floor and last is not None:
+            self._on_repeat(client, knowledge, last, event)
+        knowledge.floor, knowledge.last, knowledge.phase = key, event, len(client.ends)
+        if event.object in client.wanted:
+            knowledge.known = max(*possible, knowledge.known or (-1, -1))
+            self._catch_ups.told(client.name, event.object, knowledge.known, event.t)
+
+    def _on_repeat(self, client: Client, knowledge: Knowledge, last: Told, event: Told) -> None:
+        cut_off = knowledge.phase < len(client.ends) and client.ends[knowledge.phase]
+        if last.failed or cut_off:
+            return
+        if knowledge.repeats_allowed:
+            knowledge.repeats_allowed -= 1
+            return
+        assert knowledge.floor is not None
+        self._verdict.add(
+            "P4", f"{client.name} was told {_version(knowledge.floor)} of {event.object} again", (last, event)
+        )
+
+    def _possible(self, event: Told) -> set[Key]:
+        """The keys that what is told can have; none is a violation, and has been noted."""
+        assert event.version is not None
+        calls = [
+            call
+            for call in self._publishes.with_version(event.object, event.version)
+            if event.incarnation is None or call.begun.incarnation == event.incarnation
+        ]
+        written = [call for call in calls if not call.failed]
+        in_time = [call for call in written if call.begun.t <= event.t + self._skew_us]
+        told = fingerprint(event.payload)
+        possible = {(call.begun.incarnation, event.version) for call in in_time if _says(call, event, told)}
+        if possible:
+            return possible
+        if event.object not in self._publishes.objects:
+            # Somebody published who keeps no history; the topic itself is what remains to compare with.
+            possible = {
+                held.key for held in self._topics.versions.get(event.object, ()) if held.key[1] == event.version
+            }
+            if event.incarnation is not None:
+                possible &= {(event.incarnation, event.version)}
+            if possible:
+                return possible
+        if in_time:
+            why = "with another payload, or as deleted, than it was published"
+        elif written:
+            why = "before it was published"
+        elif calls:
+            why = "although its publish failed before anything was written"
+        else:
+            why = "which nobody published"
+        self._verdict.add(
+            "P4",
+            f"{event.client} was told version {event.version} of {event.object} {why}",
+            (*(fact for call in calls[:3] for fact in (call.begun, call.answer)), event),
+        )
+        return set()
+
+    # The wire
+
+    def _on_wire_frame(self, event: Wire) -> None:
+        statistics = self._verdict.statistics
+        statistics.wire += 1
+        if event.version is None:
+            return
+        key = (event.incarnation, event.version)
+        before = self._on_wire.get((event.client, event.object))
+        if before is not None and key <= before:
+            statistics.wire_duplicates += 1
+        else:
+            self._on_wire[event.client, event.object] = key
+
+
+def _says(call: Call, event: Told, told: bytes) -> bool:
+    """Whether the publish is what was told. A payload that expires may be left out."""
+    if call.begun.deleted != event.deleted:
+        return False
+    return fingerprint(call.begun.payload) == told or (call.begun.expires_at is not None and event.payload is None)
+
+
+def _version(key: Key | None) -> str:
+    if key is None:
+        return "no version"
+    incarnation, version = key
+    return f"version {version} (incarnation {incarnation})" if incarnation else f"version {version}"

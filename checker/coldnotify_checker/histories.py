@@ -1,0 +1,341 @@
+"""Histories: what publishers, clients, a run and the topics say of themselves, as events, one JSON object a line.
+
+The format is docs/histories.md. `t` is Unix time in microseconds: of a call its begin, of an answer or a callback the
+moment it came. It is taken before the line is written; lines may stand in any order.
+"""
+
+import json
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import msgspec
+
+LINE_BYTES_MAX = 4 * 1024 * 1024
+"""Of one line: four times Kafka's own limit of a record, which a dump's line holds."""
+
+
+class HistoryError(ValueError):
+    """A line that is no event of a history; the message names file, line and field."""
+
+
+class Event(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
+    """One line. `where` is "file:line" of what was read, "" of what was made in memory."""
+
+    t: int = 0
+    where: str = ""
+
+
+# Publishers
+
+
+class Publish(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="publish"):
+    """The call begins. `id` is unique for the publisher; `object` is domain/group/object."""
+
+    publisher: str
+    id: int | str
+    object: str
+    version: int | None = None
+    """None: the record's Kafka timestamp in ms, which `published` may tell."""
+    incarnation: int = 0
+    payload: Any = None
+    deleted: bool = False
+    source: str | None = None
+    """The client that caused it: it is not owed this version."""
+    expires_at: int | None = None
+    """Unix ms from which on the version is told without its payload."""
+    path: str = "kafka"
+
+
+class Published(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="published"):
+    """The call's answer. failed: surely not written. unknown, or no such line: it may be written."""
+
+    publisher: str
+    id: int | str
+    outcome: Literal["acknowledged", "failed", "unknown"]
+    skipped: bool = False
+    """Not written: the library knew it for a repeat."""
+    version: int | None = None
+
+
+# Clients
+
+
+class Started(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="started"):
+    """A process with this client began. `life` rises by one whenever its state file was lost."""
+
+    client: str
+    life: int = 0
+
+
+class Stopped(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="stopped"):
+    """It ended in order, its state saved."""
+
+    client: str
+
+
+class Sleep(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="sleep"):
+    """It disconnected in order and stays a process."""
+
+    client: str
+
+
+class Killed(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="killed"):
+    """Power loss."""
+
+    client: str
+
+
+class Connecting(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="connecting"):
+    """connect() is called: a wake begins."""
+
+    client: str
+
+
+class CaughtUp(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="caught_up"):
+    """The library says that it is complete. `since`: the t of the connecting that it belongs to."""
+
+    client: str
+    since: int
+
+
+class Register(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="register"):
+    """The application asks for an object."""
+
+    client: str
+    object: str
+
+
+class Unregister(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="unregister"):
+    """The application asks for an object no more."""
+
+    client: str
+    object: str
+
+
+class Refused(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="refused"):
+    """The service refused a registration."""
+
+    client: str
+    object: str
+    reason: str = ""
+
+
+class Told(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="told"):
+    """The callback is entered."""
+
+    client: str
+    object: str
+    version: int | None = None
+    """None: unknown, nothing was ever published."""
+    incarnation: int | None = None
+    """None: the application does not know it."""
+    deleted: bool = False
+    payload: Any = None
+    failed: bool = False
+    """The callback raised: the version is told again."""
+
+
+# The run
+
+
+class Fault(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="fault"):
+    """Something is broken on purpose."""
+
+    kind: str
+    target: str = ""
+
+
+class Healed(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="healed"):
+    """And whole again."""
+
+    kind: str
+    target: str = ""
+
+
+class TopicLost(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="topic_lost"):
+    """A topic has been deleted. What was published until now may be lost."""
+
+    topic: str
+
+
+class Calm(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="calm"):
+    """No fault and no publish from here on."""
+
+
+class End(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="end"):
+    """Faults have stopped for long enough: the `connected` clients must know everything by now."""
+
+    connected: list[str]
+
+
+class Wire(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="wire"):
+    """A Notification frame passed a counting proxy."""
+
+    client: str
+    object: str
+    version: int | None = None
+    incarnation: int = 0
+
+
+# The topics at the end
+
+
+class Record(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="record"):
+    """A record that is in a topic. `timestamp` in ms; `value`: parsed JSON, or the text where it is none."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int = 0
+    key: str | None = None
+    value: Any = None
+
+
+class Topic(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="topic"):
+    """A topic of which all records have been dumped."""
+
+    topic: str
+    topic_id: str = ""
+    partitions: int
+    ends: list[int] = []
+
+
+_KINDS: dict[str, type[Event]] = {
+    str(kind.__struct_config__.tag): kind
+    for kind in (
+        *(Publish, Published, Started, Stopped, Sleep, Killed, Connecting, CaughtUp, Register, Unregister, Refused),
+        *(Told, Fault, Healed, TopicLost, Calm, End, Wire, Record, Topic),
+    )
+}
+_TIMELESS = ("record", "topic")
+
+
+class _Head(msgspec.Struct):
+    event: str
+    t: int | None = None
+
+
+_head = msgspec.json.Decoder(_Head)
+_decoders = {name: msgspec.json.Decoder(kind) for name, kind in _KINDS.items()}
+_encoder = msgspec.json.Encoder()
+
+
+def parse_event(line: bytes | str, where: str = "") -> Event | None:
+    """The event that a line is; None if it is of a kind that is not known. Raises HistoryError."""
+    at = f"{where}: " if where else ""
+    if len(line) > LINE_BYTES_MAX:
+        raise HistoryError(f"{at}the line has more than {LINE_BYTES_MAX} bytes")
+    try:
+        head = _head.decode(line)
+        decoder = _decoders.get(head.event)
+        if decoder is None:
+            return None
+        event: Event = decoder.decode(line)
+    except msgspec.ValidationError as error:
+        words, _, path = str(error).partition(" - at `$.")
+        raise HistoryError(at + (f"{path.rstrip('`')}: {words}" if path else words)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise HistoryError(f"{at}is not a JSON object: {error}") from None
+    if head.t is None and head.event not in _TIMELESS:
+        raise HistoryError(f"{at}t: is missing (Unix time in microseconds)")
+    msgspec.structs.force_setattr(event, "where", where)
+    return event
+
+
+def encode_event(event: Event) -> bytes:
+    """The event as a line, without the end of line."""
+    fields = msgspec.to_builtins(event)
+    fields.pop("where", None)
+    if not isinstance(event, Record | Topic):
+        fields = {"t": event.t, **fields}
+    return _encoder.encode(fields)
+
+
+def shown(event: Event) -> str:
+    """The event as evidence: where it stands, and what it says."""
+    text = encode_event(event).decode()
+    text = text if len(text) <= 300 else text[:297] + "..."
+    return f"{event.where}: {text}" if event.where else text
+
+
+def read_lines(path: str | Path) -> Iterator[Event]:
+    """The events of one file, in its order. Raises HistoryError naming file and line, OSError.
+
+    A last line without its end is left out: its writer was killed while it wrote.
+    """
+    with Path(path).open("rb") as file:
+        number = 0
+        while line := file.readline(LINE_BYTES_MAX + 2):
+            number += 1
+            if not line.endswith(b"\n") and len(line) <= LINE_BYTES_MAX:
+                return
+            if line.isspace():
+                continue
+            event = parse_event(line, f"{path}:{number}")
+            if event is not None:
+                yield event
+
+
+def read_histories(paths: Iterable[str | Path]) -> list[Event]:
+    """All events of these files as one history, by their time. Raises HistoryError, OSError."""
+    return in_order(event for path in paths for event in read_lines(path))
+
+
+def in_order(events: Iterable[Event]) -> list[Event]:
+    """By time; what has the same time, or none (a dump), stays in its order."""
+    return sorted(events, key=lambda event: event.t)
+
+
+def now_us() -> int:
+    """Unix time in microseconds, for `t`."""
+    return time.time_ns() // 1000
+
+
+class HistoryWriter:
+    """Appends events to a file, each a line, written before `write` returns. Safe to use from many threads.
+
+    Appending is atomic for lines of a few KiB, so several processes may write to one file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Makes the file if it is missing. Raises OSError."""
+        self._lock = threading.Lock()
+        self._file = Path(path).open("a+b", buffering=0)  # noqa: SIM115  (close() does)
+        _remove_torn_line(self._file)
+
+    def write(self, event: Event | Mapping[str, Any]) -> None:
+        """Appends the event; a mapping is one as JSON says it, and may say more. Raises HistoryError, OSError."""
+        if isinstance(event, Event):
+            line = encode_event(event)
+        else:
+            line = json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
+            parse_event(line)
+        with self._lock:
+            self._file.write(line + b"\n")
+
+    def close(self) -> None:
+        """May be called twice."""
+        with self._lock:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _remove_torn_line(file: FileIO) -> None:
+    """What a power cut left of a line would swallow the next one; it never was an event."""
+    end = file.seek(0, 2)
+    file.seek(max(0, end - LINE_BYTES_MAX))
+    tail = file.read()
+    if tail and not tail.endswith(b"\n"):
+        file.truncate(end - len(tail) + tail.rfind(b"\n") + 1)

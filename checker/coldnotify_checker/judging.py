@@ -1,0 +1,143 @@
+"""Judges a history: events in, a verdict out. Pure.
+
+Two passes: the first takes in what was published and what the topics hold, the second follows the clients. After
+sorting, time is linear in the events, but for wakes and faults, each of which looks once at what is wanted. What is
+kept grows with objects, clients and published versions.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+
+from coldnotify_schemas.topics import OBJECTS, REGISTRATIONS, SESSIONS
+
+from coldnotify_checker.catching_up import CatchUps, beginnings
+from coldnotify_checker.clients import Client, Clients
+from coldnotify_checker.histories import End, Event, Fault, in_order
+from coldnotify_checker.publishes import Call, Publishes
+from coldnotify_checker.topics import Held, Topics, merge
+from coldnotify_checker.verdict import Verdict
+
+OFFLINE_RECORDS_MAX = 8
+"""State records a client may cost while it is away: that it left, its last acknowledgements, and what a change of
+matcher or a dead gateway adds. Far fewer than are published meanwhile."""
+_NAMED_MAX = 5
+"""Objects that a violation names."""
+
+
+def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0) -> Verdict:
+    """The verdict on a history. `clock_skew_s`: how far the clocks of those who wrote it may be apart."""
+    history = in_order(events)
+    verdict = Verdict()
+    publishes = Publishes(history, verdict.statistics)
+    topics = merge(history)
+    catch_ups = CatchUps(publishes, verdict.statistics)
+    clients = Clients(publishes, topics, verdict, catch_ups, round(clock_skew_s * 1e6))
+    faults = beginnings(history)
+    end: End | None = None
+    for position, event in enumerate(history):
+        clients.on_event(event)
+        verdict.statistics.faults += isinstance(event, Fault)
+        if position in faults:
+            for client in clients.by_name.values():
+                if client.running:
+                    known = {object_: client.knows(object_) for object_ in client.wanted}
+                    catch_ups.begin(client.name, client.wanted, known, event.t)
+        if isinstance(event, End):
+            end = event
+            _judge_end(end, clients, publishes, topics, verdict)
+    catch_ups.finish()
+    verdict.statistics.clients = len(clients.by_name)
+    _judge_lost(publishes, topics, verdict)
+    if end is None:
+        verdict.not_judged["P2"] = "only wakes: no line says `end`"
+        verdict.not_judged["P5"] = "no line says `end`, and so who was connected"
+    elif REGISTRATIONS not in topics.dumped:
+        verdict.not_judged["P5"] = f"no dump of {REGISTRATIONS}"
+    if {REGISTRATIONS, SESSIONS} <= topics.dumped.keys():
+        for client in clients.by_name.values():
+            _judge_offline(client, topics, verdict)
+    else:
+        verdict.not_judged["P6"] = f"no dump of {REGISTRATIONS} and {SESSIONS}"
+    return verdict
+
+
+def _judge_lost(publishes: Publishes, topics: Topics, verdict: Verdict) -> None:
+    """P1: of every object, the topic holds the newest that was acknowledged, or a newer one."""
+    dumped = topics.dumped.get(OBJECTS)
+    if dumped is None:
+        verdict.not_judged["P1"] = f"no dump of {OBJECTS}"
+        return
+    for object_ in publishes.objects:
+        call = publishes.newest(object_)
+        if call is None:
+            continue
+        held = topics.newest.get(object_)
+        if held is None or held.key < call.sure_key:
+            there = f"version {held.key[1]} (incarnation {held.key[0]})" if held else "nothing"
+            verdict.add(
+                "P1",
+                f"version {call.version} (incarnation {call.begun.incarnation}) of {object_} was acknowledged; "
+                f"the newest in {OBJECTS} is {there}",
+                (call.begun, call.answer, held.record if held else dumped),
+            )
+
+
+def _judge_end(end: End, clients: Clients, publishes: Publishes, topics: Topics, verdict: Verdict) -> None:
+    """P2: who is connected at the end knows the newest of all it wants. P5: and is registered for just that."""
+    for name in end.connected:
+        client = clients.of(name)
+        for object_, register in client.wanted.items():
+            owed = _newest(publishes.newest(object_), topics.newest.get(object_), end)
+            if owed is None or client.caused(owed):
+                continue
+            key = owed.sure_key if isinstance(owed, Call) else owed.key
+            known = client.knows(object_)
+            if known is None or known < key:
+                proof = (owed.begun, owed.answer) if isinstance(owed, Call) else (owed.record,)
+                verdict.add(
+                    "P2",
+                    f"{name} is connected and was never told version {key[1]} (incarnation {key[0]}) of {object_}; "
+                    f"it knows {'nothing' if known is None else f'version {known[1]} (incarnation {known[0]})'}",
+                    (*proof, register, client.told[object_].last, end),
+                )
+        if REGISTRATIONS in topics.dumped:
+            _judge_registrations(client, topics, end, verdict)
+
+
+def _newest(call: Call | None, held: Held | None, end: End) -> Call | Held | None:
+    """The newer one of what was acknowledged and what the topic held when the history ended."""
+    if held is None or held.record.timestamp * 1000 > end.t:
+        return call
+    return held if call is None or held.key > call.sure_key else call
+
+
+def _judge_registrations(client: Client, topics: Topics, end: End, verdict: Verdict) -> None:
+    registered, wanted = topics.registered.get(client.name, set()), client.wanted.keys()
+    missing, extra = sorted(wanted - registered), sorted(registered - wanted)
+    if missing or extra:
+        words = [
+            f"{len(names)} {what}: {', '.join(names[:_NAMED_MAX])}"
+            for what, names in (("missing", missing), ("too many", extra))
+            if names
+        ]
+        verdict.add(
+            "P5",
+            f"the registrations of {client.name} are not what it wants; {'; '.join(words)}",
+            (*(client.wanted[name] for name in missing[:_NAMED_MAX]), *topics.buckets.get(client.name, ()), end),
+        )
+
+
+def _judge_offline(client: Client, topics: Topics, verdict: Verdict) -> None:
+    """P6: between leaving and coming back a client costs a few state records."""
+    records = topics.written_for.get(client.name, [])
+    times_us = [record.timestamp * 1000 for record in records]
+    absences = client.absences + ([(client.left, None)] if client.left else [])
+    for left, back in absences:
+        begin = bisect_right(times_us, left.t)
+        cost = (bisect_left(times_us, back.t) if back else len(records)) - begin
+        if cost > OFFLINE_RECORDS_MAX:
+            verdict.add(
+                "P6",
+                f"{cost} state records were written for {client.name} while it was away",
+                (left, *records[begin : begin + _NAMED_MAX], back),
+            )

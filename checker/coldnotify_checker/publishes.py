@@ -1,0 +1,153 @@
+"""What was published: of each object the versions that may be told, and what was acknowledged when."""
+
+import hashlib
+import json
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from coldnotify_schemas.topics import OBJECTS
+
+from coldnotify_checker.histories import Event, Publish, Published, TopicLost
+from coldnotify_checker.verdict import Statistics
+
+Key = tuple[int, int]
+"""(incarnation, version): the order of an object's versions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One publish, with its answer."""
+
+    begun: Publish
+    answer: Published | None
+    version: int | None
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether Kafka has it for certain."""
+        return self.answer is not None and self.answer.outcome == "acknowledged"
+
+    @property
+    def failed(self) -> bool:
+        """Whether it was not written for certain."""
+        return self.answer is not None and self.answer.outcome == "failed"
+
+    @property
+    def key(self) -> Key | None:
+        """None: its version is not known."""
+        return None if self.version is None else (self.begun.incarnation, self.version)
+
+    @property
+    def sure_key(self) -> Key:
+        """Of a call whose version is known."""
+        assert self.version is not None
+        return (self.begun.incarnation, self.version)
+
+
+@dataclass(slots=True)
+class Rising:
+    """Acknowledged publishes of one object, each newer than the one before, by the time of their answers."""
+
+    calls: list[Call] = field(default_factory=list)
+    answered_at: list[int] = field(default_factory=list)
+
+    def add(self, call: Call) -> None:
+        """The next that was answered; one that is not newer adds nothing."""
+        if call.key is not None and (not self.calls or call.key > self.calls[-1].sure_key):
+            self.calls.append(call)
+            self.answered_at.append(_answered_at(call))
+
+
+@dataclass(slots=True)
+class PublishedObject:
+    """One object's publishes."""
+
+    by_version: dict[int | None, list[Call]] = field(default_factory=dict)
+    rising: dict[int, Rising] = field(default_factory=dict)
+    """By the number of times that the objects topic had been lost."""
+
+
+class Publishes:
+    """All publishes of a history.
+
+    A topic that is lost takes with it what was begun before. A repeat that the publisher skipped counts only where
+    nothing was lost: what it repeats may be gone.
+    """
+
+    def __init__(self, events: Iterable[Event], statistics: Statistics) -> None:
+        self.objects: dict[str, PublishedObject] = {}
+        self.objects_lost_at: list[int] = []
+        """Times at which the objects topic was lost, rising."""
+        begun: dict[tuple[str, int | str], Publish] = {}
+        answers: dict[tuple[str, int | str], Published] = {}
+        for event in events:
+            if isinstance(event, Publish):
+                begun[event.publisher, event.id] = event
+            elif isinstance(event, Published):
+                answers[event.publisher, event.id] = event
+            elif isinstance(event, TopicLost) and event.topic == OBJECTS:
+                self.objects_lost_at.append(event.t)
+        calls = [_call(call, answers.get(name)) for name, call in begun.items()]
+        for call in calls:
+            self._object(call).by_version.setdefault(call.version, []).append(call)
+            statistics.publishes += 1
+            statistics.acknowledged += call.acknowledged
+            statistics.failed += call.failed
+            statistics.indeterminate += not (call.acknowledged or call.failed)
+        for call in sorted(filter(_is_acknowledged, calls), key=_answered_at):
+            period = self.period(call.begun.t)
+            if self.period(_answered_at(call)) == period and not (period and call.answer and call.answer.skipped):
+                self._object(call).rising.setdefault(period, Rising()).add(call)
+
+    def _object(self, call: Call) -> PublishedObject:
+        return self.objects.setdefault(call.begun.object, PublishedObject())
+
+    def period(self, t: int) -> int:
+        """How often the objects topic had been lost before `t`."""
+        return bisect_left(self.objects_lost_at, t)
+
+    def newest(self, object_: str, before: int | None = None) -> Call | None:
+        """The newest of an object that was acknowledged before `before`, or at all, and not lost again by then."""
+        period = len(self.objects_lost_at) if before is None else self.period(before)
+        published = self.objects.get(object_)
+        rising = published.rising.get(period) if published else None
+        if rising is None:
+            return None
+        index = len(rising.calls) if before is None else bisect_left(rising.answered_at, before)
+        return rising.calls[index - 1] if index else None
+
+    def with_version(self, object_: str, version: int) -> list[Call]:
+        """The publishes that this version may be of: those of it, and those whose version is not known."""
+        published = self.objects.get(object_)
+        if published is None:
+            return []
+        return published.by_version.get(version, []) + published.by_version.get(None, [])
+
+
+def _call(begun: Publish, answer: Published | None) -> Call:
+    version = begun.version if begun.version is not None or answer is None else answer.version
+    return Call(begun, answer, version)
+
+
+def _is_acknowledged(call: Call) -> bool:
+    return call.acknowledged
+
+
+def _answered_at(call: Call) -> int:
+    assert call.answer is not None
+    return call.answer.t
+
+
+def same_payload(one: Any, other: Any) -> bool:
+    """Whether these are the same JSON."""
+    return fingerprint(one) == fingerprint(other)
+
+
+def fingerprint(payload: Any) -> bytes:
+    """16 bytes that stand for a payload; b"" for none."""
+    if payload is None:
+        return b""
+    text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,128 @@
+"""What the topics hold at the end, merged by this module's own reading of how records merge."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.records import PAYLOAD_BYTES_MAX
+from coldnotify_schemas.state import GENERATION_KEY
+from coldnotify_schemas.topics import OBJECTS, REGISTRATIONS, SESSIONS
+
+from coldnotify_checker.histories import Event, Record, Topic
+from coldnotify_checker.publishes import Key
+
+_LIMITS = {"version": 1 << 63, "expires_at": 1 << 63, "incarnation": 1 << 31}
+"""The numbers of a public record, and what each must be below."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A version of an object that the topic holds."""
+
+    key: Key
+    record: Record
+
+
+@dataclass(slots=True)
+class Topics:
+    """A dump, merged."""
+
+    dumped: dict[str, Topic] = field(default_factory=dict)
+    newest: dict[str, Held] = field(default_factory=dict)
+    """By domain/group/object: the highest (incarnation, version)."""
+    versions: dict[str, list[Held]] = field(default_factory=dict)
+    """All that are still there."""
+    registered: dict[str, set[str]] = field(default_factory=dict)
+    """By domain/group/client: its objects, as domain/group/object."""
+    buckets: dict[str, list[Record]] = field(default_factory=dict)
+    """By client: the records that `registered` is made of."""
+    written_for: dict[str, list[Record]] = field(default_factory=dict)
+    """By client: all its records of registrations and sessions, by time."""
+
+
+def merge(events: Iterable[Event]) -> Topics:
+    """The topics as the history's `record` and `topic` lines tell them."""
+    topics = Topics()
+    records: dict[str, list[Record]] = {OBJECTS: [], REGISTRATIONS: [], SESSIONS: []}
+    for event in events:
+        if isinstance(event, Topic):
+            topics.dumped[event.topic] = event
+        elif isinstance(event, Record) and event.topic in records:
+            records[event.topic].append(event)
+    for of_topic in records.values():
+        of_topic.sort(key=lambda record: (record.partition, record.offset))
+    _merge_objects(topics, records[OBJECTS])
+    _merge_registrations(topics, records[REGISTRATIONS])
+    for record in records[SESSIONS]:
+        if record.key is not None and record.key != GENERATION_KEY:
+            topics.written_for.setdefault(record.key, []).append(record)
+    for of_client in topics.written_for.values():
+        of_client.sort(key=lambda record: record.timestamp)
+    return topics
+
+
+def _merge_objects(topics: Topics, records: list[Record]) -> None:
+    """By the highest (incarnation, version). Without an incarnation a record is of the one in force at its offset."""
+    dumped = topics.dumped.get(OBJECTS)
+    partitions = dumped.partitions if dumped else 0
+    # A stray, in another partition than its own, counts after all that are in their own: it will be moved there.
+    for record in sorted(records, key=lambda record: _is_stray(record, partitions)):
+        version = _version(record)
+        if record.key is None or version is None:
+            continue
+        newest = topics.newest.get(record.key)
+        incarnation = record.value.get("incarnation")
+        if incarnation is None:
+            incarnation = newest.key[0] if newest else 0
+        held = Held((incarnation, version), record)
+        topics.versions.setdefault(record.key, []).append(held)
+        if newest is None or held.key > newest.key:
+            topics.newest[record.key] = held
+
+
+def _is_stray(record: Record, partitions: int) -> bool:
+    names = (record.key or "").split("/", 2)
+    return partitions > 0 and len(names) == 3 and partition_of(names[0], names[1], partitions) != record.partition
+
+
+def _version(record: Record) -> int | None:
+    """None: no public record, so it says nothing of its object (the matcher rejects it)."""
+    value: Any = record.value
+    if not isinstance(value, dict) or not value.keys() <= _LIMITS.keys() | {"source", "payload", "deleted"}:
+        return None
+    if not isinstance(value.get("deleted", False), bool) or not isinstance(value.get("source") or "", str):
+        return None
+    if len(json.dumps(value.get("payload"), ensure_ascii=False, separators=(",", ":")).encode()) > PAYLOAD_BYTES_MAX:
+        return None
+    for name, limit in _LIMITS.items():
+        number = value.get(name)
+        if number is not None and (type(number) is not int or not 0 <= number < limit):
+            return None
+    version = value.get("version")
+    return record.timestamp if version is None else int(version)
+
+
+def _merge_registrations(topics: Topics, records: list[Record]) -> None:
+    """By the highest (generation, applied); a record without value takes away what stands before it."""
+    newest: dict[str, tuple[tuple[int, int], Record]] = {}
+    for record in records:
+        client, _, bucket = (record.key or "").rpartition("/")
+        if client.count("/") != 2 or not bucket.isdigit():
+            continue
+        topics.written_for.setdefault(client, []).append(record)
+        assert record.key is not None
+        if record.value is None:
+            newest.pop(record.key, None)
+            continue
+        if not isinstance(record.value, dict) or not isinstance(record.value.get("objects"), list):
+            continue
+        order = (int(record.value.get("generation", 0)), int(record.value.get("applied", 0)))
+        if record.key not in newest or order >= newest[record.key][0]:
+            newest[record.key] = (order, record)
+    for key, (_order, record) in newest.items():
+        client = key.rpartition("/")[0]
+        scope = client.rpartition("/")[0]
+        topics.registered.setdefault(client, set()).update(f"{scope}/{name}" for name in record.value["objects"])
+        topics.buckets.setdefault(client, []).append(record)

@@ -1,0 +1,87 @@
+"""The verdict: violations with their evidence, what could not be judged and why, statistics."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+from coldnotify_checker.histories import Event, shown
+
+Promise = Literal["P1", "P2", "P3", "P4", "P5", "P6"]
+PROMISES: dict[Promise, str] = {
+    "P1": "an acknowledged publish is not lost",
+    "P2": "every connected client learns the newest, and a wake misses nothing",
+    "P3": "versions do not go backwards",
+    "P4": "only what was published is told, and once",
+    "P5": "registrations survive",
+    "P6": "an offline client costs nothing",
+}
+VIOLATIONS_MAX = 1000
+"""Kept of each promise: a history that is wrong from its beginning on must not fill the memory. All are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A promise that was broken."""
+
+    promise: Promise
+    what: str
+    evidence: tuple[str, ...] = ()
+    """The lines concerned: "file:line: JSON"."""
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.promise}: {self.what}", *(f"    {line}" for line in self.evidence)])
+
+
+@dataclass(slots=True)
+class Statistics:
+    """What the history holds."""
+
+    publishes: int = 0
+    acknowledged: int = 0
+    failed: int = 0
+    indeterminate: int = 0
+    """Publishes without an answer, or with an unknown one."""
+    told: int = 0
+    clients: int = 0
+    wakes: int = 0
+    """Times a client said that it is caught up."""
+    wire: int = 0
+    """Notification frames that a proxy saw."""
+    wire_duplicates: int = 0
+    """Of these, the ones whose version had been sent to that client before."""
+    faults: int = 0
+    catch_up_s_max: float = 0.0
+    """The longest time from a fault, or its end, until all running clients had what was newest then, in seconds."""
+    catch_ups_unfinished: int = 0
+    """Versions of which a running client was never told after that, nor of a newer one."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What `judge` found."""
+
+    violations: list[Violation] = field(default_factory=list)
+    counts: dict[Promise, int] = field(default_factory=lambda: dict.fromkeys(PROMISES, 0))
+    """Violations by promise, also those beyond VIOLATIONS_MAX."""
+    not_judged: dict[Promise, str] = field(default_factory=dict)
+    """What the history does not hold that this promise, or a part of it, is judged by."""
+    statistics: Statistics = field(default_factory=Statistics)
+
+    @property
+    def clean(self) -> bool:
+        """Whether no promise was broken, as far as the history tells."""
+        return not any(self.counts.values())
+
+    def of(self, promise: Promise) -> list[Violation]:
+        """The violations of one promise."""
+        return [violation for violation in self.violations if violation.promise == promise]
+
+    def add(self, promise: Promise, what: str, evidence: Iterable[Event | None] = ()) -> None:
+        """One more violation."""
+        self.counts[promise] += 1
+        if self.counts[promise] <= VIOLATIONS_MAX:
+            self.violations.append(Violation(promise, what, tuple(shown(event) for event in evidence if event)))
+
+    def __str__(self) -> str:
+        """All violations, or that there are none."""
+        return "\n".join(map(str, self.violations)) if self.violations else "no violation"
