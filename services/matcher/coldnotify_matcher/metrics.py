@@ -16,6 +16,7 @@ EVENTS = {
     "syncs": Counter("coldnotify_matcher_syncs_total", "Whole registration sets taken in"),
     "registered": Counter("coldnotify_matcher_registered_total", "Registrations added"),
     "unregistered": Counter("coldnotify_matcher_unregistered_total", "Registrations removed"),
+    "forgotten": Counter("coldnotify_matcher_clients_forgotten_total", "Clients forgotten, not seen for too long"),
     "pages": Counter("coldnotify_matcher_pages_total", "Pages of what sessions lacked"),
     "paged": Counter("coldnotify_matcher_paged_total", "Objects in these pages"),
     "closed": Counter("coldnotify_matcher_closed_total", "Sessions told to close"),

@@ -2,7 +2,12 @@
 
 from dataclasses import dataclass
 
-from coldnotify_common.settings import ServiceSettings, setting
+from coldnotify_common.settings import ServiceSettings, SettingInfo, describe, setting
+
+from coldnotify_matcher.engine import Rules
+
+FORGOTTEN_AFTER_S_MIN = 60
+"""A gateway that stands still for a moment (15 s: its sessions are offline) must not have its clients unregistered."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,3 +35,25 @@ class MatcherSettings(ServiceSettings):
     registrations_max: int = setting(
         10_000, "objects a client may be registered for; more are refused with a reason", minimum=1, maximum=10_000
     )
+    matcher_client_forgotten_after_s: int = setting(
+        180 * 86_400,
+        "an offline client not seen for so long (s) is unregistered and forgotten, and registers again should it come "
+        "back; 0: never, else at least 60",
+        minimum=0,
+        maximum=100 * 365 * 86_400,
+    )
+
+    def __post_init__(self) -> None:
+        """Raises SettingError."""
+        if 0 < self.matcher_client_forgotten_after_s < FORGOTTEN_AFTER_S_MIN:
+            given = self.matcher_client_forgotten_after_s
+            words = f"{given} is less than {FORGOTTEN_AFTER_S_MIN}, the least allowed but for 0 (never)"
+            raise _info("matcher_client_forgotten_after_s").error(words)
+
+    def rules(self) -> Rules:
+        """What of it is the engine's business."""
+        return Rules(forgotten_after_ms=self.matcher_client_forgotten_after_s * 1000)
+
+
+def _info(name: str) -> SettingInfo:
+    return next(info for info in describe(MatcherSettings) if info.name == name)

@@ -11,7 +11,7 @@ from coldnotify_schemas.names import REGISTRATIONS_MAX
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import MOVED_HEADER
 
-from coldnotify_matcher.engine import Engine, Step, Write
+from coldnotify_matcher.engine import Engine, Rules, Step, Write
 from coldnotify_matcher.partition import Cluster, Partition
 from coldnotify_matcher.readers import Record
 
@@ -92,7 +92,9 @@ class Log:
 class Bench:
     """A matcher of one partition over a log that survives it. Time stands still unless a test moves it."""
 
-    def __init__(self, *, registrations_max: int = REGISTRATIONS_MAX, cluster: Cluster = CLUSTER) -> None:
+    def __init__(
+        self, *, registrations_max: int = REGISTRATIONS_MAX, cluster: Cluster = CLUSTER, rules: Rules | None = None
+    ) -> None:
         self.log = Log()
         self.now_ms = 1_700_000_000_000
         self.told: dict[int, Told] = defaultdict(Told)
@@ -100,6 +102,7 @@ class Bench:
         self.committed: tuple[int, int | None] = (0, None)
         self.cluster = cluster
         self.registrations_max = registrations_max
+        self.rules = rules or Rules()
         self.runs = 0
         self.partition: Partition
         self._asks: dict[tuple[int, int], int] = defaultdict(int)
@@ -138,6 +141,7 @@ class Bench:
         while not partition.claimed:
             self.log.write(partition.claim())
             self.read()
+        partition.engine.rules = self.rules
         partition.own(self.now_ms)
         step = partition.engine.take_step(self.now_ms)
         self.make_durable(step)

@@ -302,6 +302,7 @@ class Worker:
             engine.on_tick(now_ms)
 
     def _take_over(self, partition: Partition, now_ms: int) -> None:
+        partition.engine.rules = self._settings.rules()
         partition.own(now_ms)
         seconds = time.monotonic() - partition.started_s
         metrics.LOAD_SECONDS.observe(seconds)

@@ -11,6 +11,13 @@ def test_defaults() -> None:
 
     assert (settings.matcher_host, settings.matcher_port) == ("127.0.0.1", 51001)
     assert settings.registrations_max == 10_000
+    assert settings.rules().forgotten_after_ms == 180 * 86_400_000
+
+
+def test_no_client_is_ever_forgotten_if_the_setting_says_0() -> None:
+    settings = load(MatcherSettings, {"COLDNOTIFY_MATCHER_CLIENT_FORGOTTEN_AFTER_S": "0"})
+
+    assert settings.rules().forgotten_after_ms == 0
 
 
 @pytest.mark.parametrize(
@@ -20,6 +27,8 @@ def test_defaults() -> None:
         ("COLDNOTIFY_MATCHER_PORT", "x"),
         ("COLDNOTIFY_MATCHER_SESSION_TIMEOUT_MS", "999"),
         ("COLDNOTIFY_EPOCH_COUNTER", "-1"),
+        ("COLDNOTIFY_MATCHER_CLIENT_FORGOTTEN_AFTER_S", "59"),
+        ("COLDNOTIFY_MATCHER_CLIENT_FORGOTTEN_AFTER_S", "-1"),
         ("COLDNOTIFY_REGISTRATIONS_MAX", "0"),
         ("COLDNOTIFY_REGISTRATIONS_MAX", "10001"),
     ],

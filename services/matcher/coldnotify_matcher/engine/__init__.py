@@ -2,5 +2,6 @@
 
 from coldnotify_matcher.engine.engine import Engine
 from coldnotify_matcher.engine.outputs import Step, Write
+from coldnotify_matcher.engine.rules import Rules
 
-__all__ = ["Engine", "Step", "Write"]
+__all__ = ["Engine", "Rules", "Step", "Write"]

@@ -37,6 +37,7 @@ from coldnotify_schemas.records import (
 from coldnotify_schemas.state import FORMAT, RegistrationsRecord, SessionRecord
 
 from coldnotify_matcher.engine.clients import NO_CURSOR, Client, Session
+from coldnotify_matcher.engine.forgetting import Forgetting
 from coldnotify_matcher.engine.gateways import RETIRED_KEPT_MS
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.objects import Obj
@@ -66,6 +67,7 @@ class Engine(State):
         super().__init__(partition, partitions, epoch, registrations_max=registrations_max)
         self._index = Index(self)
         self._requests = Requests(self, self._index, Paging(self, self._index))
+        self._forgetting = Forgetting(self)
         self._live = False
         self._replay_from = 0
         self._repairs: dict[Obj, None] = {}
@@ -81,10 +83,13 @@ class Engine(State):
     def start_load(self, objects_committed: int | None) -> None:
         """`objects_committed`: the offset up to which a predecessor handled the objects topic; None: nobody did.
 
-        Feed the compacted topics then: `load_registrations`, `load_session`, and `on_object` for the objects.
+        Feed the compacted topics then: `load_registrations`, `load_session`, and `on_object` for the objects. Objects
+        may have been fed before, while another owned the partition: feed those from `objects_committed` on again.
         """
         self._live = False
         self._replay_from = 0 if objects_committed is None else objects_committed
+        for key, moves in list(self._strays.items()):
+            self._keep_strays(key, [move for move in moves if move[0] < self._replay_from])
 
     def load_registrations(self, key: str, record: RegistrationsRecord, *, applied_counts: bool) -> None:
         """One bucket, the winner among its key's records. `applied_counts`: it is of today's requests topic."""
@@ -150,7 +155,9 @@ class Engine(State):
         moved: bool = False,
     ) -> None:
         """One record of the objects topic's partition."""
-        self.position = offset + 1
+        # Merging it twice would not be the same: without an incarnation it means the one that is in force by now.
+        merged = offset < self.position
+        self.position = max(self.position, offset + 1)
         fresh = offset >= self._replay_from
         try:
             domain, group, _ = parse_object_key(key)
@@ -173,11 +180,13 @@ class Engine(State):
                     f"version: is missing, and the record's timestamp ({timestamp_ms}) cannot stand for it"
                 )
         except InvalidRecord as error:
-            obj.last_offset = offset
+            obj.last_offset = max(obj.last_offset, offset)
             self._reject(key, value, str(error), fresh=fresh)
             if self._live and obj.needs_repair:
                 self._repairs[obj] = None
             self.forget_if_idle(obj)
+            return
+        if merged:
             return
         newer = obj.merge(record, version, offset)
         if not self._live:
@@ -201,7 +210,7 @@ class Engine(State):
         if value is None:
             # Our own tombstone of a stray that was moved, or a null that says nothing here. What an earlier owner had
             # not handled may stand before the tombstone of an earlier stray: that is moved all the same.
-            self._strays[key] = [m for m in self._strays.get(key, ()) if m[0] >= self._replay_from]
+            self._keep_strays(key, [m for m in self._strays.get(key, ()) if m[0] >= self._replay_from])
             return
         if moved:
             self._reject(key, value, f"key: belongs to partition {right} and was moved once already", fresh=fresh)
@@ -215,6 +224,12 @@ class Engine(State):
         timestamp = timestamp_ms if timestamp_ms >= 0 else None
         write = Write(topics.OBJECTS, right, key, value, (header,), timestamp)
         self._strays.setdefault(key, []).append((offset, write))
+
+    def _keep_strays(self, key: bytes, moves: list[tuple[int, Write]]) -> None:
+        if moves:
+            self._strays[key] = moves
+        else:
+            self._strays.pop(key, None)
 
     def _reject(self, key: bytes | None, value: bytes | None, reason: str, *, fresh: bool) -> None:
         if not fresh:
@@ -239,7 +254,7 @@ class Engine(State):
     # ---- time ----------------------------------------------------------------------------------------------------
 
     def on_tick(self, now_ms: int) -> None:
-        """Time passes: gateways that fell silent, cursors to be stored."""
+        """Time passes: gateways that fell silent, cursors to be stored, clients to be forgotten."""
         for gateway in list(self.gateways.values()):
             silent_ms = now_ms - gateway.heard_ms
             if silent_ms > GATEWAY_SILENCE_MS_MAX and gateway.sessions:
@@ -260,6 +275,7 @@ class Engine(State):
             del self.dirty_cursors[client]
             if client.worth_keeping:
                 self.changed[client] = None
+        self._writes += self._forgetting.on_tick(now_ms)
 
     def take_step(self, now_ms: int) -> Step:
         """All outputs since the last step."""
@@ -269,9 +285,8 @@ class Engine(State):
                 self.count("repaired")
         for client in self.changed:
             self._write_client(client, now_ms)
+        self._tombstones += self._forgetting.take_session_writes()
         for key, moves in self._strays.items():
-            if not moves:
-                continue
             self._writes += [write for _, write in moves]
             self._tombstones.append(Write(topics.OBJECTS, self.partition, key, None))
             self.count("moved", len(moves))

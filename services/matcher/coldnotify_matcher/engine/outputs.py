@@ -26,7 +26,7 @@ class Step:
     state: list[Write] = field(default_factory=list)
     """Registrations, sessions, repaired and moved objects, rejected records."""
     tombstones: list[Write] = field(default_factory=list)
-    """Of strays that were moved: only once the moved record is durable."""
+    """Of strays whose moved record is durable then, of sessions whose registrations are gone then."""
     inboxes: list[tuple[int, internal_pb2.Inbox]] = field(default_factory=list)
     """(inbox, record): answers promise that `state` is durable."""
 

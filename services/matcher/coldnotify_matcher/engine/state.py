@@ -6,6 +6,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.rules import Rules
 
 
 class State:
@@ -16,6 +17,8 @@ class State:
         self.partitions = partitions
         self.epoch = epoch
         self.registrations_max = registrations_max
+        self.rules = Rules()
+        """The shell sets them before the partition is taken over."""
         self.generation = 0
         self.position = 0
         """The next offset of the objects topic."""
@@ -35,6 +38,8 @@ class State:
         if session is None:
             return
         client.session = None
+        # It may have been silent for long: then it is its gateway that has said that it is there.
+        client.last_seen_ms = max(client.last_seen_ms, session.gateway.heard_ms)
         session.gateway.remove(session.number, indexed=session.indexed)
         if client.worth_keeping:
             self.changed[client] = None

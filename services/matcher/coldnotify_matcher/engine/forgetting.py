@@ -1,0 +1,80 @@
+"""Garbage collection: an offline client that was not seen for long is unregistered and forgotten.
+
+All clients are looked at in turn, so many a tick, so that a tick's cost has a bound whatever their number; and so many
+records are written a tick at most, so that a wrong clock is noticed before it has cost much. Should a client come back
+its digest is not that of nothing, and a reg-sync makes it whole.
+
+A crash may come between any two of the tombstones. The one of the session record, which says when the client was last
+seen, is written only when those of the registrations are durable: whatever is left is collected by the next owner.
+"""
+
+from coldnotify_schemas import topics
+
+from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.outputs import Write
+from coldnotify_matcher.engine.state import State
+
+LOOKED_AT_A_TICK_MAX = 5_000
+"""A millisecond or two; a million clients of one partition are through in some minutes."""
+RECORDS_A_TICK_MAX = 200
+"""A hundred clients of few registrations a second. The last client of a tick may exceed it, by its 158 records."""
+
+
+class Forgetting:
+    """Looks at clients in turn, and takes out those whose time has come."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._to_look_at: list[Client] = []
+        self._sessions: list[Client] = []
+        """Forgotten in this step: the tombstones of their session records are to be written."""
+
+    def on_tick(self, now_ms: int) -> list[Write]:
+        """The tombstones of the registrations of clients that are forgotten now."""
+        state = self._state
+        after_ms = state.rules.forgotten_after_ms
+        if not after_ms:
+            return []
+        if not self._to_look_at:
+            self._to_look_at = list(state.clients.values())
+        writes: list[Write] = []
+        stamped = 0
+        for _ in range(min(LOOKED_AT_A_TICK_MAX, len(self._to_look_at))):
+            if len(writes) + len(self._sessions) + stamped >= RECORDS_A_TICK_MAX:
+                break
+            client = self._to_look_at.pop()
+            if client.session is not None or state.clients.get(client.key) is not client:
+                continue
+            if not client.last_seen_ms:
+                # Its session record is lost: nobody knows, so its time begins now.
+                client.last_seen_ms = now_ms
+                state.changed[client] = None
+                stamped += 1
+            elif now_ms - client.last_seen_ms >= after_ms:
+                writes += self._forget(client)
+        return writes
+
+    def take_session_writes(self) -> list[Write]:
+        """The tombstones of their session records, to be written once those of the registrations are durable."""
+        state = self._state
+        gone, self._sessions = self._sessions, []
+        return [
+            Write(topics.SESSIONS, state.partition, client.key.encode(), None)
+            for client in gone
+            if client.key not in state.clients  # it has come back within this very step
+        ]
+
+    def _forget(self, client: Client) -> list[Write]:
+        state = self._state
+        for obj in client.where:
+            obj.registered -= 1
+            state.forget_if_idle(obj)
+        del state.clients[client.key]
+        state.changed.pop(client, None)
+        state.dirty_cursors.pop(client, None)
+        state.count("forgotten")
+        self._sessions.append(client)
+        return [
+            Write(topics.REGISTRATIONS, state.partition, f"{client.key}/{bucket}".encode(), None)
+            for bucket in range(len(client.buckets))
+        ]
