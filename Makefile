@@ -23,6 +23,10 @@ demo: $(INSTALLED) ## see it work, on this machine alone
 test: $(INSTALLED) ## all tests, against a real Kafka that they start themselves
 	@$(BIN)/python -m pytest $(ARGS)
 
+.PHONY: fault
+fault: $(INSTALLED) ## run the fault campaign: real processes, drawn faults, a checker; ARGS="--seeds 1-20 --seconds 90"
+	@$(BIN)/python -m coldnotify_fault $(ARGS)
+
 .PHONY: up
 up: $(INSTALLED) ## run everything: Kafka, topics, matcher, gateway, HTTP; until Ctrl-C
 	@$(BIN)/coldnotify up $(ARGS)

@@ -1,0 +1,317 @@
+"""One seed's campaign: starts everything, follows the schedule, heals, waits for the newest, has it judged."""
+
+import shutil
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from coldnotify_checker import Verdict, judge, read_histories
+from coldnotify_checker.histories import Event, HistoryWriter
+from coldnotify_checker.topics import Topics, merge
+from coldnotify_kafka.errors import TopicsError
+from coldnotify_schemas.topics import OBJECTS
+from confluent_kafka import KafkaException
+
+from coldnotify_fault.devices import Devices
+from coldnotify_fault.history import History
+from coldnotify_fault.proxy import Network, Wire
+from coldnotify_fault.publishers import Backends
+from coldnotify_fault.schedule import OBJECTS as OBJECT_NAMES
+from coldnotify_fault.schedule import Fault, Schedule, Step, version_arguments
+from coldnotify_fault.services import Service, Services
+from coldnotify_fault.told import Told
+from coldnotify_fault.topics_dump import read_topics
+
+_READY_S = 120.0
+"""For a start on a machine that others keep busy."""
+CALM_S = 120.0
+"""How long it may take, without faults, until all know the newest; seconds are usual."""
+_LOOK_S = 0.05
+_LOOK_FOR_THE_END_S = 1.0
+_KAFKA_ERRORS = (KafkaException, TopicsError, TimeoutError, FutureTimeoutError)
+
+
+class NotStarted(Exception):
+    """Before the first fault something did not get ready: the campaign cannot be run here."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one seed."""
+
+    seed: int
+    faults: dict[str, int]
+    verdict: Verdict
+    calm_s: float | None
+    """Seconds from the last healing until everybody knew everything; None: not in time."""
+    missing: list[str] = field(default_factory=list)
+    """What was still missing then."""
+    trouble: list[str] = field(default_factory=list)
+    """Processes that ended although nobody killed them."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.verdict.clean and self.calm_s is not None and not self.trouble
+
+
+def run(schedule: Schedule, directory: Path, stop: threading.Event, *, calm_s: float = CALM_S) -> Outcome:
+    """Runs a schedule, with all files in `directory`, which must not exist yet. `stop` ends it early.
+
+    Raises NotStarted, OSError, and InterruptedError if it was stopped.
+    """
+    directory.mkdir(parents=True)
+    with ExitStack() as stack:
+        campaign = _Campaign(schedule, directory, stack, stop)
+        campaign.start()
+        campaign.do_steps()
+        campaign.heal_all()
+        return campaign.finish(calm_s)
+
+
+class _Campaign:
+    def __init__(self, schedule: Schedule, directory: Path, stack: ExitStack, stop: threading.Event) -> None:
+        self._schedule = schedule
+        self._directory = directory
+        self._stop = stop
+        self._history = History(directory / "run.jsonl")
+        wire_history = History(directory / "wire.jsonl")
+        stack.callback(self._history.close)
+        stack.callback(wire_history.close)
+
+        def wire() -> Wire:
+            def seen(client: str, name: str, version: int | None, incarnation: int) -> None:
+                wire_history.write("wire", client=client, object=name, version=version, incarnation=incarnation)
+
+            return Wire(OBJECT_NAMES, seen)
+
+        network = stack.enter_context(Network())
+        self._services = Services(directory, network, wire)
+        stack.callback(self._services.stop)
+        self._devices = Devices(directory, schedule.clients, self._services.gateway_addresses, self._history)
+        stack.callback(self._devices.stop)
+        self._backends = Backends(self._services.kafka, self._services.http_url, self._history)
+        stack.callback(self._backends.close)
+        self._done: Counter[str] = Counter()
+        self._down: set[str] = set()
+        """Parts that a fault holds down: they are not watched."""
+        self._waiting: dict[str, str] = {}
+        """Parts that were started again and are not ready yet, with the fault's kind."""
+        self._topics_missing = False
+        self._published: dict[str, tuple[int, int]] = {}
+        """By object, the newest that a back-end was told to publish."""
+        self._trouble: list[str] = []
+
+    # -- the run -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Everything. Raises NotStarted."""
+        services = self._services
+        services.parts["broker"].start()
+        self._wait(services.parts["broker"].ready, "the broker")
+        services.apply_topics()
+        for name in services.names():
+            if name != "broker":
+                services.parts[name].start()
+        for name in services.names():
+            self._wait(services.parts[name].ready, name)
+        self._devices.start_all()
+
+    def do_steps(self) -> None:
+        """What the schedule says, when it says so."""
+        begin_s = time.monotonic()
+        for step in self._schedule.steps:
+            while (left_s := begin_s + step.at_s - time.monotonic()) > 0:
+                self._look_after()
+                self._pause(min(left_s, _LOOK_S))
+            self._do(step)
+
+    def heal_all(self) -> None:
+        """End what is still broken; from then on there is calm."""
+        services = self._services
+        services.kafka_proxy.heal()
+        for proxy in services.gateway_proxies.values():
+            proxy.heal()
+        for name in services.names():
+            services.parts[name].signal(signal.SIGCONT)
+            if services.parts[name].ended() is not None:
+                services.parts[name].start()
+        self._devices.start_all()
+        for name in services.names():
+            self._wait(services.parts[name].ready, name)
+            self._look_after()
+        self._wait(self._backends.idle, "the publishers")
+        self._down.clear()
+        self._history.write("calm")
+
+    def finish(self, calm_s: float) -> Outcome:
+        """Wait until all know the newest, at most `calm_s`; then dump and judge."""
+        begin_s = time.monotonic()
+        told = Told(self._devices.histories())
+        missing = ["nothing was looked at yet"]
+        while missing and time.monotonic() < begin_s + calm_s:
+            self._look_after()
+            self._pause(_LOOK_FOR_THE_END_S)
+            told.read_on()
+            try:
+                missing = self._missing(merge(self._read()), told)
+            except _KAFKA_ERRORS as error:
+                missing = [f"Kafka: {error}"]
+        took_s = None if missing else time.monotonic() - begin_s
+        self._history.write("end", connected=sorted(self._devices.owed()))
+        for name in (*self._devices.ended(), *self._ended()):
+            self._trouble.append(f"{name} ended by itself")
+        dump = self._directory / "topics.jsonl"
+        self._devices.stop()
+        with HistoryWriter(dump) as writer:
+            for event in self._read():
+                writer.write(event)
+        files = [*self._devices.histories(), *(self._directory / f"{n}.jsonl" for n in ("run", "wire", "topics"))]
+        verdict = judge(read_histories(files))
+        return Outcome(self._schedule.seed, dict(self._done), verdict, took_s, missing, self._trouble)
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def _do(self, step: Step) -> None:
+        if step.what == "fault":
+            self._fault(Fault(step.arguments["kind"]), step)
+        elif step.what == "heal":
+            self._heal(Fault(step.arguments["kind"]), step.target)
+        elif step.what == "publish":
+            one = step.arguments
+            key = (one["incarnation"] or 0, one["version"])
+            self._published[one["object"]] = max(key, self._published.get(one["object"], key))
+            self._backends.publish(step.target, one)
+        else:
+            self._devices.do(step.what, step.target, step.arguments)
+
+    def _fault(self, kind: Fault, step: Step) -> None:
+        target, services = step.target, self._services
+        self._done[kind.value] += 1
+        self._history.write("fault", kind=kind.value, target=target)
+        if kind in (Fault.GATEWAY_KILLED, Fault.MATCHER_KILLED, Fault.BROKER_KILLED):
+            self._down.add(target)
+            services.parts[target].kill()
+        elif kind in (Fault.GATEWAY_PAUSED, Fault.MATCHER_PAUSED, Fault.BROKER_PAUSED):
+            services.parts[target].signal(signal.SIGSTOP)
+        elif kind is Fault.ALL_KILLED:
+            self._down.update(services.names())
+            for part in reversed(services.parts.values()):
+                part.kill()
+        elif kind is Fault.DEVICE_KILLED:
+            self._devices.kill(target, step.arguments["wiped"])
+        elif kind is Fault.CLIENTS_CUT:
+            services.gateway_proxies[target].cut()
+            self._history.write("healed", kind=kind.value, target=target)
+        elif kind is Fault.CLIENTS_SILENT:
+            services.gateway_proxies[target].swallow()
+        elif kind is Fault.KAFKA_CUT:
+            services.kafka_proxy.refuse()
+        elif kind is Fault.KAFKA_SILENT:
+            services.kafka_proxy.hold()
+        elif kind is Fault.MATCHER_ADDED:
+            services.parts[target].start()
+        else:
+            self._recreate(kind, f"coldnotify.{target}")
+
+    def _heal(self, kind: Fault, target: str) -> None:
+        services = self._services
+        if kind in (Fault.GATEWAY_KILLED, Fault.MATCHER_KILLED, Fault.BROKER_KILLED):
+            self._start_again(target, kind)
+            return
+        if kind is Fault.ALL_KILLED:
+            for name in services.names():
+                self._start_again(name, kind)
+            return
+        if kind in (Fault.GATEWAY_PAUSED, Fault.MATCHER_PAUSED, Fault.BROKER_PAUSED):
+            services.parts[target].signal(signal.SIGCONT)
+        elif kind is Fault.DEVICE_KILLED:
+            self._devices.start(target)
+        elif kind is Fault.CLIENTS_SILENT:
+            services.gateway_proxies[target].heal()
+        elif kind in (Fault.KAFKA_CUT, Fault.KAFKA_SILENT):
+            services.kafka_proxy.heal()
+        elif kind is Fault.MATCHER_ADDED:
+            part = services.parts[target]
+            # In order, which hands its partitions on; that may take seconds.
+            threading.Thread(target=part.stop, daemon=True).start()
+        self._history.write("healed", kind=kind.value, target=target)
+
+    def _start_again(self, name: str, kind: Fault) -> None:
+        self._services.parts[name].start()
+        self._down.discard(name)
+        self._waiting[name] = kind.value
+
+    def _recreate(self, kind: Fault, topic: str) -> None:
+        self._topics_missing = not self._services.recreate_topic(topic)
+        # Not before it is done: what is acknowledged until now may have been in the old one.
+        self._history.write("topic_lost", topic=topic)
+        self._history.write("healed", kind=kind.value, target=topic)
+        if topic == OBJECTS:
+            for name, (incarnation, version) in self._published.items():
+                one = {"object": name, **version_arguments(name, incarnation, version)}
+                self._backends.publish("library-1", one)
+
+    # -- looking after -------------------------------------------------------------------------------------------------
+
+    def _look_after(self) -> None:
+        """Say who is ready again, start whoever ended by itself as a supervisor would, make missing topics."""
+        services = self._services
+        for name, kind in list(self._waiting.items()):
+            part = services.parts[name]
+            if isinstance(part, Service) and part.ready():
+                del self._waiting[name]
+                self._history.write("healed", kind=kind, target=name)
+            elif name == "broker":
+                del self._waiting[name]
+        for name in self._ended():
+            self._history.write("ended", part=name)
+            self._trouble.append(f"{name} ended by itself, and was started again")
+            services.parts[name].start()
+        if self._topics_missing:
+            try:
+                services.apply_topics()
+                self._topics_missing = False
+            except _KAFKA_ERRORS:
+                pass
+
+    def _ended(self) -> list[str]:
+        services = self._services
+        return [n for n in services.names() if n not in self._down and services.parts[n].ended() is not None]
+
+    def _missing(self, topics: Topics, told: Told) -> list[str]:
+        """What the connected clients do not know yet, and registrations that are not as they should be."""
+        missing = []
+        for client, wanted in self._devices.owed().items():
+            if topics.registered.get(client, set()) != wanted:
+                missing.append(f"{client} is registered for {sorted(topics.registered.get(client, set()) ^ wanted)}")
+            for name in wanted:
+                newest = topics.newest.get(name)
+                if newest is not None and told.newest.get((client, name), (-2, -2)) < newest.key:
+                    missing.append(f"{client} lacks {name} {newest.key}")
+        return missing
+
+    def _read(self) -> list[Event]:
+        return read_topics(self._services.kafka)
+
+    def _pause(self, seconds: float) -> None:
+        if self._stop.wait(seconds):
+            raise InterruptedError("stopped")
+
+    def _wait(self, condition: Callable[[], bool], what: str) -> None:
+        deadline_s = time.monotonic() + _READY_S
+        while not condition():
+            if time.monotonic() > deadline_s:
+                raise NotStarted(f"{what}: not ready within {_READY_S:g} s (see its log in {self._directory})")
+            self._pause(_LOOK_S)
+
+
+def remove(directory: Path) -> None:
+    """Remove a run's files."""
+    shutil.rmtree(directory, ignore_errors=True)

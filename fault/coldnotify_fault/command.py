@@ -1,0 +1,115 @@
+"""The command: which seeds, for how long, where to; what came of each. Exit codes: 0 clean, 1 not, 2 wrong use."""
+
+import argparse
+import tempfile
+import threading
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from coldnotify_fault import campaign, report
+from coldnotify_fault.schedule import Schedule, schedule
+
+_VIOLATIONS_SHOWN = 20
+
+
+def seeds_of(text: str) -> list[int]:
+    """ "3", "1-20", "1,4,7-9" as numbers. Raises ValueError."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        seeds += range(int(first), int(last or first) + 1)
+    if not seeds:
+        raise ValueError("no seed")
+    return seeds
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the campaigns; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="make fault", description="Real processes, random faults, a checker.")
+    parser.add_argument("--seeds", type=seeds_of, default=[1, 2, 3], help='such as "1-20" or "4,7" (1-3)')
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long faults and publishes go on (60)")
+    parser.add_argument("--fault-every", type=float, default=3.0, help="seconds between two faults, on average (3)")
+    parser.add_argument("--publishes", type=float, default=12.0, help="publishes a second, on average (12)")
+    parser.add_argument("--directory", type=Path, help="where logs and histories go (a temporary one)")
+    parser.add_argument("--keep", action="store_true", help="keep them also when all is well")
+    parser.add_argument("--report", type=Path, help="write the table into this .md file, and as JSON beside it")
+    parser.add_argument("--list", action="store_true", help="only show each seed's steps")
+    chosen = parser.parse_args(arguments)
+    if chosen.seconds <= 0 or chosen.fault_every <= 0 or chosen.publishes <= 0:
+        parser.error("--seconds, --fault-every, --publishes: must be above 0")
+    directory = chosen.directory or Path(tempfile.mkdtemp(prefix="coldnotify-fault-"))
+    rows = []
+    clean = True
+    try:
+        for seed in chosen.seeds:
+            plan = schedule(seed, chosen.seconds, fault_every_s=chosen.fault_every, publishes_per_s=chosen.publishes)
+            if chosen.list:
+                _show(plan)
+                continue
+            outcome = _run(plan, directory / f"seed-{seed}", keep=chosen.keep)
+            if outcome is None:
+                clean = False
+                continue
+            clean = clean and outcome.clean
+            rows.append(report.row_of(outcome))
+            if chosen.report:
+                report.write(chosen.report, rows)
+    except KeyboardInterrupt:
+        print("Stopped.")
+        return 1
+    finally:
+        if rows:
+            print("\n" + report.markdown(rows))
+        if not any(directory.iterdir()):
+            directory.rmdir()
+    return 0 if clean else 1
+
+
+def _run(plan: Schedule, directory: Path, *, keep: bool) -> campaign.Outcome | None:
+    faults = sum(plan.faults().values())
+    print(f"seed {plan.seed}: {plan.seconds:g} s, {faults} faults ...", flush=True)
+    try:
+        outcome = campaign.run(plan, directory, threading.Event())
+    except Exception:
+        traceback.print_exc()
+        print(f"seed {plan.seed}: could not be run; its files are in {directory}", flush=True)
+        return None
+    print(said(outcome), flush=True)
+    if outcome.clean and not keep:
+        campaign.remove(directory)
+    else:
+        print(f"  histories and logs are in {directory}", flush=True)
+    if not outcome.clean:
+        print("  its faults:\n" + "\n".join(f"    {line}" for line in faults_of(plan)), flush=True)
+    return outcome
+
+
+def said(outcome: campaign.Outcome) -> str:
+    """What came of a seed, in words: what is wrong, or the figures."""
+    counted = outcome.verdict.statistics
+    lines = [
+        f"seed {outcome.seed}: {'clean' if outcome.clean else 'NOT CLEAN'}; {counted.acknowledged} of "
+        f"{counted.publishes} publishes acknowledged, told {counted.told}, {counted.wire_duplicates} duplicates on the "
+        f"wire, longest catch-up {counted.catch_up_s_max:.1f} s"
+    ]
+    if outcome.calm_s is None:
+        lines.append("  never came to rest, still missing:")
+        lines += [f"    {line}" for line in outcome.missing[:_VIOLATIONS_SHOWN]]
+    lines += [f"  {line}" for line in outcome.trouble]
+    lines += [f"  {violation}" for violation in outcome.verdict.violations[:_VIOLATIONS_SHOWN]]
+    return "\n".join(lines)
+
+
+def faults_of(plan: Schedule) -> list[str]:
+    """The faults and when they came, a line each: with the seed, what is needed to think about it."""
+    return [
+        f"{step.at_s:7.2f} s {step.what:5} {step.arguments['kind']} {step.target}"
+        for step in plan.steps
+        if step.what in ("fault", "heal")
+    ]
+
+
+def _show(plan: Schedule) -> None:
+    for step in plan.steps:
+        print(f"{plan.seed:4} {step.at_s:8.3f} {step.what:10} {step.target:30} {step.arguments}")

@@ -1,0 +1,186 @@
+"""A device: a process with several clients of the real library, commanded by JSON lines on a pipe, and killed at will.
+
+Commands: {"do": "start", "client", "life", "wanted"}, then {"do": "connect" | "disconnect" | "fail_next", "client"} and
+{"do": "register" | "unregister", "client", "object"}. What its applications do and see goes into its history.
+"""
+
+import argparse
+import asyncio
+import json
+import logging
+import os
+import queue
+import sys
+import threading
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from coldnotify import Connection, Notification, State, aio
+from coldnotify import Notify as SyncNotify
+
+from coldnotify_fault.history import History
+from coldnotify_fault.schedule import OBJECTS, REBORN
+
+_CAUGHT_UP_S = 600.0
+"""Longer than a campaign."""
+_DISCONNECT_S = 5.0
+
+
+class ApplicationFails(Exception):
+    """Raised by a callback that was told to."""
+
+
+class Member:
+    """One application: a client, its callback, and a thread that does one command after the other."""
+
+    def __init__(
+        self, name: str, gateways: list[str], state: Path, history: History, loop: asyncio.AbstractEventLoop | None
+    ) -> None:
+        self._name = name
+        self._history = history
+        self._loop = loop
+        self._fail_next = False
+        self._commands: queue.Queue[dict[str, Any]] = queue.Queue()
+        domain, group, client = name.split("/")
+        self._domain_group = f"{domain}/{group}"
+        kind = SyncNotify if loop is None else aio.Notify
+        self._notify: SyncNotify | aio.Notify = kind(
+            domain,
+            group,
+            client,
+            State(state),
+            Connection(
+                gateways,
+                connect_timeout_s=3,
+                keepalive_s=2,
+                silence_grace_s=2,
+                request_timeout_s=5,
+                ack_delay_s=0.2,
+                backoff_min_s=0.1,
+                backoff_max_s=1,
+                address_rest_s=1,
+                displaced_min_s=0.5,
+                displaced_max_s=2,
+            ),
+            retry_min_s=0.1,
+            retry_max_s=0.5,
+            save_interval_s=0.2,
+        )
+        threading.Thread(target=self._work, name=name, daemon=True).start()
+
+    def do(self, command: dict[str, Any]) -> None:
+        """Queue a command."""
+        self._commands.put(command)
+
+    def _work(self) -> None:
+        while True:
+            command = self._commands.get()
+            getattr(self, f"_{command['do']}")(command)
+
+    def _start(self, command: dict[str, Any]) -> None:
+        self._history.write("started", client=self._name, life=command["life"])
+        # An application that starts says what it wants, whatever its state file has; so what it no longer wants ends.
+        for name in OBJECTS:
+            if name not in command["wanted"]:
+                self._history.write("unregister", client=self._name, object=f"{self._domain_group}/{name}")
+        for name in command["wanted"]:
+            self._history.write("register", client=self._name, object=f"{self._domain_group}/{name}")
+        for registration in self._notify.register_only(command["wanted"]):
+            registration.subscribe(self._told)
+
+    def _register(self, command: dict[str, Any]) -> None:
+        self._history.write("register", client=self._name, object=f"{self._domain_group}/{command['object']}")
+        self._notify.register(command["object"]).subscribe(self._told)
+
+    def _unregister(self, command: dict[str, Any]) -> None:
+        self._notify.unregister(command["object"])
+        self._history.write("unregister", client=self._name, object=f"{self._domain_group}/{command['object']}")
+
+    def _connect(self, _: dict[str, Any]) -> None:
+        since = self._history.write("connecting", client=self._name)
+        if isinstance(self._notify, SyncNotify):
+            notify = self._notify
+            notify.connect()
+
+            def wait() -> None:
+                if notify.wait_caught_up(_CAUGHT_UP_S):
+                    self._history.write("caught_up", client=self._name, since=since)
+
+            threading.Thread(target=wait, daemon=True).start()
+        else:
+            self._call(self._notify.connect())
+            asyncio.run_coroutine_threadsafe(self._wait_caught_up(since), self._the_loop())
+
+    async def _wait_caught_up(self, since: int) -> None:
+        assert isinstance(self._notify, aio.Notify)
+        if await self._notify.wait_caught_up(_CAUGHT_UP_S):
+            self._history.write("caught_up", client=self._name, since=since)
+
+    def _disconnect(self, _: dict[str, Any]) -> None:
+        if isinstance(self._notify, SyncNotify):
+            self._notify.disconnect(_DISCONNECT_S)
+        else:
+            self._call(self._notify.disconnect(_DISCONNECT_S))
+        self._history.write("stopped", client=self._name)
+
+    def _fail_next_callback(self, _: dict[str, Any]) -> None:
+        self._fail_next = True
+
+    def _told(self, told: Notification) -> None:
+        failed, self._fail_next = self._fail_next, False
+        incarnation = 0
+        if told.object_id == REBORN and told.version is not None:
+            incarnation = told.payload[0]
+        fields: dict[str, Any] = {"deleted": told.deleted, "payload": told.payload, "incarnation": incarnation}
+        if failed:
+            fields["failed"] = True
+        name = f"{self._domain_group}/{told.object_id}"
+        self._history.write("told", client=self._name, object=name, version=told.version, **fields)
+        if failed:
+            raise ApplicationFails
+
+    def _the_loop(self) -> asyncio.AbstractEventLoop:
+        assert self._loop is not None
+        return self._loop
+
+    def _call(self, coroutine: "Coroutine[Any, Any, object]") -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, self._the_loop()).result(4 * _DISCONNECT_S)
+
+
+def main() -> None:
+    """Until the pipe is closed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--form", choices=("sync", "aio"), required=True)
+    parser.add_argument("--gateway", action="append", required=True)
+    parser.add_argument("--states", type=Path, required=True)
+    parser.add_argument("--history", type=Path, required=True)
+    parser.add_argument("--commands", type=int, required=True, help="a file descriptor to read from")
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(threadName)s %(levelname)s %(message)s")
+    history = History(arguments.history)
+    loop: asyncio.AbstractEventLoop | None = None
+    if arguments.form == "aio":
+        loop = asyncio.new_event_loop()
+        threading.Thread(target=loop.run_forever, name="loop", daemon=True).start()
+    members: dict[str, Member] = {}
+    with os.fdopen(arguments.commands, encoding="utf-8") as commands:
+        for line in commands:
+            command = json.loads(line)
+            name = command["client"]
+            if command["do"] == "start":
+                state = state_file(arguments.states, name)
+                members[name] = Member(name, arguments.gateway, state, history, loop)
+            elif command["do"] == "fail_next":
+                command["do"] = "fail_next_callback"
+            members[name].do(command)
+    sys.stdout.flush()
+
+
+def state_file(directory: Path, client: str) -> Path:
+    """Where a client keeps its state."""
+    return directory / f"{client.replace('/', '_')}.json"
+
+
+if __name__ == "__main__":
+    main()

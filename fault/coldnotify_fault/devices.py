@@ -1,0 +1,134 @@
+"""The devices: starts, commands and kills processes of `device_host`, and knows what each client should do."""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from coldnotify_kafka.broker.process import spawn
+
+from coldnotify_fault.device_host import state_file
+from coldnotify_fault.history import History
+from coldnotify_fault.schedule import DEVICES, Client
+
+_END_S = 15.0
+
+
+@dataclass(slots=True)
+class Intent:
+    """What a client's user wants, whether its device runs or not."""
+
+    device: str
+    wanted: set[str]
+    awake: bool = False
+    life: int = 0
+
+
+@dataclass(slots=True)
+class Device:
+    """One process of `device_host`, while it runs."""
+
+    process: subprocess.Popen[bytes] | None = None
+    commands: int = -1
+
+
+class Devices:
+    """All devices and their clients. Not for two threads at once."""
+
+    def __init__(
+        self, directory: Path, clients: tuple[Client, ...], gateways: list[str], connection_history: History
+    ) -> None:
+        """`connection_history` takes what only the one who kills knows."""
+        self._directory = directory
+        self._gateways = gateways
+        self._history = connection_history
+        self.intents = {client.name: Intent(client.device, set(client.wanted)) for client in clients}
+        self._devices = {f"device-{number}": Device() for number in range(1, DEVICES + 1)}
+        (directory / "states").mkdir()
+
+    def histories(self) -> list[Path]:
+        """The files that the devices write."""
+        return [self._directory / f"{name}.jsonl" for name in self._devices]
+
+    def start(self, name: str) -> None:
+        """Start a device and, in it, its clients; those that should be awake connect."""
+        device = self._devices[name]
+        if device.process is not None:
+            return
+        read_end, device.commands = os.pipe()
+        argv = [sys.executable, "-m", "coldnotify_fault.device_host", f"--commands={read_end}"]
+        argv += [f"--form={'sync' if int(name[-1]) <= DEVICES // 2 else 'aio'}"]
+        argv += [f"--states={self._directory / 'states'}", f"--history={self._directory / f'{name}.jsonl'}"]
+        argv += [f"--gateway={address}" for address in self._gateways]
+        device.process = spawn(argv, self._directory / f"{name}.log", keep_open=[read_end])
+        os.close(read_end)
+        for client, intent in self.intents.items():
+            if intent.device == name:
+                self._command(client, "start", life=intent.life, wanted=sorted(intent.wanted))
+                if intent.awake:
+                    self._command(client, "connect")
+
+    def start_all(self) -> None:
+        """All of them."""
+        for name in self._devices:
+            self.start(name)
+
+    def kill(self, name: str, wiped: list[str]) -> None:
+        """Power loss: kill -9. The clients `wiped` lose their state file."""
+        device = self._devices[name]
+        if device.process is None:
+            return
+        device.process.kill()
+        device.process.wait(_END_S)
+        os.close(device.commands)
+        device.process, device.commands = None, -1
+        for client, intent in self.intents.items():
+            if intent.device == name:
+                self._history.write("killed", client=client)
+                if client in wiped:
+                    state_file(self._directory / "states", client).unlink(missing_ok=True)
+                    intent.life += 1
+
+    def do(self, what: str, client: str, arguments: dict[str, Any]) -> None:
+        """Have a client connect, disconnect, register, unregister or fail_next; one without power does it later."""
+        intent = self.intents[client]
+        if what in ("connect", "disconnect"):
+            intent.awake = what == "connect"
+        elif what == "register":
+            intent.wanted.add(arguments["object"])
+        elif what == "unregister":
+            intent.wanted.discard(arguments["object"])
+        if self._devices[intent.device].process is not None:
+            self._command(client, what, **arguments)
+
+    def owed(self) -> dict[str, set[str]]:
+        """By client that should be connected: what it should know the newest version of, as domain/group/object."""
+        return {
+            client: {f"{client.rpartition('/')[0]}/{name}" for name in intent.wanted}
+            for client, intent in self.intents.items()
+            if intent.awake
+        }
+
+    def ended(self) -> list[str]:
+        """The devices that ended by themselves: that is a fault of ours."""
+        return [name for name, d in self._devices.items() if d.process is not None and d.process.poll() is not None]
+
+    def stop(self) -> None:
+        """Kill them all."""
+        for device in self._devices.values():
+            if device.process is not None:
+                device.process.kill()
+                with suppress(subprocess.TimeoutExpired):
+                    device.process.wait(_END_S)
+                os.close(device.commands)
+                device.process = None
+
+    def _command(self, client: str, what: str, **arguments: Any) -> None:
+        line = json.dumps({"do": what, "client": client, **arguments}, ensure_ascii=False) + "\n"
+        # A device that has ended by itself is found by `ended`.
+        with suppress(BrokenPipeError):
+            os.write(self._devices[self.intents[client].device].commands, line.encode())

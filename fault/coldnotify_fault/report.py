@@ -1,0 +1,66 @@
+"""The table at the end of a campaign, as Markdown and as JSON."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from coldnotify_fault.campaign import Outcome
+from coldnotify_fault.schedule import Fault
+
+_COLUMNS = ("seed", "faults", "publishes", "acknowledged", "told", "duplicates on the wire", "catch-up s", "violations")
+
+
+def row_of(outcome: Outcome) -> dict[str, Any]:
+    """One seed's figures. `catch_up_s_max`: the longest time from a fault, or its end, until all running clients had
+    what was newest then; `calm_s`: from the last healing until everybody knew everything."""
+    counted = outcome.verdict.statistics
+    return {
+        "seed": outcome.seed,
+        "faults": outcome.faults,
+        "publishes": counted.publishes,
+        "acknowledged": counted.acknowledged,
+        "told": counted.told,
+        "wire": counted.wire,
+        "wire_duplicates": counted.wire_duplicates,
+        "catch_up_s_max": round(counted.catch_up_s_max, 1),
+        "calm_s": None if outcome.calm_s is None else round(outcome.calm_s, 1),
+        "violations": sum(outcome.verdict.counts.values()),
+        "trouble": outcome.trouble,
+    }
+
+
+def totals_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """All seeds together."""
+    sums = ("publishes", "acknowledged", "told", "wire", "wire_duplicates", "violations")
+    faults = {kind.value: sum(row["faults"].get(kind.value, 0) for row in rows) for kind in Fault}
+    return {
+        "seeds": len(rows),
+        "faults": faults,
+        **{name: sum(row[name] for row in rows) for name in sums},
+        "catch_up_s_max": max((row["catch_up_s_max"] for row in rows), default=0.0),
+        "not_caught_up": [row["seed"] for row in rows if row["calm_s"] is None],
+    }
+
+
+def markdown(rows: list[dict[str, Any]]) -> str:
+    """The table: a line for each seed, totals, and the faults by kind."""
+    lines = ["| " + " | ".join(_COLUMNS) + " |", "|" + "---:|" * len(_COLUMNS)]
+    lines += [_line(str(row["seed"]), row) for row in rows]
+    totals = totals_of(rows)
+    lines.append(_line("all", totals))
+    lines += ["", "| fault | injected |", "|---|---:|"]
+    lines += [f"| {kind.replace('_', ' ')} | {count} |" for kind, count in totals["faults"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    """The table into `path` with the ending .md, and all figures beside it as .json. Raises OSError."""
+    path.with_suffix(".md").write_text(markdown(rows), encoding="utf-8")
+    figures = {"seeds": rows, "totals": totals_of(rows)}
+    path.with_suffix(".json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+
+def _line(name: str, row: dict[str, Any]) -> str:
+    figures = [sum(row["faults"].values())]
+    figures += [row[key] for key in ("publishes", "acknowledged", "told", "wire_duplicates", "catch_up_s_max")]
+    return "| " + " | ".join([name, *map(str, figures), str(row["violations"])]) + " |"

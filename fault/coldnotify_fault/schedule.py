@@ -1,0 +1,250 @@
+"""What happens in a campaign, and when: drawn from a seed, the same for the same arguments. Pure."""
+
+import bisect
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+from typing import Any
+
+DOMAINS = ("camera.control", "release")
+GROUPS = ("north", "east", "west")
+OBJECTS = ("config", "software/main", "månad", "request", "hot", "reborn")
+REBORN = "reborn"
+"""The object whose versions begin over: its publishers say an incarnation, all others never do."""
+CLIENTS_PER_GROUP = 2
+DEVICES = 4
+"""Processes that host clients; the first half use the library's sync form, the others asyncio."""
+MATCHERS = 2
+MATCHERS_MAX = 3
+GATEWAYS = 2
+BACKENDS = ("library-1", "library-2", "http-1", "raw-1")
+"""Publishers, by the way they go: the Publisher library, HTTP, a Kafka producer that knows nothing of ColdNotify."""
+SESSION_TIMEOUT_S = 2.0
+"""The matchers': takeovers are to come quickly."""
+
+_FIRST_FAULT_S = 2.0
+"""Before it, all clients have connected and there is something to lose."""
+_TAIL_S = 1.0
+"""Every fault begins so long before the end, at the latest."""
+_REST_S = 1.0
+"""After its healing a target is left alone for so long."""
+
+
+class Fault(Enum):
+    """The kinds of fault."""
+
+    GATEWAY_KILLED = "gateway_killed"
+    GATEWAY_PAUSED = "gateway_paused"
+    MATCHER_KILLED = "matcher_killed"
+    MATCHER_PAUSED = "matcher_paused"
+    """Shorter than the session timeout, or longer: then it wakes as one whose partitions others have taken over."""
+    BROKER_KILLED = "broker_killed"
+    BROKER_PAUSED = "broker_paused"
+    ALL_KILLED = "all_killed"
+    DEVICE_KILLED = "device_killed"
+    """Power loss of a device; some of its clients lose their state."""
+    CLIENTS_CUT = "clients_cut"
+    """All connections through one gateway's proxy end."""
+    CLIENTS_SILENT = "clients_silent"
+    """Half-open: the proxy swallows what either side says, and closes nothing."""
+    KAFKA_CUT = "kafka_cut"
+    """Services and publishers lose Kafka: connections end, new ones are closed at once."""
+    KAFKA_SILENT = "kafka_silent"
+    MATCHER_ADDED = "matcher_added"
+    """A rebalance, and another one when it leaves in order."""
+    TOPIC_RECREATED = "topic_recreated"
+    """One of registrations, sessions, notifications."""
+    OBJECTS_RECREATED = "objects_recreated"
+    """Publishers publish everything anew."""
+
+
+TOPICS_RECREATED = ("registrations", "sessions", "notifications")
+
+_TARGETS: dict[Fault, tuple[str, ...]] = {
+    Fault.GATEWAY_KILLED: tuple(f"gateway-{i}" for i in range(1, GATEWAYS + 1)),
+    Fault.GATEWAY_PAUSED: tuple(f"gateway-{i}" for i in range(1, GATEWAYS + 1)),
+    Fault.MATCHER_KILLED: tuple(f"matcher-{i}" for i in range(1, MATCHERS + 1)),
+    Fault.MATCHER_PAUSED: tuple(f"matcher-{i}" for i in range(1, MATCHERS + 1)),
+    Fault.BROKER_KILLED: ("broker",),
+    Fault.BROKER_PAUSED: ("broker",),
+    Fault.ALL_KILLED: ("all",),
+    Fault.DEVICE_KILLED: tuple(f"device-{i}" for i in range(1, DEVICES + 1)),
+    Fault.CLIENTS_CUT: tuple(f"gateway-{i}" for i in range(1, GATEWAYS + 1)),
+    Fault.CLIENTS_SILENT: tuple(f"gateway-{i}" for i in range(1, GATEWAYS + 1)),
+    Fault.KAFKA_CUT: ("broker",),
+    Fault.KAFKA_SILENT: ("broker",),
+    Fault.MATCHER_ADDED: (f"matcher-{MATCHERS_MAX}",),
+    Fault.TOPIC_RECREATED: TOPICS_RECREATED,
+    Fault.OBJECTS_RECREATED: ("objects",),
+}
+_NEED_KAFKA = frozenset({Fault.TOPIC_RECREATED, Fault.OBJECTS_RECREATED})
+_TAKE_KAFKA = frozenset(
+    {Fault.BROKER_KILLED, Fault.BROKER_PAUSED, Fault.ALL_KILLED, Fault.KAFKA_CUT, Fault.KAFKA_SILENT}
+)
+_DURATION_S: dict[Fault, tuple[float, float]] = {
+    Fault.GATEWAY_PAUSED: (0.5, 5.0),
+    Fault.MATCHER_PAUSED: (0.5, 3 * SESSION_TIMEOUT_S),
+    Fault.BROKER_PAUSED: (0.5, 4.0),
+    Fault.CLIENTS_CUT: (0.0, 0.0),
+    Fault.CLIENTS_SILENT: (1.0, 8.0),
+    Fault.KAFKA_CUT: (0.2, 4.0),
+    Fault.KAFKA_SILENT: (0.5, 4.0),
+    Fault.MATCHER_ADDED: (2.0, 6.0),
+    Fault.TOPIC_RECREATED: (0.0, 0.0),
+    Fault.OBJECTS_RECREATED: (0.0, 0.0),
+}
+_RESTART_S = (0.1, 3.0)
+"""What was killed is started again after so long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing to do. `what` is fault, heal, publish, connect, disconnect, register, unregister or fail_next.
+
+    Its target is that of a fault, a back-end, or a client as domain/group/client.
+    """
+
+    at_s: float
+    what: str
+    target: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client of the campaign, and the objects it is registered for when it is started first."""
+
+    name: str
+    device: str
+    wanted: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """All of a campaign."""
+
+    seed: int
+    seconds: float
+    clients: tuple[Client, ...]
+    steps: tuple[Step, ...]
+
+    def faults(self) -> dict[str, int]:
+        """How many faults of each kind."""
+        counts = {kind.value: 0 for kind in Fault}
+        for step in self.steps:
+            if step.what == "fault":
+                counts[step.arguments["kind"]] += 1
+        return counts
+
+
+def schedule(seed: int, seconds: float, *, fault_every_s: float = 3.0, publishes_per_s: float = 12.0) -> Schedule:
+    """Steps in order of time, for `seconds`; the rates are averages. Heals come within the time or up to 8 s after."""
+    random = Random(f"{seed}/{seconds}/{fault_every_s}/{publishes_per_s}")
+    clients = _draw_clients(random)
+    steps: list[Step] = []
+    _draw_publishes(random, seconds, publishes_per_s, steps)
+    _draw_faults(random, seconds, fault_every_s, clients, steps)
+    _draw_clients_doing(random, seconds, clients, steps)
+    return Schedule(seed, seconds, clients, tuple(sorted(steps, key=lambda step: step.at_s)))
+
+
+def _draw_clients(random: Random) -> tuple[Client, ...]:
+    clients: list[Client] = []
+    for domain in DOMAINS:
+        for group in GROUPS:
+            for number in range(1, CLIENTS_PER_GROUP + 1):
+                wanted = tuple(random.sample(OBJECTS, random.randint(1, len(OBJECTS))))
+                device = f"device-{len(clients) % DEVICES + 1}"
+                clients.append(Client(f"{domain}/{group}/ou-{number}", device, wanted))
+    return tuple(clients)
+
+
+def _draw_publishes(random: Random, seconds: float, per_s: float, steps: list[Step]) -> None:
+    """Each object's versions rise; back-ends race for it, repeat themselves, and are late with old ones."""
+    newest: dict[str, tuple[int, int]] = {}
+    history: dict[str, list[tuple[int, int]]] = {}
+    at_s = 0.0
+    while (at_s := at_s + random.expovariate(per_s / 2)) < seconds:
+        name = f"{random.choice(DOMAINS)}/{random.choice(GROUPS)}/{random.choice(OBJECTS)}"
+        for _ in range(random.choice((1, 1, 1, 2, 6))):
+            incarnation, version = newest.get(name, (0, 0))
+            drawn = random.random()
+            if name.endswith(f"/{REBORN}") and drawn > 0.9:
+                publish = (incarnation + 1, random.randint(0, 3))
+            elif drawn < 0.15 and name in history:
+                publish = random.choice(history[name][-8:])
+            else:
+                publish = (incarnation, version + random.choice((1, 1, 1, 3)))
+            newest[name] = max(newest.get(name, (0, 0)), publish)
+            history.setdefault(name, []).append(publish)
+            steps.append(
+                Step(at_s, "publish", random.choice(BACKENDS), {"object": name, **version_arguments(name, *publish)})
+            )
+
+
+def version_arguments(name: str, incarnation: int, version: int) -> dict[str, Any]:
+    """What is published as this version of an object: the same whoever publishes it, and however often.
+
+    Payloads say the incarnation: the application is not told it otherwise.
+    """
+    deleted = version % 11 == 7
+    if name.endswith(f"/{REBORN}"):
+        return {"version": version, "incarnation": incarnation, "deleted": deleted, "payload": [incarnation, version]}
+    payload = {"of": name, "fps": version, "more": "x" * (version % 5 * 50)} if version % 3 else None
+    return {"version": version, "incarnation": None, "deleted": deleted, "payload": payload}
+
+
+def _draw_faults(
+    random: Random, seconds: float, every_s: float, clients: tuple[Client, ...], steps: list[Step]
+) -> None:
+    bag: list[Fault] = []
+    busy_until_s: dict[str, float] = {}
+    kafka_away: list[tuple[float, float]] = []
+    at_s = _FIRST_FAULT_S
+    while at_s < seconds - _TAIL_S:
+        # Out of a bag that is emptied before it is filled anew: rare kinds do not stay away for long.
+        if not bag:
+            bag = random.sample(list(Fault), len(Fault))
+        kind = bag.pop()
+        target = random.choice(_TARGETS[kind])
+        duration_s = random.uniform(*_DURATION_S.get(kind, _RESTART_S))
+        concerned = set(busy_until_s) if kind is Fault.ALL_KILLED else {target}
+        concerned |= {"all", "broker"} if kind in _NEED_KAFKA else {"all"}
+        at_s = max(at_s, *(busy_until_s.get(name, 0.0) for name in concerned))
+        if at_s >= seconds - _TAIL_S:
+            break
+        arguments: dict[str, Any] = {"kind": kind.value}
+        if kind is Fault.DEVICE_KILLED:
+            arguments["wiped"] = [c.name for c in clients if c.device == target and random.random() < 0.3]
+        steps.append(Step(at_s, "fault", target, arguments))
+        if duration_s:
+            steps.append(Step(at_s + duration_s, "heal", target, {"kind": kind.value}))
+        busy_until_s[target] = at_s + duration_s + _REST_S
+        if kind in _TAKE_KAFKA:
+            bisect.insort(kafka_away, (at_s, at_s + duration_s))
+            busy_until_s["broker"] = max(busy_until_s.get("broker", 0.0), at_s + duration_s + 2 * _REST_S)
+        at_s += random.expovariate(1 / every_s)
+
+
+def _draw_clients_doing(random: Random, seconds: float, clients: tuple[Client, ...], steps: list[Step]) -> None:
+    """Each client comes, goes, registers and unregisters, at a pace of its own; half of them are awake at the end."""
+    for client in clients:
+        awake = random.random() < 0.8
+        wanted = set(client.wanted)
+        if awake:
+            steps.append(Step(random.uniform(0, 1.0), "connect", client.name))
+        at_s = 1.0
+        while (at_s := at_s + random.expovariate(1 / 4.0)) < seconds:
+            drawn = random.random()
+            if drawn < 0.45:
+                awake = not awake
+                steps.append(Step(at_s, "connect" if awake else "disconnect", client.name))
+            elif drawn < 0.6:
+                steps.append(Step(at_s, "fail_next", client.name))
+            else:
+                name = random.choice(OBJECTS)
+                what = "unregister" if name in wanted else "register"
+                wanted ^= {name}
+                steps.append(Step(at_s, what, client.name, {"object": name}))
+        if not awake and random.random() < 0.7:
+            steps.append(Step(seconds, "connect", client.name))

@@ -1,0 +1,62 @@
+"""The schedule: the same for the same seed, all kinds of fault drawn, no target hit while it is down."""
+
+from coldnotify_fault.schedule import BACKENDS, Fault, schedule, version_arguments
+
+
+def test_the_same_seed_draws_the_same() -> None:
+    assert schedule(7, 30) == schedule(7, 30)
+    assert schedule(7, 30) != schedule(8, 30)
+
+
+def test_every_kind_of_fault_is_drawn_over_twenty_seeds() -> None:
+    counts = dict.fromkeys((kind.value for kind in Fault), 0)
+    for seed in range(1, 21):
+        for kind, count in schedule(seed, 30).faults().items():
+            counts[kind] += count
+    assert all(count >= 3 for count in counts.values()), counts
+
+
+def test_steps_come_in_order_and_begin_within_the_time() -> None:
+    for seed in range(10):
+        steps = schedule(seed, 30).steps
+        assert list(steps) == sorted(steps, key=lambda step: step.at_s)
+        assert all(step.at_s <= 30 for step in steps if step.what != "heal")
+
+
+def test_no_target_is_hit_again_before_it_was_healed() -> None:
+    for seed in range(50):
+        down: set[str] = set()
+        for step in schedule(seed, 60).steps:
+            if step.what == "fault":
+                assert step.target not in down, (seed, step)
+                assert "all" not in down, (seed, step)
+                assert step.target != "all" or not down, (seed, step)
+                down.add(step.target)
+                if step.arguments["kind"] in ("clients_cut", "topic_recreated", "objects_recreated"):
+                    down.remove(step.target)
+            elif step.what == "heal":
+                down.remove(step.target)
+        assert not down, seed
+
+
+def test_publishers_race_repeat_and_are_late() -> None:
+    published: dict[str, list[tuple[int, int]]] = {}
+    backends: dict[str, set[str]] = {}
+    for step in schedule(1, 60).steps:
+        if step.what == "publish":
+            name = step.arguments["object"]
+            published.setdefault(name, []).append((step.arguments["incarnation"] or 0, step.arguments["version"]))
+            backends.setdefault(name, set()).add(step.target)
+    assert any(used == set(BACKENDS) for used in backends.values())
+    assert any(len(set(versions)) < len(versions) for versions in published.values())
+    assert any(sorted(versions) != versions for versions in published.values())
+
+
+def test_one_version_is_one_content() -> None:
+    contents: dict[tuple[str, int | None, int], object] = {}
+    for seed in range(5):
+        for step in schedule(seed, 30).steps:
+            if step.what == "publish":
+                a = step.arguments
+                assert contents.setdefault((a["object"], a["incarnation"], a["version"]), a["payload"]) == a["payload"]
+    assert version_arguments("a/b/c", 0, 7)["deleted"]

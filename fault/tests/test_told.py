@@ -1,0 +1,36 @@
+"""Following what clients are told, and the history that says it."""
+
+import json
+from pathlib import Path
+
+from coldnotify_fault.history import History
+from coldnotify_fault.told import Told
+
+
+def test_what_is_added_is_taken_in(tmp_path: Path) -> None:
+    history = History(tmp_path / "a.jsonl")
+    told = Told([tmp_path / "a.jsonl", tmp_path / "missing.jsonl"])
+    history.write("told", client="d/g/c", object="d/g/o", version=3, incarnation=1)
+    history.write("connecting", client="d/g/c")
+    told.read_on()
+    assert told.newest == {("d/g/c", "d/g/o"): (1, 3)}
+    history.write("told", client="d/g/c", object="d/g/o", version=4, incarnation=1, failed=True)
+    told.read_on()
+    assert told.newest == {("d/g/c", "d/g/o"): (1, 3)}, "a callback that failed has not been told"
+    assert told.told == 2
+    history.write("told", client="d/g/c", object="d/g/p", version=None, incarnation=0)
+    told.read_on()
+    assert told.newest["d/g/c", "d/g/p"] == (-1, -1)
+    history.close()
+
+
+def test_half_a_line_waits(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    told = Told([path])
+    line = json.dumps({"event": "told", "client": "c", "object": "o", "version": 1, "incarnation": 0}) + "\n"
+    path.write_text(line[:20])
+    told.read_on()
+    assert not told.newest
+    path.write_text(line)
+    told.read_on()
+    assert told.newest == {("c", "o"): (0, 1)}
