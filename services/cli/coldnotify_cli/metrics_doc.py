@@ -70,7 +70,9 @@ def _of_wrappers(wrappers: Iterable[MetricWrapperBase]) -> Iterator[MetricInfo]:
 
 def _of_gateway() -> Iterator[MetricInfo]:
     """The gateway's are read off a core: a new one, to which nothing has happened."""
-    core: Any = SimpleNamespace(gateway=Gateway(1, 0, 1, Limits()), reader=None, now_s=lambda: 0.0)
+    core: Any = SimpleNamespace(
+        gateway=Gateway(1, 0, 1, Limits()), reader=None, now_s=lambda: 0.0, buffered_bytes=0, cut_off=0
+    )
     for metric in GatewayCollector(SimpleNamespace(service=core)).collect():
         yield _info(metric, tuple(getattr(metric, "_labelnames", ())))
 

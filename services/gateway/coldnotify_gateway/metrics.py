@@ -18,6 +18,10 @@ _COUNTERS = {
         "coldnotify_gateway_connections_refused",
         "Connections closed at once: too many.",
     ),
+    "dropped_unidentified": (
+        "coldnotify_gateway_connections_dropped_unidentified",
+        "Connections closed before their time to say Hello was over: too many had not said it.",
+    ),
     "received_bytes": ("coldnotify_gateway_received_bytes", "Bytes from clients."),
     "sent_bytes": ("coldnotify_gateway_sent_bytes", "Bytes to clients."),
     "fan_outs": ("coldnotify_gateway_fan_outs", "Publishes, of which sessions here are told."),
@@ -42,7 +46,7 @@ _COUNTERS = {
     "malformed_records": ("coldnotify_gateway_inbox_malformed_records", "Inbox records that could not be understood."),
     "requests_dropped": (
         "coldnotify_gateway_requests_dropped",
-        "Requests of clients that had too many unanswered ones.",
+        "Requests of clients that had too many unanswered ones, or sent too many parts of their sets.",
     ),
 }
 _FOREIGN = ("coldnotify_gateway_inbox_foreign_records", "Inbox records of other gateways that share the inbox.")
@@ -52,6 +56,9 @@ _REQUESTS = ("coldnotify_gateway_requests", "Requests to the matcher, by kind.")
 _REQUESTS_FAILED = ("coldnotify_gateway_requests_failed", "Requests that Kafka did not take, by kind.")
 _SESSIONS = ("coldnotify_gateway_sessions", "Sessions now, by state.")
 _OPEN = ("coldnotify_gateway_connections_open", "Connections now, also of clients that said no Hello yet.")
+_UNIDENTIFIED = ("coldnotify_gateway_connections_unidentified", "Connections now that have not said Hello.")
+_BUFFERED = ("coldnotify_gateway_buffered_bytes", "Bytes that wait to be written, of all connections together.")
+_CUT_OFF = ("coldnotify_gateway_connections_cut_off", "Connections cut off to bound the sockets or bytes that wait.")
 _AWAY = ("coldnotify_gateway_matchers_away", "Partitions with sessions here whose matcher does not answer.")
 
 
@@ -93,6 +100,9 @@ class GatewayCollector(Collector):
             sessions.add_metric([state.name.lower()], states[state])
         yield sessions
         yield GaugeMetricFamily(*_OPEN, value=gateway.connection_count)
+        yield GaugeMetricFamily(*_UNIDENTIFIED, value=gateway.unidentified_count)
+        yield GaugeMetricFamily(*_BUFFERED, value=service.buffered_bytes)
+        yield CounterMetricFamily(*_CUT_OFF, value=service.cut_off)
         yield GaugeMetricFamily(*_AWAY, value=gateway.matchers_away(service.now_s()))
 
 

@@ -6,7 +6,9 @@ import structlog
 
 log = structlog.get_logger()
 
-_OTHER_FILES = 256
+LINGERING_MAX = 500
+"""Sockets of connections that are closed already, kept open for a moment so that their clients learn why."""
+_OTHER_FILES = 256 + LINGERING_MAX
 """Kafka's connections, the HTTP port, listeners, logs, pipes; with room to spare."""
 
 

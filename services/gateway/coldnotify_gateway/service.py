@@ -61,6 +61,16 @@ class Service:
         """The devices' port."""
         return self._port.port
 
+    @property
+    def buffered_bytes(self) -> int:
+        """What waits to be written, of all connections together."""
+        return self._shell.buffered_bytes if self._shell is not None else 0
+
+    @property
+    def cut_off(self) -> int:
+        """Connections cut off to bound the open sockets or what waits to be written."""
+        return self._shell.cut_off if self._shell is not None else 0
+
     def now_s(self) -> float:
         """The core's clock."""
         return self._loop.time()

@@ -31,6 +31,11 @@ class GatewaySettings(ServiceSettings):
     gateway_connections_per_address_max: int = setting(
         0, "connections at one time from one address; 0: no limit (devices may share an address)", minimum=0
     )
+    gateway_unidentified_max: int = setting(
+        2_000,
+        "connections at one time that have not said Hello; with one more, the oldest of them is closed",
+        minimum=1,
+    )
     gateway_handshake_s: float = setting(10, "seconds from connecting to a whole Hello", minimum=0.1)
     gateway_keepalive_s: int = setting(
         60, "seconds between pings of a client that does not choose its own", minimum=1, maximum=24 * 3600
@@ -60,6 +65,17 @@ class GatewaySettings(ServiceSettings):
         "a connection with more than this waiting to be written is closed",
         minimum=128 * 1024,
     )
+    gateway_buffered_bytes_max: int = setting(
+        512 * 1024 * 1024,
+        "bytes waiting to be written to all connections together; above it, those with the most are cut off",
+        minimum=1024 * 1024,
+    )
+    gateway_sync_chunks_max: int = setting(
+        # 1,024 chunks of 64 objects: six times as many as a client may be registered for by default.
+        1024,
+        "messages of 64 objects that a client may need to say its whole set, and may send within 30 s",
+        minimum=16,
+    )
     gateway_ask_again_s: float = setting(
         10, "seconds after which what the matcher did not answer is asked again", minimum=0.1
     )
@@ -87,6 +103,8 @@ class GatewaySettings(ServiceSettings):
             frame_bytes_max=self.gateway_frame_bytes_max,
             connections_max=connections_max,
             connections_per_address_max=self.gateway_connections_per_address_max,
+            unidentified_max=self.gateway_unidentified_max,
+            sync_chunks_max=self.gateway_sync_chunks_max,
             keepalive_default_s=self.gateway_keepalive_s,
             keepalive_max_s=self.gateway_keepalive_max_s,
             ask_again_s=self.gateway_ask_again_s,

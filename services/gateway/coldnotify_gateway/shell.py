@@ -10,6 +10,7 @@ from coldnotify_schemas.internal_pb2 import Inbox
 
 from coldnotify_gateway.core import Finish, Gateway, Output, Peer, Produce, Send, SendAll
 from coldnotify_gateway.inbox_reader import Mark
+from coldnotify_gateway.open_files import LINGERING_MAX
 from coldnotify_gateway.request_writer import RequestWriter
 from coldnotify_gateway.server import ClientConnection, ConnectionEvents
 from coldnotify_gateway.settings import GatewaySettings
@@ -41,6 +42,11 @@ class Shell(ConnectionEvents):
         self._broken = broken
         self._loop = asyncio.get_running_loop()
         self._open: set[ClientConnection] = set()
+        self._blocked: set[ClientConnection] = set()
+        self._lingering: dict[ClientConnection, None] = {}
+        """Closed by the core, their sockets still open; in the order in which they were closed."""
+        self.cut_off = 0
+        """Connections cut off to bound the open sockets or what waits to be written."""
         self._none_open = asyncio.Event()
         self._none_open.set()
         self._batches: deque[tuple[deque[Inbox | Mark], Callable[[], None]]] = deque()
@@ -62,6 +68,42 @@ class Shell(ConnectionEvents):
     def tick(self) -> None:
         """Time has passed."""
         self.do(self.gateway.on_tick(self._loop.time()))
+        self._bound_buffered()
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What waits to be written, of all connections together."""
+        return sum(connection.buffered_bytes for connection in self._open)
+
+    def _bound_buffered(self) -> None:
+        """Each connection has its bound, but many together could still fill the memory."""
+        excess = sum(one.buffered_bytes for one in self._blocked) - self._settings.gateway_buffered_bytes_max
+        if excess <= 0:
+            return
+        for connection in sorted(self._blocked, key=lambda one: one.buffered_bytes, reverse=True):
+            excess -= connection.buffered_bytes
+            self.do(self.gateway.on_overfull(connection, self._loop.time()))
+            self._cut_off(connection)
+            if excess <= 0:
+                return
+
+    def _bound_sockets(self) -> None:
+        """Connections that are refused or closed must not use up the files that others need."""
+        while self._lingering and len(self._open) > self.gateway.limits.connections_max + LINGERING_MAX:
+            self._cut_off(next(iter(self._lingering)))
+
+    def _cut_off(self, connection: ClientConnection) -> None:
+        self.cut_off += 1
+        # Its connection_lost comes later, but its socket and its bytes are as good as gone.
+        self._forget(connection)
+        connection.abort()
+
+    def _forget(self, connection: ClientConnection) -> None:
+        self._open.discard(connection)
+        self._blocked.discard(connection)
+        self._lingering.pop(connection, None)
+        if not self._open:
+            self._none_open.set()
 
     # --- from devices
 
@@ -73,6 +115,7 @@ class Shell(ConnectionEvents):
         self._open.add(connection)
         self._none_open.clear()
         self.do(self.gateway.on_connect(connection, peername[0] if peername else "", self._loop.time()))
+        self._bound_sockets()
 
     def on_bytes(self, connection: ClientConnection, data: bytes) -> None:
         """Bytes came from it."""
@@ -85,17 +128,17 @@ class Shell(ConnectionEvents):
 
     def on_blocked(self, connection: ClientConnection) -> None:
         """It takes no more bytes."""
+        self._blocked.add(connection)
         self.gateway.on_blocked(connection)
 
     def on_drained(self, connection: ClientConnection) -> None:
         """It does again."""
+        self._blocked.discard(connection)
         self.do(self.gateway.on_drained(connection, self._loop.time()))
 
     def on_disconnected(self, connection: ClientConnection) -> None:
         """It is gone."""
-        self._open.discard(connection)
-        if not self._open:
-            self._none_open.set()
+        self._forget(connection)
         self.do(self.gateway.on_disconnected(connection, self._loop.time()))
 
     # --- from Kafka
@@ -163,6 +206,9 @@ class Shell(ConnectionEvents):
                 case Finish():
                     self._write_gathered_of(output.peer)
                     output.peer.finish()
+                    assert isinstance(output.peer, ClientConnection)
+                    if output.peer in self._open:
+                        self._lingering[output.peer] = None
 
     def _send_all(self, peers: Sequence[Peer], data: bytes) -> None:
         if self._gathering:

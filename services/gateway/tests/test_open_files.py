@@ -17,9 +17,9 @@ print(connections_possible(wanted), resource.getrlimit(resource.RLIMIT_NOFILE)[0
 @pytest.mark.parametrize(
     ("soft", "hard", "wanted", "possible", "soft_after"),
     [
-        (1000, 1000, 500, 500, 1000),
-        (300, 1000, 500, 500, 756),
-        (300, 1000, 5000, 744, 1000),
+        (1300, 1300, 500, 500, 1300),
+        (300, 2000, 500, 500, 1256),
+        (300, 1000, 5000, 244, 1000),
         (200, 200, 5000, 1, 200),
     ],
 )

@@ -1,5 +1,6 @@
 """What the gateway asks of the matcher, and what asking does to a session."""
 
+from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Acks, Beat, CatchUp, CheckDigest, Leave, Open, Request
 from coldnotify_schemas.wire_pb2 import Register, SyncChunk, Unregister
 
@@ -12,6 +13,7 @@ from coldnotify_gateway.core.partition import PartitionView
 from coldnotify_gateway.core.states import Event, State
 from coldnotify_gateway.core.timers import NEVER_S, Timers
 from coldnotify_gateway.core.unidentified import Unidentified
+from coldnotify_gateway.core.violation import Violation
 
 FORMAT = 1
 
@@ -112,11 +114,25 @@ class Asking:
         """Unregister is passed on, unless too many are unanswered."""
         return [self._request(session, unregister=unregister)] if self._may_request(session, now_s) else []
 
-    def sync(self, session: Identified, chunk: SyncChunk, now_s: float) -> Output:
-        """A SyncChunk is passed on; after the last one an Opened is to come."""
+    def check_chunk_index(self, index: int) -> None:
+        """Whether a set may have a SyncChunk of this index. Raises Violation."""
+        chunks_max = self._limits.sync_chunks_max
+        if index >= chunks_max:
+            raise Violation(
+                CloseCode.PROTOCOL_ERROR, f"sync: chunk {index}, a set of at most {chunks_max} chunks is taken"
+            )
+
+    def sync(self, session: Identified, chunk: SyncChunk, now_s: float) -> list[Output]:
+        """A SyncChunk is passed on, unless too many were; after the last one an Opened is to come."""
+        if now_s - session.sync_began_s > self._limits.sync_chunks_s:
+            session.sync_began_s, session.sync_chunks = now_s, 0
+        if session.sync_chunks >= self._limits.sync_chunks_max:
+            self._counters.requests_dropped += 1
+            return []
+        session.sync_chunks += 1
         if chunk.last and session.state is State.UNSYNCED:
             self.wait_for_answer(session, now_s)
-        return self._request(session, sync=chunk)
+        return [self._request(session, sync=chunk)]
 
     def leave(self, session: Identified) -> Output:
         """The session has ended."""

@@ -13,6 +13,7 @@ from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import Finish, Output, Peer, Send
 from coldnotify_gateway.core.partition import PartitionView
+from coldnotify_gateway.core.timers import Timers
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
 
@@ -22,13 +23,23 @@ SESSION_NUMBER_MAX = (1 << 32) - 1
 class Connections:
     """All connections of a gateway, and its view of each partition. One that is closed is forgotten at once."""
 
-    def __init__(self, partitions: int, limits: Limits, counters: Counters, asking: Asking) -> None:
+    def __init__(
+        self,
+        partitions: int,
+        limits: Limits,
+        counters: Counters,
+        asking: Asking,
+        timers: Timers[Unidentified | Identified],
+    ) -> None:
         self.by_peer: dict[Peer, Unidentified | Identified] = {}
         self.views = [PartitionView(partition) for partition in range(partitions)]
+        self._unidentified: dict[Peer, Unidentified] = {}
+        """In the order in which they came."""
         self._by_address: Counter[str] = Counter()
         self._limits = limits
         self._counters = counters
         self._asking = asking
+        self._timers = timers
         self._last_number = 0
 
     def add(self, peer: Peer, address: str, now_s: float) -> Unidentified:
@@ -44,8 +55,24 @@ class Connections:
             raise Violation(CloseCode.OVERLOADED, "session numbers are used up, the gateway is to be restarted")
         connection = Unidentified(peer, address, now_s, self._limits)
         self.by_peer[peer] = connection
+        self._unidentified[peer] = connection
         self._by_address[address] += 1
         return connection
+
+    def surplus(self) -> Unidentified | None:
+        """The oldest connection without a Hello, where there are too many of these.
+
+        Who means to say Hello says it at once: so those that are to be served are among the youngest, and a flood of
+        connections that say nothing drives out itself.
+        """
+        if len(self._unidentified) <= self._limits.unidentified_max:
+            return None
+        return next(iter(self._unidentified.values()))
+
+    @property
+    def unidentified_count(self) -> int:
+        """Connections that have not said Hello yet."""
+        return len(self._unidentified)
 
     def identify(self, connection: Unidentified, hello: Hello, now_s: float) -> Identified:
         """The connection is a session from here on."""
@@ -54,15 +81,19 @@ class Connections:
         session = Identified(connection, hello, self._last_number, view, now_s, self._limits)
         view.add(session, now_s, self._limits.beat_s)
         self.by_peer[connection.peer] = session
+        del self._unidentified[connection.peer]
+        self._timers.forget(connection)
         return session
 
     def remove(self, connection: Unidentified | Identified, now_s: float, *, leave: bool = True) -> list[Output]:
         """It has ended. `leave`: the matcher is told, with what the client acknowledged."""
         del self.by_peer[connection.peer]
+        self._timers.forget(connection)
         self._by_address[connection.address] -= 1
         if not self._by_address[connection.address]:
             del self._by_address[connection.address]
         if isinstance(connection, Unidentified):
+            del self._unidentified[connection.peer]
             return []
         connection.view.remove(connection, now_s)
         return [self._asking.leave(connection)] if leave else []

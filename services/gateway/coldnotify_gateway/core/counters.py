@@ -10,6 +10,8 @@ class Counters:
 
     connections: int = 0
     refused_connections: int = 0
+    dropped_unidentified: int = 0
+    """Closed although they had time left to say Hello: too many had not."""
     hellos_new: int = 0
     hellos_returning: int = 0
     """With a cursor: the client was here, or at another gateway, before."""
@@ -35,7 +37,7 @@ class Counters:
     """Of a matcher that another one has succeeded."""
     malformed_records: int = 0
     requests_dropped: int = 0
-    """Of clients with too many unanswered ones."""
+    """Of clients with too many unanswered ones; SyncChunks above their limit."""
     closes: Counter[int] = field(default_factory=Counter)
     """By close code."""
     requests: Counter[str] = field(default_factory=Counter)

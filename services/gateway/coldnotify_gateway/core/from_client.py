@@ -83,7 +83,8 @@ class FromClient:
 
     def _on_sync(self, session: Identified, chunk: SyncChunk, now_s: float) -> list[Output]:
         check_objects("sync", chunk.objects, len(chunk.objects))
+        self._asking.check_chunk_index(chunk.index)
         # Anywhere else it belongs to a round that is over.
         if session.state not in (State.UNSYNCED, State.OPENING):
             return []
-        return [self._asking.sync(session, chunk, now_s)]
+        return self._asking.sync(session, chunk, now_s)

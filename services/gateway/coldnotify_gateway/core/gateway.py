@@ -38,7 +38,7 @@ class Gateway:
         self.counters = Counters()
         self._timers: Timers[Unidentified | Identified] = Timers()
         self._asking = Asking(gateway_id, inbox, limits, self.counters, self._timers)
-        self._connections = Connections(partitions, limits, self.counters, self._asking)
+        self._connections = Connections(partitions, limits, self.counters, self._asking, self._timers)
         self._from_client = FromClient(self._connections, self._asking)
         self._from_matcher = FromMatcher(
             gateway_id, self._connections, self._asking, self._from_client, limits, self.counters
@@ -53,6 +53,11 @@ class Gateway:
     def connection_count(self) -> int:
         """Connections that are not closed, identified or not."""
         return len(self._connections.by_peer)
+
+    @property
+    def unidentified_count(self) -> int:
+        """Those of them that have not said Hello yet."""
+        return self._connections.unidentified_count
 
     @property
     def views(self) -> list[PartitionView]:
@@ -76,7 +81,12 @@ class Gateway:
             self.counters.refused_connections += 1
             return self._counted(self._connections.refuse(peer, violation.code, violation.reason))
         self._timers.look_at(connection, now_s)
-        return []
+        surplus = self._connections.surplus()
+        if surplus is None:
+            return []
+        self.counters.dropped_unidentified += 1
+        reason = f"more than {self.limits.unidentified_max} connections have said no hello"
+        return self._counted(self._connections.close(surplus, CloseCode.OVERLOADED, reason, now_s))
 
     def on_client_bytes(self, peer: Peer, data: bytes, now_s: float) -> list[Output]:
         """Bytes came; any part of a frame, or several. What comes from a connection that is closed is ignored."""

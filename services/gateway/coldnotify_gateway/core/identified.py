@@ -53,6 +53,8 @@ class Identified:
         "said",
         "silence_s",
         "state",
+        "sync_began_s",
+        "sync_chunks",
         "unanswered",
         "unregister",
         "view",
@@ -112,6 +114,9 @@ class Identified:
         """The page that the client is to acknowledge; 0: none is."""
         self.unanswered = 0
         self.requested_s = now_s
+        self.sync_chunks = 0
+        self.sync_began_s = now_s
+        """SyncChunks passed on since then."""
         self.wake_s = NEVER_S
 
     def deadline_s(self) -> float:

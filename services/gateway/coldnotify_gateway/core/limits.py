@@ -24,6 +24,8 @@ class Limits:
     connections_max: int = 19_000
     connections_per_address_max: int = 0
     """0: no limit."""
+    unidentified_max: int = 2_000
+    """Connections that have not said Hello; with one more, the oldest of them is closed."""
     keepalive_default_s: int = 60
     keepalive_max_s: int = 24 * 3600
     """A client that asks for more is taken to have said this."""
@@ -45,3 +47,8 @@ class Limits:
     """Register and Unregister of one session that no answer came for; more are dropped (its client asks again)."""
     requests_forgotten_s: float = 30.0
     """Unanswered ones no longer count when none came for so long: the client asks again then."""
+    sync_chunks_max: int = 1024
+    """SyncChunks of one session that are passed on within `sync_chunks_s`; more are dropped, and a set that needs more
+    is refused."""
+    sync_chunks_s: float = 30.0
+    """A client that was not answered begins its reg-sync again after so long: the protocol's number."""

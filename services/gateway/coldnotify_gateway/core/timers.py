@@ -9,6 +9,9 @@ from typing import Generic, Protocol, TypeVar
 
 _BUCKET_S = 1.0
 """Deadlines are seconds; being up to one late does no harm."""
+LOOK_AHEAD_S = 60.0
+"""A connection is put no further away than this, and looked at again then. A client may choose a keepalive of a day:
+what was known of it must not stay in memory so long after its end."""
 NEVER_S = float("inf")
 
 
@@ -34,8 +37,12 @@ class Timers(Generic[T]):
     def look_at(self, one: T, now_s: float) -> None:
         """`one` is new, or its deadline may have come nearer."""
         deadline_s = one.deadline_s()
-        if deadline_s < one.wake_s:
-            self._put(one, max(deadline_s, now_s))
+        if deadline_s < one.wake_s and deadline_s != NEVER_S:
+            self._put(one, min(max(deadline_s, now_s), now_s + LOOK_AHEAD_S))
+
+    def forget(self, one: T) -> None:
+        """It is gone: it is dropped when its bucket comes up, not put back until its deadline has passed."""
+        one.wake_s = NEVER_S
 
     def due(self, now_s: float) -> Iterator[T]:
         """Those whose deadline has passed, each once; the caller handles it and calls `look_at` again."""
@@ -51,7 +58,5 @@ class Timers(Generic[T]):
                     self.look_at(one, now_s)
 
     def _put(self, one: T, at_s: float) -> None:
-        if at_s == NEVER_S:
-            return
         one.wake_s = at_s
         self._buckets.setdefault(int(at_s / _BUCKET_S), []).append(one)

@@ -188,3 +188,22 @@ def test_too_many_unanswered_requests_are_dropped_and_come_again_later():
     bench.take_requests()
     bench.say(wire, register(4, "a"))
     bench.take_requests("register")
+
+
+def test_sync_chunks_are_passed_on_up_to_their_limit():
+    """A client that is not in sync could otherwise fill the requests topic as fast as it can send."""
+    bench = Bench(Limits(sync_chunks_max=3))
+    wire = bench.opening(hello(keepalive_s=60))
+    bench.inbox(Item(opened=Opened(session=1, ask=1, in_sync=False)))
+    bench.take_requests()
+    bench.say(wire, *[sync(0, "a") for _ in range(5)])
+    assert len(bench.take_requests()) == 3
+    assert bench.gateway.counters.requests_dropped == 2
+    bench.later(31)
+    bench.take_requests()
+    bench.say(wire, sync(0, "a"), sync(1, last=True))
+    bench.take_requests("sync", "sync")
+    assert wire.finished is False
+    bench.say(wire, sync(3, "b"))
+    (*_, close) = wire.take()
+    assert (close.close.code, close.close.reason[:13]) == (CloseCode.PROTOCOL_ERROR, "sync: chunk 3")

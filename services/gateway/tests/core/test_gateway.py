@@ -108,6 +108,23 @@ def test_connections_are_limited_in_all_and_per_address():
     assert bench.gateway.counters.refused_connections == 2
 
 
+def test_of_too_many_without_a_hello_the_oldest_is_closed():
+    bench = Bench(Limits(unidentified_max=2))
+    served = bench.opening()
+    first, second = bench.connect(), bench.connect()
+    assert (first.kinds(), bench.gateway.unidentified_count) == ([], 2)
+    third = bench.connect()
+    assert code_of(first) == CloseCode.OVERLOADED
+    assert bench.gateway.counters.dropped_unidentified == 1
+    bench.say(second, hello("second"))
+    bench.connect()
+    assert third.kinds() == served.kinds() == second.kinds() == []
+    assert (bench.gateway.unidentified_count, len(bench.gateway.sessions())) == (2, 2)
+    for wire in (third, second):
+        bench.do(bench.gateway.on_disconnected(wire, bench.now_s))
+    assert bench.gateway.unidentified_count == 1
+
+
 # --- slow connections
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from coldnotify_gateway.core.timers import NEVER_S, Timers
+from coldnotify_gateway.core.timers import LOOK_AHEAD_S, NEVER_S, Timers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,10 +16,14 @@ class One:
         return self.at_s
 
 
-times = st.floats(0, 30)
+times = st.floats(0, 30) | st.floats(0, 3 * LOOK_AHEAD_S)
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), times | st.just(NEVER_S), st.floats(0, 5)), max_size=60))
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 3), times | st.just(NEVER_S), st.floats(0, 5) | st.just(LOOK_AHEAD_S)), max_size=60
+    )
+)
 def test_whoever_is_due_is_found_within_a_bucket(moves):
     """Deadlines are moved nearer and further at random, as time passes."""
     timers: Timers[One] = Timers()
@@ -35,4 +39,14 @@ def test_whoever_is_due_is_found_within_a_bucket(moves):
         for found in due:
             assert found.at_s <= now_s
             found.at_s = NEVER_S
+        assert all(bucket <= now_s + LOOK_AHEAD_S for bucket in timers._buckets)
         assert all(other.at_s > now_s - 2 for other in everybody), "somebody was forgotten"
+
+
+def test_who_is_gone_is_dropped_when_its_bucket_comes_up():
+    timers: Timers[One] = Timers()
+    one = One(at_s=100_000.0)
+    timers.look_at(one, 0.0)
+    timers.forget(one)
+    assert list(timers.due(LOOK_AHEAD_S + 2)) == []
+    assert timers._buckets == {}
