@@ -51,3 +51,19 @@ def test_a_directory_that_kafka_would_misread_is_refused() -> None:
 def test_the_files_beside_the_module_are_there() -> None:
     for name in ("server.properties", "log4j2.xml", "tools-log4j2.xml"):
         assert resource(name).is_file()
+
+
+def test_three_nodes_know_each_other_and_write_to_two() -> None:
+    voters = {1: 9193, 2: 9194, 3: 9195}
+    found = properties(BrokerConfig(Path("/data"), 9092, 9194, node_id=2, voters=voters))
+    assert found["controller.quorum.voters"] == "1@127.0.0.1:9193,2@127.0.0.1:9194,3@127.0.0.1:9195"
+    assert (found["node.id"], found["listeners"].rpartition(":")[2]) == ("2", "9194")
+    for name, number in found.items():
+        if name.endswith("replication.factor"):
+            assert number == "3", name
+        if name.endswith(("min.isr", "min.insync.replicas")):
+            assert number == "2", name
+    alone = properties(BrokerConfig(Path("/data"), 9092, 9093))
+    assert {alone["offsets.topic.replication.factor"], alone["min.insync.replicas"]} == {"1"}
+    with pytest.raises(BrokerSettingError, match=r"voters: .*node 3"):
+        BrokerConfig(Path("/data"), 9092, 9194, node_id=3, voters=voters)

@@ -1,6 +1,7 @@
 """The embedded broker's settings, checked, and the configuration files made from them."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -30,9 +31,13 @@ class BrokerConfig:
     advertised_host: str | None = None
     heap_mib: int = HEAP_MIB_DEFAULT
     node_id: int = 1
+    voters: Mapping[int, int] = field(default_factory=dict)
+    """Of a cluster: each node's id with its controller's port. Empty: this node alone."""
+    cluster_id: str = ""
+    """What a new data directory is formatted with; empty: a random one."""
 
     controller_host = "127.0.0.1"
-    """One node is its own controller; nobody else needs to reach it."""
+    """The controllers of all nodes are on this machine; nobody else needs to reach them."""
 
     def __post_init__(self) -> None:
         if self.heap_mib < _HEAP_MIB_MIN:
@@ -41,6 +46,8 @@ class BrokerConfig:
             raise BrokerSettingError(
                 f"advertised_host: must be given when host is {self.host!r}: it is what clients are told to connect to"
             )
+        if self.voters and self.voters.get(self.node_id) != self.controller_port:
+            raise BrokerSettingError(f"voters: {dict(self.voters)} does not say controller_port of node {self.node_id}")
         if "," in str(self.data_dir) or "\n" in str(self.data_dir):
             raise DataDirectoryError(f"data directory {str(self.data_dir)!r}: Kafka cannot have a comma in its path")
 
@@ -71,8 +78,14 @@ class BrokerConfig:
 
     def server_properties(self) -> str:
         """The text of server.properties."""
+        voters = self.voters or {self.node_id: self.controller_port}
+        replicas = len(voters)
         return Template(resource("server.properties").read_text()).substitute(
             node_id=self.node_id,
+            voters=",".join(f"{node}@{self.controller_host}:{port}" for node, port in sorted(voters.items())),
+            replicas=replicas,
+            # Of three: an acknowledged write is on two, and one may be down.
+            replicas_in_sync_min=replicas // 2 + 1,
             host="0.0.0.0" if self.host in _WILDCARD_HOSTS else self.host,
             port=self.port,
             advertised_host=self.advertised_host or self.host,

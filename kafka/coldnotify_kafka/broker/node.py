@@ -1,7 +1,6 @@
 """The embedded broker: one real Apache Kafka node, started, watched and stopped."""
 
 import base64
-import fcntl
 import os
 import shutil
 import signal
@@ -15,13 +14,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from coldnotify_kafka.broker import data_dir as directories
 from coldnotify_kafka.broker import jars
 from coldnotify_kafka.broker.config import HEAP_MIB_DEFAULT, BrokerConfig
 from coldnotify_kafka.broker.java import find_java
 from coldnotify_kafka.broker.ports import check_port_is_free, free_port
 from coldnotify_kafka.broker.process import spawn
 from coldnotify_kafka.broker.readiness import NotReadyInTimeError, wait_until_ready
-from coldnotify_kafka.errors import BrokerError, BrokerNotReadyError, DataDirectoryError, DataDirectoryInUseError
+from coldnotify_kafka.errors import BrokerError, BrokerNotReadyError, DataDirectoryError
 
 READY_SECONDS_MAX = 60.0
 """Default limit: 2 to 3 s are usual; after a crash Kafka first checks the logs it had open."""
@@ -68,6 +68,13 @@ class EmbeddedBroker:
         self._progress = progress
         self._process: subprocess.Popen[bytes] | None = None
 
+    @classmethod
+    def of(cls, config: BrokerConfig, progress: jars.Progress | None = None) -> Self:
+        """A node with exactly this configuration: one of a cluster. Nothing is started yet."""
+        node = cls.__new__(cls)
+        node.config, node._progress, node._process = config, progress, None
+        return node
+
     @property
     def port(self) -> int:
         """The TCP port that clients connect to."""
@@ -95,8 +102,10 @@ class EmbeddedBroker:
         check_port_is_free(config.host, config.port, "--kafka-port (COLDNOTIFY_KAFKA_PORT)")
         check_port_is_free(config.controller_host, config.controller_port, "controller_port")
         java = [str(find_java().path), *config.java_options(), "-cp", jars.classpath(self._progress)]
-        lock = self._lock_data_dir()
+        lock = directories.lock(config.data_dir)
         try:
+            if not config.voters:
+                directories.check_nodes(config.data_dir, 1)
             config.properties_file.write_text(config.server_properties())
             self._format_if_new(java)
             # Java inherits the lock and so holds it exactly as long as it lives, whatever becomes of this process.
@@ -176,33 +185,14 @@ class EmbeddedBroker:
         if status is not None:
             raise BrokerNotReadyError(f"the broker ended by itself (status {status}). Its log ends:\n{self.log_tail()}")
 
-    def _lock_data_dir(self) -> int:
-        """A descriptor of the data directory's lock file, locked. Raises DataDirectoryError."""
-        data_dir = self.config.data_dir
-        try:
-            data_dir.mkdir(parents=True, exist_ok=True)
-            lock = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        except OSError as error:
-            raise DataDirectoryError(f"data directory {data_dir} cannot be used: {error}") from error
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(lock)
-            if isinstance(error, BlockingIOError):
-                raise DataDirectoryInUseError(
-                    f"data directory {data_dir} is in use by another broker: stop that one or choose another directory "
-                    "with --data"
-                ) from None
-            raise DataDirectoryError(f"data directory {data_dir} cannot be locked: {error}") from error
-        return lock
-
     def _format_if_new(self, java: list[str]) -> None:
         """Gives an empty data directory a cluster id. Raises DataDirectoryError."""
         # Kafka writes this file last, so a format that was cut short is simply done again.
         if (self.config.log_dir / "meta.properties").exists():
             return
         properties = str(self.config.properties_file)
-        tool = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", _new_cluster_id(), "--config", properties]
+        cluster_id = self.config.cluster_id or new_cluster_id()
+        tool = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", properties]
         process = spawn([*tool, "--ignore-formatted"], self.config.output_file)
         try:
             status: int | None = process.wait(_FORMAT_SECONDS_MAX)
@@ -249,7 +239,7 @@ def run(
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _new_cluster_id() -> str:
+def new_cluster_id() -> str:
     """A random id in Kafka's own form: 22 characters of URL-safe base64."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -32,6 +32,12 @@ _Config = dict[str, Any]
 """librdkafka's settings; the library's own type leaves out objects such as the logger."""
 
 
+def quiet_admin(bootstrap: str) -> AdminClient:
+    """An AdminClient that does not log nodes that are away: here that is expected."""
+    config: _Config = {"bootstrap.servers": bootstrap, "logger": _silent}
+    return AdminClient(config)
+
+
 class NotReadyInTimeError(Exception):
     """The limit passed; the message says what was still missing."""
 
@@ -45,7 +51,7 @@ def wait_until_ready(host: str, port: int, deadline: float, check_alive: Callabl
     wait = _Wait(deadline, check_alive)
     wait.until(f"nothing listens on {host}:{port}", lambda seconds: _connect(host, port, seconds))
     config: _Config = {"bootstrap.servers": f"{host}:{port}", "logger": _silent}
-    admin = AdminClient(config)
+    admin = quiet_admin(f"{host}:{port}")
 
     def ask_all(topic: str, ask: Callable[[_Config, str, float], bool]) -> None:
         def answers(name: str) -> None:
@@ -63,6 +69,20 @@ def wait_until_ready(host: str, port: int, deadline: float, check_alive: Callabl
             partial(ask_all, _GROUPS_TOPIC, _ask_group_coordinator),
             partial(ask_all, _TRANSACTIONS_TOPIC, _ask_transaction_coordinator),
         ]
+    )
+
+
+def wait_until_registered(host: str, port: int, node_id: int, deadline: float, check_alive: Callable[[], None]) -> None:
+    """Returns when the node listens and its cluster counts it among the brokers that serve.
+
+    `check_alive` and `deadline` as for wait_until_ready. Raises NotReadyInTimeError.
+    """
+    wait = _Wait(deadline, check_alive)
+    wait.until(f"nothing listens on {host}:{port}", lambda seconds: _connect(host, port, seconds))
+    admin = quiet_admin(f"{host}:{port}")
+    wait.until(
+        f"the cluster does not count node {node_id} in",
+        lambda seconds: node_id in admin.list_topics(timeout=seconds).brokers,
     )
 
 

@@ -1,0 +1,88 @@
+"""What a data directory says of itself: whether somebody uses it, and for how many nodes it was made."""
+
+import fcntl
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from coldnotify_kafka.errors import DataDirectoryError, DataDirectoryInUseError
+
+_CLUSTER_FILE = "cluster.json"
+_META = Path("records", "meta.properties")
+"""Kafka's own mark on a directory of records, here that of a single node."""
+
+
+@dataclass(frozen=True)
+class ClusterFile:
+    """What the nodes of a cluster have in common, kept beside their directories."""
+
+    cluster_id: str
+    controller_ports: tuple[int, ...]
+    """By node, from node 1 on."""
+
+
+def lock(data_dir: Path) -> int:
+    """A descriptor of the data directory's lock file, locked; the directory is made. Raises DataDirectoryError."""
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise DataDirectoryError(f"data directory {data_dir} cannot be used: {error}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise DataDirectoryInUseError(
+                f"data directory {data_dir} is in use by another broker: stop that one or choose another directory "
+                "with --data"
+            ) from None
+        raise DataDirectoryError(f"data directory {data_dir} cannot be locked: {error}") from error
+    return descriptor
+
+
+def check_nodes(data_dir: Path, nodes: int) -> None:
+    """Raises DataDirectoryError if the directory was made for another number of nodes."""
+    made_for = _made_for(data_dir)
+    if made_for not in (0, nodes):
+        raise DataDirectoryError(
+            f"data directory {data_dir} was made for {made_for} node{'s' if made_for > 1 else ''} and cannot be used "
+            f"with {nodes}: choose another directory with --data, or as many nodes as before (--nodes of broker, "
+            "--kafka-nodes of up)"
+        )
+
+
+def read_cluster_file(data_dir: Path) -> ClusterFile | None:
+    """None if the directory is none of a cluster, or not yet. Raises DataDirectoryError if the file is damaged."""
+    path = data_dir / _CLUSTER_FILE
+    try:
+        fields = json.loads(path.read_text())
+        cluster_id, ports = fields["cluster_id"], tuple(fields["controller_ports"])
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataDirectoryError(f"{path} cannot be read ({type(error).__name__}: {error})") from error
+    if not isinstance(cluster_id, str) or not all(isinstance(port, int) for port in ports):
+        raise DataDirectoryError(f"{path}: cluster_id must be text, controller_ports numbers")
+    return ClusterFile(cluster_id, ports)
+
+
+def write_cluster_file(data_dir: Path, content: ClusterFile) -> None:
+    """The whole file or none of it: without its id, the cluster's data would be lost. Raises OSError."""
+    path = data_dir / _CLUSTER_FILE
+    temporary = path.with_suffix(".partial")
+    fields = {"cluster_id": content.cluster_id, "controller_ports": content.controller_ports}
+    with temporary.open("w") as file:
+        json.dump(fields, file)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def _made_for(data_dir: Path) -> int:
+    """For how many nodes; 0 if it is new."""
+    cluster = read_cluster_file(data_dir)
+    if cluster is not None:
+        return len(cluster.controller_ports)
+    return 1 if (data_dir / _META).exists() else 0
