@@ -61,14 +61,14 @@ class FromClient:
             Send(session.peer, encoding.pong(session.complete_now if session.welcomed else encoding.NONE))
         ]
         if ping.HasField("digest") and session.agreed is not None:
-            session.check_wanted = ping.digest != session.agreed
+            session.check_wanted = session.doubted or ping.digest != session.agreed
             session.said = ping.digest
             outputs += self.check_digest(session, now_s)
         return outputs
 
     def check_digest(self, session: Identified, now_s: float) -> list[Output]:
         """Asks, if the digests differ and nothing else is asked for; else that is for later."""
-        session.check_wanted = session.check_wanted and session.said != session.agreed
+        session.check_wanted = session.check_wanted and (session.doubted or session.said != session.agreed)
         if session.check_wanted and session.state is State.LIVE and not session.checking:
             return [self._asking.check_digest(session, now_s)]
         return []

@@ -80,6 +80,8 @@ class FromMatcher:
         """Those that wait for an answer ask the new matcher: the old one may have taken the question with it."""
         for session in list(view.sessions.values()):
             session.asked_times = 0
+            # Registrations can be lost without notice only where they are loaded. The client's next Ping is passed on.
+            session.doubted = session.agreed is not None
             if session.answer_due_s != NEVER_S and now_s - session.asked_s > self._limits.wait_after_s:
                 yield from self._asking.again(session, now_s)
 
@@ -133,7 +135,7 @@ class FromMatcher:
             return
         if opened.in_sync and session.state not in (State.OPENING, State.UNSYNCED):
             if session.checking:
-                session.checking = session.check_wanted = False
+                session.checking = session.check_wanted = session.doubted = False
                 session.agreed = opened.digest
                 session.answered()
             return
@@ -163,6 +165,7 @@ class FromMatcher:
         session.opened, session.announced = True, False
         session.register = session.unregister = ()
         session.agreed = opened.digest
+        session.doubted = False
         session.unanswered = 0
         session.answered()
         session.page_due = 1

@@ -97,8 +97,10 @@ class Identified:
         self.said: int = hello.digest
         """The digest that the client said last."""
         self.agreed: int | None = None
+        self.doubted = False
+        """Another matcher has taken over since `agreed` was agreed, with what it found of the registrations."""
         self.check_wanted = False
-        """`said` is of a Ping, differs from the agreed digest, and no operation came since."""
+        """`said` is of a Ping, differs from the agreed digest or that is doubted, and no operation came since."""
         self.checking = False
         """CheckDigest is the latest asking, and not answered."""
 
