@@ -37,6 +37,7 @@ class Identified:
         "complete",
         "connected_s",
         "domain",
+        "doubted",
         "epoch",
         "frames",
         "group",
