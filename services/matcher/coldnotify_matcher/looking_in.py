@@ -77,18 +77,9 @@ class _Look:
 
     def partitions(self, _request: web.Request) -> web.Response:
         with self._lock():
-            items = [
-                {
-                    "partition": p.number,
-                    "phase": p.phase.value,
-                    "generation": p.engine.generation,
-                    "position": p.engine.position,
-                    "objects": len(p.engine.objects),
-                    "clients": len(p.engine.clients),
-                    "online": sum(len(g.sessions) for g in p.engine.gateways.values()),
-                }
-                for p in sorted(self._partitions().values(), key=lambda p: p.number)
-            ]
+            worker = self._current.worker
+            all_ = [] if worker is None else [*worker.partitions.values(), *worker.followed.values()]
+            items = [_partition(partition) for partition in sorted(all_, key=lambda p: p.number)]
         return web.json_response({"items": items})
 
     def clients(self, request: web.Request) -> web.Response:
@@ -142,6 +133,20 @@ class _Look:
             if partition is None or partition.phase is not Phase.OWNED:
                 raise web.HTTPServiceUnavailable(text=f"{domain}/{group} is not served by this matcher (now)")
             yield f"{domain}/{group}/", partition
+
+
+def _partition(partition: Partition) -> dict[str, Any]:
+    engine = partition.engine
+    return {
+        "partition": partition.number,
+        "phase": partition.phase.value,
+        "read_to_end": partition.phase is Phase.OWNED or not partition.behind,
+        "generation": engine.generation,
+        "position": engine.position,
+        "objects": len(engine.objects),
+        "clients": partition.clients,
+        "online": sum(len(gateway.sessions) for gateway in engine.gateways.values()),
+    }
 
 
 def _client_summary(client: Client) -> dict[str, Any]:

@@ -25,11 +25,34 @@ EVENTS = {
 }
 """By the engine's name of the event."""
 
-LOAD_SECONDS = Histogram("coldnotify_matcher_load_seconds", "From assignment of a partition until it is served")
+TAKEOVER_SECONDS = Histogram(
+    "coldnotify_matcher_takeover_seconds",
+    "From assignment of a partition until it is served, by whether it was followed before or had to be loaded",
+    ("state",),
+    buckets=(0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300),
+)
 STEP_SECONDS = Histogram(
     "coldnotify_matcher_step_seconds",
     "One step: engine, writes, answers",
     buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5),
+)
+PARTITIONS_STANDBY = Gauge(
+    "coldnotify_matcher_partitions_standby", "Partitions of other matchers that are followed and were read to their end"
+)
+LAG_OBJECTS = Gauge(
+    "coldnotify_matcher_lag_objects",
+    "Offsets of the objects topic not handled yet, of each partition that is served; looked at every 5 s",
+    ("partition",),
+)
+LAG_REQUESTS = Gauge(
+    "coldnotify_matcher_lag_requests",
+    "Offsets of the requests topic not handled yet, of each partition that is served; looked at every 5 s",
+    ("partition",),
+)
+LAG_STANDBY = Gauge(
+    "coldnotify_matcher_lag_standby",
+    "Offsets of the compacted topics not read yet, of each partition that is only followed; looked at every 5 s",
+    ("partition",),
 )
 PARTITIONS_OWNED = Gauge("coldnotify_matcher_partitions_owned", "Partitions served by this matcher")
 RELOADS = Counter("coldnotify_matcher_reloads_total", "Times all state was dropped and loaded anew after a failure")

@@ -1,10 +1,11 @@
-"""One partition on its way to being served: load the compacted topics, claim a generation, then own it."""
+"""One partition on its way to being served: follow or load the compacted topics, claim a generation, then own it."""
 
 import time
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 import structlog
@@ -26,6 +27,11 @@ from coldnotify_matcher.state_records import (
 
 log = structlog.get_logger()
 
+COMPACTED = (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
+"""The topics that a partition's state is loaded from."""
+_NOTHING_IS_FRESH = 1 << 63
+"""As the committed offset of objects: whatever is read, its owner is to reject and to move."""
+
 R = TypeVar("R", RegistrationsRecord, SessionRecord)
 
 
@@ -36,6 +42,8 @@ class TakenOver(Exception):
 class Phase(Enum):
     """How far the partition is."""
 
+    FOLLOWING = "following"
+    """Another matcher's: what it writes is read, for the case that it goes."""
     LOADING = "loading"
     """Reading the compacted topics up to where they ended at the start."""
     CLAIMING = "claiming"
@@ -64,7 +72,12 @@ class PendingRequests:
 
 
 class Partition:
-    """The state of one partition, from its assignment on. `owner` tells this matcher's run from all others."""
+    """The state of one partition. `owner` tells this matcher's run from all others.
+
+    It begins with its assignment, or before that, while another matcher serves it (`following`). What is read then has
+    no outputs. What the predecessor may not have rejected or moved stands at or above the objects offset it committed,
+    which is known at the assignment only: from there on the objects are read once more (`load`).
+    """
 
     def __init__(
         self,
@@ -72,13 +85,18 @@ class Partition:
         cluster: Cluster,
         owner: str,
         *,
-        ends: dict[str, int],
+        ends: Mapping[str, int] | None,
         objects_committed: int | None,
         registrations_max: int,
     ) -> None:
-        """`ends`: by compacted topic, the offset up to which it is read before a generation is claimed."""
+        """`ends`: by compacted topic, the offset up to which it is read before a generation is claimed.
+
+        None: it is not this matcher's yet.
+        """
         self.number = number
-        self.phase = Phase.LOADING
+        self.phase = Phase.FOLLOWING
+        self.warm = False
+        """It was followed before it was assigned."""
         self.engine = Engine(number, cluster.partitions, cluster.epoch, registrations_max=registrations_max)
         self.requests_position: int | None = None
         """The next offset of the requests topic; None: nothing read yet."""
@@ -86,10 +104,16 @@ class Partition:
         self.started_s = time.monotonic()
         self.reading = False
         """What comes of the compacted topics is of this assignment, not of an earlier one."""
-        self.load_objects_committed = objects_committed
+        self.load_objects_committed: int | None = None
+        self.positions: dict[str, int] = {}
+        """By compacted topic, the offset up to which it has been read."""
+        self.behind: set[str] = set(COMPACTED)
+        """The compacted topics of which the reader has not been at the end so far."""
+        self.requests_start = 0
+        """From where the requests are handled, as the group says."""
         self._cluster = cluster
         self._owner = owner
-        self._ends = {topic: end for topic, end in ends.items() if end > 0}
+        self._ends: dict[str, int] = {}
         self._generation = 0
         self._claimed = 0
         self._last_generation: GenerationRecord | None = None
@@ -99,7 +123,51 @@ class Partition:
         """(topic, key) of records that were no state; they are overwritten once the partition is owned."""
         self._strange_keys: dict[tuple[str, bytes], None] = {}
         self._claim_lost = False
+        if ends is None:
+            self.engine.start_load(_NOTHING_IS_FRESH)
+        else:
+            self.load(dict.fromkeys(ends, 0), ends, objects_committed)
+
+    @classmethod
+    def following(cls, number: int, cluster: Cluster, owner: str, *, registrations_max: int) -> Self:
+        """One that another matcher owns."""
+        return cls(number, cluster, owner, ends=None, objects_committed=None, registrations_max=registrations_max)
+
+    def can_load_on(self, starts: Mapping[str, int], ends: Mapping[str, int], objects_committed: int | None) -> bool:
+        """Whether what was followed is worth something: else all is to be loaded from the beginning."""
+        return objects_committed is not None and all(
+            starts[topic] <= self.positions.get(topic, -1) <= ends[topic] for topic in COMPACTED
+        )
+
+    def load(self, starts: Mapping[str, int], ends: Mapping[str, int], objects_committed: int | None) -> dict[str, int]:
+        """It is assigned to this matcher: read on up to `ends`, then claim.
+
+        Returns, by topic, the offset from which it is to be read: where it starts, or how far it was followed.
+        """
+        self.phase = Phase.LOADING
+        self.started_s = time.monotonic()
+        self.reading = False
+        self.warm = bool(self.positions)
+        self.load_objects_committed = objects_committed
         self.engine.start_load(objects_committed)
+        begin = {topic: self.positions.get(topic, start) for topic, start in starts.items()}
+        if self.warm and objects_committed is not None:
+            begin[topics.OBJECTS] = max(starts[topics.OBJECTS], min(begin[topics.OBJECTS], objects_committed))
+        self._ends = {topic: end for topic, end in ends.items() if end > begin[topic]}
+        return begin
+
+    @property
+    def requests_handled(self) -> int:
+        """The requests topic has been handled up to this offset: what waits for its barrier has not."""
+        waiting = next(iter(self.pending), None)
+        if waiting is not None:
+            return waiting.requests[0][0]
+        return self.requests_start if self.requests_position is None else self.requests_position
+
+    @property
+    def clients(self) -> int:
+        """How many are known."""
+        return len(self.engine.clients) or len(self._sessions)
 
     @property
     def requests_topic_changed(self) -> bool:
@@ -111,6 +179,7 @@ class Partition:
         """The reader is at the end of this topic's partition."""
         if topic == topics.OBJECTS:
             self.engine.on_objects_end(offset)
+        self.behind.discard(topic)
         self._note_progress(topic, offset)
 
     def on_record(self, record: Record, now_ms: int) -> None:
@@ -240,11 +309,12 @@ class Partition:
             record = None if value is None else parse_session(value)
             _merge(self._sessions, key, record)
         self._unreadable.pop((topic, key), None)
-        if record is not None and self.phase is Phase.LOADING:
+        if record is not None and self.phase is not Phase.CLAIMING:
             # Should the claims themselves be lost: gateways would drop whatever a lower generation says.
             self._generation = max(self._generation, record.generation)
 
     def _note_progress(self, topic: str, position: int) -> None:
+        self.positions[topic] = position
         end = self._ends.get(topic)
         if end is not None and position >= end:
             del self._ends[topic]

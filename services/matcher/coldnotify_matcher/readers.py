@@ -102,10 +102,18 @@ Event = Assigned | Revoked | Records | Began | Failed
 class Reader(threading.Thread):
     """Polls one consumer and hands on what comes, until stopped."""
 
-    def __init__(self, name: str, config: dict[str, Any], events: "queue.Queue[Event]") -> None:
+    def __init__(
+        self,
+        name: str,
+        config: dict[str, Any],
+        events: "queue.Queue[Event]",
+        *,
+        batch_records_max: int = BATCH_RECORDS_MAX,
+    ) -> None:
         super().__init__(name=name, daemon=True)
         self.consumer = Consumer(config)
         self._events = events
+        self._batch_records_max = batch_records_max
         self._stopping = threading.Event()
         self._to_do: queue.SimpleQueue[Callable[[Consumer], object]] = queue.SimpleQueue()
         self.final_offsets: list[TopicPartition] = []
@@ -128,7 +136,7 @@ class Reader(threading.Thread):
                 first = self.consumer.poll(POLL_S)
                 if first is None:
                     continue
-                messages = [first, *self.consumer.consume(BATCH_RECORDS_MAX - 1, 0)]
+                messages = [first, *self.consumer.consume(self._batch_records_max - 1, 0)]
                 self.put(Records([_record(message) for message in messages]))
         except BaseException as error:
             self.put(Failed(error))

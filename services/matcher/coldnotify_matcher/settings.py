@@ -26,6 +26,10 @@ class MatcherSettings(ServiceSettings):
         minimum=1000,
         maximum=300_000,
     )
+    matcher_standby: bool = setting(
+        False,
+        "also follow the partitions of other matchers, so that a takeover need not load them; costs their memory again",
+    )
     epoch_counter: int = setting(
         0,
         "part of every cursor's epoch: raise it after the objects topic was restored from a backup, on all matchers",

@@ -9,9 +9,10 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import structlog
+from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka import admin_config, consumer_config, describe_topic, producer_config
 from coldnotify_common.stop import StopFlag
 from coldnotify_schemas import internal_pb2, topics
@@ -28,8 +29,9 @@ from google.protobuf.message import DecodeError
 from coldnotify_matcher import metrics
 from coldnotify_matcher.engine import Step, Write
 from coldnotify_matcher.epoch import epoch_of
+from coldnotify_matcher.lag import Lag
 from coldnotify_matcher.log_ends import log_ends, log_starts
-from coldnotify_matcher.partition import Cluster, Partition, PendingRequests, Phase
+from coldnotify_matcher.partition import COMPACTED, Cluster, Partition, PendingRequests, Phase
 from coldnotify_matcher.readers import (
     QUEUE_BATCHES_MAX,
     Assigned,
@@ -43,10 +45,10 @@ from coldnotify_matcher.readers import (
     Revoked,
 )
 from coldnotify_matcher.settings import MatcherSettings
+from coldnotify_matcher.standby import Standby
 
 log = structlog.get_logger()
 
-COMPACTED = (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
 COMMIT_EVERY_S = 1.0
 """What is read again after a crash: a second's requests and publishes. Committing at each step would cost latency."""
 COMMIT_ALL_EVERY_S = 3600.0
@@ -116,6 +118,7 @@ class Worker:
             self._events,
         )
         self._cluster: Cluster | None = None
+        self._standby: Standby | None = None
         self._delivery_error: KafkaError | None = None
         self._committable: dict[tuple[str, int], int] = {}
         self._committed_at_s = 0.0
@@ -126,6 +129,11 @@ class Worker:
         self._stop = stop
         self._kafka_away: str | None = None
         self._closing = False
+
+    @property
+    def followed(self) -> Mapping[int, Partition]:
+        """The partitions of others that the warm standby follows."""
+        return {} if self._standby is None else self._standby.partitions
 
     def readiness(self) -> str | None:
         """None when all assigned partitions are served, else what is missing."""
@@ -151,6 +159,8 @@ class Worker:
         Then all state is to be dropped.
         """
         self._cluster = self._describe_cluster()
+        if self._settings.matcher_standby:
+            self._standby = Standby(self._settings, self._cluster, self._owner)
         watcher = threading.Thread(target=self._watch_topics, name="topics-watcher", daemon=True)
         self._requests.start()
         self._compacted.start()
@@ -192,12 +202,22 @@ class Worker:
             self._commit_if_due()
             for event in revoked:
                 self._on_revoked(event)
+            if self._standby is not None and self._cluster is not None and self._all_owned:
+                if tick and self._requests.assigned is not None:
+                    others = set(range(self._cluster.partitions)) - self.partitions.keys()
+                    self._standby.follow(others - self._requests.assigned)
+                self._standby.turn(now_ms)
         if self._commit_error is not None:
             raise Failure(f"committing: {self._commit_error.str()}")
 
+    @property
+    def _all_owned(self) -> bool:
+        return all(partition.phase is Phase.OWNED for partition in self.partitions.values())
+
     def _take_events(self) -> list[Event]:
+        followed_waits = self._standby is not None and self._standby.waiting and self._all_owned
         try:
-            events = [self._events.get(timeout=TICK_S / 4)]
+            events = [self._events.get_nowait() if followed_waits else self._events.get(timeout=TICK_S / 4)]
         except queue.Empty:
             return []
         while len(events) < EVENTS_A_STEP_MAX and not isinstance(events[-1], Revoked):
@@ -211,26 +231,28 @@ class Worker:
 
     def _on_assigned(self, event: Assigned) -> None:
         assert self._cluster is not None
-        compacted = [(topic, event.partition) for topic in COMPACTED]
+        number = event.partition
+        compacted = [(topic, number) for topic in COMPACTED]
         # Where they begin is asked for, too: told "at the beginning" librdkafka waits half a second before it asks.
-        starts, ends = log_starts(self._admin, compacted), log_ends(self._admin, compacted)
-        self.partitions[event.partition] = Partition(
-            event.partition,
-            self._cluster,
-            self._owner,
-            ends={topic: end for (topic, _), end in ends.items()},
-            objects_committed=event.objects_committed,
-            registrations_max=self._settings.registrations_max,
-        )
-        beginnings = [TopicPartition(*tp, offset) for tp, offset in starts.items()]
+        starts = {topic: offset for (topic, _), offset in log_starts(self._admin, compacted).items()}
+        ends = {topic: offset for (topic, _), offset in log_ends(self._admin, compacted).items()}
+        partition = None if self._standby is None else self._standby.take(number)
+        if partition is None or not partition.can_load_on(starts, ends, event.objects_committed):
+            partition = Partition.following(
+                number, self._cluster, self._owner, registrations_max=self._settings.registrations_max
+            )
+        offsets = partition.load(starts, ends, event.objects_committed)
+        partition.requests_start = event.requests_start
+        self.partitions[number] = partition
+        beginnings = [TopicPartition(topic, number, offset) for topic, offset in offsets.items()]
 
         def begin(consumer: Consumer) -> None:
             consumer.incremental_assign(beginnings)
-            self._compacted.put(Began(event.partition))
+            self._compacted.put(Began(number))
 
         self._compacted.do(begin)
-        records = sum(ends.values()) - sum(starts.values())
-        log.info("partition assigned", partition=event.partition, records_to_load_max=records)
+        records = sum(ends.values()) - sum(offsets.values())
+        log.info("partition assigned", partition=number, followed=partition.warm, records_to_load_max=records)
 
     def _on_revoked(self, event: Revoked) -> None:
         gone = [number for number in event.partitions if self.partitions.pop(number, None) is not None]
@@ -305,7 +327,7 @@ class Worker:
         partition.engine.rules = self._settings.rules()
         partition.own(now_ms)
         seconds = time.monotonic() - partition.started_s
-        metrics.LOAD_SECONDS.observe(seconds)
+        metrics.TAKEOVER_SECONDS.labels("followed" if partition.warm else "loaded").observe(seconds)
         self._requests.serve(partition.number, from_beginning=partition.requests_topic_changed)
         log.info(
             "partition taken over",
@@ -313,6 +335,7 @@ class Worker:
             generation=partition.engine.generation,
             objects=len(partition.engine.objects),
             clients=len(partition.engine.clients),
+            followed=partition.warm,
             seconds=round(seconds, 3),
         )
 
@@ -377,10 +400,8 @@ class Worker:
     # ---- commits -------------------------------------------------------------------------------------------------
 
     def _note_committable(self, partition: Partition) -> None:
-        # The position may be committed only as far as requests have been handled: what waits for its barrier has not.
         if partition.requests_position is not None:
-            waiting = partition.pending[0].requests[0][0] if partition.pending else partition.requests_position
-            self._note_offset(topics.REQUESTS, partition.number, waiting)
+            self._note_offset(topics.REQUESTS, partition.number, partition.requests_handled)
         self._note_offset(topics.OBJECTS, partition.number, partition.engine.position)
 
     def _note_offset(self, topic: str, number: int, offset: int) -> None:
@@ -435,6 +456,13 @@ class Worker:
 
     def _watch_topics(self) -> None:
         """A topic that was recreated or resized makes all that was read from it worthless."""
+        lag = Lag()
+        try:
+            self._watch(lag)
+        finally:
+            lag.clear()
+
+    def _watch(self, lag: Lag) -> None:
         while not self._stop.wait(WATCH_TOPICS_EVERY_S) and self._requests.is_alive():
             try:
                 now = self._describe_cluster()
@@ -446,18 +474,30 @@ class Worker:
                 log.warning("topics cannot be looked at", error=str(error))
                 continue
             self._kafka_away = None
+            self._show_lag(lag)
             if now != self._cluster:
                 self._requests.put(Failed(Failure("a topic was recreated or resized")))
                 return
+
+    def _show_lag(self, lag: Lag) -> None:
+        try:
+            ends = log_ends(self._admin, lag.topics_of(self.partitions, self.followed))
+        except ServiceError as error:
+            log.warning("how far the topics go is not known", error=str(error))
+            return
+        lag.show(self.partitions, self.followed, ends)
 
     def _close(self, *, commit: bool) -> None:
         self._closing = True
         if commit:
             self._requests.final_offsets = self._last_offsets(self.partitions)
-        for reader in (self._requests, self._compacted):
+        readers: list[Reader | Standby] = [self._requests, self._compacted]
+        if self._standby is not None:
+            readers.append(self._standby)
+        for reader in readers:
             reader.stop()
         until_s = time.monotonic() + CLOSE_TIMEOUT_S
-        for reader in (self._requests, self._compacted):
+        for reader in readers:
             reader.join(max(0.0, until_s - time.monotonic()))
         with self.lock:
             self.partitions.clear()

@@ -25,6 +25,7 @@ class FakeWorker:
 
     def __init__(self, partitions: dict[int, Partition]) -> None:
         self.partitions = partitions
+        self.followed: dict[int, Partition] = {}
         self.lock = threading.RLock()
 
 
@@ -75,6 +76,7 @@ def test_partitions(port: int, bench: Bench) -> None:
         {
             "partition": PARTITION,
             "phase": "owned",
+            "read_to_end": True,
             "generation": 1,
             "position": 1,
             "objects": 1,

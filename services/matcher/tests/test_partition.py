@@ -1,18 +1,33 @@
 """A partition on its way to being owned: loaded to where its topics ended, claimed, and given up to a later claim."""
 
 import json
+from collections.abc import Mapping
+from random import Random
 
 import pytest
 from coldnotify_matcher.engine import Write
-from coldnotify_matcher.partition import Cluster, Partition, Phase, TakenOver
+from coldnotify_matcher.partition import COMPACTED, Cluster, Partition, PendingRequests, Phase, TakenOver
 from coldnotify_matcher.readers import Record
 from coldnotify_matcher.state_records import NewerFormat
-from coldnotify_matcher.testing import CLUSTER, EPOCH, GATEWAY, PARTITION, PREFIX, Bench, closed
+from coldnotify_matcher.testing import (
+    CLUSTER,
+    DOMAIN,
+    EPOCH,
+    GATEWAY,
+    PARTITION,
+    PARTITIONS,
+    PREFIX,
+    Bench,
+    Log,
+    closed,
+)
 from coldnotify_schemas import topics
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.internal_pb2 import Request
+from coldnotify_schemas.partition import partition_of
 
 KEY = f"{PREFIX}client-1"
-COMPACTED = (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
+OTHER_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PARTITIONS) != PARTITION)
 
 
 def partition(owner: str = "a", *, cluster: Cluster = CLUSTER, **ends: int) -> Partition:
@@ -310,3 +325,122 @@ def test_records_without_a_key_are_nobodys() -> None:
     one.on_record(Record(topics.SESSIONS, PARTITION, 0, end=False, value=b"x"), 0)
 
     assert own(one).take_repairs() == []
+
+
+# --- the warm standby: followed before it is assigned
+
+
+def test_what_was_followed_and_is_then_loaded_is_as_if_loaded_from_the_beginning() -> None:
+    """Objects, strays, records that are rejected, incarnations and registrations; any commit, any point reached."""
+    random = Random(1)
+    for _ in range(300):
+        log = Log()
+        for _ in range(random.randint(1, 25)):
+            append_anything(log, random)
+        ends = {topic: len(records) for topic, records in log.records.items()}
+        committed = random.randint(0, ends[topics.OBJECTS])
+        reached = {topic: random.randint(0, end) for topic, end in ends.items()}
+
+        cold = Partition(PARTITION, CLUSTER, "a", ends=ends, objects_committed=committed, registrations_max=100)
+        read(cold, log, dict.fromkeys(ends, 0))
+        warm = Partition.following(PARTITION, CLUSTER, "a", registrations_max=100)
+        for topic, end in reached.items():
+            for one in log.records[topic][:end]:
+                warm.on_record(one, 0)
+            warm.on_end(topic, end)
+        starts = dict.fromkeys(ends, 0)
+        assert warm.can_load_on(starts, ends, committed)
+        begin = warm.load(starts, ends, committed)
+        assert all(begin[topic] <= reached[topic] for topic in ends)
+        read(warm, log, begin)
+
+        assert own(warm).engine.generation == own(cold).engine.generation
+        assert warm.engine.take_step(0) == cold.engine.take_step(0)
+        assert state_of(warm) == state_of(cold)
+
+
+def append_anything(log: Log, random: Random) -> None:
+    name, n = random.choice("ab"), random.randint(1, 6)
+    match random.randint(0, 7):
+        case 0 | 1:
+            log.append(topics.OBJECTS, f"{PREFIX}{name}".encode(), b'{"version":%d}' % n)
+        case 2:
+            log.append(topics.OBJECTS, f"{PREFIX}{name}".encode(), b'{"version":%d,"incarnation":%d}' % (n, n // 3))
+        case 3:
+            log.append(topics.OBJECTS, random.choice((b"x", f"{PREFIX}{name}".encode())), b"nonsense")
+        case 4:
+            value = random.choice((None, b'{"version":%d}' % n))
+            log.append(topics.OBJECTS, f"{DOMAIN}/{OTHER_GROUP}/{name}".encode(), value)
+        case 5:
+            value = random.choice((b"null", json.dumps(bucket(name, generation=n, applied=n)).encode()))
+            log.append(topics.REGISTRATIONS, f"{KEY}/0".encode(), value if value != b"null" else None)
+        case 6:
+            log.append(topics.SESSIONS, KEY.encode(), json.dumps(session(generation=n, cursor=n)).encode())
+        case 7:
+            log.append(topics.SESSIONS, b"@generation", json.dumps(claim(n, "b")).encode())
+
+
+def read(one: Partition, log: Log, begin: Mapping[str, int]) -> None:
+    for topic, records in log.records.items():
+        for each in records[begin[topic] :]:
+            one.on_record(each, 0)
+    assert one.loaded
+
+
+def state_of(one: Partition) -> object:
+    objects = {
+        obj.key: (obj.incarnation, obj.version, obj.offset, obj.last_offset, obj.registered)
+        for obj in one.engine.objects.values()
+    }
+    clients = {c.key: (c.cursor, c.digest, sorted(obj.name for obj in c.where)) for c in one.engine.clients.values()}
+    return objects, clients, one.engine.position
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "committed"),
+    [(0, 1, 1), (3, 9, 5), (0, 9, None)],
+    ids=["the topics were made anew", "what was not read yet is gone", "nothing was committed"],
+)
+def test_what_was_followed_may_be_worth_nothing(starts: int, ends: int, committed: int | None) -> None:
+    one = Partition.following(PARTITION, CLUSTER, "a", registrations_max=100)
+    for topic in COMPACTED:
+        assert not one.can_load_on(dict.fromkeys(COMPACTED, 0), dict.fromkeys(COMPACTED, 5), 0)
+        one.on_end(topic, 2)
+    assert one.can_load_on(dict.fromkeys(COMPACTED, 0), dict.fromkeys(COMPACTED, 5), 0)
+
+    assert not one.can_load_on(dict.fromkeys(COMPACTED, starts), dict.fromkeys(COMPACTED, ends), committed)
+
+
+def test_strays_that_were_moved_are_not_kept_while_following() -> None:
+    one = Partition.following(PARTITION, CLUSTER, "a", registrations_max=100)
+    for offset in range(0, 2000, 2):
+        key = f"{DOMAIN}/{OTHER_GROUP}/{offset}"
+        one.on_record(record(topics.OBJECTS, key, {"version": 1}, offset), 0)
+        one.on_record(record(topics.OBJECTS, key, None, offset + 1), 0)
+
+    assert not one.engine._strays
+
+
+def test_claims_by_others_are_normal_while_following() -> None:
+    one = Partition.following(PARTITION, CLUSTER, "a", registrations_max=100)
+    for offset in range(3):
+        one.on_record(record(topics.SESSIONS, "@generation", claim(offset + 4, "b"), offset), 0)
+    one.load(dict.fromkeys(COMPACTED, 0), dict.fromkeys(COMPACTED, 0), 0)
+
+    assert own(one).engine.generation == 7
+
+
+# --- requests that wait
+
+
+def test_requests_count_as_handled_only_when_those_that_wait_are() -> None:
+    one = partition()
+    one.requests_start = 3
+    assert one.requests_handled == 3
+    one.requests_position = 9
+    assert one.requests_handled == 9
+    one.pending.append(PendingRequests(100, [(5, Request()), (6, Request())]))
+    one.pending.append(PendingRequests(200, [(8, Request())]))
+    assert one.requests_handled == 5
+    one.pending.popleft()
+    assert one.requests_handled == 8

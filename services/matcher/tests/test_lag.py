@@ -1,0 +1,59 @@
+"""What the lag gauges show: records that are not handled yet, of partitions that are served or followed now."""
+
+from coldnotify_matcher.lag import Lag
+from coldnotify_matcher.partition import COMPACTED, Partition
+from coldnotify_matcher.testing import CLUSTER, Bench
+from coldnotify_schemas import topics
+from prometheus_client import REGISTRY
+
+
+def value(name: str, partition: int) -> float | None:
+    return REGISTRY.get_sample_value(f"coldnotify_matcher_{name}", {"partition": str(partition)})
+
+
+def test_it_shows_what_is_not_handled_yet() -> None:
+    bench, lag = Bench(), Lag()
+    bench.version("a", 1)
+    bench.settle()
+    owned = {3: bench.partition}
+    bench.partition.requests_position = 4
+    assert lag.topics_of(owned, {}) == [(topics.OBJECTS, 3), (topics.REQUESTS, 3)]
+
+    lag.show(owned, {}, {(topics.OBJECTS, 3): 11, (topics.REQUESTS, 3): 6})
+    assert value("lag_objects", 3) == 10
+    assert value("lag_requests", 3) == 2
+
+    lag.show(owned, {}, {(topics.OBJECTS, 3): 1, (topics.REQUESTS, 3): 0})
+    assert value("lag_objects", 3) == 0
+    assert value("lag_requests", 3) == 0, "ends are older than what was handled since: never below none"
+
+
+def test_what_is_given_up_is_not_shown_any_more() -> None:
+    bench, lag = Bench(), Lag()
+    lag.show({3: bench.partition}, {}, {(topics.OBJECTS, 3): 11, (topics.REQUESTS, 3): 6})
+    assert value("lag_objects", 3) is not None
+
+    lag.clear()
+    assert value("lag_objects", 3) is None
+    assert value("lag_requests", 3) is None
+
+
+def test_what_is_followed_counts_as_standing_by_once_it_was_read_to_its_end() -> None:
+    one, lag = Partition.following(2, CLUSTER, "a", registrations_max=100), Lag()
+    ends = {(topic, 2): 5 for topic in COMPACTED}
+    assert lag.topics_of({}, {2: one}) == list(ends)
+
+    def standing_by() -> float | None:
+        return REGISTRY.get_sample_value("coldnotify_matcher_partitions_standby")
+
+    one.on_end(topics.OBJECTS, 5)
+    lag.show({}, {2: one}, ends)
+    assert value("lag_standby", 2) == 10
+    assert standing_by() == 0
+    for topic in COMPACTED:
+        one.on_end(topic, 5)
+    lag.show({}, {2: one}, ends)
+    assert value("lag_standby", 2) == 0
+    assert standing_by() == 1
+    lag.clear()
+    assert standing_by() == 0

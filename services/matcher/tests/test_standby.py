@@ -1,0 +1,190 @@
+"""The warm standby over a real Kafka: it takes over what it followed without a load, and harms nobody."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_kafka.testing import free_port
+from coldnotify_matcher.partition import Phase
+from coldnotify_matcher.readers import Failed
+from coldnotify_matcher.settings import MatcherSettings
+from coldnotify_matcher.standby import Standby
+from coldnotify_matcher.testing import CLUSTER, answered
+from coldnotify_matcher.testing_kafka import (
+    DOMAIN,
+    GROUP,
+    OTHER_GROUP,
+    PARTITION,
+    PARTITIONS,
+    MatcherProcess,
+    Player,
+    matcher,
+    records_of,
+    wait_for,
+)
+from coldnotify_schemas import topics
+from coldnotify_schemas.partition import partition_of
+from confluent_kafka import Producer
+
+pytestmark = pytest.mark.kafka
+CLIENT = f"/v1/domains/{DOMAIN}/groups/{GROUP}/clients/client-1"
+
+
+@pytest.fixture
+def bootstrap(fresh_kafka: EmbeddedBroker) -> str:
+    return fresh_kafka.bootstrap
+
+
+@pytest.fixture
+def player(bootstrap: str) -> Iterator[Player]:
+    one = Player(bootstrap)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def standby(bootstrap: str) -> Iterator[Standby]:
+    one = Standby(MatcherSettings(kafka=bootstrap), CLUSTER, "a")
+    yield one
+    one.stop()
+    one.join(60)
+
+
+def following(process: MatcherProcess) -> set[int]:
+    """The partitions that it follows, and has read to their ends."""
+    items = process.get("/v1/partitions")["items"]
+    return {one["partition"] for one in items if one["phase"] == "following" and one["read_to_end"]}
+
+
+def write(bootstrap: str, topic: str, key: bytes, value: bytes | None) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    producer.produce(topic, value, key, PARTITION)
+    assert producer.flush(60) == 0
+
+
+def test_a_standby_takes_over_what_it_followed_and_nothing_is_lost(
+    bootstrap: str, player: Player, tmp_path: Path
+) -> None:
+    with (
+        matcher(bootstrap, tmp_path / "a", matcher_id="a", matcher_standby=True) as first,
+        matcher(bootstrap, tmp_path / "b", matcher_id="b", matcher_standby=True) as second,
+    ):
+        both = (first, second)
+        wait_for(lambda: first.ready and second.ready and len(first.owned() | second.owned()) == PARTITIONS, "ready")
+        wait_for(lambda: all(following(m) == set(range(PARTITIONS)) - m.owned() for m in both), "each follows the rest")
+        owner, other = both if PARTITION in first.owned() else both[::-1]
+        player.open("camera", "lamp")
+        player.wait_opened()
+        player.version("camera", 1)
+        player.wait_told("camera", 1)
+        owner.kill()
+        player.version("camera", 2)
+        player.publish("camera", b"nonsense")
+        player.publish("x", b'{"version":3}', group=OTHER_GROUP, partition=PARTITION)
+        player.request(unregister={"request": 5, "objects": ["lamp"]}, register={"request": 5, "objects": ["late"]})
+        player.request(register={"request": 6, "objects": ["late"]})
+        player.wait_told("camera", 2)
+        player.wait(lambda items: 6 in [answer.request for answer in answered(items)], "an answer")
+        wait_for(lambda: other.owned() == set(range(PARTITIONS)), "all partitions at the one that is left")
+
+        assert re.search(rf"partition taken over.*followed=True.*partition={PARTITION}\b", plain(other.log))
+        assert "late" in [one["object"] for one in other.get(CLIENT)["registrations"]["items"]]
+        rejected = [r for n in range(1) for r in records_of(bootstrap, topics.REJECTED, n)]
+        assert [value for _, value, _ in rejected] == [b"nonsense"]
+        home = partition_of(DOMAIN, OTHER_GROUP, PARTITIONS)
+        wait_for(lambda: records_of(bootstrap, topics.OBJECTS, home), "the stray moved")
+
+        with matcher(bootstrap, tmp_path / "a", matcher_id="a", matcher_standby=True) as again:
+            wait_for(lambda: again.owned() and not again.owned() & other.owned(), "its share given back")
+            wait_for(lambda: following(other) == again.owned(), "what was given up is followed anew")
+            player.version("camera", 3)
+            player.wait_told("camera", 3)
+    assert player.told("camera") == sorted(player.told("camera"))
+
+
+def test_without_the_setting_nothing_is_followed(bootstrap: str, tmp_path: Path) -> None:
+    with (
+        matcher(bootstrap, tmp_path / "a", matcher_id="a") as first,
+        matcher(bootstrap, tmp_path / "b", matcher_id="b") as second,
+    ):
+        wait_for(lambda: first.owned() and second.owned() and first.ready and second.ready, "both serve")
+        assert {one["phase"] for one in first.get("/v1/partitions")["items"]} == {"owned"}
+        assert "following" not in plain(first.log) + plain(second.log)
+
+
+def test_what_is_followed_knows_what_its_topics_say(bootstrap: str, standby: Standby) -> None:
+    key = f"{DOMAIN}/{GROUP}/camera".encode()
+    write(bootstrap, topics.OBJECTS, key, b'{"version":4}')
+    standby.follow({PARTITION})
+    standby.follow({PARTITION})
+
+    read_on(standby, PARTITION)
+    write(bootstrap, topics.OBJECTS, key, b'{"version":5}')
+    wait_for(lambda: turned(standby) and newest(standby) == 5, "the next version")
+
+    one = standby.take(PARTITION)
+    assert one is not None
+    assert one.phase is Phase.FOLLOWING
+    assert one.positions == {topics.OBJECTS: 2, topics.REGISTRATIONS: 0, topics.SESSIONS: 0}
+    assert standby.take(PARTITION) is None
+    write(bootstrap, topics.OBJECTS, key, b'{"version":6}')
+    standby.follow({PARTITION})
+    wait_for(lambda: turned(standby) and newest(standby) == 6, "followed anew, from the beginning")
+
+
+def test_a_later_releases_partition_is_not_followed_and_the_others_are(bootstrap: str, standby: Standby) -> None:
+    write(bootstrap, topics.SESSIONS, f"{DOMAIN}/{GROUP}/client-1".encode(), json.dumps(LATER).encode())
+    other = (PARTITION + 1) % PARTITIONS
+    standby.follow({PARTITION, other})
+
+    wait_for(lambda: turned(standby) and PARTITION not in standby.partitions, "its giving up that one")
+    read_on(standby, other)
+    standby.follow({PARTITION, other})
+    assert set(standby.partitions) == {other}
+
+
+def test_a_reader_that_fails_is_replaced_later_and_fails_nobody(
+    bootstrap: str, standby: Standby, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    standby.follow({PARTITION})
+    read_on(standby, PARTITION)
+    standby._events.put(Failed(OSError("gone")))
+    wait_for(lambda: turned(standby) and not standby.partitions, "its giving up")
+    standby.follow({PARTITION})
+    assert not standby.partitions, "not at once"
+    monkeypatch.setattr(standby, "_retry_at_s", 0.0)
+    standby.follow({PARTITION})
+    read_on(standby, PARTITION)
+
+
+def test_without_kafka_it_neither_waits_nor_fails() -> None:
+    one = Standby(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), CLUSTER, "a")
+    one.follow({1, 2})
+    one.turn(0)
+    one.stop()
+    one.join(60)
+
+
+LATER = {"format": 2, "generation": 1}
+
+
+def turned(standby: Standby) -> bool:
+    standby.turn(0)
+    return True
+
+
+def read_on(standby: Standby, number: int) -> None:
+    wait_for(lambda: turned(standby) and not standby.partitions[number].behind, "read to its end")
+
+
+def newest(standby: Standby) -> int:
+    obj = standby.partitions[PARTITION].engine.objects.get(f"{DOMAIN}/{GROUP}/camera")
+    return -1 if obj is None else obj.version
+
+
+def plain(log: Path) -> str:
+    """Without colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", log.read_text())
