@@ -18,7 +18,7 @@ from coldnotify_checker.histories import (
     Wire,
 )
 from coldnotify_checker.publishes import Call, Key, Publishes, fingerprint
-from coldnotify_checker.topics import Held, Topics
+from coldnotify_checker.topics import Topics
 from coldnotify_checker.verdict import Verdict
 
 REPEATS_AFTER_REGISTER = 2
@@ -62,10 +62,9 @@ class Client:
         knowledge = self.told.get(object_)
         return knowledge.known if knowledge else None
 
-    def caused(self, call: Call | Held) -> bool:
-        """Whether this client is the source of it, and so is not owed it."""
-        source = call.begun.source if isinstance(call, Call) else call.record.value.get("source")
-        return source is not None and self.name.rpartition("/")[2] == source
+    def caused(self, publishes: Publishes, object_: str, key: Key) -> bool:
+        """Whether this client may be the source of the version, and so is not owed it."""
+        return publishes.caused(object_, self.name.rpartition("/")[2], key)
 
 
 class Clients:
@@ -158,7 +157,7 @@ class Clients:
             return
         for object_, register in client.wanted.items():
             owed = self._publishes.newest(object_, event.since - self._skew_us)
-            if owed is None or register.t >= event.since or client.caused(owed):
+            if owed is None or register.t >= event.since or client.caused(self._publishes, object_, owed.sure_key):
                 continue
             known = client.knows(object_)
             if known is None or known < owed.sure_key:

@@ -88,9 +88,11 @@ def _judge_end(end: End, clients: Clients, publishes: Publishes, topics: Topics,
         client = clients.of(name)
         for object_, register in client.wanted.items():
             owed = _newest(publishes.newest(object_), topics.newest.get(object_), end)
-            if owed is None or client.caused(owed):
+            if owed is None:
                 continue
             key = owed.sure_key if isinstance(owed, Call) else owed.key
+            if client.caused(publishes, object_, key):
+                continue
             known = client.knows(object_)
             if known is None or known < key:
                 proof = (owed.begun, owed.answer) if isinstance(owed, Call) else (owed.record,)

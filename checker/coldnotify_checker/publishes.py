@@ -80,6 +80,8 @@ class Publishes:
         self.objects: dict[str, PublishedObject] = {}
         self.objects_lost_at: list[int] = []
         """Times at which the objects topic was lost, rising."""
+        self._caused: dict[tuple[str, str], Key] = {}
+        """By object and source: the newest that may have been written."""
         begun: dict[tuple[str, int | str], Publish] = {}
         answers: dict[tuple[str, int | str], Published] = {}
         for event in events:
@@ -92,6 +94,9 @@ class Publishes:
         calls = [_call(call, answers.get(name)) for name, call in begun.items()]
         for call in calls:
             self._object(call).by_version.setdefault(call.version, []).append(call)
+            if call.begun.source is not None and call.key is not None and not call.failed:
+                by_source = call.begun.object, call.begun.source
+                self._caused[by_source] = max(call.key, self._caused.get(by_source, call.key))
             statistics.publishes += 1
             statistics.acknowledged += call.acknowledged
             statistics.failed += call.failed
@@ -117,6 +122,11 @@ class Publishes:
             return None
         index = len(rising.calls) if before is None else bisect_left(rising.answered_at, before)
         return rising.calls[index - 1] if index else None
+
+    def caused(self, object_: str, source: str, key: Key) -> bool:
+        """Whether a client may itself be the source of this version or of a newer one: then it is not owed it."""
+        own = self._caused.get((object_, source))
+        return own is not None and own >= key
 
     def with_version(self, object_: str, version: int) -> list[Call]:
         """The publishes that this version may be of: those of it, and those whose version is not known."""
