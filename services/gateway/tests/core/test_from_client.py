@@ -124,6 +124,17 @@ def test_another_digest_is_checked_once_and_the_session_stays_live(bench):
     assert bench.take_requests() == []
 
 
+def test_after_a_takeover_the_agreed_digest_is_checked_once_more(bench):
+    wire = bench.live(hello(wanted=("a",)))
+    bench.new_matcher()
+    bench.take_requests()
+    bench.say(wire, ping(), ping(digest(["a"])))
+    (request,) = bench.take_requests("check_digest")
+    bench.inbox(Item(opened=Opened(session=1, ask=request.check_digest.ask, in_sync=True, digest=digest(["a"]))))
+    bench.say(wire, ping(digest(["a"])))
+    assert bench.take_requests() == []
+
+
 def test_a_digest_that_really_differs_begins_a_reg_sync(bench):
     wire = bench.live(hello(wanted=("a",)))
     bench.say(wire, ping(digest(["b"])))
