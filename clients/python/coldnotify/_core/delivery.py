@@ -120,7 +120,9 @@ class Delivery:
         self._offer(name, slot)
 
     def complete(self, complete: int) -> None:
-        """A frame carried this number, after all that arrived before."""
+        """A frame carried this number, after all that arrived before. Without an epoch it means nothing."""
+        if self.epoch is None:
+            return
         self._move(lambda: self._frontier.complete(complete))
 
     def new_epoch(self, epoch: int) -> None:

@@ -135,8 +135,12 @@ class Session:
         self._acknowledged = delivery.cursor
         self._acknowledgeable: int | None = None
         self._ack_due: float | None = None
+        self._page_end = 0
+        """The page to acknowledge with the next bytes that leave; 0: none."""
 
         self._sent_at = now
+        self._heard_at = now
+        """When the gateway was heard, or asked by a Ping. Requests sent again and again ask nothing of a gateway."""
         self._ping_unanswered_since: float | None = None
         self._wait_until = now
         self._welcome_due: float | None = now + HANDSHAKE_S
@@ -148,6 +152,7 @@ class Session:
     def receive(self, data: bytes, now: float) -> None:
         """Take what came from the gateway. What is no frame ends the session."""
         self._ping_unanswered_since = None
+        self._heard_at = now
         try:
             for body in self._frames.feed(data):
                 if self.ended is not None:
@@ -174,7 +179,7 @@ class Session:
             case "caught_up":
                 self._on_caught_up(frame.caught_up, now)
             case "page_end":
-                self._send_ack(now, page=frame.page_end.page)
+                self._page_end = frame.page_end.page
             case "pong" if frame.pong.HasField("complete"):
                 self._delivery.complete(frame.pong.complete)
             case "registered":
@@ -248,6 +253,9 @@ class Session:
     def data_to_send(self, now: float) -> bytes:
         """The next bytes for the gateway, at most a little over OUT_BYTES_MAX. Ask again when these are written."""
         if self.ended is None and not self._said_bye:
+            if self._page_end:
+                self._send_ack(now, page=self._page_end)
+                self._page_end = 0
             self._send_chunks(now)
             self._send_requests(now)
         data = bytes(self._out)
@@ -379,7 +387,7 @@ class Session:
             self._registrations.resend(request.operations, request.stage)
         if self._sync is not None and self._sync.due is not None and self._overdue(self._sync.due) <= now:
             self._begin_sync()
-        if self._sent_at + self._settings.keepalive_s <= now:
+        if self._ping_at() <= now:
             self._ping(now)
         if self._welcome_due is not None and self._welcome_due <= now:
             self._end(None, f"no Welcome within {HANDSHAKE_S:g} s")
@@ -389,7 +397,7 @@ class Session:
 
     def deadline(self) -> float:
         """When `tick` has something to do next."""
-        due = [self._sent_at + self._settings.keepalive_s]
+        due = [self._ping_at()]
         due += [at for at in (self._ack_due, self._welcome_due) if at is not None]
         due += [self._overdue(request.due) for request in (*self._requests.values(), *self._answered[:1])]
         if self._sync is not None and self._sync.due is not None:
@@ -398,11 +406,15 @@ class Session:
             due.append(self._ping_unanswered_since + self._settings.silence_s)
         return min(due)
 
+    def _ping_at(self) -> float:
+        return min(self._sent_at, self._heard_at) + self._settings.keepalive_s
+
     def _ping(self, now: float) -> None:
         ping = wire.Ping()
         if self.phase in (Phase.CATCHING, Phase.LIVE) and self._registrations.all_confirmed:
             ping.digest = self._registrations.digest
         self._send(wire.ClientFrame(ping=ping), now)
+        self._heard_at = now
         if self._ping_unanswered_since is None:
             self._ping_unanswered_since = now
 
