@@ -112,10 +112,13 @@ class ExistingTopic:
 def plan(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX) -> Plan:
     """How the Kafka behind `admin` differs from `specs`; changes nothing.
 
-    `timeout` in seconds. Raises TopicsNotAppliedError if Kafka does not answer.
+    `timeout` in seconds. Raises TopicsNotAppliedError if Kafka does not answer, or has too few brokers.
     """
     specs = list(specs)
-    return compare(specs, _existing(admin, [spec.name for spec in specs], time.monotonic() + timeout))
+    deadline = time.monotonic() + timeout
+    todo = compare(specs, _existing(admin, [spec.name for spec in specs], deadline))
+    _check_brokers(admin, todo, deadline)
+    return todo
 
 
 def apply(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY_SECONDS_MAX) -> Plan:
@@ -129,6 +132,7 @@ def apply(admin: AdminClient, specs: Iterable[TopicSpec], timeout: float = APPLY
     todo = compare(specs, _existing(admin, [spec.name for spec in specs], deadline))
     if todo.refusals:
         raise TopicsRefusedError("nothing was changed:\n" + "\n".join(map(str, todo.refusals)))
+    _check_brokers(admin, todo, deadline)
     _create(admin, [change.spec for change in todo.changes if isinstance(change, CreateTopic)], deadline)
     _add_partitions(admin, [change for change in todo.changes if isinstance(change, AddPartitions)], deadline)
     _alter(admin, [change for change in todo.changes if isinstance(change, AlterSetting)], deadline)
@@ -310,6 +314,23 @@ def _answers(answer: "Future[Any]", deadline: float) -> bool:
     except (KafkaException, FutureTimeoutError):
         return False
     return True
+
+
+def _check_brokers(admin: AdminClient, todo: Plan, deadline: float) -> None:
+    """Kafka's own words for it name no setting."""
+    copies = max((item.spec.replication_factor for item in todo.changes if isinstance(item, CreateTopic)), default=0)
+    if copies > 1 and copies > (brokers := _brokers(admin, deadline)):
+        raise TopicsNotAppliedError(
+            f"--replication (COLDNOTIFY_REPLICATION): {copies} copies of each partition need as many brokers, and "
+            f"{brokers} answer{'s' if brokers == 1 else ''}. Nothing was changed"
+        )
+
+
+def _brokers(admin: AdminClient, deadline: float) -> int:
+    try:
+        return len(admin.list_topics(timeout=_left(deadline, "reading metadata")).brokers)
+    except KafkaException as error:
+        raise TopicsNotAppliedError(f"reading metadata: {_words(error)}") from error
 
 
 def _metadata(admin: AdminClient, deadline: float) -> dict[str, Any]:

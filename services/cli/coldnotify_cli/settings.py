@@ -12,11 +12,16 @@ class BrokerSettings(Settings):
 
     data: Path = setting(Path(".data"), "directory of the data; what is in it is carried on with")
     kafka_host: str = setting("127.0.0.1", "the address on which Kafka listens")
-    kafka_port: int = setting(9092, "Kafka's TCP port; 0: any free one", minimum=0, maximum=65535)
+    nodes: int = setting(
+        1, "how many Kafka nodes: 1, or 3 of which any one may die; a data directory is for one number", minimum=1
+    )
+    kafka_port: int = setting(
+        9092, "Kafka's TCP port, of three nodes the first's, the others have the next; 0: any", minimum=0, maximum=65535
+    )
     kafka_advertised_host: str = setting(
         "", "the address that clients are told to connect to; empty: the one on which Kafka listens"
     )
-    kafka_heap_mib: int = setting(256, "Java's heap for Kafka, in MiB", minimum=128)
+    kafka_heap_mib: int = setting(256, "Java's heap for each Kafka node, in MiB", minimum=128)
     kafka_ready_timeout_s: float = setting(
         # 2 to 3 s are usual; after a crash Kafka first checks its logs.
         60,
@@ -80,7 +85,12 @@ class UpSettings(Settings):
     ready_file: str = setting(
         "", "file that is written whenever all is ready: JSON with the addresses and process ids; empty: none"
     )
-    kafka_port: int = setting(9092, "Kafka's TCP port; 0: any free one", minimum=0, maximum=65535)
+    kafka_nodes: int = setting(
+        1, "how many Kafka nodes: 1, or 3 of which any one may die; a data directory is for one number", minimum=1
+    )
+    kafka_port: int = setting(
+        9092, "Kafka's TCP port, of three nodes the first's, the others have the next; 0: any", minimum=0, maximum=65535
+    )
     gateway_port: int = setting(55000, "TCP port on which devices connect; 0: any free one", minimum=0, maximum=65535)
     http_port: int = setting(55002, "TCP port that publishers connect to; 0: any free one", minimum=0, maximum=65535)
     matcher_port: int = setting(

@@ -11,15 +11,15 @@ from pathlib import Path
 
 from coldnotify_common.errors import SettingError
 from coldnotify_kafka import topic_plan, topics
-from coldnotify_kafka.broker import EmbeddedBroker, free_port
+from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, free_port
 from coldnotify_kafka.broker.ports import check_port_is_free
 from coldnotify_kafka.broker.process import spawn
-from coldnotify_kafka.errors import BrokerError, TopicsError
-from confluent_kafka import KafkaException
+from coldnotify_kafka.errors import BrokerError
 from confluent_kafka.admin import AdminClient
 
+from coldnotify_cli.kafka_parts import check_nodes, parts_of
 from coldnotify_cli.settings import UpSettings
-from coldnotify_cli.supervisor import ChildProcess, Part, Process
+from coldnotify_cli.supervisor import ChildProcess, Part
 
 HOST = "127.0.0.1"
 _LOOK_TIMEOUT_S = 5.0
@@ -31,6 +31,7 @@ class Addresses:
     """The ports of all parts."""
 
     kafka: int
+    """Of the first node; others have the next ones."""
     gateway: int
     http: int
     matchers: list[int]
@@ -52,7 +53,11 @@ class Addresses:
             taken[chosen] = flag
             return chosen
 
-        kafka = port(settings.kafka_port, "--kafka-port")
+        kafka = settings.kafka_port
+        while not kafka or (not settings.kafka_port and not all(map(_is_free, _row(kafka, settings.kafka_nodes)))):
+            kafka = free_port(HOST)
+        for one in _row(kafka, settings.kafka_nodes):
+            port(one, "--kafka-port")
         gateway = port(settings.gateway_port, "--gateway-port")
         http = port(settings.http_port, "--http-port")
         matchers = [port(0 if i else settings.matcher_port, "--matcher-port") for i in range(settings.matchers)]
@@ -69,12 +74,13 @@ class Stack:
 
     def __init__(self, settings: UpSettings) -> None:
         """Nothing is started. Raises BrokerError, SettingError for ports that cannot be had."""
+        check_nodes(settings.kafka_nodes, "--kafka-nodes")
         self._settings = settings
-        self.addresses = Addresses.choose(settings)
-        self._broker = EmbeddedBroker(settings.data, self.addresses.kafka, host=HOST)
-        self._specs = topics.load(partitions=settings.partitions or None)
-        ports = self.addresses
-        kafka = Part("broker", self._start_broker, self._broker_unready, ready_timeout_s=settings.up_ready_timeout_s)
+        self.addresses = ports = Addresses.choose(settings)
+        kind = EmbeddedBroker if settings.kafka_nodes == 1 else EmbeddedCluster
+        self._kafka: EmbeddedBroker | EmbeddedCluster = kind(settings.data, ports.kafka, host=HOST)
+        self._specs = topics.load(partitions=settings.partitions or None, replication_factor=settings.kafka_nodes)
+        kafka = parts_of(self._kafka, settings.up_ready_timeout_s, self._apply_topics)
         services = [
             self._service("matcher", i, "matcher", port, f"--matcher-port={port}", f"--matcher-id=matcher-{i}")
             for i, port in enumerate(ports.matchers, 1)
@@ -86,14 +92,14 @@ class Stack:
             for i, port in enumerate(ports.gateways_http, 1)
         ]
         services.append(self._service("http", 1, "http", ports.http, f"--http-port={ports.http}"))
-        self.stages = [[kafka], [s for s in services if s.name.startswith("matcher")]]
+        self.stages = [kafka, [s for s in services if s.name.startswith("matcher")]]
         self.stages.append([s for s in services if not s.name.startswith("matcher")])
 
     def ready_report(self, pids: dict[str, int]) -> dict[str, object]:
         """What the ready file says: addresses as host:port, process ids by part."""
         ports = self.addresses
         return {
-            "kafka": self._broker.bootstrap,
+            "kafka": self._kafka.bootstrap,
             "gateway": f"{HOST}:{ports.gateway}",
             "http": f"{HOST}:{ports.http}",
             "matcher": f"{HOST}:{ports.matchers[0]}",
@@ -102,21 +108,12 @@ class Stack:
             "pids": pids,
         }
 
-    def _start_broker(self) -> Process:
-        self._broker.start()
-        return self._broker
-
-    def _broker_unready(self) -> str | None:
-        try:
-            self._broker.wait_ready(self._settings.up_ready_timeout_s)
-            topic_plan.apply(AdminClient({"bootstrap.servers": self._broker.bootstrap}), self._specs)
-        except (BrokerError, TopicsError, KafkaException) as error:
-            return str(error)
-        return None
+    def _apply_topics(self) -> None:
+        topic_plan.apply(AdminClient({"bootstrap.servers": self._kafka.bootstrap}), self._specs)
 
     def _service(self, command: str, number: int, name: str, port: int, *flags: str) -> Part:
         settings = self._settings
-        argv = [sys.executable, "-m", "coldnotify_cli.main", command, f"--kafka={HOST}:{self.addresses.kafka}"]
+        argv = [sys.executable, "-m", "coldnotify_cli.main", command, f"--kafka={self._kafka.bootstrap}"]
         argv += [f"--log-format={settings.log_format}", f"--log-level={settings.log_level}", *flags]
         return Part(
             name if number == 1 else f"{name}-{number}",
@@ -124,6 +121,10 @@ class Stack:
             _asks_readyz(port),
             ready_timeout_s=settings.up_ready_timeout_s,
         )
+
+
+def _row(first: int, count: int) -> range:
+    return range(first, first + count)
 
 
 def _is_free(port: int) -> bool:

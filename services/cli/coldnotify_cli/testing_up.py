@@ -50,7 +50,7 @@ class Up:
 
     @property
     def kafka(self) -> str:
-        """host:port of Kafka."""
+        """Kafka's bootstrap servers."""
         return str(self.report["kafka"])
 
     @property
@@ -72,7 +72,7 @@ class Up:
     def start(self) -> None:
         """Start, on the data of before if there are any, on the ports of before; returns when all is ready."""
         ports = [
-            f"--{name}-port={str(self.report[name]).rpartition(':')[2] if self.report else 0}"
+            f"--{name}-port={str(self.report[name]).split(',')[0].rpartition(':')[2] if self.report else 0}"
             for name in ("kafka", "gateway", "http", "matcher")
         ]
         argv = [sys.executable, "-m", "coldnotify_cli.main", "up", f"--data={self._directory / 'data'}"]

@@ -3,6 +3,9 @@
 Stands for: kafka_tool
 """
 
+import os
+import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -40,3 +43,29 @@ def test_a_stop_while_it_starts_is_a_clean_stop(tmp_path: Path) -> None:
         broker.wait_for(lambda: (tmp_path / "data" / "broker.out").exists())
         assert broker.stop() == 0
         assert "Traceback" not in broker.output
+
+
+@pytest.mark.kafka
+def test_three_nodes_run_a_dead_one_comes_back_and_the_directory_is_theirs(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with running(tmp_path / "output", "broker", "--nodes", "3", data=data, kafka_port="0") as broker:
+        pattern = re.compile(r"Kafka is ready at (\S+) \(data in \S+, pids (.*)\)")
+        broker.wait_for(lambda: pattern.search(broker.output))
+        [(address, pids)] = pattern.findall(broker.output)
+        assert len(address.split(",")) == len(pids.split(", ")) == 3
+        assert coldnotify("topics", "apply", "--replication", "3", kafka=address).returncode == 0
+        assert coldnotify("topics", "plan", "--replication=3", kafka=address).stdout == "nothing to change\n"
+        os.kill(int(pids.split(", ")[1]), signal.SIGKILL)
+        broker.wait_for(lambda: len(pattern.findall(broker.output)) == 2)
+        (_, before), (same_address, after) = pattern.findall(broker.output)
+        assert same_address == address
+        assert [old == new for old, new in zip(before.split(", "), after.split(", "), strict=True)] == [
+            True,
+            False,
+            True,
+        ]
+        assert broker.stop() == 0
+        assert "Kafka has stopped" in broker.output
+    alone = coldnotify("broker", "--kafka-port", "0", data=data)
+    assert alone.returncode == 1
+    assert "was made for 3 nodes" in alone.stderr

@@ -32,3 +32,17 @@ def test_other_peoples_topics_are_left_alone(fresh_kafka: EmbeddedBroker) -> Non
         assert coldnotify("topics", "plan", kafka=fresh_kafka.bootstrap).stdout == "nothing to change\n"
     finally:
         admin.delete_topics(["theirs"])["theirs"].result(60)
+
+
+@pytest.mark.kafka
+def test_more_copies_than_brokers_is_told_with_the_setting(fresh_kafka: EmbeddedBroker) -> None:
+    admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
+    ours = [name for name in admin.list_topics(timeout=60).topics if name.startswith("coldnotify.")]
+    for answer in admin.delete_topics(ours).values():
+        answer.result(60)
+    for verb in ("plan", "apply"):
+        done = coldnotify("topics", verb, "--replication", "3", kafka=fresh_kafka.bootstrap)
+        assert done.returncode == 1
+        assert "--replication (COLDNOTIFY_REPLICATION): 3 copies" in done.stderr
+        assert "1 answers" in done.stderr
+    assert not [name for name in admin.list_topics(timeout=60).topics if name.startswith("coldnotify.")]

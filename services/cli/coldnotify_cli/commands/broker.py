@@ -15,15 +15,21 @@ _LOOK_INTERVAL_S = 0.5
 @click.command("broker")
 @settings_options(BrokerSettings)
 def command_broker(settings: BrokerSettings) -> int:
-    """Run the embedded Kafka until SIGTERM or Ctrl-C: one real Apache Kafka node on a data directory.
+    """Run the embedded Kafka until SIGTERM or Ctrl-C: one real Apache Kafka node on a data directory, or three.
 
-    Prints one line with its address when it is ready. Fetches Kafka's jars first where they are missing.
+    Prints one line with its address when it is ready. Of three nodes, one that dies is started again; one that keeps
+    dying stops all, exit code 1. Fetches Kafka's jars first where they are missing.
     """
     from coldnotify_kafka.broker import EmbeddedBroker
     from coldnotify_kafka.errors import BrokerSettingError
 
+    from coldnotify_cli.kafka_parts import check_nodes
+
+    check_nodes(settings.nodes, "--nodes")
     # While Kafka is fetched and started, SIGTERM interrupts as Ctrl-C does: that may take minutes.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if settings.nodes > 1:
+        return _run_cluster(settings)
     try:
         broker = EmbeddedBroker(
             settings.data,
@@ -49,5 +55,40 @@ def command_broker(settings: BrokerSettings) -> int:
         pass
     finally:
         broker.stop()
+    click.echo("Kafka has stopped")
+    return 0
+
+
+def _run_cluster(settings: BrokerSettings) -> int:
+    from coldnotify_common.log import configure
+    from coldnotify_kafka.broker import EmbeddedCluster
+    from coldnotify_kafka.broker.jars import classpath
+    from coldnotify_kafka.errors import BrokerSettingError
+
+    from coldnotify_cli.kafka_parts import parts_of
+    from coldnotify_cli.supervisor import Supervisor
+
+    configure("console", "info", "broker")
+    try:
+        cluster = EmbeddedCluster(
+            settings.data,
+            settings.kafka_port,
+            host=settings.kafka_host,
+            advertised_host=settings.kafka_advertised_host or None,
+            heap_mib=settings.kafka_heap_mib,
+        )
+    except BrokerSettingError as error:
+        raise click.UsageError(f"--kafka-... (COLDNOTIFY_KAFKA_...): {error}") from None
+
+    def on_ready() -> None:
+        pids = ", ".join(str(pid) for pid in cluster.pids.values())
+        click.echo(f"Kafka is ready at {cluster.bootstrap} (data in {cluster.data_dir}, pids {pids})")
+
+    try:
+        classpath()
+    except KeyboardInterrupt:
+        return 0
+    with stop_flag() as stop:
+        Supervisor([parts_of(cluster, settings.kafka_ready_timeout_s)], on_ready).run(stop)
     click.echo("Kafka has stopped")
     return 0
