@@ -1,0 +1,198 @@
+"""Parts of the registrations are lost behind the service's back: client and service agree again by themselves."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from coldnotify import Connection, Notify, State
+from coldnotify.publisher import Publisher
+from coldnotify_cli.testing_up import Recorder, Up, running, wait_for
+from coldnotify_kafka import topic_plan, topics
+from coldnotify_kafka.broker import EmbeddedBroker
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+pytestmark = pytest.mark.kafka
+
+DOMAIN, GROUP = "animal.observer", "region-1"
+OBJECTS = {"camera-config", "release", "humidity"}
+REGISTRATIONS, SESSIONS = "coldnotify.registrations", "coldnotify.sessions"
+
+
+def stored(kafka: str, client: str) -> tuple[int, str, set[str]]:
+    """What the registrations topic holds for a client: (partition, the key of a record, objects of all records)."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka,
+            "group.id": "from-outside",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    buckets: dict[str, tuple[int, tuple[int, int], list[str]]] = {}
+    try:
+        numbers = set(consumer.list_topics(REGISTRATIONS, timeout=30).topics[REGISTRATIONS].partitions)
+        consumer.assign([TopicPartition(REGISTRATIONS, number, OFFSET_BEGINNING) for number in numbers])
+        while numbers:
+            message = consumer.poll(10)
+            error = None if message is None else message.error()
+            if message is None or (error is not None and error.code() != KafkaError._PARTITION_EOF):
+                return -1, "", set()
+            if error is not None:
+                numbers.discard(message.partition())
+                continue
+            key = (message.key() or b"").decode()
+            if not key.startswith(f"{DOMAIN}/{GROUP}/{client}/"):
+                continue
+            if message.value() is None:
+                buckets.pop(key, None)
+                continue
+            record = json.loads(message.value() or b"")
+            order = (record["generation"], record["applied"])
+            if key not in buckets or order >= buckets[key][1]:
+                buckets[key] = (message.partition(), order, record["objects"])
+        partition, key = next(((p, key) for key, (p, _, _) in buckets.items()), (-1, ""))
+        return partition, key, {name for _, _, names in buckets.values() for name in names}
+    except KafkaException:
+        return -1, "", set()
+    finally:
+        consumer.close()
+
+
+def holds(up: Up, client: str, wanted: set[str]) -> None:
+    wait_for(lambda: stored(up.kafka, client)[2] == wanted, f"the topic holds the registrations of {client}")
+
+
+def lose(kafka: str, partition: int, key: str) -> None:
+    """One record of the registrations, overwritten by a null."""
+    producer = Producer({"bootstrap.servers": kafka, "acks": "all"})
+    producer.produce(REGISTRATIONS, key=key.encode(), value=None, partition=partition)
+    assert producer.flush(30) == 0
+
+
+def remake(kafka: str, topic: str) -> None:
+    """A topic deleted, and made again empty."""
+    admin = AdminClient({"bootstrap.servers": kafka})
+    admin.delete_topics([topic])[topic].result(30)
+
+    def made() -> bool:
+        try:
+            topic_plan.apply(admin, topics.load())
+        except Exception:  # the deletion is still under way
+            return False
+        return True
+
+    wait_for(made, f"{topic} is there again")
+
+
+class Unit:
+    """One OU that wants OBJECTS."""
+
+    def __init__(self, up: Up, name: str, state: Path, wanted: set[str] = OBJECTS) -> None:
+        host, port = up.gateway
+        self.name = name
+        self.told = Recorder()
+        self.notify = Notify(
+            domain=DOMAIN,
+            group_id=GROUP,
+            client_id=name,
+            state=State(filename=str(state)),
+            connection=Connection(address=host, port=port, keepalive_s=2),
+        )
+        for subscription in self.notify.register_only(sorted(wanted)):
+            subscription.subscribe(self.told)
+
+    @contextmanager
+    def connected(self) -> Iterator["Unit"]:
+        with self.notify:
+            wait_for(lambda: self.notify.caught_up, f"{self.name} is caught up")
+            yield self
+
+    def learns(self, up: Up, version: int) -> None:
+        """A version of each object, published now, is told."""
+        with Publisher(kafka=up.kafka, timeout_s=60) as publisher:
+            for name in sorted(OBJECTS):
+                publisher.publish(DOMAIN, GROUP, name, version=version)
+        for name in sorted(OBJECTS):
+            wait_for(self.told.reaches(name, version), f"{self.name} learns {name}")
+
+
+@pytest.fixture
+def unit(up: Up, tmp_path: Path, request: pytest.FixtureRequest) -> Unit:
+    return Unit(up, f"healed-{request.node.name[-40:]}".replace("[", "-").replace("]", ""), tmp_path / "state.json")
+
+
+def test_a_client_that_lost_its_state_and_wants_less(up: Up, tmp_path: Path, unit: Unit) -> None:
+    with unit.connected():
+        holds(up, unit.name, OBJECTS)
+    (tmp_path / "state.json").unlink()
+    less = Unit(up, unit.name, tmp_path / "state.json", wanted={"release"})
+    with less.connected():
+        holds(up, unit.name, {"release"})
+
+
+def test_one_record_of_the_registrations_is_lost_while_its_matcher_runs(up: Up, unit: Unit) -> None:
+    with unit.connected():
+        holds(up, unit.name, OBJECTS)
+        partition, key, _ = stored(up.kafka, unit.name)
+        lose(up.kafka, partition, key)
+        holds(up, unit.name, OBJECTS)
+        unit.learns(up, 7)
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """Everything running, for what would disturb others."""
+    with running(tmp_path_factory.mktemp("up")) as one:
+        yield one
+
+
+def test_one_record_of_the_registrations_is_lost_while_nobody_looks(tmp_path: Path) -> None:
+    with running(tmp_path) as up:
+        unit = Unit(up, "sleeper", tmp_path / "state.json")
+        with unit.connected():
+            holds(up, unit.name, OBJECTS)
+        partition, key, _ = stored(up.kafka, unit.name)
+        up.stop()
+        broker = EmbeddedBroker(tmp_path / "data")
+        broker.start()
+        try:
+            broker.wait_ready(90)
+            lose(broker.bootstrap, partition, key)
+        finally:
+            broker.stop()
+        up.start()
+        assert stored(up.kafka, unit.name)[2] == set()
+        again = Unit(up, "sleeper", tmp_path / "state.json")
+        with again.connected():
+            holds(up, unit.name, OBJECTS)
+            again.learns(up, 3)
+
+
+@pytest.mark.parametrize("topic", [REGISTRATIONS, SESSIONS])
+def test_a_topic_of_the_matchers_state_is_deleted_while_a_client_is_connected(
+    own: Up, tmp_path: Path, topic: str
+) -> None:
+    unit = Unit(own, f"loses-{topic.rpartition('.')[2]}", tmp_path / "state.json")
+    with unit.connected():
+        holds(own, unit.name, OBJECTS)
+        unit.learns(own, 10 if topic == REGISTRATIONS else 20)
+        remake(own.kafka, topic)
+        holds(own, unit.name, OBJECTS)
+        unit.learns(own, 11 if topic == REGISTRATIONS else 21)
+
+
+def test_registrations_deleted_and_the_matcher_killed_at_once(own: Up, tmp_path: Path) -> None:
+    unit = Unit(own, "loses-both", tmp_path / "state.json")
+    with unit.connected():
+        holds(own, unit.name, OBJECTS)
+        before = dict(own.report["pids"])
+        remake(own.kafka, REGISTRATIONS)
+        os.kill(before["matcher"], signal.SIGKILL)
+        own.wait_ready(other_than=before)
+        holds(own, unit.name, OBJECTS)
+        unit.learns(own, 31)
