@@ -365,6 +365,18 @@ def test_a_gateway_that_is_silent_after_a_ping_is_given_up():
     assert "nothing heard for 100 s" in bench.session.ended.reason
 
 
+def test_a_gateway_that_answers_nothing_is_given_up_although_requests_are_sent_again_and_again():
+    bench = Bench("a")
+    bench.live()
+    bench.registrations.register("b")
+    bench.save()
+    for _ in range(160):
+        bench.tick(1)
+        bench.out()
+    assert bench.session.ended is not None
+    assert "nothing heard" in bench.session.ended.reason
+
+
 def test_any_word_of_the_gateway_ends_its_silence():
     bench = Bench("a")
     bench.live()
