@@ -1,0 +1,259 @@
+"""Clients that are stuck, greedy or hostile: what waits for them keeps its bounds, and everybody else is served."""
+
+import os
+import resource
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+from coldnotify.publisher import Publisher
+from coldnotify_cli.testing_up import Recorder, Up, get_json, notify, running, wait_for
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.digest import digest
+from coldnotify_schemas.frames import FrameBuffer, encode, encode_length, parse_gateway_frame
+from coldnotify_schemas.wire_pb2 import ClientFrame, GatewayFrame, Hello, Register, SyncChunk
+
+pytestmark = pytest.mark.kafka
+
+DOMAIN, GROUP = "animal.observer", "region-1"
+PER_ADDRESS_MAX = 1_000
+UNIDENTIFIED_MAX = 100
+BUFFERED_BYTES_MAX = 8 * 1024 * 1024
+HIGH_WATER_BYTES = 64 * 1024
+REGISTRATIONS_MAX = 10_000
+SYNC_CHUNKS_MAX = 1024
+SETTINGS = {
+    "CONNECTIONS_PER_ADDRESS_MAX": PER_ADDRESS_MAX,
+    "UNIDENTIFIED_MAX": UNIDENTIFIED_MAX,
+    "BUFFERED_BYTES_MAX": BUFFERED_BYTES_MAX,
+    "HIGH_WATER_BYTES": HIGH_WATER_BYTES,
+    "SYNC_CHUNKS_MAX": SYNC_CHUNKS_MAX,
+}
+RSS_GROWTH_BYTES_MAX = 128 * 1024 * 1024
+"""Generous: allocators keep what they had. Without bounds these tests would fill far more."""
+HOSTILE = "127.0.0.66"
+"""Where the hostile clients come from; the others come from 127.0.0.1."""
+PAYLOAD = "x" * 4000
+
+
+@pytest.fixture(scope="module")
+def bounded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """All of it, with low bounds."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in SETTINGS.items():
+            patch.setenv(f"COLDNOTIFY_GATEWAY_{name}", str(value))
+        with running(tmp_path_factory.mktemp("bounded")) as up:
+            yield up
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.fixture
+def up(bounded: Up, request: pytest.FixtureRequest) -> Iterator[Up]:
+    """With a bystander: it is served during the test (see `served`) and after it, on the connection that it began."""
+    told = Recorder()
+    name = f"bystander/{request.node.name}"
+    before = {part: rss_bytes(bounded, part) for part in ("gateway", "matcher")}
+    with notify(bounded, "bystander", None) as ou:
+        ou.register(name).subscribe(told)
+        wait_for(lambda: told.seen, "the bystander is registered")
+        yield bounded
+        with Publisher(kafka=bounded.kafka) as publisher:
+            publisher.publish(DOMAIN, GROUP, name, version=1)
+        wait_for(lambda: told.newest(name) == 1, "the bystander is served")
+        assert ou.status.last_problem is None
+    for part, bytes_before in before.items():
+        assert rss_bytes(bounded, part) - bytes_before < RSS_GROWTH_BYTES_MAX, f"{part} has grown"
+
+
+def rss_bytes(up: Up, part: str) -> int:
+    """What a process holds in memory."""
+    pages = int(Path(f"/proc/{up.report['pids'][part]}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def metric(up: Up, name: str) -> float:
+    """A metric of the gateway, with its labels if `name` has them."""
+    with urlopen(f"http://{up.report['gateways_http'][0]}/metrics", timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
+
+
+def sessions(up: Up) -> list[dict[str, object]]:
+    """What the gateway says of its sessions, the first hundreds."""
+    items = get_json(f"http://{up.report['gateways_http'][0]}/v1/sessions?limit=500")["items"]
+    assert isinstance(items, list)
+    return items
+
+
+class Raw:
+    """A client that does what the test says. Its small receive buffer is soon full when it does not read."""
+
+    def __init__(self, up: Up, *, address: str = HOSTILE) -> None:
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self.socket.settimeout(90)
+        self.socket.bind((address, 0))
+        self.socket.connect(up.gateway)
+        self._frames = FrameBuffer(1 << 20)
+        self._received: list[GatewayFrame] = []
+
+    def __enter__(self) -> "Raw":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def send(self, **frame: object) -> None:
+        """One frame."""
+        self.socket.sendall(encode(ClientFrame(**frame)))  # type: ignore[arg-type]
+
+    def hello(self, client: str, *register: str, said: int | None = None) -> None:
+        """A Hello, with these registrations."""
+        hello = Hello(protocol=1, domain=DOMAIN, group=GROUP, client=client, register=register, keepalive_s=3600)
+        hello.digest = digest(register) if said is None else said
+        self.send(hello=hello)
+
+    def until(self, kind: str) -> GatewayFrame:
+        """The next frame of this kind."""
+        while True:
+            while self._received:
+                frame = self._received.pop(0)
+                if frame.WhichOneof("frame") == kind:
+                    return frame
+            data = self.socket.recv(65536)
+            assert data, f"the connection ended without {kind}"
+            self._received += [parse_gateway_frame(body) for body in self._frames.feed(data)]
+
+
+def test_clients_that_never_read_or_read_a_byte_now_and_then_or_never_ack(up: Up) -> None:
+    count = 30
+    with ExitStack() as stack, Publisher(kafka=up.kafka) as publisher:
+        stuck = [stack.enter_context(Raw(up)) for _ in range(count)]
+        for i, one in enumerate(stuck):
+            one.hello(f"stuck-{i}", "hot")
+            one.until("caught_up")  # it acknowledges nothing, and reads no more from here on
+        peak_bytes = 0.0
+        for version in range(1, 1501):
+            publisher.publish(DOMAIN, GROUP, "hot", version=version, payload=PAYLOAD)
+            if version % 100 == 0:
+                publisher.flush(60)
+                stuck[0].socket.recv(1)
+                peak_bytes = max(peak_bytes, metric(up, "coldnotify_gateway_buffered_bytes"))
+        assert 0 < peak_bytes <= count * (HIGH_WATER_BYTES + 2 * 64 * 1024)
+        wait_for(lambda: metric(up, 'coldnotify_gateway_sessions{state="slow"}') == count, "they are slow")
+        held = [one for one in sessions(up) if str(one["client"]).startswith("stuck-")]
+        assert len(held) == count, "who does not read is kept, as long as it asks for nothing"
+        # Whoever reads again learns the newest at once, and nothing twice that lay in between.
+        reader = stuck[1]
+        newest = 0
+        notifications = 0
+        while newest < 1500:
+            newest = max(newest, reader.until("notification").notification.version)
+            notifications += 1
+        assert notifications < 1000
+
+
+def test_clients_that_ask_for_more_than_they_read_are_closed(up: Up) -> None:
+    names = [f"big-{i}" for i in range(64)]
+    with Publisher(kafka=up.kafka) as publisher:
+        for name in names:
+            publisher.publish(DOMAIN, GROUP, name, version=1, payload=PAYLOAD)
+    cut_off = metric(up, "coldnotify_gateway_connections_cut_off_total")
+    peak_bytes = 0.0
+    with ExitStack() as stack:
+        greedy = [stack.enter_context(Raw(up)) for _ in range(12)]
+        for i, one in enumerate(greedy):
+            one.hello(f"greedy-{i}")
+            one.until("caught_up")
+            for request in range(1, 7):
+                one.send(register=Register(request=request, objects=names))
+        # 12 x 6 x 64 x 4 KB are 18 MB of answers.
+
+        def some_cut_off() -> bool:
+            nonlocal peak_bytes
+            peak_bytes = max(peak_bytes, metric(up, "coldnotify_gateway_buffered_bytes"))
+            return metric(up, "coldnotify_gateway_connections_cut_off_total") > cut_off
+
+        wait_for(some_cut_off, "the bound on what waits in all is kept")
+        wait_for(lambda: metric(up, "coldnotify_gateway_buffered_bytes") <= BUFFERED_BYTES_MAX, "it is below again")
+        # Between two looks, a quarter of a second apart, it may be above.
+        assert peak_bytes <= 3 * BUFFERED_BYTES_MAX
+
+
+def test_who_registers_100_000_objects_gets_10_000_and_a_reason_for_the_others(up: Up) -> None:
+    refused = 0
+    reasons = set()
+    with Raw(up) as client:
+        client.hello("collector")
+        client.until("caught_up")
+        requests = [
+            [f"collected/{i}" for i in range(start, min(start + 64, 100_000))] for start in range(0, 100_000, 64)
+        ]
+        for number, objects in enumerate(requests, 1):
+            client.send(register=Register(request=number, objects=objects))
+            if number > 4:
+                answer = client.until("registered").registered
+                refused += len(answer.refused)
+                reasons |= {one.reason for one in answer.refused}
+        for _ in range(4):
+            answer = client.until("registered").registered
+            refused += len(answer.refused)
+    assert refused == 100_000 - REGISTRATIONS_MAX
+    assert all(str(REGISTRATIONS_MAX) in reason for reason in reasons)
+    assert reasons
+
+
+def test_half_frames_are_held_no_longer_than_a_whole_one(up: Up) -> None:
+    with ExitStack() as stack:
+        for i in range(50):
+            one = stack.enter_context(Raw(up))
+            one.hello(f"half-{i}")
+            one.until("welcome")
+            one.socket.sendall(encode_length(32 * 1024) + b"x" * (32 * 1024 - 1))
+        too_long = stack.enter_context(Raw(up))
+        too_long.socket.sendall(encode_length(32 * 1024 + 1))
+        assert too_long.until("close").close.code == CloseCode.FRAME_TOO_LARGE
+        silent = stack.enter_context(Raw(up))
+        silent.socket.sendall(encode_length(100))
+        assert silent.until("close").close.code == CloseCode.HANDSHAKE_TIMEOUT
+
+
+def test_chunks_of_a_set_that_never_ends_stop_at_the_gateway(up: Up) -> None:
+    passed = 'coldnotify_gateway_requests_total{kind="sync"}'
+    before = metric(up, passed)
+    with Raw(up) as client:
+        client.hello("endless", said=7)
+        assert not client.until("welcome").welcome.in_sync
+        chunk = encode(ClientFrame(sync=SyncChunk(index=0, objects=["a"])))
+        client.socket.sendall(chunk * 5 * SYNC_CHUNKS_MAX)
+        wait_for(lambda: metric(up, "coldnotify_gateway_requests_dropped_total") > 0, "chunks are dropped")
+        client.send(sync=SyncChunk(index=SYNC_CHUNKS_MAX, objects=["a"]))
+        close = client.until("close").close
+        assert (close.code, "sync" in close.reason) == (CloseCode.PROTOCOL_ERROR, True)
+    # A machine that stood still for 30 s in the middle begins a second count.
+    assert metric(up, passed) - before <= 2 * SYNC_CHUNKS_MAX
+
+
+def test_5_000_connections_from_one_address(up: Up) -> None:
+    """Silent ones are bounded for all addresses together, greeting ones for each address."""
+    told = Recorder()
+    with ExitStack() as stack:
+        for i in range(3000):
+            stack.enter_context(Raw(up))
+            if i % 500 == 0:
+                assert metric(up, "coldnotify_gateway_connections_unidentified") <= UNIDENTIFIED_MAX
+        with notify(up, "in-between", None) as ou:
+            ou.register("in-between").subscribe(told)
+            wait_for(lambda: told.seen, "a newcomer is served while silent ones are there")
+        for i in range(2000):
+            one = stack.enter_context(Raw(up))
+            one.hello(f"crowd-{i}")
+        wait_for(lambda: metric(up, "coldnotify_gateway_connections_refused_total") >= 900, "the excess is refused")
+        assert metric(up, "coldnotify_gateway_connections_open") <= PER_ADDRESS_MAX + UNIDENTIFIED_MAX + 10
+    wait_for(lambda: metric(up, "coldnotify_gateway_connections_open") <= 10, "they are gone")
+    assert metric(up, "coldnotify_gateway_connections_dropped_unidentified_total") > 0
