@@ -22,9 +22,9 @@ from coldnotify_fault.devices import Devices
 from coldnotify_fault.history import History
 from coldnotify_fault.proxy import Network, Wire
 from coldnotify_fault.publishers import Backends
+from coldnotify_fault.schedule import NEED_KAFKA, TAKE_KAFKA, Fault, Schedule, Step, version_arguments
 from coldnotify_fault.schedule import OBJECTS as OBJECT_NAMES
-from coldnotify_fault.schedule import Fault, Schedule, Step, version_arguments
-from coldnotify_fault.services import Service, Services
+from coldnotify_fault.services import Services
 from coldnotify_fault.told import Told
 from coldnotify_fault.topics_dump import read_topics
 
@@ -34,6 +34,7 @@ CALM_S = 120.0
 """How long it may take, without faults, until all know the newest; seconds are usual."""
 _LOOK_S = 0.05
 _LOOK_FOR_THE_END_S = 1.0
+_LOOK_FOR_BROKER_S = 1.0
 _KAFKA_ERRORS = (KafkaException, TopicsError, TimeoutError, FutureTimeoutError)
 
 
@@ -103,6 +104,7 @@ class _Campaign:
         """Parts that a fault holds down: they are not watched."""
         self._waiting: dict[str, str] = {}
         """Parts that were started again and are not ready yet, with the fault's kind."""
+        self._broker_look_s = 0.0
         self._topics_missing = False
         self._published: dict[str, tuple[int, int]] = {}
         """By object, the newest that a back-end was told to publish."""
@@ -130,6 +132,7 @@ class _Campaign:
             while (left_s := begin_s + step.at_s - time.monotonic()) > 0:
                 self._look_after()
                 self._pause(min(left_s, _LOOK_S))
+            begin_s += self._hold(step)
             self._do(step)
 
     def heal_all(self) -> None:
@@ -190,6 +193,18 @@ class _Campaign:
             self._backends.publish(step.target, one)
         else:
             self._devices.do(step.what, step.target, step.arguments)
+
+    def _hold(self, step: Step) -> float:
+        """Wait, before Kafka is hit once more, until it is back: else nothing happens between. Returns the seconds."""
+        if step.what != "fault" or Fault(step.arguments["kind"]) not in NEED_KAFKA | TAKE_KAFKA:
+            return 0.0
+        begin_s = time.monotonic()
+        while "broker" in self._waiting:
+            if time.monotonic() > begin_s + _READY_S:
+                raise NotStarted(f"the broker is not back after {_READY_S:g} s (see its log in {self._directory})")
+            self._look_after()
+            self._pause(_LOOK_S)
+        return time.monotonic() - begin_s
 
     def _fault(self, kind: Fault, step: Step) -> None:
         target, services = step.target, self._services
@@ -264,12 +279,14 @@ class _Campaign:
         """Say who is ready again, start whoever ended by itself as a supervisor would, make missing topics."""
         services = self._services
         for name, kind in list(self._waiting.items()):
-            part = services.parts[name]
-            if isinstance(part, Service) and part.ready():
+            # The broker is asked by connecting to it, which takes a while: not at every look.
+            if name == "broker" and time.monotonic() < self._broker_look_s:
+                continue
+            if name == "broker":
+                self._broker_look_s = time.monotonic() + _LOOK_FOR_BROKER_S
+            if services.parts[name].ready():
                 del self._waiting[name]
                 self._history.write("healed", kind=kind, target=name)
-            elif name == "broker":
-                del self._waiting[name]
         for name in self._ended():
             self._history.write("ended", part=name)
             self._trouble.append(f"{name} ended by itself, and was started again")

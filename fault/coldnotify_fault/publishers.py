@@ -25,6 +25,7 @@ _WORKERS = 3
 """At once in one back-end: so that its publishes overtake one another, too."""
 _WAITING_MAX = 2000
 _STOP = None
+_SKIPPED = "skipped"
 
 
 class Backends:
@@ -49,6 +50,8 @@ class Backends:
         self._queues: dict[str, queue.Queue[dict[str, Any] | None]] = {
             name: queue.Queue(_WAITING_MAX) for name in BACKENDS
         }
+        self._places: dict[tuple[str, str], tuple[int, int]] = {}
+        """By back-end and object, the partition and offset of the last acknowledgement."""
         self._number = 0
         self._stopping = False
         self._threads = [
@@ -107,16 +110,23 @@ class Backends:
             said = "kafka" if path == "library" else path
             self._history.write("publish", publisher=name, id=one["id"], path=said, **told)
             outcome = publish(name, one)
-            self._history.write("published", publisher=name, id=one["id"], outcome=outcome)
+            skipped = {"skipped": True} if outcome == _SKIPPED else {}
+            said_outcome = "acknowledged" if outcome == _SKIPPED else outcome
+            self._history.write("published", publisher=name, id=one["id"], outcome=said_outcome, **skipped)
             self._queues[name].task_done()
 
     def _by_library(self, name: str, one: dict[str, Any]) -> str:
         domain, group, object_ = one["object"].split("/", 2)
         content = {field: one[field] for field in ("version", "payload", "deleted", "incarnation")}
         try:
-            self._library[name].publish(domain, group, object_, **content)
+            published = self._library[name].publish(domain, group, object_, **content)
         except PublishError as error:
             return "unknown" if error.indeterminate else "failed"
+        # A known repeat is not written again: the library gives the answer that it had before.
+        place = (published.partition, published.offset)
+        if published.offset >= 0 and self._places.get((name, one["object"])) == place:
+            return _SKIPPED
+        self._places[name, one["object"]] = place
         return "acknowledged"
 
     def _by_http(self, name: str, one: dict[str, Any]) -> str:

@@ -77,8 +77,8 @@ _TARGETS: dict[Fault, tuple[str, ...]] = {
     Fault.TOPIC_RECREATED: TOPICS_RECREATED,
     Fault.OBJECTS_RECREATED: ("objects",),
 }
-_NEED_KAFKA = frozenset({Fault.TOPIC_RECREATED, Fault.OBJECTS_RECREATED})
-_TAKE_KAFKA = frozenset(
+NEED_KAFKA = frozenset({Fault.TOPIC_RECREATED, Fault.OBJECTS_RECREATED})
+TAKE_KAFKA = frozenset(
     {Fault.BROKER_KILLED, Fault.BROKER_PAUSED, Fault.ALL_KILLED, Fault.KAFKA_CUT, Fault.KAFKA_SILENT}
 )
 _DURATION_S: dict[Fault, tuple[float, float]] = {
@@ -209,7 +209,7 @@ def _draw_faults(
         target = random.choice(_TARGETS[kind])
         duration_s = random.uniform(*_DURATION_S.get(kind, _RESTART_S))
         concerned = set(busy_until_s) if kind is Fault.ALL_KILLED else {target}
-        concerned |= {"all", "broker"} if kind in _NEED_KAFKA else {"all"}
+        concerned |= {"all", "broker"} if kind in NEED_KAFKA else {"all"}
         at_s = max(at_s, *(busy_until_s.get(name, 0.0) for name in concerned))
         if at_s >= seconds - _TAIL_S:
             break
@@ -220,7 +220,7 @@ def _draw_faults(
         if duration_s:
             steps.append(Step(at_s + duration_s, "heal", target, {"kind": kind.value}))
         busy_until_s[target] = at_s + duration_s + _REST_S
-        if kind in _TAKE_KAFKA:
+        if kind in TAKE_KAFKA:
             bisect.insort(kafka_away, (at_s, at_s + duration_s))
             busy_until_s["broker"] = max(busy_until_s.get("broker", 0.0), at_s + duration_s + 2 * _REST_S)
         at_s += random.expovariate(1 / every_s)
