@@ -54,7 +54,7 @@ def stored(kafka: str, client: str) -> tuple[int, str, set[str]]:
             record = json.loads(message.value() or b"")
             order = (record["generation"], record["applied"])
             if key not in buckets or order >= buckets[key][1]:
-                buckets[key] = (message.partition(), order, record["objects"])
+                buckets[key] = (int(message.partition() or 0), order, record["objects"])
         partition, key = next(((p, key) for key, (p, _, _) in buckets.items()), (-1, ""))
         return partition, key, {name for _, _, names in buckets.values() for name in names}
     except KafkaException:
