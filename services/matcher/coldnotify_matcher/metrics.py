@@ -5,6 +5,7 @@ from prometheus_client import Counter, Gauge, Histogram
 EVENTS = {
     "publishes": Counter("coldnotify_matcher_publishes_total", "Newer versions of objects taken in"),
     "repeated": Counter("coldnotify_matcher_publishes_repeated_total", "Records that repeat the newest version"),
+    "conflated": Counter("coldnotify_matcher_publishes_conflated_total", "Publishes held back that a newer one outdid"),
     "stale": Counter("coldnotify_matcher_publishes_stale_total", "Records with a version below the newest"),
     "repaired": Counter("coldnotify_matcher_objects_repaired_total", "Newest versions written again"),
     "moved": Counter("coldnotify_matcher_records_moved_total", "Records moved from a wrong partition"),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from coldnotify_common.settings import ServiceSettings, SettingInfo, describe, setting
 
-from coldnotify_matcher.engine import Rules
+from coldnotify_matcher.engine import Rules, parse_intervals
 
 FORGOTTEN_AFTER_S_MIN = 60
 """A gateway that stands still for a moment (15 s: its sessions are offline) must not have its clients unregistered."""
@@ -46,6 +46,11 @@ class MatcherSettings(ServiceSettings):
         minimum=0,
         maximum=100 * 365 * 86_400,
     )
+    matcher_conflation: str = setting(
+        "*=0",
+        "how long after a publish of an object left the next ones of it are held and merged (ms), by domain: "
+        "domain=200,other.domain=1000,*=0; * is every other domain, 0 is never, 60000 the most",
+    )
 
     def __post_init__(self) -> None:
         """Raises SettingError."""
@@ -53,10 +58,15 @@ class MatcherSettings(ServiceSettings):
             given = self.matcher_client_forgotten_after_s
             words = f"{given} is less than {FORGOTTEN_AFTER_S_MIN}, the least allowed but for 0 (never)"
             raise _info("matcher_client_forgotten_after_s").error(words)
+        self.rules()
 
     def rules(self) -> Rules:
-        """What of it is the engine's business."""
-        return Rules(forgotten_after_ms=self.matcher_client_forgotten_after_s * 1000)
+        """What of it is the engine's business. Raises SettingError."""
+        try:
+            conflation = parse_intervals(self.matcher_conflation)
+        except ValueError as error:
+            raise _info("matcher_conflation").error(str(error)) from None
+        return Rules(forgotten_after_ms=self.matcher_client_forgotten_after_s * 1000, conflation=conflation)
 
 
 def _info(name: str) -> SettingInfo:

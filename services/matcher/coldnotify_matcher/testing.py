@@ -179,7 +179,7 @@ class Bench:
 
     def commit(self) -> None:
         """All that was handled need not be handled again."""
-        self.committed = self._requests_read, self.engine.position
+        self.committed = self._requests_read, self.engine.objects_done
 
     def settle(self) -> Step:
         """Step until nothing comes of it any more, then commit. The first step is returned."""
@@ -197,6 +197,7 @@ class Bench:
     def tick(self, ms: int) -> Step:
         """Time passes."""
         self.now_ms += ms
+        self.engine.flush(self.now_ms)
         self.engine.on_tick(self.now_ms)
         return self.settle()
 

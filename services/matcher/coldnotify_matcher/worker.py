@@ -217,7 +217,7 @@ class Worker:
     def _take_events(self) -> list[Event]:
         followed_waits = self._standby is not None and self._standby.waiting and self._all_owned
         try:
-            events = [self._events.get_nowait() if followed_waits else self._events.get(timeout=TICK_S / 4)]
+            events = [self._events.get_nowait() if followed_waits else self._events.get(timeout=self._wait_s())]
         except queue.Empty:
             return []
         while len(events) < EVENTS_A_STEP_MAX and not isinstance(events[-1], Revoked):
@@ -226,6 +226,11 @@ class Worker:
             except queue.Empty:
                 break
         return events
+
+    def _wait_s(self) -> float:
+        """Until a tick may be due, or a publish that is held back."""
+        due_ms = [d for p in self.partitions.values() if (d := p.engine.next_due_ms()) is not None]
+        return min(TICK_S / 4, max(0.001, min(due_ms) / 1000 - time.time())) if due_ms else TICK_S / 4
 
     # ---- assignment ----------------------------------------------------------------------------------------------
 
@@ -316,6 +321,7 @@ class Worker:
         if partition.phase is not Phase.OWNED:
             return
         engine = partition.engine
+        engine.flush(now_ms)
         while partition.pending and engine.position >= partition.pending[0].barrier:
             engine.on_requests(partition.pending.popleft().requests, now_ms)
         if partition.pending and time.monotonic() - partition.pending[0].since_s > BARRIER_TIMEOUT_S:
@@ -402,7 +408,7 @@ class Worker:
     def _note_committable(self, partition: Partition) -> None:
         if partition.requests_position is not None:
             self._note_offset(topics.REQUESTS, partition.number, partition.requests_handled)
-        self._note_offset(topics.OBJECTS, partition.number, partition.engine.position)
+        self._note_offset(topics.OBJECTS, partition.number, partition.engine.objects_done)
 
     def _note_offset(self, topic: str, number: int, offset: int) -> None:
         if self._committed.get((topic, number)) != offset:

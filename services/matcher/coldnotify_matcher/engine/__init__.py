@@ -2,6 +2,6 @@
 
 from coldnotify_matcher.engine.engine import Engine
 from coldnotify_matcher.engine.outputs import Step, Write
-from coldnotify_matcher.engine.rules import Rules
+from coldnotify_matcher.engine.rules import Intervals, Rules, parse_intervals
 
-__all__ = ["Engine", "Rules", "Step", "Write"]
+__all__ = ["Engine", "Intervals", "Rules", "Step", "Write", "parse_intervals"]

@@ -37,6 +37,7 @@ from coldnotify_schemas.records import (
 from coldnotify_schemas.state import FORMAT, RegistrationsRecord, SessionRecord
 
 from coldnotify_matcher.engine.clients import NO_CURSOR, Client, Session
+from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.forgetting import Forgetting
 from coldnotify_matcher.engine.gateways import RETIRED_KEPT_MS
 from coldnotify_matcher.engine.index import Index
@@ -66,7 +67,8 @@ class Engine(State):
     ) -> None:
         super().__init__(partition, partitions, epoch, registrations_max=registrations_max)
         self._index = Index(self)
-        self._requests = Requests(self, self._index, Paging(self, self._index))
+        self._conflation = Conflation(self, self._index)
+        self._requests = Requests(self, self._index, Paging(self, self._index), self._conflation)
         self._forgetting = Forgetting(self)
         self._live = False
         self._replay_from = 0
@@ -139,7 +141,7 @@ class Engine(State):
             objects_committed = min((client.cursor + 1 for client in online), default=self.position)
         missed = [obj for obj in self.objects.values() if obj.subscribers and obj.offset >= objects_committed]
         for obj in sorted(missed, key=lambda obj: obj.offset):
-            self._index.fan_out(obj, now_ms)
+            self._conflation.fan_out(obj, now_ms)
         self._repairs.update((obj, None) for obj in self.objects.values() if obj.needs_repair)
 
     # ---- objects -------------------------------------------------------------------------------------------------
@@ -193,7 +195,7 @@ class Engine(State):
             return
         if newer:
             self.count("publishes")
-            self._index.fan_out(obj, now_ms)
+            self._conflation.publish(obj, offset, now_ms)
         else:
             self.count("stale" if obj.offset != offset else "repeated")
         if obj.needs_repair:
@@ -276,6 +278,20 @@ class Engine(State):
             if client.worth_keeping:
                 self.changed[client] = None
         self._writes += self._forgetting.on_tick(now_ms)
+        self._conflation.on_tick(now_ms)
+
+    def flush(self, now_ms: int) -> None:
+        """Fan out what was held back until now."""
+        self._conflation.flush(now_ms)
+
+    def next_due_ms(self) -> int | None:
+        """When `flush` has something to do (Unix time); None: never, as things are."""
+        return self._conflation.next_due_ms()
+
+    @property
+    def objects_done(self) -> int:
+        """Up to which offset of the objects topic nothing is left to be done: what may be committed."""
+        return self._conflation.floor
 
     def take_step(self, now_ms: int) -> Step:
         """All outputs since the last step."""

@@ -13,9 +13,13 @@ class Index:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def fan_out(self, obj: Obj, now_ms: int) -> None:
-        """Tell an object's newest version to the sessions that are in the index for it."""
+    def fan_out(self, obj: Obj, now_ms: int, *, complete: int) -> None:
+        """Tell an object's newest version to the sessions that are in the index for it.
+
+        `complete`: the offset at or below which nothing is held back from them any more, at most the object's own.
+        """
         newest = obj.newest(now_ms)
+        newest.behind = obj.offset - complete
         spared = None
         if obj.source is not None:
             source = self._state.clients.get(obj.key[: len(obj.key) - len(obj.name)] + obj.source)

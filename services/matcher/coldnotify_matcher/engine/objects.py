@@ -59,6 +59,11 @@ class Obj:
         """Clients registered for it, online or not."""
         self.subscribers: dict[GatewayView, Subscribers] = {}
 
+    @property
+    def domain(self) -> str:
+        """Its domain's name."""
+        return self.key.partition("/")[0]
+
     def merge(self, record: PublicRecord, version: int, offset: int) -> bool:
         """Take in one record of this key. True: it brings a newer version than all before it."""
         self.last_offset = offset

@@ -7,6 +7,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import MODULUS, digest
 
 from coldnotify_matcher.engine.clients import NO_CURSOR, Client, Session, SessionState
+from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.objects import Obj
@@ -23,10 +24,11 @@ _DISPLACED = "the same client connected elsewhere"
 class Requests:
     """Handles requests, in the order of their offsets."""
 
-    def __init__(self, state: State, index: Index, paging: Paging) -> None:
+    def __init__(self, state: State, index: Index, paging: Paging, conflation: Conflation) -> None:
         self._state = state
         self._index = index
         self._paging = paging
+        self._conflation = conflation
 
     def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
         """A batch of (offset, request), in order. The objects topic has been read up to its end as of now.
@@ -225,7 +227,8 @@ class Requests:
     def _on_beat(self, gateway: GatewayView, beat: internal_pb2.Beat) -> None:
         agreed = len(gateway.sessions) == beat.sessions and gateway.checksum == beat.checksum
         # Of sessions that only the gateway knows it would not be true that they are complete.
-        complete = self._state.position - 1 if agreed and self._state.position else None
+        done = self._conflation.floor
+        complete = done - 1 if agreed and done else None
         gateway.items.append(internal_pb2.Item(beat=internal_pb2.BeatAnswer(agreed=agreed, complete=complete)))
 
     def _register_all(

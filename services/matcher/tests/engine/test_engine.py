@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from coldnotify_matcher.engine import clients, forgetting, gateways, index, objects, paging, requests, state
+from coldnotify_matcher.engine import clients, conflation, forgetting, gateways, index, objects, paging, requests, state
 from coldnotify_matcher.engine import engine as engine_module
 from coldnotify_matcher.engine.engine import GATEWAY_SILENCE_MS_MAX, STORE_CURSORS_EVERY_MS, Engine
 from coldnotify_matcher.engine.paging import PAGE_BYTES_MAX
@@ -813,7 +813,7 @@ def test_every_count_has_its_metric() -> None:
 
 
 def _counted_names() -> list[str]:
-    modules = (engine_module, clients, forgetting, gateways, index, objects, paging, requests, state)
+    modules = (engine_module, clients, conflation, forgetting, gateways, index, objects, paging, requests, state)
     source = "".join(inspect.getsource(module) for module in modules)
     names = re.findall(r'"([a-z_]+)"', "".join(re.findall(r"\.count\((.*)\)", source)))
     assert len(set(names)) > 10, "the calls look otherwise now"

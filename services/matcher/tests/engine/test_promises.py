@@ -1,6 +1,6 @@
 """The promises, played at random: publishers, devices behind gateways, and a matcher that dies between any two writes.
 
-Devices and gateways keep to docs/protocol.md and docs/internal-protocol.md, as simply as can be. What is checked
+Played without and with conflation. Devices and gateways keep to docs/protocol.md and docs/internal-protocol.md, as simply as can be. What is checked
 - at every frame: P3, a version never goes back; P4, only what was published arrives; and what a cursor says is true: of
   every object that the device is registered for, the newest version at or below the cursor has been applied;
 - when all has come to rest: P2, each connected device has the newest of everything it wants; P5, the matcher and the
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 import pytest
-from coldnotify_matcher.engine import paging, requests
+from coldnotify_matcher.engine import Intervals, Rules, paging, requests
 from coldnotify_matcher.testing import GATEWAY, OTHER_GATEWAY, PREFIX, Bench
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.digest import digest
@@ -24,6 +24,8 @@ OBJECTS = [f"o{i}" for i in range(5)]
 CLIENTS = ["c0", "c1", "c2"]
 NONE = -1
 UNKNOWN = (-1, -1)
+INTERVAL_MS = 200
+"""Of conflation."""
 PAGE_BYTES = 60
 """Two objects or so: pages are many, and cut anywhere."""
 
@@ -67,9 +69,11 @@ class Session:
 class Machine(RuleBasedStateMachine):
     """The rules at random."""
 
+    conflation = Intervals()
+
     def __init__(self) -> None:
         super().__init__()
-        self.bench = Bench()
+        self.bench = Bench(rules=Rules(conflation=self.conflation))
         self.devices = {name: Device(name) for name in CLIENTS}
         self.sessions: dict[tuple[int, int], Session] = {}
         self.published: dict[str, set[tuple[int, int]]] = {name: set() for name in OBJECTS}
@@ -287,7 +291,15 @@ class Machine(RuleBasedStateMachine):
                 if session is not None:
                     self.close(session)
             case "beat":
-                pass
+                self.on_beat(gateway, item.beat)
+
+    def on_beat(self, gateway: int, answer: internal_pb2.BeatAnswer) -> None:
+        """What it says is true of all that are live; their devices are told with the next Pong."""
+        for (at, _), session in self.sessions.items():
+            if at == gateway and session.state == "live" and answer.agreed and answer.HasField("complete"):
+                session.complete = max(session.complete, answer.complete)
+                if session.device.session is session:
+                    session.device.cursor = max(session.device.cursor, answer.complete)
 
     def on_fan_out(self, gateway: int, fan_out: internal_pb2.FanOut) -> None:
         for start in range(0, len(fan_out.sessions), 4):
@@ -409,6 +421,12 @@ class Machine(RuleBasedStateMachine):
         self.bench.tick(ms)
         self.note_published()
 
+    @rule(ms=st.sampled_from([1, 50, INTERVAL_MS]))
+    def moment(self, ms: int) -> None:
+        """Too short for a tick; the shell comes by for what is held."""
+        self.bench.now_ms += ms
+        self.bench.engine.flush(self.bench.now_ms)
+
     # --- what must hold
 
     @invariant()
@@ -425,6 +443,8 @@ class Machine(RuleBasedStateMachine):
         """Faults stop; gateways find out by beats what matchers have lost sight of, and ask again."""
         for _ in range(30):
             requests = len(self.bench.log.requests)
+            self.bench.settle()
+            self.moment(INTERVAL_MS)
             self.bench.settle()
             self.note_published()
             for gateway in (GATEWAY, OTHER_GATEWAY):
@@ -488,10 +508,26 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "PAGE_BYTES_MAX", PAGE_BYTES)
 
 
+class Conflating(Machine):
+    """The same, while what follows closely is held and merged."""
+
+    conflation = Intervals(others_ms=INTERVAL_MS)
+
+    def __init__(self) -> None:
+        super().__init__()
+        # All are connected and want everything: else hardly any run comes to where something is held.
+        for name, device in self.devices.items():
+            device.wanted = set(OBJECTS)
+            device.registering = dict.fromkeys(OBJECTS, False)
+            self.connect(name, GATEWAY, leaves=False)
+        self.come_to_rest()
+
+
 @pytest.mark.usefixtures("small_pages")
-def test_the_promises_hold_whatever_happens_in_whatever_order() -> None:
+@pytest.mark.parametrize("machine", [Machine, Conflating])
+def test_the_promises_hold_whatever_happens_in_whatever_order(machine: type[Machine]) -> None:
     run_state_machine_as_test(
-        Machine,
+        machine,
         settings=settings(
             max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
         ),

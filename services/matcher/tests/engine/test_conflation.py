@@ -1,0 +1,262 @@
+"""Conflation: what is held and for how long, what `complete` says meanwhile, and what a takeover owes."""
+
+import pytest
+from coldnotify_matcher.engine import Intervals, Rules, parse_intervals
+from coldnotify_matcher.engine.rules import CONFLATION_MS_MAX
+from coldnotify_matcher.testing import DOMAIN, OTHER_GATEWAY, Bench, fan_outs, pages, versions
+from coldnotify_schemas import internal_pb2
+
+INTERVAL_MS = 200
+RULES = Rules(conflation=Intervals({DOMAIN: INTERVAL_MS}))
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench(rules=RULES)
+
+
+def told(bench: Bench) -> list[tuple[str, int, int]]:
+    """(object, version, complete) of what is fanned out, since the last look."""
+    return [
+        (newest.name, newest.version, newest.offset - newest.behind)
+        for item in bench.items()
+        if item.WhichOneof("item") == "fan_out"
+        for newest in [item.fan_out.newest]
+    ]
+
+
+def pass_ms(bench: Bench, ms: int) -> None:
+    """Time passes, and the shell comes by."""
+    bench.now_ms += ms
+    bench.engine.flush(bench.now_ms)
+
+
+# --- the setting
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", Intervals()),
+        ("*=0", Intervals()),
+        ("a=200", Intervals({"a": 200})),
+        (" a = 200 , b.c=0,*=1000,", Intervals({"a": 200, "b.c": 0}, 1000)),
+        ("a=60000", Intervals({"a": CONFLATION_MS_MAX})),
+    ],
+)
+def test_intervals_as_an_operator_writes_them(text: str, expected: Intervals) -> None:
+    assert parse_intervals(text) == expected
+
+
+@pytest.mark.parametrize("entry", ["a", "a=", "a=x", "a=-1", "a=1.5", "a=60001", "a=٣", "=5", "a b=5", "a=auto", "*=x"])
+def test_a_bad_entry_is_named(entry: str) -> None:
+    with pytest.raises(ValueError, match=entry.replace("*", r"\*").replace(".", r"\.")):
+        parse_intervals(f"good=200,{entry}")
+
+
+def test_a_domain_twice_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"a=2.*twice"):
+        parse_intervals("a=1,a=2")
+
+
+def test_of_a_domain() -> None:
+    intervals = Intervals({"a": 200}, 50)
+
+    assert (intervals.of("a"), intervals.of("b"), intervals.longest_ms) == (200, 50, 200)
+
+
+# --- what is held
+
+
+def test_the_first_leaves_at_once_the_next_ones_as_one_at_the_end_of_the_interval(bench: Bench) -> None:
+    bench.opened("a")
+    for version in range(1, 6):
+        bench.version("a", version)
+    assert told(bench) == [("a", 1, 0)]
+    pass_ms(bench, INTERVAL_MS - 1)
+    assert told(bench) == []
+
+    pass_ms(bench, 1)
+
+    assert told(bench) == [("a", 5, 4)]
+    assert bench.engine.counts["conflated"] == 3
+    assert bench.engine.counts["deliveries"] == 2
+
+
+def test_an_object_that_never_stops_leaves_once_an_interval(bench: Bench) -> None:
+    bench.opened("a")
+    seen = []
+    for version in range(100):
+        bench.version("a", version)
+        bench.settle()
+        seen += told(bench)
+        pass_ms(bench, 20)
+    pass_ms(bench, INTERVAL_MS)
+    seen += told(bench)
+
+    assert len(seen) == 11
+    assert seen[-1][1] == 99
+
+
+def test_after_an_interval_without_publishes_the_next_one_leaves_at_once(bench: Bench) -> None:
+    bench.opened("a")
+    bench.version("a", 1)
+    assert told(bench) == [("a", 1, 0)]
+    bench.tick(1000)
+
+    bench.version("a", 2)
+
+    assert told(bench) == [("a", 2, 1)]
+    assert bench.engine.next_due_ms() is None
+
+
+def test_without_an_interval_nothing_is_held() -> None:
+    bench = Bench(rules=Rules(conflation=Intervals({"other.domain": INTERVAL_MS})))
+    bench.opened("a")
+    for version in range(1, 4):
+        bench.version("a", version)
+
+    assert told(bench) == [("a", 1, 0), ("a", 2, 1), ("a", 3, 2)]
+
+
+def test_the_shell_is_told_when_to_come_by(bench: Bench) -> None:
+    bench.opened("a", "b")
+    assert bench.engine.next_due_ms() is None
+    begun_ms = bench.now_ms
+    bench.version("a", 1)
+    bench.settle()
+    bench.now_ms += 50
+    for name, version in (("b", 1), ("b", 2), ("a", 2), ("a", 3)):
+        bench.version(name, version)
+    bench.settle()
+    assert bench.engine.next_due_ms() == begun_ms + INTERVAL_MS
+
+    pass_ms(bench, INTERVAL_MS - 50)
+
+    assert bench.engine.next_due_ms() == begun_ms + 50 + INTERVAL_MS
+
+
+@pytest.mark.parametrize("back_ms", [INTERVAL_MS + 1, 3_600_000])
+def test_a_clock_that_is_set_back_holds_nothing_for_long(bench: Bench, back_ms: int) -> None:
+    bench.opened("a", "b")
+    for name, version in (("a", 1), ("a", 2), ("b", 1)):
+        bench.version(name, version)
+    told(bench)
+
+    pass_ms(bench, -back_ms)
+    assert told(bench) == [("a", 2, 1)]
+    bench.version("b", 2)
+
+    assert told(bench) == [("b", 2, 3)]
+
+
+# --- complete
+
+
+def test_nothing_that_is_said_meanwhile_reaches_the_first_version_that_is_held(bench: Bench) -> None:
+    bench.opened("a", "b")
+    for name, version in (("a", 1), ("a", 2), ("b", 1), ("a", 3)):  # offsets 0 to 3
+        bench.version(name, version)
+    assert told(bench) == [("a", 1, 0), ("b", 1, 0)], "b lies at 2, a's second version at 1 is held"
+    bench.beat(1)
+    (beat,) = [item.beat for item in bench.items()]
+    assert (beat.agreed, beat.complete) == (True, 0)
+    assert bench.engine.objects_done == 1
+
+    pass_ms(bench, INTERVAL_MS)
+
+    assert told(bench) == [("a", 3, 3)]
+    bench.beat(1)
+    assert [item.beat.complete for item in bench.items()] == [3]
+    assert bench.engine.objects_done == 4
+
+
+def test_of_two_held_the_one_that_leaves_first_does_not_pass_the_other(bench: Bench) -> None:
+    bench.opened("a", "b")
+    bench.version("a", 1)  # 0
+    bench.settle()
+    bench.now_ms += 10
+    for name, version in (("b", 1), ("b", 2), ("a", 2)):  # 1 to 3
+        bench.version(name, version)
+    bench.settle()
+    told(bench)
+
+    pass_ms(bench, INTERVAL_MS - 10)
+    assert told(bench) == [("a", 2, 1)], "b's second version at 2 is held for 10 ms more"
+    pass_ms(bench, 10)
+
+    assert told(bench) == [("b", 2, 2)]
+
+
+def test_held_from_the_very_beginning_there_is_nothing_complete(bench: Bench) -> None:
+    bench.opened("a")
+    bench.version("a", 1)
+    told(bench)
+    bench.engine._conflation._held.clear()  # as if the first offset of all were held
+    bench.engine._conflation._held[bench.engine.objects[f"{DOMAIN}/region-1/a"]] = 0
+
+    bench.beat(1)
+
+    (beat,) = [item.beat for item in bench.items()]
+    assert beat == internal_pb2.BeatAnswer(agreed=True)
+
+
+def test_a_page_contains_what_is_held_and_is_complete_as_of_its_end(bench: Bench) -> None:
+    bench.opened("a", "b")
+    for name, version in (("a", 1), ("a", 2), ("b", 1)):
+        bench.version(name, version)
+    told(bench)
+
+    bench.open(["a", "b"], cursor=0, session=2, client="client-1", gateway=OTHER_GATEWAY)
+    (page,) = pages(bench.items(OTHER_GATEWAY))
+
+    assert versions(page.newest) == [("a", 2), ("b", 1)]
+    assert page.complete == 2
+    pass_ms(bench, INTERVAL_MS)
+    bench.settle()
+    assert [one[:2] for one in fan_outs(bench.items(OTHER_GATEWAY))] == [("a", 2)], "once more: it joined meanwhile"
+
+
+def test_an_answer_is_the_newest_held_or_not(bench: Bench) -> None:
+    bench.opened("a")
+    for version in (1, 2):
+        bench.version("a", version)
+    bench.settle()
+    bench.opened("b", session=2, client="client-2")
+
+    bench.register("a", session=2, client="client-2")
+
+    (answer,) = [item.answered for item in bench.items() if item.WhichOneof("item") == "answered"]
+    assert versions(answer.newest) == [("a", 2)]
+
+
+def test_what_nobody_wants_is_not_held(bench: Bench) -> None:
+    bench.opened("b")
+    for version in (1, 2, 3):
+        bench.version("a", version)
+    bench.settle()
+
+    assert bench.engine.next_due_ms() is None
+    assert bench.engine.objects_done == 3
+
+
+# --- takeover
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_takeover_fans_out_what_the_predecessor_held(bench: Bench, committed: bool) -> None:
+    bench.opened("a", "b")
+    for name, version in (("a", 1), ("a", 2), ("b", 1), ("a", 3)):
+        bench.version(name, version)
+    assert told(bench) == [("a", 1, 0), ("b", 1, 0)]
+    if not committed:
+        bench.committed = bench.committed[0], 0
+    assert bench.committed[1] == (1 if committed else 0)
+
+    bench.load()
+
+    assert told(bench) == [("b", 1, 2), ("a", 3, 3)]
+    bench.version("a", 4)
+    assert told(bench) == [], "its interval has begun"
+    pass_ms(bench, INTERVAL_MS)
+    assert told(bench) == [("a", 4, 4)]
