@@ -3,7 +3,8 @@
 import logging
 import time
 from collections.abc import Callable
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
@@ -11,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.settings import ServiceSettings
 
+T = TypeVar("T")
 _logger = logging.getLogger("kafka")
 _ERROR_LOG_INTERVAL_S = 10
 """librdkafka says the same error again at each try to connect; once in a while is enough."""
@@ -98,11 +100,34 @@ def _dotted(options: dict[str, object]) -> dict[str, object]:
     }
 
 
+def ask_twice(admin: AdminClient, ask: Callable[[float], T], timeout_s: float) -> T:
+    """`ask` with a third of the time, and, should that fail, with the rest after a look at who leads what now.
+
+    An AdminClient goes to the nodes that were controller and leaders when it last looked, and looks anew only every
+    five minutes: when one of three nodes dies, every question to it would time out till then. Raises what `ask` raises.
+    """
+    first_s = timeout_s / 3
+    try:
+        return ask(first_s)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise
+    except TimeoutError:
+        pass
+    with suppress(KafkaException):
+        admin.list_topics(timeout=first_s)
+    return ask(first_s)
+
+
 def describe_topic(admin: AdminClient, topic: str, timeout_s: float = 10) -> Any:
     """Kafka's description of a topic (never creates it). Raises TopicMissing, KafkaUnavailable."""
-    future = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)[topic]
+
+    def ask(limit_s: float) -> Any:
+        # librdkafka keeps the limit itself; the longer one is for the day it does not.
+        return admin.describe_topics(TopicCollection([topic]), request_timeout=limit_s)[topic].result(limit_s + 5)
+
     try:
-        return future.result(timeout_s + 5)  # librdkafka keeps the limit itself; this is for the day it does not
+        return ask_twice(admin, ask, timeout_s)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise TopicMissing(f"topic {topic} does not exist: run `coldnotify topics apply`") from None

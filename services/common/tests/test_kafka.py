@@ -1,10 +1,18 @@
 import socket
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
-from coldnotify_common.kafka import KafkaUnavailable, admin_config, consumer_config, partition_count, producer_config
+from coldnotify_common.kafka import (
+    KafkaUnavailable,
+    admin_config,
+    ask_twice,
+    consumer_config,
+    partition_count,
+    producer_config,
+)
 from coldnotify_common.settings import ServiceSettings
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 SETTINGS = ServiceSettings(kafka="127.0.0.1:1")
@@ -42,3 +50,39 @@ def test_a_kafka_that_does_not_answer_is_told_within_the_limit(silent_address: s
     admin = AdminClient(admin_config(ServiceSettings(kafka=silent_address)))
     with pytest.raises(KafkaUnavailable, match=r"coldnotify\.objects"):
         partition_count(admin, "coldnotify.objects", timeout_s=1)
+
+
+class StaleAdmin:
+    """An AdminClient that asks a dead node until it has looked who there is."""
+
+    def __init__(self) -> None:
+        self.looked = False
+        self.limits_s: list[float] = []
+
+    def list_topics(self, timeout: float) -> None:
+        self.looked = True
+
+    def ask(self, limit_s: float) -> str:
+        self.limits_s.append(limit_s)
+        if not self.looked:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+        return "answer"
+
+
+def test_a_question_to_a_dead_node_is_asked_again_after_a_look_within_the_time() -> None:
+    admin = StaleAdmin()
+    assert ask_twice(cast("AdminClient", admin), admin.ask, 9) == "answer"
+    assert admin.limits_s == [3, 3]
+    assert ask_twice(cast("AdminClient", admin), admin.ask, 9) == "answer"
+    assert len(admin.limits_s) == 3
+
+
+def test_a_missing_topic_is_not_asked_for_twice() -> None:
+    admin = StaleAdmin()
+
+    def ask(_limit_s: float) -> None:
+        raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+
+    with pytest.raises(KafkaException):
+        ask_twice(cast("AdminClient", admin), ask, 9)
+    assert not admin.looked

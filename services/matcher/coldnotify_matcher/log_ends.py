@@ -6,7 +6,7 @@ timeout.
 
 from collections.abc import Iterable
 
-from coldnotify_common.kafka import KafkaUnavailable
+from coldnotify_common.kafka import KafkaUnavailable, ask_twice
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
@@ -25,9 +25,13 @@ def log_starts(admin: AdminClient, partitions: Iterable[tuple[str, int]]) -> dic
 
 def _offsets(admin: AdminClient, partitions: Iterable[tuple[str, int]], spec: OffsetSpec) -> dict[tuple[str, int], int]:
     asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
-    answers = admin.list_offsets(asked, request_timeout=TIMEOUT_S)
+
+    def ask(limit_s: float) -> dict[tuple[str, int], int]:
+        answers = admin.list_offsets(asked, request_timeout=limit_s)
+        return {(tp.topic, tp.partition): future.result(limit_s + 5).offset for tp, future in answers.items()}
+
     try:
-        return {(tp.topic, tp.partition): future.result(TIMEOUT_S + 5).offset for tp, future in answers.items()}
+        return ask_twice(admin, ask, TIMEOUT_S)
     except KafkaException as error:
         raise KafkaUnavailable(f"Kafka does not say where partitions end: {error.args[0].str()}") from None
     except TimeoutError:
