@@ -1,0 +1,66 @@
+"""docker-compose.yml and the Dockerfile, as far as they can be held to their rules without an engine."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from coldnotify_cli.main import COMMANDS
+from coldnotify_cli.settings_doc import all_settings
+from coldnotify_common.settings import describe
+from coldnotify_kafka.broker import KAFKA_VERSION
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(TEXT)["services"]
+THREE = dict(
+    line.split("=", 1)
+    for line in (ROOT / "docker-compose.three.env").read_text().splitlines()
+    if line and not line.startswith("#")
+)
+DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_images_have_fixed_tags_and_services_tell_their_health(name: str) -> None:
+    service = SERVICES[name]
+    _, _, tag = service["image"].rpartition(":")
+    assert re.fullmatch(r"\d+\.\d+\.\d+", tag)
+    assert ("healthcheck" in service) == (name != "topics"), "topics runs once and ends"
+    for other in service.get("depends_on", {}):
+        assert other in SERVICES
+    for port in service.get("ports", []):
+        assert port.startswith("127.0.0.1:")
+
+
+def test_kafka_is_the_one_that_is_embedded() -> None:
+    nodes = {name: service for name, service in SERVICES.items() if name.startswith("kafka-")}
+    assert {service["image"] for service in nodes.values()} == {f"apache/kafka:{KAFKA_VERSION}"}
+    assert [service.get("profiles") for service in nodes.values()] == [None, ["three"], ["three"]]
+    for number, (name, service) in enumerate(nodes.items(), 1):
+        assert service["environment"]["KAFKA_NODE_ID"] == number
+        assert f"{number}@{name}:9093" in THREE["KAFKA_VOTERS"].split(",")
+        assert f"{name}:19092" in THREE["KAFKA_BOOTSTRAP"].split(",")
+        assert service["volumes"] == [f"{name}:/var/lib/kafka/data"]
+
+
+def test_commands_and_settings_are_ours() -> None:
+    variables = {info.variable for settings in all_settings() for info in describe(settings)}
+    for name, service in SERVICES.items():
+        if name.startswith("kafka-"):
+            continue
+        assert service["command"][0] in COMMANDS
+        assert set(service["environment"]) <= variables
+
+
+def test_every_variable_has_a_default_and_a_value_for_three() -> None:
+    used = set(re.findall(r"\$\{(\w+):-[^}]+\}", TEXT))
+    assert TEXT.count("${") == len(re.findall(r"\$\{\w+:-[^}]+\}", TEXT))
+    assert used == set(THREE) - {"COMPOSE_PROFILES"}
+
+
+def test_the_image_runs_as_nobody_special_on_a_fixed_base() -> None:
+    assert re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE) == ["python:3.11.14-slim-bookworm"] * 2
+    assert re.search(r"^USER [1-9]\d+$", DOCKERFILE, re.MULTILINE)
+    assert "constraints.txt" in DOCKERFILE
