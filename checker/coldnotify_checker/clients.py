@@ -62,9 +62,9 @@ class Client:
         knowledge = self.told.get(object_)
         return knowledge.known if knowledge else None
 
-    def caused(self, publishes: Publishes, object_: str, key: Key) -> bool:
-        """Whether this client may be the source of the version, and so is not owed it."""
-        return publishes.caused(object_, self.name.rpartition("/")[2], key)
+    def caused(self, publishes: Publishes, object_: str, key: Key, by: int) -> bool:
+        """Whether it may be the source of this version, or of a newer one begun until `by`, and so is not owed it."""
+        return publishes.caused(object_, self.name.rpartition("/")[2], key, by)
 
 
 class Clients:
@@ -157,7 +157,11 @@ class Clients:
             return
         for object_, register in client.wanted.items():
             owed = self._publishes.newest(object_, event.since - self._skew_us)
-            if owed is None or register.t >= event.since or client.caused(self._publishes, object_, owed.sure_key):
+            if (
+                owed is None
+                or register.t >= event.since
+                or client.caused(self._publishes, object_, owed.sure_key, event.t)
+            ):
                 continue
             known = client.knows(object_)
             if known is None or known < owed.sure_key:

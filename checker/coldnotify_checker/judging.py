@@ -91,7 +91,7 @@ def _judge_end(end: End, clients: Clients, publishes: Publishes, topics: Topics,
             if owed is None:
                 continue
             key = owed.sure_key if isinstance(owed, Call) else owed.key
-            if client.caused(publishes, object_, key):
+            if client.caused(publishes, object_, key, end.t):
                 continue
             known = client.knows(object_)
             if known is None or known < key:

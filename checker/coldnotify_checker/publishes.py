@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,8 +80,8 @@ class Publishes:
         self.objects: dict[str, PublishedObject] = {}
         self.objects_lost_at: list[int] = []
         """Times at which the objects topic was lost, rising."""
-        self._caused: dict[tuple[str, str], Key] = {}
-        """By object and source: the newest that may have been written."""
+        self._caused: dict[tuple[str, str], list[tuple[int, Key]]] = {}
+        """By object and source: when a version was begun that was the newest then, if it was written."""
         begun: dict[tuple[str, int | str], Publish] = {}
         answers: dict[tuple[str, int | str], Published] = {}
         for event in events:
@@ -96,7 +96,9 @@ class Publishes:
             self._object(call).by_version.setdefault(call.version, []).append(call)
             if call.begun.source is not None and call.key is not None and not call.failed:
                 by_source = call.begun.object, call.begun.source
-                self._caused[by_source] = max(call.key, self._caused.get(by_source, call.key))
+                newest = self._caused.setdefault(by_source, [])
+                if not newest or call.key > newest[-1][1]:
+                    newest.append((call.begun.t, call.key))
             statistics.publishes += 1
             statistics.acknowledged += call.acknowledged
             statistics.failed += call.failed
@@ -123,10 +125,14 @@ class Publishes:
         index = len(rising.calls) if before is None else bisect_left(rising.answered_at, before)
         return rising.calls[index - 1] if index else None
 
-    def caused(self, object_: str, source: str, key: Key) -> bool:
-        """Whether a client may itself be the source of this version or of a newer one: then it is not owed it."""
-        own = self._caused.get((object_, source))
-        return own is not None and own >= key
+    def caused(self, object_: str, source: str, key: Key, by: int) -> bool:
+        """Whether a client may itself be the source of this version, or of a newer one begun until the time `by`.
+
+        Then it is not owed it.
+        """
+        own = self._caused.get((object_, source), [])
+        index = bisect_right(own, by, key=lambda begun: begun[0])
+        return index > 0 and own[index - 1][1] >= key
 
     def with_version(self, object_: str, version: int) -> list[Call]:
         """The publishes that this version may be of: those of it, and those whose version is not known."""

@@ -7,7 +7,7 @@ import pytest
 from coldnotify_checker import judge
 from coldnotify_checker.testing import BUGS, Double, play
 
-SEEDS = 300
+SEEDS = 200
 
 
 @pytest.mark.parametrize("incarnations_told", [True, False])
@@ -21,7 +21,7 @@ def test_a_service_without_a_bug_is_clean(incarnations_told: bool) -> None:
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_seen_by_its_promise(bug: str) -> None:
     planted = 0
-    for seed in range(60):
+    for seed in range(40):
         double = Double(seed, bug)
         verdict = judge(double.play())
         if double.planted:
