@@ -377,7 +377,8 @@ class _Link(asyncio.Protocol):
         elif self.linger_until is None:
             self.linger_until = now + _LINGER_S
             if self._transport.can_write_eof():
-                self._transport.write_eof()
+                with suppress(OSError):  # the gateway is gone already: connection_lost is about to say so
+                    self._transport.write_eof()
             else:
                 self._transport.close()
         elif self.linger_until <= now:
