@@ -1,0 +1,258 @@
+"""What a killed process costs: seconds until every client has the newest of what is published right after the kill.
+
+Many clients with many registrations each, two gateways, two matchers; in each case one process is killed with SIGKILL
+and at once a new version of one object of every group is published. The cases:
+
+    restarted  a matcher is started again at once under its name: the group does not notice
+    cold       a matcher stays away: after its session timeout the other one loads its partitions
+    warm       the same, and the other one has followed them (matcher_standby)
+    gateway    a gateway stays away: its clients connect to the other one
+
+    python loadtest/takeover.py --clients 1000 --registrations 50 --history 100000 --json takeover.json
+"""
+
+import argparse
+import asyncio
+import json
+import multiprocessing
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from typing import Any
+
+from coldnotify import Connection, Notification, State, aio
+from coldnotify.publisher import Publisher
+from coldnotify_gateway.testing_process import GatewayProcess
+from coldnotify_kafka.testing import broker, free_port, reset_topics
+from coldnotify_matcher.testing_kafka import PARTITIONS, MatcherProcess, wait_for
+from coldnotify_schemas import topics
+from coldnotify_schemas.partition import partition_of
+from confluent_kafka import Producer
+
+DOMAIN = "loadtest"
+GROUPS = [f"group-{i}" for i in range(24)]
+PUBLISHED = "object-0"
+"""Of each group, the object that is published after a kill."""
+PROCESSES = 2
+CASES = ("restarted", "cold", "warm", "gateway")
+READY_TIMEOUT_S = 300.0
+_REPORT_EVERY_S = 0.05
+
+
+def swarm(number: int, clients: int, registrations: int, port: int, pipe: Pipe) -> None:
+    """A process with its share of the clients. Answers each version it is asked for with the times they all had it."""
+    asyncio.run(_swarm(number, clients, registrations, port, pipe))
+
+
+async def _swarm(number: int, clients: int, registrations: int, port: int, pipe: Pipe) -> None:
+    newest = dict.fromkeys(range(number, clients, PROCESSES), (0, 0.0))
+    handlers: list[aio.Notify] = []
+    for i in newest:
+
+        def told(notification: Notification, i: int = i) -> None:
+            if notification.version is not None and notification.version > newest[i][0]:
+                newest[i] = (notification.version, time.time())
+
+        one = aio.Notify(
+            domain=DOMAIN,
+            group_id=GROUPS[i % len(GROUPS)],
+            client_id=f"client-{i}",
+            state=State(filename=None),
+            connection=Connection(address="127.0.0.1", port=port),
+        )
+        one.register(PUBLISHED).subscribe(told)
+        for n in range(1, registrations):
+            one.register(f"object-{n}").subscribe(lambda _: None)
+        await one.connect()
+        handlers.append(one)
+    pipe.send(all([await one.wait_caught_up(READY_TIMEOUT_S) for one in handlers]))
+    while (version := await asyncio.to_thread(pipe.recv)) is not None:
+        until_s = time.monotonic() + READY_TIMEOUT_S
+        while any(had < version for had, _ in newest.values()) and time.monotonic() < until_s:  # noqa: ASYNC110
+            await asyncio.sleep(_REPORT_EVERY_S)
+        pipe.send([at_s if had >= version else None for had, at_s in newest.values()])
+    await asyncio.gather(*(one.disconnect() for one in handlers))
+
+
+class Cluster:
+    """The processes of one case."""
+
+    def __init__(self, kafka: str, directory: Path, *, standby: bool, session_timeout_ms: int) -> None:
+        self.kafka = kafka
+        self._directory = directory
+        self._settings = {"matcher_standby": standby, "matcher_session_timeout_ms": session_timeout_ms}
+        self.matchers = {name: self.start_matcher(name) for name in ("matcher-1", "matcher-2")}
+        self.gateway_port = free_port()
+        self.gateways = [GatewayProcess(kafka, gateway_port=self.gateway_port).__enter__() for _ in range(2)]
+        wait_for(self._served, "all partitions served", READY_TIMEOUT_S)
+        for gateway in self.gateways:
+            gateway.wait_ready()
+
+    def start_matcher(self, name: str) -> MatcherProcess:
+        """One matcher."""
+        log = self._directory / f"{name}.log"
+        return MatcherProcess(self.kafka, log, matcher_id=name, **self._settings)
+
+    def _served(self) -> bool:
+        owned = [matcher.owned() for matcher in self.matchers.values()]
+        return all(owned) and sum(map(len, owned)) == PARTITIONS and all(m.ready for m in self.matchers.values())
+
+    def wait_followed(self) -> None:
+        """Until the standby has read all that is there."""
+
+        def followed() -> bool:
+            return all(
+                matcher.status("/metrics")[1].count("coldnotify_matcher_lag_standby{")
+                == PARTITIONS - len(matcher.owned())
+                and not re.search(r"^coldnotify_matcher_lag_standby\{.*\} [1-9]", matcher.status("/metrics")[1], re.M)
+                for matcher in self.matchers.values()
+            )
+
+        wait_for(followed, "all followed", READY_TIMEOUT_S)
+
+    def resident_mib(self) -> float:
+        """Of the larger matcher."""
+        statm = [Path(f"/proc/{m.process.pid}/statm").read_text().split()[1] for m in self.matchers.values()]
+        return max(int(pages) for pages in statm) * 4096 / 2**20
+
+    def end(self) -> None:
+        """All processes."""
+        for gateway in self.gateways:
+            gateway.__exit__(None, None, None)
+        for matcher in self.matchers.values():
+            if matcher.process.poll() is None:
+                matcher.kill()
+
+
+def strike(case: str, cluster: Cluster) -> None:
+    """Kills what the case is about."""
+    if case == "gateway":
+        cluster.gateways[0].process.kill()
+        return
+    cluster.matchers["matcher-1"].kill()
+    if case == "restarted":
+        cluster.matchers["matcher-1"] = cluster.start_matcher("matcher-1")
+
+
+def write_history(kafka: str, records: int) -> None:
+    """Objects that nobody registered for: what a matcher has to load."""
+    producer = Producer({"bootstrap.servers": kafka, "linger.ms": 50, "queue.buffering.max.messages": 1_000_000})
+    for i in range(records):
+        group = GROUPS[i % len(GROUPS)]
+        producer.produce(
+            topics.OBJECTS,
+            b'{"version":1,"payload":{"size":%d}}' % i,
+            f"{DOMAIN}/{group}/history-{i}".encode(),
+            partition_of(DOMAIN, group, PARTITIONS),
+        )
+        if i % 10_000 == 0:
+            producer.poll(0)
+    assert producer.flush(READY_TIMEOUT_S) == 0, "Kafka does not take the history"
+
+
+def measure(case: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """One case, on a Kafka of its own."""
+    with broker() as kafka, tempfile.TemporaryDirectory() as directory:
+        reset_topics(kafka.bootstrap)
+        write_history(kafka.bootstrap, arguments.history)
+        cluster = Cluster(
+            kafka.bootstrap,
+            Path(directory),
+            standby=case == "warm",
+            session_timeout_ms=arguments.session_timeout_ms,
+        )
+        pipes = []
+        try:
+            for number in range(PROCESSES):
+                here, there = multiprocessing.Pipe()
+                share = (number, arguments.clients, arguments.registrations, cluster.gateway_port, there)
+                multiprocessing.get_context("spawn").Process(target=swarm, args=share, daemon=True).start()
+                pipes.append(here)
+            if not all(_receive(pipe) for pipe in pipes):
+                raise RuntimeError("not all clients caught up before the kill")
+            with Publisher(kafka=kafka.bootstrap, timeout_s=60) as publisher:
+                publish(publisher, 1)
+                ask(pipes, 1)
+                if case == "warm":
+                    cluster.wait_followed()
+                resident_mib = cluster.resident_mib()
+                killed_s = time.time()
+                strike(case, cluster)
+                publish(publisher, 2)
+                had = ask(pipes, 2)
+            seconds = sorted(at_s - killed_s for at_s in had if at_s is not None)
+            return {
+                "case": case,
+                "clients": len(had),
+                "reached": len(seconds),
+                "p50_s": round(seconds[len(seconds) // 2], 3),
+                "all_s": round(seconds[-1], 3),
+                "takeover_s": takeover_s(cluster) if case != "gateway" else None,
+                "matcher_mib": round(resident_mib),
+            }
+        finally:
+            for pipe in pipes:
+                pipe.send(None)
+            cluster.end()
+
+
+def takeover_s(cluster: Cluster) -> float | None:
+    """The longest time from an assignment after the kill until the partition was served, as the matcher's log says."""
+    name = "matcher-1" if cluster.matchers["matcher-1"].process.poll() is None else "matcher-2"
+    log = re.sub(r"\x1b\[[0-9;]*m", "", (cluster.matchers[name].log).read_text())
+    found = re.findall(r"partition taken over.*\bseconds=([\d.]+)", log)[-PARTITIONS // 2 :]
+    return max(map(float, found), default=None)
+
+
+def publish(publisher: Publisher, version: int) -> None:
+    """The object of every group."""
+    for group in GROUPS:
+        publisher.publish(DOMAIN, group, PUBLISHED, version=version)
+
+
+def ask(pipes: list[Pipe], version: int) -> list[float | None]:
+    """When each client had this version."""
+    for pipe in pipes:
+        pipe.send(version)
+    return [at_s for pipe in pipes for at_s in _receive(pipe)]
+
+
+def _receive(pipe: Pipe) -> Any:
+    if not pipe.poll(2 * READY_TIMEOUT_S):
+        raise TimeoutError("the clients' processes do not answer")
+    return pipe.recv()
+
+
+def main() -> int:
+    """Prints one line a case."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--clients", type=int, default=1000)
+    parser.add_argument("--registrations", type=int, default=50, help="of each client")
+    parser.add_argument("--history", type=int, default=100_000, help="objects beside those: what a load has to read")
+    parser.add_argument("--session-timeout-ms", type=int, default=6000)
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--json", type=Path, help="file for the figures")
+    arguments = parser.parse_args()
+    say: Callable[[str], object] = sys.stdout.write
+    say(f"{'case':<10} {'clients':>8} {'half, s':>8} {'all, s':>8} {'takeover, s':>12} {'matcher, MiB':>13}\n")
+    figures = []
+    for case in arguments.cases.split(","):
+        found = measure(case, arguments)
+        figures.append(found)
+        took = "-" if found["takeover_s"] is None else f"{found['takeover_s']:.2f}"
+        reached = f"{found['reached']}/{found['clients']}"
+        line = f"{found['p50_s']:8.2f} {found['all_s']:8.2f} {took:>12} {found['matcher_mib']:13d}"
+        say(f"{case:<10} {reached:>8} {line}\n")
+        sys.stdout.flush()
+    if arguments.json is not None:
+        settings = {k: v for k, v in vars(arguments).items() if k not in ("json", "cases")}
+        arguments.json.write_text(json.dumps({**settings, "cases": figures}, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,189 @@
+"""Matchers come, go, are killed and frozen while everything else goes on: nothing is lost, nothing is undone."""
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from coldnotify import Notify
+from coldnotify.publisher import Publisher
+from coldnotify_cli.testing_up import Recorder, Up, get_json, notify, running, wait_for
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_matcher.testing_kafka import PARTITIONS, MatcherProcess, matcher, records_of
+from coldnotify_schemas import topics
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.state import GENERATION_KEY
+
+pytestmark = pytest.mark.kafka
+
+DOMAIN = "animal.observer"
+GROUPS = [f"region-{i}" for i in range(16)]
+assert {partition_of(DOMAIN, group, PARTITIONS) for group in GROUPS} == set(range(PARTITIONS)), "one in each at least"
+
+
+@contextmanager
+def units(up: Up) -> Iterator[dict[str, tuple[Notify, Recorder]]]:
+    """A client in each group, registered for x."""
+    found = {group: (notify(up, "ou", None, group=group), Recorder()) for group in GROUPS}
+    for ou, told in found.values():
+        ou.connect()
+        ou.register("x").subscribe(told)
+    try:
+        yield found
+    finally:
+        for ou, _ in found.values():
+            ou.disconnect()
+
+
+def publish(publisher: Publisher, version: int) -> None:
+    for group in GROUPS:
+        publisher.publish(DOMAIN, group, "x", version=version)
+
+
+def wait_told(ous: dict[str, tuple[Notify, Recorder]], version: int, when: str) -> None:
+    for group, (_, told) in ous.items():
+        wait_for(told.reaches("x", version), f"{group} is told {version} {when}")
+
+
+def serving(process: MatcherProcess, *others: MatcherProcess) -> bool:
+    """It has a share, all partitions are served, and no one by two."""
+    owned = [one.owned() for one in (process, *others)]
+    return bool(owned[0]) and sum(map(len, owned)) == PARTITIONS == len(set().union(*owned))
+
+
+def plain(log: Path) -> str:
+    """Without colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", log.read_text())
+
+
+def test_a_matcher_killed_and_started_again_in_time_causes_no_rebalance(
+    fresh_kafka: EmbeddedBroker, tmp_path: Path
+) -> None:
+    kafka, timeout = fresh_kafka.bootstrap, {"matcher_session_timeout_ms": 60_000}
+    with matcher(kafka, tmp_path / "a", matcher_id="a", **timeout) as stays:
+        with matcher(kafka, tmp_path / "b", matcher_id="b", **timeout) as killed:
+            wait_for(lambda: serving(stays, killed) and serving(killed, stays), "halves")
+            mine, its = stays.owned(), killed.owned()
+            generations = {n: stays.generation(n) for n in mine}, {n: killed.generation(n) for n in its}
+            assigned = len(re.findall("partition assigned|given up", plain(stays.log)))
+            killed.kill()
+        with matcher(kafka, tmp_path / "b", matcher_id="b", **timeout) as again:
+            wait_for(lambda: again.owned() == its, "the same partitions again")
+            assert {n: again.generation(n) for n in its} == {n: g + 1 for n, g in generations[1].items()}
+            assert {n: stays.generation(n) for n in mine} == generations[0]
+            assert len(re.findall("partition assigned|given up", plain(stays.log))) == assigned, "it heard of nothing"
+
+
+@pytest.mark.parametrize("standby", [False, True], ids=["cold", "warm"])
+def test_matchers_come_stop_and_are_killed_under_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standby: bool
+) -> None:
+    monkeypatch.setenv("COLDNOTIFY_MATCHER_STANDBY", "yes" if standby else "no")
+    with running(tmp_path) as up, units(up) as ous, Publisher(kafka=up.kafka, timeout_s=60) as publisher:
+        version = 0
+
+        def go_on(when: str) -> None:
+            nonlocal version
+            for _ in range(5):
+                version += 1
+                publish(publisher, version)
+            wait_told(ous, version, when)
+
+        go_on("with one matcher")
+        for round_, end in enumerate(("stopped", "killed")):
+            with matcher(up.kafka, tmp_path / f"extra-{round_}", matcher_id="extra", matcher_standby=standby) as extra:
+                version += 1
+                publish(publisher, version)
+                wait_for(extra.owned, "a share of the partitions")
+                go_on("while the partitions move")
+                for group, (ou, told) in ous.items():
+                    ou.register(f"late-{round_}").subscribe(told)
+                    publisher.publish(DOMAIN, group, f"late-{round_}", version=7)
+                if end == "stopped":
+                    code, _ = extra.stop()
+                    assert code == 0
+                else:
+                    extra.kill()
+                go_on(f"after one was {end}")
+                for group, (_, told) in ous.items():
+                    wait_for(told.reaches(f"late-{round_}", 7), f"{group} is told of what it registered for late")
+        for group, (_, told) in ous.items():
+            versions = [version for version in told.versions("x") if version is not None]
+            assert versions == sorted(set(versions)), f"{group}: never backwards, nothing twice"
+            known = up.client(DOMAIN, group, "ou")
+            assert {one["object"] for one in known["registrations"]["items"]} == {"x", "late-0", "late-1"}
+
+
+def test_a_matcher_frozen_for_long_undoes_nothing_and_comes_back(tmp_path: Path) -> None:
+    with (
+        running(tmp_path) as up,
+        units(up) as ous,
+        Publisher(kafka=up.kafka, timeout_s=60) as publisher,
+        matcher(up.kafka, tmp_path / "zombie", matcher_id="zombie") as zombie,
+    ):
+        wait_for(zombie.owned, "a share of the partitions")
+        publish(publisher, 1)
+        wait_told(ous, 1, "before")
+        its = zombie.owned()
+        groups = [group for group in GROUPS if partition_of(DOMAIN, group, PARTITIONS) in its]
+        assert groups
+
+        def of_others() -> set[int]:
+            items = get_json(f"{up.matcher_url}/v1/partitions")["items"]
+            return {one["partition"] for one in items if one["phase"] == "owned"}
+
+        # What is under way when it is frozen it may do as soon as it goes on, long after its successor.
+        for group in groups:
+            ous[group][0].register("in-its-hands").subscribe(ous[group][1])
+        zombie.send(signal.SIGSTOP)
+        wait_for(lambda: of_others() >= its, "a successor")
+        publish(publisher, 2)
+        wait_told(ous, 2, "by the successor")
+        for group in groups:
+            ou, told = ous[group]
+            ou.register("late").subscribe(told)
+            ou.unregister("x")
+        wait_for(lambda: all(ous[group][0].status.pending == 0 for group in groups), "all is acknowledged")
+        generations = {number: merged(up.kafka, number)[0] for number in its}
+
+        zombie.send(signal.SIGCONT)
+        wait_for(lambda: re.search("all state dropped|lost=True", plain(zombie.log)), "its finding out")
+        wait_for(lambda: zombie.ready and zombie.owned() and not zombie.owned() & of_others(), "its share again")
+        wait_for(lambda: len(zombie.owned() | of_others()) == PARTITIONS, "all are served")
+        publish(publisher, 3)
+        wait_told({group: ous[group] for group in GROUPS if group not in groups}, 3, "after")
+        for group in groups:
+            publisher.publish(DOMAIN, group, "late", version=9)
+            wait_for(ous[group][1].reaches("late", 9), f"{group} is told what it registered for at the successor's")
+
+        for group in groups:
+            number = partition_of(DOMAIN, group, PARTITIONS)
+            generation, registered = merged(up.kafka, number)
+            assert generation > generations[number] - 1
+            assert registered[f"{DOMAIN}/{group}/ou"] == {"in-its-hands", "late"}, "what the successor wrote holds"
+            assert ous[group][1].versions("x") == [None, 1, 2], "unregistered: nothing more, and nothing backwards"
+
+
+def merged(kafka: str, partition: int) -> tuple[int, dict[str, set[str]]]:
+    """(highest generation, registered names by client), as a matcher that loads merges it."""
+    generation, buckets = 0, dict[str, dict[str, Any]]()
+    for key, value, _ in records_of(kafka, topics.SESSIONS, partition):
+        if key == GENERATION_KEY.encode() and value is not None:
+            generation = max(generation, json.loads(value)["generation"])
+    for key, value, _ in records_of(kafka, topics.REGISTRATIONS, partition):
+        name = (key or b"").decode()
+        if value is None:
+            buckets.pop(name, None)
+            continue
+        record = json.loads(value)
+        before = buckets.get(name)
+        if before is None or (record["generation"], record["applied"]) >= (before["generation"], before["applied"]):
+            buckets[name] = record
+    registered: dict[str, set[str]] = {}
+    for name, record in buckets.items():
+        registered.setdefault(name.rpartition("/")[0], set()).update(record["objects"])
+    return generation, registered
