@@ -17,8 +17,8 @@ BITS_PER_S = 50_000
 VERSIONS = 10
 """Of each object while it is away, and as many again while it catches up."""
 SENT_PER_NEEDED_MAX = 8
-"""Sending every version would be 20. What is outdone while it waits in a page or a socket's buffer is sent all the same:
-64 KiB of each, and the kernel doubles its own."""
+"""Sending every version would be 20. What is outdone while it waits in a page or a socket's buffer is sent all the
+same: 64 KiB of each, and the kernel doubles its own."""
 
 
 def test_a_backlog_comes_as_the_newest_of_each_and_pongs_come_in_between(up: Up, tmp_path: Path) -> None:
