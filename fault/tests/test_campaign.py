@@ -16,6 +16,7 @@ FAULT_EVERY_S = 0.7
 
 
 @pytest.mark.kafka
+@pytest.mark.timeout(900)
 def test_no_promise_is_broken_while_parts_are_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     faults = schedule(SEED, SECONDS, fault_every_s=FAULT_EVERY_S).faults()
     assert sum(count > 0 for count in faults.values()) >= 5, faults

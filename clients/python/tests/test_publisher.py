@@ -214,6 +214,18 @@ def test_a_sole_publishers_repeats_need_no_incarnation(bootstrap: str) -> None:
     assert len(written(bootstrap)) == 4
 
 
+@pytest.mark.kafka
+def test_a_repeat_is_written_again_where_the_topic_is_a_new_one(
+    bootstrap: str, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coldnotify._publishing.sender.REPEAT_TRUST_S", 0.2)
+    publisher.publish(DOMAIN, GROUP, "o", 7, {"a": 1}, incarnation=0)
+    reset_topics(bootstrap)
+    time.sleep(0.2)
+    publisher.publish(DOMAIN, GROUP, "o", 7, {"a": 1}, incarnation=0)
+    assert len(written(bootstrap)) == 1
+
+
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 

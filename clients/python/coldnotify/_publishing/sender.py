@@ -25,6 +25,11 @@ QUEUE_MAX = 10_000
 """Records on their way at once: at most some 50 MiB of the largest; more would only wait in another place."""
 MEMORY_MAX = 10_000
 """Objects of which the last publish is remembered."""
+REPEAT_TRUST_S = 1
+"""A known repeat is left out only if the topic was seen to be the same so short a time ago: in one made anew it would be
+missing. Else the topic is looked at first."""
+_LOOKUP_PAUSE_S = 0.1
+"""Between two looks that fail at once: a topic that is being made anew is not there for a moment."""
 PARTITIONS_REFRESH_S = 60
 """How old the knowledge of the topic's partitions may get. Records sent by older knowledge are moved by the matcher."""
 _PURGE_S = 10
@@ -108,6 +113,7 @@ class Sender:
         self._partitions: int | None = None
         self._partitions_at_s = 0.0
         self._lookup: Lookup | None = None
+        self._asked_at_s = 0.0
         self._fatal = False
         self._metadata_wanted = False
         self._closed = False
@@ -125,15 +131,22 @@ class Sender:
     def lookup_needed(self) -> Lookup | None:
         """Asks for the topic's partitions where that is due; the answer to wait for, None if none need be."""
         with self._settled:
-            fresh = time.monotonic() - self._partitions_at_s < PARTITIONS_REFRESH_S
-            if self._closed or (self._partitions is not None and fresh):
+            if self._closed or (self._partitions is not None and self._known_for_less_than(PARTITIONS_REFRESH_S)):
                 return None
-            if self._lookup is None or self._lookup.done():
-                topics = TopicCollection([OBJECTS])
-                self._lookup = self._admin.describe_topics(topics, request_timeout=self._timeout_s)[OBJECTS]
-                self._lookup.add_done_callback(self.lookup_done)
+            lookup = self._ask()
             # Old knowledge is good enough to go on with while the new is fetched.
-            return self._lookup if self._partitions is None else None
+            return lookup if self._partitions is None else None
+
+    def _known_for_less_than(self, seconds: float) -> bool:
+        return time.monotonic() - self._partitions_at_s < seconds
+
+    def _ask(self) -> Lookup:
+        if self._lookup is None or self._lookup.done():
+            topics = TopicCollection([OBJECTS])
+            self._lookup = self._admin.describe_topics(topics, request_timeout=self._timeout_s)[OBJECTS]
+            self._asked_at_s = time.monotonic()
+            self._lookup.add_done_callback(self.lookup_done)
+        return self._lookup
 
     def lookup_done(self, lookup: Lookup) -> None:
         """Takes the answer in. Called by the look-up itself, and by who waited for it and may be earlier."""
@@ -161,7 +174,11 @@ class Sender:
                 raise PublishError("the publisher is closed; nothing was sent", indeterminate=False)
             last = self._memory.get(key)
             if last is not None and self._is_known_repeat(last, record, value_hash):
-                return last.future
+                if self._known_for_less_than(REPEAT_TRUST_S):
+                    return last.future
+                if self._lookup is None or time.monotonic() - self._asked_at_s >= _LOOKUP_PAUSE_S:
+                    self._ask()
+                raise NotNow(f"whether {OBJECTS} is still the same topic is not known yet")
             if self._under_way >= self._queue_max:
                 raise NotNow(_QUEUE_FULL)
             if self._fatal:
