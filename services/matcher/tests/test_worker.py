@@ -2,13 +2,18 @@
 
 import re
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from coldnotify_common.stop import StopFlag
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_kafka.testing import reset_topics
-from coldnotify_matcher.testing import answered, closed, opened
+from coldnotify_kafka.testing import free_port, reset_topics
+from coldnotify_matcher.engine import Write
+from coldnotify_matcher.partition import PendingRequests
+from coldnotify_matcher.settings import MatcherSettings
+from coldnotify_matcher.testing import Bench, answered, closed, opened
 from coldnotify_matcher.testing_kafka import (
     DOMAIN,
     GROUP,
@@ -21,7 +26,8 @@ from coldnotify_matcher.testing_kafka import (
     records_of,
     wait_for,
 )
-from coldnotify_schemas import topics
+from coldnotify_matcher.worker import FLUSH_SLICE_S, STOP_FLUSH_TIMEOUT_S, Failure, Worker
+from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
 from confluent_kafka import Producer
@@ -345,6 +351,33 @@ def test_sessions_that_requests_do_not_know_are_told(bootstrap: str, player: Pla
         process.wait_serving()
         player.request(9, catch_up={"ask": 1})
         player.wait(lambda items: closed(items) == [(9, 6)], "Closed")
+
+
+def test_a_flush_that_is_under_way_when_it_is_to_stop_is_cut_short() -> None:
+    stop = StopFlag()
+    worker = Worker(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), stop)
+    worker._produce([Write(topics.SESSIONS, PARTITION, b"key", b"value")])
+    timer = threading.Timer(2 * FLUSH_SLICE_S, stop.set)
+    timer.start()
+    with pytest.raises(Failure, match=f"1 records within {STOP_FLUSH_TIMEOUT_S:g} s"):
+        worker._flush()
+    timer.join()
+    worker._producer.purge()
+
+
+def test_nothing_is_committed_that_waits_for_the_objects() -> None:
+    worker = Worker(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), StopFlag())
+    bench = Bench()
+    bench.partition.requests_position = 9
+    bench.partition.pending.append(PendingRequests(100, [(6, internal_pb2.Request())]))
+    worker._note_committable(bench.partition)
+    (requests,) = (tp for tp in worker._take_offsets() if tp.topic == topics.REQUESTS)
+    assert requests.offset == 6
+
+    bench.partition.pending.clear()
+    worker._note_committable(bench.partition)
+    (requests,) = (tp for tp in worker._take_offsets() if tp.topic == topics.REQUESTS)
+    assert requests.offset == 9
 
 
 def write(bootstrap: str, topic: str, key: bytes, value: bytes | None) -> None:
