@@ -26,7 +26,7 @@ QUEUE_MAX = 10_000
 MEMORY_MAX = 10_000
 """Objects of which the last publish is remembered."""
 REPEAT_TRUST_S = 1
-"""A known repeat is left out only if the topic was seen to be the same so short a time ago: in one made anew it would be
+"""A known repeat is left out only if the topic was seen to be the same so short a time ago: in a new one it would be
 missing. Else the topic is looked at first."""
 _LOOKUP_PAUSE_S = 0.1
 """Between two looks that fail at once: a topic that is being made anew is not there for a moment."""
