@@ -1,6 +1,7 @@
 """The promises, played at random: publishers, devices behind gateways, and a matcher that dies between any two writes.
 
-Played without and with conflation. Devices and gateways keep to docs/protocol.md and docs/internal-protocol.md, as simply as can be. What is checked
+Devices and gateways keep to docs/protocol.md and docs/internal-protocol.md, as simply as can be. All is played without
+and with conflation. What is checked
 - at every frame: P3, a version never goes back; P4, only what was published arrives; and what a cursor says is true: of
   every object that the device is registered for, the newest version at or below the cursor has been applied;
 - when all has come to rest: P2, each connected device has the newest of everything it wants; P5, the matcher and the
@@ -521,6 +522,16 @@ class Conflating(Machine):
             device.registering = dict.fromkeys(OBJECTS, False)
             self.connect(name, GATEWAY, leaves=False)
         self.come_to_rest()
+
+    @rule(names=st.lists(st.sampled_from(OBJECTS[:3]), min_size=2, max_size=6))
+    def burst(self, names: list[str]) -> None:
+        """Newer versions in a row, and all that leaves at once arrives."""
+        for name in names:
+            incarnation, version = self.newest(name)
+            self.publish(name, max(version, 0) + 1, max(incarnation, 0))
+        self.step()
+        for gateway in (GATEWAY, OTHER_GATEWAY):
+            self.hand_over(gateway, 10_000)
 
 
 @pytest.mark.usefixtures("small_pages")
