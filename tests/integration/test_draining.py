@@ -1,0 +1,77 @@
+"""A gateway that is told to stop: its clients move to the other one at the set pace, and miss nothing."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from coldnotify import Connection, Notify, State
+from coldnotify.publisher import Publisher
+from coldnotify_cli.testing_up import Recorder, Up, get_json, running, wait_for
+
+pytestmark = pytest.mark.kafka
+
+DOMAIN, GROUP, OBJECT = "animal.observer", "region-1", "camera-config"
+CLIENTS = 16
+DRAIN_PER_S = 4
+
+
+@pytest.fixture
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """Two gateways that share a port, slow to send clients away."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLDNOTIFY_GATEWAY_DRAIN_PER_S", str(DRAIN_PER_S))
+        patch.setenv("COLDNOTIFY_GATEWAY_DRAIN_S", "60")
+        with running(tmp_path_factory.mktemp("two"), "--gateways=2") as up:
+            yield up
+
+
+def sessions(url: str) -> int:
+    """How many a gateway has; 0 when it is not there."""
+    try:
+        return sum(partition["sessions"] for partition in get_json(f"http://{url}/v1/gateway")["partitions"])
+    except OSError:
+        return 0
+
+
+def is_there(pid: int) -> bool:
+    """Whether this process has not ended."""
+    return Path(f"/proc/{pid}/exe").exists()
+
+
+def test_clients_of_a_gateway_that_stops_are_served_by_the_other_without_loss(two: Up) -> None:
+    host, port = two.gateway
+    told = [Recorder() for _ in range(CLIENTS)]
+    with ExitStack() as stack, Publisher(kafka=two.kafka) as publisher:
+        for i, recorder in enumerate(told):
+            # The first address is dead for every other one.
+            addresses = [f"{host}:1", f"{host}:{port}"] if i % 2 else [f"{host}:{port}"]
+            connection = Connection(address=addresses, port=port)
+            ou = stack.enter_context(
+                Notify(domain=DOMAIN, group_id=GROUP, client_id=f"ou-{i}", state=State(None), connection=connection)
+            )
+            ou.register(OBJECT).subscribe(recorder)
+        wait_for(lambda: all(recorder.seen for recorder in told), "all are registered")
+        stopped, _ = two.report["gateways_http"]
+        had = sessions(stopped)
+        pids = two.report["pids"]
+        pid = pids.get("gateway-1", pids.get("gateway"))
+        os.kill(pid, signal.SIGTERM)
+        version = 0
+        left_there = []
+        # Publishing goes on all the while.
+        while is_there(pid):
+            version += 1
+            publisher.publish(DOMAIN, GROUP, OBJECT, version=version)
+            publisher.flush(60)
+            left_there.append(sessions(stopped))
+        publisher.publish(DOMAIN, GROUP, OBJECT, version=version + 1)
+        publisher.flush(60)
+        wait_for(lambda: all(r.newest(OBJECT) == version + 1 for r in told), "everybody has the newest")
+        steps = [n for n in left_there if 0 < n < had]
+        assert had < 4 or steps, "they are sent away one after the other, not all at once"
+        for recorder in told:
+            versions = [v for v in recorder.versions(OBJECT) if v is not None]
+            assert versions == sorted(set(versions)), "nothing backwards, nothing twice"
