@@ -1,0 +1,70 @@
+"""Publishes of one object in quick succession leave as few, the last of them the newest; the cursor waits for it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from coldnotify.publisher import Publisher
+from coldnotify_cli.testing_up import Recorder, Up, notify, running, wait_for
+
+pytestmark = pytest.mark.kafka
+
+DOMAIN, GROUP = "animal.observer", "region-1"
+VERSIONS = 500
+
+
+@pytest.fixture(scope="module")
+def slowed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """Everything running; what follows a publish within 3 s is held."""
+    patch = pytest.MonkeyPatch()
+    patch.setenv("COLDNOTIFY_MATCHER_CONFLATION", f"{DOMAIN}=3000,*=0")
+    try:
+        with running(tmp_path_factory.mktemp("up")) as one:
+            yield one
+    finally:
+        patch.undo()
+
+
+def test_of_many_versions_the_client_sees_few_and_the_newest_at_last(slowed: Up, tmp_path: Path) -> None:
+    told = Recorder()
+    with notify(slowed, "few", tmp_path / "state.json") as ou:
+        for name in ("busy", "calm"):
+            ou.register(name).subscribe(told)
+        assert ou.wait_caught_up(60)
+        wait_for(lambda: ou.status.pending == 0, "all registrations are settled")
+        with Publisher(kafka=slowed.kafka) as publisher:
+            for version in range(1, VERSIONS + 1):
+                publisher.publish(DOMAIN, GROUP, "busy", version=version)
+        wait_for(lambda: told.newest("busy") == VERSIONS, "the newest is told")
+        versions = [n.version for n in told.seen if n.object_id == "busy" and n.version is not None]
+        print(f"\n{VERSIONS} publishes, {len(versions)} told: {versions}")
+        assert len(versions) <= VERSIONS // 10
+        assert versions == sorted(versions)
+
+
+def test_another_object_does_not_move_the_cursor_over_one_that_is_held(slowed: Up, tmp_path: Path) -> None:
+    told = Recorder()
+    with notify(slowed, "cursor", tmp_path / "state.json") as ou:
+        for name in ("held", "other"):
+            ou.register(name).subscribe(told)
+        assert ou.wait_caught_up(60)
+        wait_for(lambda: ou.status.pending == 0, "all registrations are settled")
+        with Publisher(kafka=slowed.kafka) as publisher:
+            publisher.publish(DOMAIN, GROUP, "held", version=1)
+            wait_for(lambda: told.newest("held") == 1, "the first leaves at once")
+            before = ou.status.cursor
+            publisher.publish(DOMAIN, GROUP, "held", version=2)
+            publisher.publish(DOMAIN, GROUP, "other", version=1)
+            wait_for(lambda: told.newest("other") == 1, "another object's first leaves at once, too")
+            cursor = ou.status.cursor
+            if told.newest("held") == 1:  # it is held still: a busy machine may have taken 3 s for all this
+                assert cursor == before or before is None
+            wait_for(lambda: told.newest("held") == 2, "what was held leaves at the end of the interval")
+            wait_for(lambda: (ou.status.cursor or 0) > (before or 0), "and the cursor moves")
+    # A wake begins from what the cursor says: nothing was lost, nothing comes again.
+    seen = len(told.seen)
+    with notify(slowed, "cursor", tmp_path / "state.json") as ou:
+        for name in ("held", "other"):
+            ou.register(name).subscribe(told)
+        assert ou.wait_caught_up(60)
+    assert len(told.seen) == seen
