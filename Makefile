@@ -27,6 +27,10 @@ test: $(INSTALLED) ## all tests, against a real Kafka that they start themselves
 fault: $(INSTALLED) ## run the fault campaign: real processes, drawn faults, a checker; ARGS="--seeds 1-20 --seconds 90"
 	@$(BIN)/python -m coldnotify_fault $(ARGS)
 
+.PHONY: simulate
+simulate: $(INSTALLED) ## thousands of random schedules of the pure cores: make simulate ARGS="--seeds 1-5000"
+	@$(BIN)/python -m coldnotify_simulation $(ARGS)
+
 .PHONY: up
 up: $(INSTALLED) ## run everything: Kafka, topics, matcher, gateway, HTTP; until Ctrl-C
 	@$(BIN)/coldnotify up $(ARGS)
@@ -52,6 +56,11 @@ lint: $(INSTALLED) ## style, types and directions of dependencies, all without c
 	$(BIN)/mypy $(PACKAGES) conftest.py
 	@failed=0; for dir in $(TESTS); do echo "$(BIN)/mypy $$dir"; $(BIN)/mypy $$dir || failed=1; done; exit $$failed
 	$(BIN)/lint-imports
+
+.PHONY: fuzz
+fuzz: $(INSTALLED) ## feed the decoders whatever finds new ways through them; ARGS="--seconds 60"
+	@$(BIN)/python -c "import atheris" 2> /dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
+	@$(BIN)/python tests/fuzz/decoder.py $(ARGS)
 
 .PHONY: style
 style: $(INSTALLED) ## format the code, and fix what can be fixed without thinking

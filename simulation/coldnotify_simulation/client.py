@@ -1,0 +1,280 @@
+"""A client: the real core, an application with callbacks, and a state file that survives as a disk would have it."""
+
+from collections.abc import Iterable
+from random import Random
+from typing import Protocol
+
+from coldnotify._core.client import Client as Core
+from coldnotify._core.client import Save
+from coldnotify._core.delivery import Job
+from coldnotify._core.document import Document, decode
+from coldnotify._core.reconnect import Address
+from coldnotify._core.session import Identity
+from coldnotify._core.settings import Settings
+
+from coldnotify_simulation.clock import Clock, Process
+from coldnotify_simulation.link import Link
+from coldnotify_simulation.trace import Trace
+
+SETTINGS = Settings(
+    keepalive_s=10,
+    silence_grace_s=5.0,
+    request_timeout_s=8.0,
+    ack_delay_s=0.5,
+    save_interval_s=0.2,
+    backoff_min_s=0.5,
+    backoff_max_s=8.0,
+    address_rest_s=5.0,
+    displaced_min_s=4.0,
+    displaced_max_s=20.0,
+    retry_min_s=0.2,
+    retry_max_s=2.0,
+)
+"""Shorter than by default: a schedule is a few minutes."""
+_SUBSCRIBER = 1
+
+
+class Surroundings(Protocol):
+    """What a client sees of the world."""
+
+    def connect(self, client: "Client", address: Address) -> None:
+        """Try to connect; `link_up` or `on_broken` follows."""
+
+    def on_told(self, client: "Client", job: Job, *, failed: bool) -> None:
+        """A callback is entered."""
+
+    def on_saved(self, client: "Client", document: Document) -> None:
+        """A document is durable."""
+
+    def on_stopped(self, client: "Client") -> None:
+        """It has disconnected in order."""
+
+    def on_caught_up(self, client: "Client", since: int) -> None:
+        """The library says: complete."""
+
+
+class Client(Process):
+    """One application on one unit. `wish` is what it registers for whenever it starts."""
+
+    def __init__(
+        self, name: str, group: str, clock: Clock, random: Random, trace: Trace, world: Surroundings, gateways: int
+    ) -> None:
+        super().__init__(clock, name)
+        self.identity = Identity("animal.observer", group, name)
+        self.key = f"{self.identity.domain}/{group}/{name}"
+        self.random = random
+        self.trace = trace
+        self.world = world
+        self.addresses = [Address("127.0.0.1", port) for port in range(gateways)]
+        self.wish: set[str] = set()
+        self.callback_s = 0.01
+        self.failing = 0.0
+        """How likely a callback raises."""
+        self.core: Core | None = None
+        self.link: Link | None = None
+        self.disk: bytes | None = None
+        self.lives = 1
+        """One more each time the state file is lost."""
+        self.wakes = 0
+        self._writing: bytes | None = None
+        self._wake_at_s = float("inf")
+        self._since: int | None = None
+        self._said_caught_up = True
+        self._failed_in_a_row = 0
+
+    # ---- its life
+
+    def start(self, *, only: bool = False) -> None:
+        """The application starts: it registers for what it wants, and subscribes."""
+        if self.alive:
+            return
+        self._born()
+        self.wakes += 1
+        self.trace.event("started", client=self.key, life=self.lives)
+        self.trace(self.name, "starts, life", self.lives, "" if self.disk is None else self.disk.decode().strip())
+        document = Document(identity=self.identity) if self.disk is None else decode(self.disk, self.identity)
+        self.core = Core(document, self.addresses, SETTINGS, self.random, self.clock.now_s)
+        self._wake_at_s = float("inf")
+        self._said_caught_up = True
+        if only:
+            self.core.register_only(self.wish)
+        for name in sorted(self.wish | self.core._registrations.wanted):
+            self.core.subscribe(name, _SUBSCRIBER)
+            if name in self.wish:
+                self.core.register(name)
+        self.wish = set(self.core._registrations.wanted)
+        for name in sorted(self.wish):
+            self.trace.event("register", client=self.key, object=self.key_of(name))
+        self.drive()
+
+    def power_loss(self) -> None:
+        """Everything but the state file is gone; what was being written is there, or not."""
+        if not self.alive:
+            return
+        self.trace.event("killed", client=self.key)
+        self.trace(self.name, "loses power")
+        if self._writing is not None and self.random.random() < 0.5:
+            self.disk = self._writing
+        self._gone()
+
+    def wipe(self) -> None:
+        """A new SD card."""
+        self.power_loss()
+        self.trace(self.name, "is wiped")
+        self.disk = None
+        self.lives += 1
+
+    def shut_down(self) -> None:
+        """The application disconnects, in order."""
+        if self.core is not None and self.alive:
+            self.trace(self.name, "disconnects")
+            self.core.stop()
+            self.drive()
+
+    def _gone(self) -> None:
+        self._writing = None
+        link, self.link, self.core = self.link, None, None
+        self._died()
+        if link is not None:
+            link.cut("the client is gone", gateway_notices_s=self.random.choice([0.0, 3.0, float("inf")]))
+
+    # ---- what the application asks for
+
+    def key_of(self, name: str) -> str:
+        """An object's key."""
+        return f"{self.identity.domain}/{self.identity.group}/{name}"
+
+    def register(self, *names: str) -> None:
+        """It wants more."""
+        if self.core is None:
+            return
+        for name in names:
+            self.wish.add(name)
+            self.trace(self.name, "registers for", name)
+            self.trace.event("register", client=self.key, object=self.key_of(name))
+            self.core.subscribe(name, _SUBSCRIBER)
+            self.core.register(name)
+        self.drive()
+
+    def unregister(self, *names: str) -> None:
+        """It wants less."""
+        if self.core is None:
+            return
+        for name in names:
+            self.wish.discard(name)
+            self.trace(self.name, "unregisters", name)
+            self.trace.event("unregister", client=self.key, object=self.key_of(name))
+            self.core.unregister(name)
+        self.drive()
+
+    def register_only(self, names: Iterable[str]) -> None:
+        """It wants exactly these."""
+        wanted = set(names)
+        self.unregister(*sorted(self.wish - wanted))
+        self.register(*sorted(wanted - self.wish))
+
+    @property
+    def wanted(self) -> set[str]:
+        """As the library has it."""
+        return set() if self.core is None else self.core._registrations.wanted
+
+    @property
+    def caught_up(self) -> bool:
+        """As the library says."""
+        return self.core is not None and self.core.caught_up
+
+    # ---- the connection
+
+    def link_up(self, link: Link) -> None:
+        """It stands."""
+        assert self.core is not None
+        self.link = link
+        self._since = self.trace.event("connecting", client=self.key)
+        self._said_caught_up = False
+        self.core.link_up(self.clock.now_s)
+        self.drive()
+
+    def on_bytes(self, link: Link, data: bytes) -> None:
+        """Bytes came."""
+        if link is self.link and self.core is not None:
+            self.core.receive(data, self.clock.now_s)
+            self.drive()
+
+    def on_broken(self, link: Link | None, reason: str) -> None:
+        """It broke, or could not be made."""
+        if self.core is not None and link is self.link:
+            self.link = None
+            self.trace(self.name, "has no connection:", reason)
+            self.core.link_down(reason, self.clock.now_s)
+            self.drive()
+
+    # ---- the shell
+
+    def drive(self) -> None:
+        """Do whatever is due, and come back when the next thing is."""
+        core, now_s = self.core, self.clock.now_s
+        if core is None or not self.alive or self.stopped:
+            return
+        core.tick(now_s)
+        save = core.save_due(now_s)
+        if save is not None:
+            self._save(core, save)
+        address = core.connect_due(now_s)
+        if address is not None:
+            self.world.connect(self, address)
+        if self.link is not None:
+            while data := core.data_to_send(now_s):
+                self.link.up(data)
+            if not core.link_wanted:
+                link, self.link = self.link, None
+                # What was sent arrives first.
+                self.clock.later(0.5, lambda: link.cut("closed by the client", client_notices_s=float("inf")))
+                core.link_down("ended", now_s)
+        while job := core.next_job(now_s):
+            self._tell(core, job)
+        if core.caught_up and not self._said_caught_up and self._since is not None:
+            self._said_caught_up = True
+            self.world.on_caught_up(self, self._since)
+        core.take_reports()
+        if core.finished:
+            self.trace.event("stopped", client=self.key)
+            self.world.on_stopped(self)
+            self._gone()
+            return
+        self._sleep(min(core.deadline(), core.next_job_at()))
+
+    def _sleep(self, until_s: float) -> None:
+        # A timer may come a little early; at the very instant that it is asked for, it would be asked for for ever.
+        until_s = max(until_s, self.clock.now_s + 0.001)
+        if until_s < self._wake_at_s and until_s != float("inf"):
+            self._wake_at_s = until_s
+            self.later(until_s - self.clock.now_s, lambda: self._wake(until_s))
+
+    def _wake(self, at_s: float) -> None:
+        if self._wake_at_s == at_s:
+            self._wake_at_s = float("inf")
+            self.drive()
+
+    def _save(self, core: Core, save: Save) -> None:
+        self._writing = save.data
+
+        def saved() -> None:
+            self.disk, self._writing = save.data, None
+            self.world.on_saved(self, decode(save.data, self.identity))
+            core.saved(save, self.clock.now_s)
+            self.drive()
+
+        self.later(self.random.uniform(0.001, 0.05), saved)
+
+    def _tell(self, core: Core, job: Job) -> None:
+        # Never as often as the library tries: it would park the object.
+        fails = self._failed_in_a_row < 3 and self.failing > 0 and self.random.random() < self.failing
+        self._failed_in_a_row = self._failed_in_a_row + 1 if fails else 0
+        self.world.on_told(self, job, failed=fails)
+        failed = {_SUBSCRIBER: RuntimeError("the callback raised")} if fails else {}
+
+        def done() -> None:
+            core.job_done(job, failed, self.clock.now_s)
+            self.drive()
+
+        self.later(self.random.uniform(0.0, self.callback_s), done)

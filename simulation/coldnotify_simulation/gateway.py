@@ -1,0 +1,186 @@
+"""A gateway: the real core, its connections to clients, its reading of the inbox and its writing of requests."""
+
+from collections import deque
+from random import Random
+
+from coldnotify_gateway.core import Finish, Limits, Produce, Send, SendAll
+from coldnotify_gateway.core import Gateway as Core
+from coldnotify_schemas import topics
+from coldnotify_schemas.internal_pb2 import Inbox
+
+from coldnotify_simulation.clock import Clock, Process
+from coldnotify_simulation.kafka import INBOXES, PARTITIONS, Kafka
+from coldnotify_simulation.link import Link
+from coldnotify_simulation.trace import Trace
+
+_TICK_S = 0.5
+_REQUEST_TIMEOUT_S = 5.0
+"""A request that Kafka has not taken by then is given up."""
+_RESTART_S = 0.5
+
+
+class Gateway(Process):
+    """One process; a boot has an id and an inbox of its own."""
+
+    def __init__(self, name: str, clock: Clock, random: Random, kafka: Kafka, trace: Trace) -> None:
+        super().__init__(clock, name)
+        self.random = random
+        self.kafka = kafka
+        self.trace = trace
+        self.inbox: int | None = None
+        """Set: the same inbox at each boot."""
+        self.core: Core
+        self.requests_held = False
+        """Kafka takes no requests of this gateway: they wait, and expire."""
+        self.requests_fail = 0.0
+        """How likely a request is reported as not taken (although it may have been)."""
+        self.late = 0.02
+        """The longest that a request or an inbox record is under way, in s."""
+        self._links: dict[Link, None] = {}
+        self._queues: dict[int, deque[tuple[float, Produce]]] = {}
+        self._read = 0
+        self._inbox_id = ""
+        self._requests_id = ""
+        self._reading = False
+        self._writing: set[int] = set()
+
+    # ---- its life
+
+    def start(self) -> None:
+        """A boot: a new id, an inbox that is read from its end."""
+        self._born()
+        inbox = self.random.randrange(INBOXES) if self.inbox is None else self.inbox
+        self.core = Core(self.random.getrandbits(64) | 1, inbox, PARTITIONS, Limits())
+        self.trace(self.name, f"starts as {self.core.id:016x}, inbox {inbox}")
+        self._links.clear()
+        self._queues = {partition: deque() for partition in range(PARTITIONS)}
+        self._writing.clear()
+        self._reading = False
+        self._read = self.kafka.log(topics.NOTIFICATIONS, inbox).end
+        self._inbox_id = self.kafka.topics[topics.NOTIFICATIONS].id
+        self._requests_id = self.kafka.topics[topics.REQUESTS].id
+        self.later(_TICK_S, self._tick)
+
+    def kill(self) -> None:
+        """SIGKILL: its connections break, requests that Kafka has not taken are lost."""
+        if not self.alive:
+            return
+        self.trace(self.name, "killed")
+        self._died()
+        for link in list(self._links):
+            link.cut("the gateway was killed")
+
+    def _begin_anew(self, reason: str) -> None:
+        """As when it finds that topics were recreated: it sends its clients away, and is another one from then on."""
+        self.trace(self.name, "begins anew:", reason)
+        self.do(self.core.go_away(len(self._links), self.clock.now_s))
+        self._died()
+        for link in list(self._links):
+            link.cut("the gateway begins anew")
+        self._born()
+        self.later(_RESTART_S, self.start)
+
+    def _tick(self) -> None:
+        self.later(_TICK_S, self._tick)
+        self.do(self.core.on_tick(self.clock.now_s))
+        topics_now = self.kafka.topics
+        changed = topics_now[topics.NOTIFICATIONS].id != self._inbox_id
+        changed |= topics_now[topics.REQUESTS].id != self._requests_id
+        if changed and self.random.random() < 0.2:  # it looks every few seconds
+            self._begin_anew("a topic was recreated")
+            return
+        self.read_soon()
+        for partition in self._queues:
+            self._write_soon(partition)
+
+    # ---- connections
+
+    def accept(self, link: Link) -> None:
+        """A client connects."""
+        self._links[link] = None
+        self.do(self.core.on_connect(link, "127.0.0.1", self.clock.now_s))
+
+    def on_bytes(self, link: Link, data: bytes) -> None:
+        """Bytes came."""
+        self.do(self.core.on_client_bytes(link, data, self.clock.now_s))
+
+    def on_broken(self, link: Link) -> None:
+        """The end of a connection is noticed."""
+        self._links.pop(link, None)
+        self.do(self.core.on_disconnected(link, self.clock.now_s))
+
+    def on_blocked(self, link: Link) -> None:
+        """The client does not read."""
+        self.core.on_blocked(link)
+
+    def on_drained(self, link: Link) -> None:
+        """It does again."""
+        self.do(self.core.on_drained(link, self.clock.now_s))
+
+    # ---- what the core says
+
+    def do(self, outputs) -> None:  # type: ignore[no-untyped-def]
+        """Each output, in order, before the next is asked for."""
+        for output in outputs:
+            match output:
+                case Send():
+                    output.peer.send(output.data)
+                case SendAll():
+                    for peer in output.peers:
+                        peer.send(output.data)
+                case Produce():
+                    self._queues[output.partition].append((self.clock.now_s, output))
+                    self._write_soon(output.partition)
+                case Finish():
+                    output.peer.finish()
+
+    def _write_soon(self, partition: int) -> None:
+        if self._queues[partition] and partition not in self._writing and not self.requests_held:
+            self._writing.add(partition)
+            self.later(self.random.uniform(0.0005, self.late), lambda: self._write_requests(partition))
+        elif self.requests_held:
+            self._expire(partition)
+
+    def _expire(self, partition: int) -> None:
+        queue = self._queues[partition]
+        while queue and queue[0][0] + _REQUEST_TIMEOUT_S < self.clock.now_s:
+            _, produce = queue.popleft()
+            self.trace(self.name, "a request expires:", produce.request.WhichOneof("body"))
+            self.core.on_delivery_failed(produce, self.clock.now_s)
+
+    def _write_requests(self, partition: int) -> None:
+        self._writing.discard(partition)
+        self._expire(partition)
+        queue = self._queues[partition]
+        if self.requests_held:
+            return
+        while queue:
+            _, produce = queue.popleft()
+            fails = self.requests_fail and self.random.random() < self.requests_fail
+            if not fails or self.random.random() < 0.5:
+                value = produce.request.SerializeToString()
+                self.kafka.append(topics.REQUESTS, partition, self.clock.now_ms, produce.key, value)
+            if fails:
+                self.trace(self.name, "a request fails:", produce.request.WhichOneof("body"))
+                self.core.on_delivery_failed(produce, self.clock.now_s)
+
+    # ---- the inbox
+
+    def read_soon(self) -> None:
+        """There may be records."""
+        if not self._reading and self._read != self.kafka.log(topics.NOTIFICATIONS, self.core.inbox).end:
+            self._reading = True
+            self.later(self.random.uniform(0.0005, self.late), self._read_inbox)
+
+    def _read_inbox(self) -> None:
+        self._reading = False
+        log = self.kafka.log(topics.NOTIFICATIONS, self.core.inbox)
+        if not log.start <= self._read <= log.end:
+            self.trace(self.name, "reads its inbox from the end again")
+            self._read = log.end
+            self.do(self.core.on_inbox_lost(self.clock.now_s))
+            return
+        for entry in log.read(self._read, 200):
+            self._read = entry.offset + 1
+            self.do(self.core.on_inbox(Inbox.FromString(entry.value or b""), self.clock.now_s))
+        self._read = log.end

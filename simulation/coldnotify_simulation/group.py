@@ -1,0 +1,80 @@
+"""The matchers' consumer group: who is assigned which partition, and whose commits count."""
+
+from random import Random
+from typing import Protocol
+
+from coldnotify_simulation.clock import Clock
+from coldnotify_simulation.kafka import PARTITIONS
+
+SESSION_TIMEOUT_S = 6.0
+"""A member that is not heard of for so long is out."""
+_ASK_AGAIN_S = 0.05
+
+
+class Member(Protocol):
+    """One run of a matcher."""
+
+    responsive: bool
+
+    def assign(self, partition: int) -> None:
+        """Serve this partition from now on."""
+
+    def give_up(self, partition: int) -> bool:
+        """Commit it and let it go. False: it is in the middle of a step, ask again."""
+
+
+class Group:
+    """The coordinator. Partitions move one at a time, cooperatively; those of a lost member at once."""
+
+    def __init__(self, clock: Clock, random: Random) -> None:
+        self._clock = clock
+        self._random = random
+        self.members: list[Member] = []
+        self.owners: dict[int, Member | None] = dict.fromkeys(range(PARTITIONS))
+        self._balancing = False
+
+    def owns(self, member: Member, partition: int) -> bool:
+        """Whether a commit of this member counts."""
+        return self.owners[partition] is member
+
+    def join(self, member: Member) -> None:
+        """A member comes."""
+        if member not in self.members:
+            self.members.append(member)
+        self._balance_soon()
+
+    def leave(self, member: Member) -> None:
+        """A member goes, or has not been heard of for too long."""
+        if member in self.members:
+            self.members.remove(member)
+        for partition, owner in self.owners.items():
+            if owner is member:
+                self.owners[partition] = None
+        self._balance_soon()
+
+    def _balance_soon(self) -> None:
+        if not self._balancing:
+            self._balancing = True
+            self._clock.later(_ASK_AGAIN_S, self._balance)
+
+    def _balance(self) -> None:
+        self._balancing = False
+        if not self.members:
+            return
+        most = -(-PARTITIONS // len(self.members))
+        for partition, owner in self.owners.items():
+            if owner is None:
+                self._give(partition)
+            elif list(self.owners.values()).count(owner) > most:
+                if owner.responsive and owner.give_up(partition):
+                    self.owners[partition] = None
+                    self._give(partition)
+                else:
+                    self._balance_soon()
+
+    def _give(self, partition: int) -> None:
+        loads = {id(m): list(self.owners.values()).count(m) for m in self.members}
+        least = min(loads.values())
+        member = self._random.choice([m for m in self.members if loads[id(m)] == least])
+        self.owners[partition] = member
+        member.assign(partition)

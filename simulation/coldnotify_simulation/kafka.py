@@ -1,0 +1,158 @@
+"""Kafka as the simulation knows it: topics of partitions with offsets, committed offsets, and nothing else."""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+from coldnotify_schemas import topics
+from coldnotify_schemas.state import GENERATION_KEY
+
+PARTITIONS = 2
+"""Of the co-partitioned topics: one for each group, so that a record can be misplaced."""
+INBOXES = 2
+
+Headers = tuple[tuple[str, bytes], ...]
+
+
+class Entry(NamedTuple):
+    """One record of a partition."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class PartitionLog:
+    """Records in the order of their offsets; there may be gaps."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.start = 0
+        self.end = 0
+
+    def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers = ()) -> int:
+        """The record's offset."""
+        self.entries.append(Entry(self.end, timestamp_ms, key, value, headers))
+        self.end += 1
+        return self.end - 1
+
+    def read(self, offset: int, records_max: int) -> list[Entry]:
+        """What stands from `offset` on."""
+        entries = self.entries
+        if not entries or entries[-1].offset < offset:
+            return []
+        first = bisect_left(entries, offset, key=lambda entry: entry.offset)
+        return entries[first : first + records_max]
+
+    def truncate(self, end: int) -> None:
+        """Lose what stands at `end` and above: a disk that lied, a restored backup."""
+        self.entries = [entry for entry in self.entries if entry.offset < end]
+        self.end = min(self.end, end)
+        self.start = min(self.start, self.end)
+
+    def remove(self, offset: int) -> None:
+        """Lose one record."""
+        self.entries = [entry for entry in self.entries if entry.offset != offset]
+
+    def expire(self) -> None:
+        """Retention has taken all there is."""
+        self.entries, self.start = [], self.end
+
+    def compact(self, spared: Callable[[bytes], bool] = lambda _key: False) -> None:
+        """Keep the last record of each key, and no tombstones; all records of `spared` keys."""
+        last = {entry.key: entry.offset for entry in self.entries}
+        kept = []
+        for entry in self.entries:
+            if (entry.key is not None and spared(entry.key)) or (
+                last[entry.key] == entry.offset and entry.value is not None
+            ):
+                kept.append(entry)
+        self.entries = kept
+
+
+@dataclass(slots=True)
+class Topic:
+    """One topic, until it is deleted."""
+
+    name: str
+    id: str
+    partitions: list[PartitionLog]
+
+
+SIZES = {
+    topics.OBJECTS: PARTITIONS,
+    topics.REQUESTS: PARTITIONS,
+    topics.REGISTRATIONS: PARTITIONS,
+    topics.SESSIONS: PARTITIONS,
+    topics.NOTIFICATIONS: INBOXES,
+    topics.REJECTED: 1,
+}
+
+
+class Kafka:
+    """All topics. `on_append(topic, partition, entry)` is called for each record."""
+
+    def __init__(self, on_append: Callable[[str, int, Entry], None]) -> None:
+        self._on_append = on_append
+        self._made = 0
+        self.topics: dict[str, Topic] = {}
+        self.committed: dict[tuple[str, int], int] = {}
+        """Of the matchers' group."""
+        for name in SIZES:
+            self.recreate(name)
+
+    def recreate(self, name: str) -> None:
+        """Delete the topic, and make it anew: empty, with another id."""
+        self._made += 1
+        self.topics[name] = Topic(name, f"{name}#{self._made}", [PartitionLog() for _ in range(SIZES[name])])
+
+    def log(self, topic: str, partition: int) -> PartitionLog:
+        """One partition of a topic."""
+        return self.topics[topic].partitions[partition]
+
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Iterable[tuple[str, bytes]] = (),
+    ) -> int:
+        """The record's offset."""
+        log = self.log(topic, partition)
+        offset = log.append(timestamp_ms, key, value, tuple(headers))
+        self._on_append(topic, partition, log.entries[-1])
+        return offset
+
+
+class _Order(msgspec.Struct):
+    generation: int
+    applied: int = -1
+
+
+_order = msgspec.json.Decoder(_Order)
+
+
+def state_order(value: bytes) -> tuple[int, int]:
+    """(generation, applied) of a record of registrations or sessions: the higher one wins."""
+    order = _order.decode(value)
+    return order.generation, order.applied
+
+
+def merged_state(log: PartitionLog) -> dict[str, bytes]:
+    """The winner of each client's key in a partition of registrations or sessions; a null ends what stands before."""
+    winners: dict[str, bytes] = {}
+    for entry in log.entries:
+        if entry.key is None or entry.key == GENERATION_KEY.encode():
+            continue
+        key = entry.key.decode()
+        if entry.value is None:
+            winners.pop(key, None)
+        elif key not in winners or state_order(entry.value) >= state_order(winners[key]):
+            winners[key] = entry.value
+    return winners

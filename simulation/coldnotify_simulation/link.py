@@ -1,0 +1,109 @@
+"""A connection: bytes in order each way, until it is cut. Either end may learn of that later than the other, or not."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from coldnotify_simulation.clock import Clock
+
+if TYPE_CHECKING:
+    from coldnotify_simulation.client import Client
+    from coldnotify_simulation.gateway import Gateway
+
+HIGH_WATER_BYTES = 200
+"""What waits for a client that does not read before its gateway takes it for slow."""
+
+
+class Link:
+    """Between one client and one gateway. It is the gateway core's Peer."""
+
+    def __init__(self, clock: Clock, random: Random, client: Client, gateway: Gateway, late_s: float) -> None:
+        self._clock = clock
+        self._random = random
+        self._late_s = late_s
+        self.client = client
+        self.gateway = gateway
+        self.is_cut = False
+        self.stalled = False
+        """The client does not read."""
+        self._waiting: list[bytes] = []
+        self._blocked = False
+        self._finished = False
+        self._up_at_s = self._down_at_s = 0.0
+        self._client_life, self._gateway_life = client.life, gateway.life
+
+    # ---- up
+
+    def up(self, data: bytes) -> None:
+        """The client sends."""
+        self._up_at_s = max(self._up_at_s, self._clock.now_s + self._delay())
+        self._clock.later(self._up_at_s - self._clock.now_s, lambda: self._arrive_up(data))
+
+    def _arrive_up(self, data: bytes) -> None:
+        if not self.is_cut and self.gateway.life == self._gateway_life:
+            self.gateway.later(0.0, lambda: None if self.is_cut else self.gateway.on_bytes(self, data))
+
+    # ---- down
+
+    def send(self, data: bytes, /) -> None:
+        """The gateway's core says so."""
+        if self.is_cut:
+            return
+        self._waiting.append(data)
+        if self.stalled:
+            if not self._blocked and sum(map(len, self._waiting)) > HIGH_WATER_BYTES:
+                self._blocked = True
+                self.gateway.on_blocked(self)
+        else:
+            self._flow()
+
+    def finish(self) -> None:
+        """The gateway closes it once what was sent is flushed."""
+        self._finished = True
+        self._flow()
+        self._clock.later(
+            max(0.0, self._down_at_s - self._clock.now_s) + 0.01, lambda: self.cut("closed by the gateway")
+        )
+
+    def _flow(self) -> None:
+        data = b"".join(self._waiting)
+        self._waiting.clear()
+        if data:
+            self._down_at_s = max(self._down_at_s, self._clock.now_s + self._delay())
+            self._clock.later(self._down_at_s - self._clock.now_s, lambda: self._arrive_down(data))
+
+    def _arrive_down(self, data: bytes) -> None:
+        if not self.is_cut and self.client.life == self._client_life:
+            self.client.later(0.0, lambda: None if self.is_cut else self.client.on_bytes(self, data))
+
+    def stall(self, seconds: float) -> None:
+        """The client does not read for a while."""
+        if not self.stalled:
+            self.stalled = True
+            self._clock.later(seconds, self._read_again)
+
+    def _read_again(self) -> None:
+        self.stalled = False
+        if self.is_cut:
+            return
+        self._flow()
+        if self._blocked:
+            self._blocked = False
+            if self.gateway.life == self._gateway_life:
+                self.gateway.later(0.0, lambda: self.gateway.on_drained(self))
+
+    # ---- its end
+
+    def cut(self, reason: str, *, client_notices_s: float = 0.0, gateway_notices_s: float = 0.0) -> None:
+        """What is under way is lost. Each end notices after so long; infinity: by its timers only."""
+        if self.is_cut:
+            return
+        self.is_cut = True
+        if client_notices_s != float("inf") and self.client.life == self._client_life:
+            self.client.later(client_notices_s, lambda: self.client.on_broken(self, reason))
+        if gateway_notices_s != float("inf") and self.gateway.life == self._gateway_life:
+            self.gateway.later(gateway_notices_s, lambda: self.gateway.on_broken(self))
+
+    def _delay(self) -> float:
+        return self._random.uniform(0.0005, self._late_s)

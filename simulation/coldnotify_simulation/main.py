@@ -1,0 +1,76 @@
+"""The command: plays schedules of many seeds, and prints the trace of the first one that fails."""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+
+from coldnotify_simulation.schedule import Failed, play
+
+_SEEDS_A_TASK = 20
+_TRACE_LINES = 200
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code 0: all promises held. 1: one was broken. 2: wrong use."""
+    parser = argparse.ArgumentParser(prog="coldnotify_simulation", description=__doc__)
+    parser.add_argument("--seeds", default="1-1000", help="one seed, or a range: 1-5000 (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: %(default)s)")
+    parser.add_argument("--trace", type=int, default=_TRACE_LINES, help="last lines of a failure's trace; 0: all")
+    args = parser.parse_args(argv)
+    seeds = _seeds(args.seeds)
+    if seeds is None:
+        parser.error(f"--seeds: {args.seeds!r} is neither a number nor a range like 1-5000")
+    if args.jobs < 1:
+        parser.error("--jobs: must be at least 1")
+    began_s = time.monotonic()
+    tasks = [seeds[i : i + _SEEDS_A_TASK] for i in range(0, len(seeds), _SEEDS_A_TASK)]
+    failures: list[str] = []
+    if args.jobs == 1 or len(seeds) == 1:
+        failures = [text for task in tasks for text in _play_all(task)]
+    else:
+        with ProcessPoolExecutor(args.jobs) as pool:
+            for found in pool.map(_play_all, tasks):
+                failures += found
+    took_s = time.monotonic() - began_s
+    for text in failures:
+        print(text)
+    if failures:
+        _print_trace(int(failures[0].split()[1].rstrip(":")), args.trace)
+    print(
+        f"{len(seeds)} schedules in {took_s:.1f} s ({len(seeds) / took_s * 60:.0f} a minute), "
+        f"{len(failures)} broke a promise"
+    )
+    return 1 if failures else 0
+
+
+def _seeds(text: str) -> range | None:
+    first, _, last = text.partition("-")
+    if not first.isdecimal() or (last and not last.isdecimal()):
+        return None
+    return range(int(first), int(last or first) + 1)
+
+
+def _play_all(seeds: Sequence[int]) -> list[str]:
+    failures = []
+    for seed in seeds:
+        try:
+            play(seed)
+        except Failed as failed:
+            failures.append(str(failed))
+    return failures
+
+
+def _print_trace(seed: int, lines: int) -> None:
+    try:
+        play(seed)
+    except Failed as failed:
+        trace = list(failed.schedule.world.trace.lines())
+        start = max(0, len(trace) - lines) if lines else 0
+        print(f"\nthe trace of seed {seed}" + (f" (the last {lines} of {len(trace)} lines)" if start else "") + ":")
+        for line in islice(trace, start, None):
+            print(line)
+        print(f"again: python -m coldnotify_simulation --seeds {seed} --trace 0", file=sys.stderr)

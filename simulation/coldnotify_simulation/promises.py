@@ -1,0 +1,150 @@
+"""The promises, held against what applications saw and what the log holds. Nothing here asks a matcher or a gateway."""
+
+from coldnotify._core.delivery import Job
+from coldnotify._core.document import Document
+from coldnotify_schemas import topics
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.state import RegistrationsRecord
+from msgspec.json import decode
+
+from coldnotify_simulation.client import Client
+from coldnotify_simulation.clock import Clock
+from coldnotify_simulation.kafka import PARTITIONS, Kafka, merged_state
+from coldnotify_simulation.truth import UNKNOWN, Truth, Version, merged
+
+OFFLINE_RECORDS_MAX = 8
+"""Of registrations and sessions, for one client from its leaving to its coming back: its end is stored, and each
+takeover may store it once more."""
+
+
+class Broken(AssertionError):
+    """A promise was broken; the message begins with its number."""
+
+
+class Promises:
+    """Looks at each thing that happens; `at_rest` once all has come to rest."""
+
+    def __init__(self, clock: Clock, kafka: Kafka, truth: Truth) -> None:
+        self._clock = clock
+        self._kafka = kafka
+        self._truth = truth
+        self.epoch = 0
+        """In which cursors are held against the log; another one, and nothing is known of them."""
+        self._told: dict[tuple[str, str], Version] = {}
+        """The highest version that the application was told, by (client, object)."""
+        self._last: dict[tuple[str, str], Version] = {}
+        """The last one, unless the topic was lost since."""
+        self._may_repeat: set[tuple[str, str]] = set()
+        self._offline_records: dict[str, int] = {}
+        self.takeovers = 0
+
+    def allow_repeat(self, client: str, *names: str) -> None:
+        """It registers anew, was killed, or its callback failed: what it knows may be told again."""
+        self._may_repeat |= {(client, name) for name in names}
+
+    def on_told(self, client: Client, job: Job, *, failed: bool) -> None:
+        """P3, P4."""
+        name = job.notification.object_id
+        if job.update.version is None:
+            return
+        version = job.update.incarnation, job.update.version
+        thing = self._truth.thing(client.key_of(name))
+        if version not in thing.published:
+            raise Broken(f"P4: {client.name} was told {version} of {name}, which nobody published")
+        if job.notification.payload is not None and job.notification.payload != {"v": version[1]}:
+            raise Broken(f"P4: {client.name} was told {name} {version} with {job.notification.payload}")
+        place = client.key, name
+        before = self._last.get(place, UNKNOWN)
+        if version < before:
+            raise Broken(f"P3: {client.name} was told {version} of {name} after {before}")
+        if version == before and place not in self._may_repeat:
+            raise Broken(f"P4: {client.name} was told {version} of {name} twice")
+        self._last[place] = version
+        self._told[place] = max(version, self._told.get(place, UNKNOWN))
+        if failed:
+            self._may_repeat.add(place)
+        else:
+            self._may_repeat.discard(place)
+
+    def on_saved(self, client: Client, document: Document) -> None:
+        """The sentence on which all rests: what the durable cursor says is true."""
+        if document.cursor is None or document.epoch != self.epoch:
+            return
+        for name in document.wanted - set(document.pending):
+            due = self._truth.thing(client.key_of(name)).due_at(document.cursor)
+            floor = document.applied.get(name, UNKNOWN)
+            if floor < due:
+                raise Broken(
+                    f"P2: {client.name} stores cursor {document.cursor} and knows {floor} of {name}, not {due}"
+                )
+
+    def on_caught_up(self, client: Client, since_s: float, wanted_then: set[str]) -> None:
+        """P2: a wake misses nothing that was acknowledged before it began."""
+        for name in wanted_then & client.wanted:
+            due = self._truth.thing(client.key_of(name)).acknowledged_at(since_s)
+            told = self._told.get((client.key, name), UNKNOWN)
+            if told < due:
+                raise Broken(f"P2: {client.name} is caught up and was told {told} of {name}, not {due}")
+
+    # ---- P6
+
+    def on_offline(self, client: str) -> None:
+        """It is gone: what is written for it is counted."""
+        self._offline_records[client] = 0
+
+    def on_online(self, client: str) -> None:
+        """It comes."""
+        self._offline_records.pop(client, None)
+
+    def on_state_record(self, client: str) -> None:
+        """A record of registrations or sessions was written for it."""
+        if client in self._offline_records:
+            self._offline_records[client] += 1
+
+    def on_takeover(self) -> None:
+        """A generation was claimed."""
+        self.takeovers += 1
+
+    # ---- at rest
+
+    def at_rest(self, online: list[Client]) -> list[str]:
+        """What is not as it should be once faults have stopped and everything has come to rest."""
+        found = []
+        newest: dict[str, Version] = {}
+        registered: dict[str, list[str]] = {}
+        for partition in range(PARTITIONS):
+            newest |= merged(partition, self._kafka.log(topics.OBJECTS, partition))
+            for key, value in merged_state(self._kafka.log(topics.REGISTRATIONS, partition)).items():
+                record = decode(value, type=RegistrationsRecord)
+                registered.setdefault(key.rpartition("/")[0], []).extend(record.objects)
+        for key, thing in self._truth.things.items():
+            due = thing.acknowledged_at(self._clock.now_s)
+            if newest.get(key, UNKNOWN) < due:
+                found.append(f"P1: of {key} {due} was acknowledged, the log has {newest.get(key, UNKNOWN)}")
+        for client in online:
+            if not client.caught_up:
+                found.append(f"P2: {client.name} is not caught up")
+            for name in sorted(client.wanted):
+                due = newest.get(client.key_of(name), UNKNOWN)
+                told = self._told.get((client.key, name), UNKNOWN)
+                if told < due:
+                    found.append(f"P2: {client.name} was told {told} of {name}, not {due}")
+            if sorted(registered.get(client.key, ())) != sorted(client.wanted):
+                found.append(
+                    f"P5: {client.name} wants {sorted(client.wanted)}, is registered for "
+                    f"{sorted(registered.get(client.key, ()))}"
+                )
+        limit = OFFLINE_RECORDS_MAX + 2 * self.takeovers
+        for key, records in self._offline_records.items():
+            if records > limit:
+                found.append(f"P6: {records} state records were written for {key}, which is offline")
+        return found
+
+    def forget_told(self) -> None:
+        """The objects topic was lost: versions may begin anew."""
+        self._last.clear()
+
+
+def group_partition(group: str) -> int:
+    """Where a group of the simulation's domain lives."""
+    return partition_of("animal.observer", group, PARTITIONS)

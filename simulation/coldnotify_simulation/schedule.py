@@ -1,0 +1,292 @@
+"""A random schedule: which faults there are in it, and when each strikes, is drawn from its seed."""
+
+from collections.abc import Callable
+from random import Random
+
+from coldnotify_schemas import topics
+
+from coldnotify_simulation.client import Client
+from coldnotify_simulation.gateway import Gateway
+from coldnotify_simulation.matcher import Matcher
+from coldnotify_simulation.promises import Broken
+from coldnotify_simulation.world import DOMAIN, GROUPS, OBJECTS, World
+
+ROUGH_S = 40.0
+"""How long publishes and faults go on, in virtual time."""
+_NEVER = float("inf")
+
+
+class Schedule:
+    """One seed's world and what happens to it."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.random = Random(seed ^ 0xC01D)
+        self.world = World(
+            seed, clients=self.random.choice([1, 2, 3, 4]), late_s=self.random.choice([0.005, 0.05, 0.5])
+        )
+        kinds: dict[str, tuple[float, Callable[[], None]]] = {
+            "publish": (8, self._publish),
+            "race": (2, self._publish_racing),
+            "repeat": (1, self._publish_again),
+            "stale": (1, self._publish_stale),
+            "misplaced": (1, self._publish_misplaced),
+            "incarnation": (0.5, self._publish_incarnation),
+            "nonsense": (0.5, self._publish_nonsense),
+            "want": (4, self._want),
+            "shut down": (2, self._shut_down),
+            "power loss": (2, self._power_loss),
+            "wipe": (0.7, self._wipe),
+            "cut": (3, self._cut),
+            "stall": (2, self._stall),
+            "twin": (0.5, self._half_open),
+            "gateway killed": (1, self._kill_gateway),
+            "gateway stopped": (1, self._stop_gateway),
+            "requests held": (1, self._hold_requests),
+            "requests fail": (0.7, self._fail_requests),
+            "matcher killed": (1, self._kill_matcher),
+            "matcher doomed": (2, self._doom_matcher),
+            "matcher stopped": (1.5, self._stop_matcher),
+            "matcher shut down": (0.5, self._shut_down_matcher),
+            "matcher lags": (1, self._lag),
+            "inbox expires": (0.5, self._expire_inbox),
+            "compaction": (1, self.world.compact),
+            "topic lost": (0.15, self._lose_topic),
+            "truncated": (0.1, self._truncate),
+        }
+        always = {"publish", "want"}
+        # A different mix in each: faults that come alone go deeper than all of them at once.
+        chance = self.random.choice([0.2, 0.5, 0.9])
+        self.kinds = {name: one for name, one in kinds.items() if name in always or self.random.random() < chance}
+
+    def play(self) -> None:
+        """From the beginning until all has come to rest. Raises Broken, and whatever a part raises."""
+        world, random = self.world, self.random
+        world.trace("schedule", "seed", self.seed, "with", ", ".join(self.kinds))
+        world.start()
+        for client in world.clients:
+            client.wish = {name for name in OBJECTS if random.random() < 0.6}
+            client.callback_s = random.choice([0.001, 0.01, 1.0])
+            client.failing = random.choice([0.0, 0.0, 0.2])
+            world.start_client(client)
+        world.run(random.choice([0.0, 3.0]))
+        names, weights = list(self.kinds), [weight for weight, _ in self.kinds.values()]
+        end_s = world.clock.now_s + ROUGH_S
+        pace_s = random.choice([0.1, 0.5, 1.5])
+        while world.clock.now_s < end_s:
+            world.run(random.expovariate(1 / pace_s))
+            kind = random.choices(names, weights)[0]
+            self.kinds[kind][1]()
+        world.calm()
+        online = []
+        for client in world.clients:
+            if client.alive and world.registrations_lost and client.link is not None:
+                client.link.cut("to have a contact")  # the next contact finds out that registrations were lost
+            if client.alive or random.random() < 0.7:
+                world.start_client(client)
+                online.append(client)
+        world.settle(online)
+
+    # ---- publishers
+
+    def _key(self) -> str:
+        return f"{DOMAIN}/{self.random.choice(GROUPS[: len(self.world.clients)])}/{self.random.choice(OBJECTS)}"
+
+    def _publish(self) -> None:
+        self.world.publish_next(self._key(), acknowledged=None)
+
+    def _publish_racing(self) -> None:
+        key = self._key()
+        first = self.world.highest.get(key, 0) + 1
+        self.world.publish(key, first + 1)
+        self.world.publish(key, first)
+
+    def _publish_again(self) -> None:
+        key = self._key()
+        if key in self.world.highest:
+            self.world.publish(key, self.world.highest[key])
+
+    def _publish_stale(self) -> None:
+        key = self._key()
+        if key in self.world.highest:
+            self.world.publish(key, self.random.randint(0, self.world.highest[key]))
+
+    def _publish_misplaced(self) -> None:
+        group = self.random.choice(GROUPS)
+        key = f"{DOMAIN}/{group}/{self.random.choice(OBJECTS)}"
+        wrong = 1 - GROUPS.index(group)
+        self.world.publish(key, self.world.highest.get(key, 0) + 1, partition=wrong)
+
+    def _publish_incarnation(self) -> None:
+        key = self._key()
+        newest = self.world.truth.thing(key).newest
+        if newest:
+            self.world.publish(key, self.random.randint(0, 3), incarnation=newest[-1][1][0] + 1)
+
+    def _publish_nonsense(self) -> None:
+        self.world.publish_nonsense(self._key(), self.random.choice([None, b"nonsense", b'{"verson":1}']))
+
+    # ---- clients
+
+    def _client(self) -> Client:
+        return self.random.choice(self.world.clients)
+
+    def _want(self) -> None:
+        client, name = self._client(), self.random.choice(OBJECTS)
+        if name in client.wish:
+            client.unregister(name)
+        else:
+            self.world.register(client, name)
+
+    def _later(self, client: Client) -> None:
+        only = self.random.random() < 0.3
+        self.world.clock.later(
+            self.random.choice([0.0, 1.0, 20.0]),
+            lambda: None if client.alive else self.world.start_client(client, only=only),
+        )
+
+    def _shut_down(self) -> None:
+        client = self._client()
+        self.world.shut_down(client)
+        self._later(client)
+
+    def _power_loss(self) -> None:
+        client = self._client()
+        self.world.power_loss(client)
+        self._later(client)
+
+    def _wipe(self) -> None:
+        client = self._client()
+        self.world.power_loss(client, wiped=True)
+        self._later(client)
+
+    def _cut(self) -> None:
+        link = self._client().link
+        if link is not None:
+            link.cut(
+                "cut",
+                client_notices_s=self.random.choice([0.0, 0.5, _NEVER]),
+                gateway_notices_s=self.random.choice([0.0, 0.5, 5.0, _NEVER]),
+            )
+
+    def _half_open(self) -> None:
+        link = self._client().link
+        if link is not None:
+            link.cut("half open", client_notices_s=0.0, gateway_notices_s=_NEVER)
+
+    def _stall(self) -> None:
+        link = self._client().link
+        if link is not None:
+            link.stall(self.random.choice([0.5, 3.0, 12.0]))
+
+    # ---- gateways
+
+    def _gateway(self) -> Gateway:
+        return self.random.choice(self.world.gateways)
+
+    def _kill_gateway(self) -> None:
+        gateway = self._gateway()
+        gateway.kill()
+        self.world.clock.later(self.random.choice([0.2, 5.0]), lambda: None if gateway.alive else gateway.start())
+
+    def _stop_gateway(self) -> None:
+        gateway = self._gateway()
+        if gateway.alive:
+            gateway.stop()
+            self.world.trace(gateway.name, "stopped")
+            self.world.clock.later(self.random.choice([1.0, 9.0, 25.0]), gateway.go_on)
+
+    def _hold_requests(self) -> None:
+        gateway = self._gateway()
+        gateway.requests_held = True
+        self.world.trace(gateway.name, "writes no requests")
+
+        def let_go() -> None:
+            gateway.requests_held = False
+
+        self.world.clock.later(self.random.choice([1.0, 4.0, 12.0]), let_go)
+
+    def _fail_requests(self) -> None:
+        gateway = self._gateway()
+        gateway.requests_fail = 0.3
+
+        def recover() -> None:
+            gateway.requests_fail = 0.0
+
+        self.world.clock.later(5.0, recover)
+
+    # ---- matchers
+
+    def _matcher(self) -> Matcher:
+        return self.random.choice(self.world.matchers)
+
+    def _back(self, matcher: Matcher) -> None:
+        after_s = self.random.choice([0.1, 3.0, 10.0])
+        self.world.clock.later(after_s, lambda: None if matcher.alive else matcher.start())
+
+    def _kill_matcher(self) -> None:
+        matcher = self._matcher()
+        matcher.kill()
+        self._back(matcher)
+
+    def _shut_down_matcher(self) -> None:
+        matcher = self._matcher()
+        matcher.shut_down()
+        self._back(matcher)
+
+    def _doom_matcher(self) -> None:
+        matcher = self._matcher()
+        fate = self.random.choice(["kill", "kill", "stop", "fail"])
+        matcher.doom = self.random.randint(0, 6), fate
+        after_s = self.random.choice([2.0, 9.0, 15.0])
+        self.world.clock.later(after_s, lambda: matcher.go_on() if matcher.alive else matcher.start())
+
+    def _stop_matcher(self) -> None:
+        matcher = self._matcher()
+        matcher.stop()
+        self.world.clock.later(self.random.choice([1.0, 8.0, 15.0]), matcher.go_on)
+
+    def _lag(self) -> None:
+        matcher = self._matcher()
+        matcher.lag = 0.7
+
+        def recover() -> None:
+            matcher.lag = 0.0
+
+        self.world.clock.later(8.0, recover)
+
+    # ---- Kafka
+
+    def _expire_inbox(self) -> None:
+        """Retention takes what a gateway that is behind has not read."""
+        for gateway in self.world.gateways:
+            if gateway.alive:
+                self.world.kafka.log(topics.NOTIFICATIONS, gateway.core.inbox).expire()
+
+    def _lose_topic(self) -> None:
+        names = [topics.OBJECTS, topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS, topics.NOTIFICATIONS]
+        self.world.lose_topic(self.random.choice(names))
+
+    def _truncate(self) -> None:
+        partition = self.random.randrange(len(GROUPS))
+        end = self.world.kafka.log(topics.OBJECTS, partition).end
+        self.world.truncate_objects(partition, self.random.randint(end // 2, end), new_epoch=True)
+
+
+def play(seed: int) -> Schedule:
+    """One schedule from its seed. Raises Failed with all there is to say."""
+    schedule = Schedule(seed)
+    try:
+        schedule.play()
+    except Exception as error:
+        raise Failed(schedule, error) from error
+    return schedule
+
+
+class Failed(Exception):
+    """A schedule broke a promise, or made a part raise what it must not."""
+
+    def __init__(self, schedule: Schedule, error: Exception) -> None:
+        what = str(error) if isinstance(error, Broken) else repr(error)
+        super().__init__(f"seed {schedule.seed}: {what}")
+        self.schedule = schedule

@@ -1,0 +1,33 @@
+"""What happened, in order, to be read by a person; and the same as a history for the checker of promises."""
+
+from collections import deque
+from collections.abc import Iterator
+
+from coldnotify_simulation.clock import START_S, Clock
+
+_LINES_MAX = 20_000
+
+
+class Trace:
+    """Notes what each part does. Nothing is formatted before somebody reads it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._notes: deque[tuple[float, str, tuple[object, ...]]] = deque(maxlen=_LINES_MAX)
+        self.history: list[dict[str, object]] = []
+        """Events as coldnotify_checker reads them, `t` in microseconds."""
+
+    def __call__(self, who: str, *what: object) -> None:
+        """Note something."""
+        self._notes.append((self._clock.now_s, who, what))
+
+    def event(self, event: str, **fields: object) -> int:
+        """An event of the history, at its time, which is returned."""
+        t = round(self._clock.now_s * 1_000_000)
+        self.history.append({"t": t, "event": event, **fields})
+        return t
+
+    def lines(self) -> Iterator[str]:
+        """All of it, seconds since the beginning first."""
+        for at_s, who, what in self._notes:
+            yield f"{at_s - START_S:9.3f}  {who:<10} " + " ".join(str(one) for one in what)

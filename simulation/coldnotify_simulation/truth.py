@@ -1,0 +1,121 @@
+"""What publishers did and what the objects topic says: which versions exist, and which one is the newest where."""
+
+from dataclasses import dataclass, field
+
+import msgspec
+from coldnotify_schemas.names import parse_object_key
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.records import MOVED_HEADER
+
+from coldnotify_simulation.kafka import PARTITIONS, Entry, PartitionLog
+
+Version = tuple[int, int]
+"""(incarnation, version): versions are compared so."""
+UNKNOWN: Version = (-1, -1)
+
+
+class _Value(msgspec.Struct):
+    version: int
+    incarnation: int | None = None
+
+
+_values = msgspec.json.Decoder(_Value)
+
+
+@dataclass(slots=True)
+class Thing:
+    """One object."""
+
+    newest: list[tuple[int, Version]] = field(default_factory=list)
+    """(offset, the newest version from there on)."""
+    last_offset: int = -1
+    """Of the last record that says the newest version."""
+    published: set[Version] = field(default_factory=set)
+    """By publishers; what a matcher writes again is no publish."""
+    acknowledged: list[tuple[float, Version]] = field(default_factory=list)
+    """(when, the newest version that was acknowledged by then)."""
+
+    def due_at(self, cursor: int) -> Version:
+        """The newest version, if its last record stands at or below the cursor: who is there has to know it."""
+        if not self.newest or self.last_offset > cursor:
+            return UNKNOWN
+        return self.newest[-1][1]
+
+    def acknowledged_at(self, at_s: float) -> Version:
+        """The newest version acknowledged by then."""
+        for when_s, version in reversed(self.acknowledged):
+            if when_s <= at_s:
+                return version
+        return UNKNOWN
+
+
+class Truth:
+    """Follows the objects topic record by record."""
+
+    def __init__(self) -> None:
+        self.things: dict[str, Thing] = {}
+
+    def thing(self, key: str) -> Thing:
+        """One object, by its key."""
+        thing = self.things.get(key)
+        if thing is None:
+            thing = self.things[key] = Thing()
+        return thing
+
+    def on_record(self, partition: int, entry: Entry, *, publisher: bool) -> Version | None:
+        """A record was written. What it means, if it stands where it belongs and can be understood."""
+        found = said(partition, entry)
+        if found is None:
+            return None
+        key, incarnation, number = found
+        thing = self.thing(key)
+        newest = thing.newest[-1][1] if thing.newest else UNKNOWN
+        version = max(newest[0], 0) if incarnation is None else incarnation, number
+        if version >= newest:
+            thing.last_offset = entry.offset
+        thing.newest.append((entry.offset, max(newest, version)))
+        if publisher or any(name == MOVED_HEADER for name, _ in entry.headers):
+            thing.published.add(version)
+        return version
+
+    def acknowledge(self, key: str, version: Version, at_s: float) -> None:
+        """Its publisher has been told that it is safe."""
+        thing = self.thing(key)
+        thing.acknowledged.append((at_s, max(version, thing.acknowledged_at(at_s))))
+
+    def lose(self) -> None:
+        """The topic was deleted, or a part of it: nothing that was acknowledged is owed."""
+        for thing in self.things.values():
+            thing.acknowledged.clear()
+            thing.newest.clear()
+            thing.last_offset = -1
+
+    def read_again(self, partition: int, log: PartitionLog) -> None:
+        """What is left of a partition, which may mean other versions than it did before."""
+        for entry in log.entries:
+            self.on_record(partition, entry, publisher=True)
+
+
+def said(partition: int, entry: Entry) -> tuple[str, int | None, int] | None:
+    """(key, incarnation if it says one, version) of a record that counts."""
+    try:
+        domain, group, _ = parse_object_key(entry.key)
+        value = _values.decode(entry.value or b"")
+    except (ValueError, msgspec.MsgspecError):
+        return None
+    if partition_of(domain, group, PARTITIONS) != partition:
+        return None
+    return (entry.key or b"").decode(), value.incarnation, value.version
+
+
+def merged(partition: int, log: PartitionLog) -> dict[str, Version]:
+    """The newest version of each object, as the records say that are left."""
+    newest: dict[str, Version] = {}
+    for entry in log.entries:
+        found = said(partition, entry)
+        if found is not None:
+            key, incarnation, number = found
+            before = newest.get(key, UNKNOWN)
+            version = max(before[0], 0) if incarnation is None else incarnation, number
+            newest[key] = max(before, version)
+    return newest

@@ -1,0 +1,323 @@
+"""The world: two matchers, two gateways, clients and publishers over one Kafka, under one seed."""
+
+from random import Random
+
+import msgspec
+from coldnotify._core.delivery import Job
+from coldnotify._core.document import Document
+from coldnotify._core.reconnect import Address
+from coldnotify_matcher.epoch import epoch_of
+from coldnotify_schemas import topics
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.state import GENERATION_KEY
+
+from coldnotify_simulation.client import Client
+from coldnotify_simulation.clock import Clock
+from coldnotify_simulation.gateway import Gateway
+from coldnotify_simulation.group import Group
+from coldnotify_simulation.kafka import PARTITIONS, Entry, Kafka, merged_state, state_order
+from coldnotify_simulation.link import Link
+from coldnotify_simulation.matcher import Matcher
+from coldnotify_simulation.promises import Broken, Promises, group_partition
+from coldnotify_simulation.trace import Trace
+from coldnotify_simulation.truth import UNKNOWN, Truth, Version
+
+DOMAIN = "animal.observer"
+GROUPS = [next(f"region-{i}" for i in range(100) if group_partition(f"region-{i}") == p) for p in range(PARTITIONS)]
+"""One in each partition."""
+OBJECTS = [f"o{i}" for i in range(4)]
+SETTLED_WITHIN_S = 400.0
+"""Of virtual time, from the end of faults on: the longest timers have had several turns by then."""
+_CLAIMS = GENERATION_KEY.encode()
+_LOOK_EVERY_S = 5.0
+_STAYS_SO_S = 25.0
+"""Beats and keepalives have had a turn: what held by chance does not hold any more."""
+
+
+class World:
+    """Everything. Tests and schedules act on its parts directly."""
+
+    def __init__(self, seed: int, clients: int = 4, *, late_s: float = 0.02) -> None:
+        self.random = Random(seed)
+        self.clock = Clock()
+        self.trace = Trace(self.clock)
+        self.truth = Truth()
+        self.kafka = Kafka(self._on_append)
+        self.promises = Promises(self.clock, self.kafka, self.truth)
+        self.group = Group(self.clock, self.random)
+        self.late_s = late_s
+        self.epoch_counter = 0
+        self.matchers = [
+            Matcher(f"matcher-{i}", self.clock, self.random, self.kafka, self.group, self.trace) for i in range(2)
+        ]
+        self.gateways = [Gateway(f"gateway-{i}", self.clock, self.random, self.kafka, self.trace) for i in range(2)]
+        self.clients = [
+            Client(f"c{i}", GROUPS[i % 2 if clients > 1 else 0], self.clock, self.random, self.trace, self, 2)
+            for i in range(clients)
+        ]
+        self.registrations_lost = False
+        self._publishing = False
+        self._published = 0
+        self._wanted_at: dict[str, tuple[float, set[str]]] = {}
+        self.highest: dict[str, int] = {}
+        """The highest version that any publisher used, by object's key."""
+        self._note_epoch()
+
+    def start(self) -> None:
+        """Matchers and gateways run; clients are not started."""
+        for process in (*self.matchers, *self.gateways):
+            process.start()
+
+    def run(self, seconds: float) -> None:
+        """Let time pass."""
+        self.clock.run(seconds)
+
+    # ---- publishers
+
+    def publish(
+        self,
+        key: str,
+        version: int,
+        *,
+        incarnation: int | None = None,
+        partition: int | None = None,
+        acknowledged: bool | None = None,
+    ) -> None:
+        """One call. `acknowledged`: None leaves it to chance whether the publisher hears of it."""
+        domain, group, _ = key.split("/", 2)
+        right = partition_of(domain, group, PARTITIONS)
+        at = right if partition is None else partition
+        value: dict[str, object] = {"version": version, "payload": {"v": version}}
+        if incarnation is not None:
+            value["incarnation"] = incarnation
+        self.highest[key] = max(self.highest.get(key, -1), version)
+        self._published += 1
+        names = {"publisher": "p", "id": self._published}
+        newest = self.truth.thing(key).newest
+        inherited = max(newest[-1][1][0], 0) if newest else 0
+        means: Version = inherited if incarnation is None else incarnation, version
+        self.trace.event(
+            "publish", **names, object=key, version=version, incarnation=means[0], payload={"v": version},
+            path="kafka" if at == right else "raw",
+        )  # fmt: skip
+        self.trace("publisher", "publishes", key, means, "" if at == right else f"in partition {at}")
+        self._append_published(at, key, msgspec.json.encode(value))
+        if acknowledged is None:
+            acknowledged = self.random.random() < 0.8
+        if acknowledged and at == right:
+            self.truth.acknowledge(key, means, self.clock.now_s)
+        self.trace.event("published", **names, outcome="acknowledged" if acknowledged else "unknown")
+
+    def publish_next(self, key: str, *, acknowledged: bool | None = True) -> int:
+        """The version after the highest so far."""
+        version = self.highest.get(key, 0) + 1
+        self.publish(key, version, acknowledged=acknowledged)
+        return version
+
+    def publish_nonsense(self, key: str, value: bytes | None) -> None:
+        """What is no public record."""
+        domain, group, _ = key.split("/", 2)
+        self.trace("publisher", "writes", value, "to", key)
+        self._append_published(partition_of(domain, group, PARTITIONS), key, value)
+
+    def _append_published(self, partition: int, key: str, value: bytes | None) -> None:
+        self._publishing = True
+        self.kafka.append(topics.OBJECTS, partition, self.clock.now_ms, key.encode(), value)
+        self._publishing = False
+
+    # ---- what Kafka tells
+
+    def _on_append(self, topic: str, partition: int, entry: Entry) -> None:
+        if topic == topics.NOTIFICATIONS:
+            for gateway in self.gateways:
+                if gateway.alive and gateway.core.inbox == partition:
+                    gateway.read_soon()
+            return
+        if topic == topics.OBJECTS:
+            self.truth.on_record(partition, entry, publisher=self._publishing)
+        elif topic == topics.SESSIONS and entry.key == _CLAIMS:
+            self.promises.on_takeover()
+        elif topic in (topics.REGISTRATIONS, topics.SESSIONS) and entry.key is not None:
+            key = entry.key.decode()
+            self.promises.on_state_record(key.rpartition("/")[0] if topic == topics.REGISTRATIONS else key)
+        for matcher in self.matchers:
+            if matcher.run is not None and partition in matcher.run.partitions:
+                matcher.run.look_soon()
+
+    # ---- what clients see (client.Surroundings)
+
+    def connect(self, client: Client, address: Address) -> None:
+        """A connection stands after a moment, or nobody is there."""
+        gateway = self.gateways[address.port]
+        self.promises.on_online(client.key)
+
+        def arrive() -> None:
+            if not gateway.alive or gateway.stopped:
+                client.on_broken(None, "nobody answers")
+                return
+            link = Link(self.clock, self.random, client, gateway, self.late_s)
+            gateway.accept(link)
+            self._wanted_at[client.key] = self.clock.now_s, set(client.wanted)
+            client.link_up(link)
+
+        client.later(self.random.uniform(0.001, self.late_s), arrive)
+
+    def on_told(self, client: Client, job: Job, *, failed: bool) -> None:
+        """A callback is entered."""
+        said, update = job.notification, job.update
+        self.trace(
+            client.name, "is told", said.object_id, (update.incarnation, said.version), "fails" if failed else ""
+        )
+        more = {"failed": True} if failed else {}
+        self.trace.event(
+            "told", client=client.key, object=client.key_of(said.object_id), version=said.version,
+            incarnation=update.incarnation, payload=said.payload, deleted=said.deleted, **more,
+        )  # fmt: skip
+        self.promises.on_told(client, job, failed=failed)
+
+    def on_saved(self, client: Client, document: Document) -> None:
+        """A document is durable."""
+        self.promises.on_saved(client, document)
+
+    def on_caught_up(self, client: Client, since: int) -> None:
+        """The library says: complete."""
+        self.trace(client.name, "is caught up")
+        self.trace.event("caught_up", client=client.key, since=since)
+        since_s, wanted = self._wanted_at[client.key]
+        self.promises.on_caught_up(client, since_s, wanted)
+
+    def on_stopped(self, client: Client) -> None:
+        """It disconnected in order."""
+        self.promises.on_offline(client.key)
+
+    # ---- what schedules and tests do to clients
+
+    def start_client(self, client: Client, *, only: bool = False) -> None:
+        """Its unit is switched on."""
+        self.promises.allow_repeat(client.key, *(client.wish - client_wanted(client)))
+        client.start(only=only)
+
+    def register(self, client: Client, *names: str) -> None:
+        """Its application wants more."""
+        self.promises.allow_repeat(client.key, *(set(names) - client.wanted))
+        client.register(*names)
+
+    def power_loss(self, client: Client, *, wiped: bool = False) -> None:
+        """It is off from one instant to the next."""
+        self.promises.allow_repeat(client.key, *OBJECTS, *client.wish)
+        was_on = client.alive
+        (client.wipe if wiped else client.power_loss)()
+        if was_on:
+            self.promises.on_offline(client.key)
+
+    def shut_down(self, client: Client) -> None:
+        """Its application ends in order."""
+        client.shut_down()
+
+    # ---- what schedules and tests do to Kafka
+
+    def lose_topic(self, name: str) -> None:
+        """It is deleted, and made anew."""
+        self.trace("kafka", "recreates", name)
+        self.trace.event("topic_lost", topic=name)
+        self.kafka.recreate(name)
+        if name == topics.OBJECTS:
+            self.truth.lose()
+            self.promises.forget_told()
+            self._note_epoch()
+        if name == topics.REGISTRATIONS:
+            self.registrations_lost = True
+
+    def truncate_objects(self, partition: int, end: int, *, new_epoch: bool) -> None:
+        """A restored backup. `new_epoch`: the operator bumps the counter, and starts the matchers anew, as is due."""
+        self.trace("kafka", "truncates objects", partition, "to", end)
+        self.trace.event("topic_lost", topic=topics.OBJECTS)
+        self.kafka.log(topics.OBJECTS, partition).truncate(end)
+        self.truth.lose()
+        for number in range(PARTITIONS):
+            self.truth.read_again(number, self.kafka.log(topics.OBJECTS, number))
+        self.promises.forget_told()
+        if new_epoch:
+            self.epoch_counter += 1
+            for matcher in self.matchers:
+                matcher.kill()
+                matcher.epoch_counter = self.epoch_counter
+                matcher.start()
+        self._note_epoch()
+        if not new_epoch:
+            self.promises.epoch = 0
+
+    def _note_epoch(self) -> None:
+        self.promises.epoch = epoch_of(self.kafka.topics[topics.OBJECTS].id, PARTITIONS, self.epoch_counter)
+
+    def compact(self, *, at_rest: bool = False) -> None:
+        """Compaction, long after the last stale record: what is not repaired yet, it has not reached yet."""
+        for partition in range(PARTITIONS):
+            for topic in (topics.REGISTRATIONS, topics.SESSIONS):
+                log = self.kafka.log(topic, partition)
+                winners = merged_state(log)
+                last = {entry.key: entry.value for entry in log.entries}
+                unsafe = {
+                    key for key, value in last.items() if key and winners.get(key.decode(errors="replace")) != value
+                }
+                claims = [state_order(e.value) for e in log.entries if e.key == _CLAIMS and e.value is not None]
+                if claims and last[_CLAIMS] is not None and state_order(last[_CLAIMS]) == max(claims):
+                    unsafe.discard(_CLAIMS)
+                log.compact((lambda _key: False) if at_rest else unsafe.__contains__)
+            self._compact_objects(partition, at_rest=at_rest)
+
+    def _compact_objects(self, partition: int, *, at_rest: bool) -> None:
+        log = self.kafka.log(topics.OBJECTS, partition)
+        if at_rest:
+            log.compact()
+            return
+        owed = {key: thing.newest[-1][1] for key, thing in self.truth.things.items() if thing.newest}
+        last = {entry.key: entry.value for entry in log.entries}
+
+        def spared(key: bytes) -> bool:
+            value = last[key]
+            newest = owed.get(key.decode(errors="replace"), UNKNOWN)
+            explicit = b'"version":%d' % newest[1] in (value or b"")
+            return not explicit or (newest[0] > 0 and b'"incarnation":%d' % newest[0] not in (value or b""))
+
+        log.compact(spared)
+
+    # ---- the end
+
+    def calm(self) -> None:
+        """Faults stop: what was stopped goes on, what is dead is started."""
+        self.trace("world", "no faults from here on")
+        self.trace.event("calm")
+        for matcher in self.matchers:
+            matcher.doom, matcher.lag = None, 0.0
+            matcher.go_on()
+            if not matcher.alive:
+                matcher.start()
+        for gateway in self.gateways:
+            gateway.requests_held, gateway.requests_fail = False, 0.0
+            gateway.late = 0.02
+            gateway.go_on()
+            if not gateway.alive:
+                gateway.start()
+        for client in self.clients:
+            client.failing = 0.0
+            client.callback_s = 0.01
+            client.go_on()
+
+    def settle(self, online: list[Client]) -> None:
+        """Run until all is as it should be, and stays so. Raises Broken."""
+        end_s = self.clock.now_s + SETTLED_WITHIN_S
+        while (wrong := self.promises.at_rest(online)) and self.clock.now_s < end_s:
+            self.run(_LOOK_EVERY_S)
+        if not wrong:
+            self.run(_STAYS_SO_S)
+            self.compact(at_rest=True)
+            wrong = self.promises.at_rest(online)
+        if wrong:
+            raise Broken("; ".join(wrong))
+        self.trace.event("end", connected=[client.key for client in online])
+
+
+def client_wanted(client: Client) -> set[str]:
+    """What its state file says it wants."""
+    return set() if client.disk is None else set(msgspec.json.decode(client.disk)["wanted"])
