@@ -28,6 +28,8 @@ CLIENTS = {"observer-1": ("a", "b"), "observer-2": ("b", "c")}
 STALL_S_MAX = 45.0
 """How long publishing may stand still: the controller misses a node after 3 s, and electing takes 1 to 3 s more; the
 rest is for a machine that is busy with other things."""
+TOLD_S_MAX = 60.0
+"""Until clients have what was published since: as above, and a matcher that lost its group's coordinator loads anew."""
 READY_S = 200.0
 
 
@@ -128,7 +130,7 @@ def test_the_leader_is_killed_under_load(cluster: EmbeddedCluster, tmp_path: Pat
             killed_s = time.monotonic()
             cluster.kill_node(node)
             goals = more()
-            wait_for(partial(all_reach, goals), f"the clients are told, {what} is dead")
+            wait_for(partial(all_reach, goals), f"the clients are told, {what} is dead", TOLD_S_MAX)
             told_s = time.monotonic() - killed_s
             assert cluster.nodes[node].poll() is not None, "all that went on without it"
             print(
