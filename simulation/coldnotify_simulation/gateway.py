@@ -1,9 +1,10 @@
 """A gateway: the real core, its connections to clients, its reading of the inbox and its writing of requests."""
 
 from collections import deque
+from collections.abc import Iterable
 from random import Random
 
-from coldnotify_gateway.core import Finish, Limits, Produce, Send, SendAll
+from coldnotify_gateway.core import Finish, Limits, Output, Produce, Send, SendAll
 from coldnotify_gateway.core import Gateway as Core
 from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Inbox
@@ -119,7 +120,7 @@ class Gateway(Process):
 
     # ---- what the core says
 
-    def do(self, outputs) -> None:  # type: ignore[no-untyped-def]
+    def do(self, outputs: Iterable[Output]) -> None:
         """Each output, in order, before the next is asked for."""
         for output in outputs:
             match output:

@@ -14,7 +14,9 @@ _ASK_AGAIN_S = 0.05
 class Member(Protocol):
     """One run of a matcher."""
 
-    responsive: bool
+    @property
+    def responsive(self) -> bool:
+        """Whether it answers the group."""
 
     def assign(self, partition: int) -> None:
         """Serve this partition from now on."""

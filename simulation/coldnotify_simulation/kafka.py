@@ -65,13 +65,13 @@ class PartitionLog:
     def compact(self, spared: Callable[[bytes], bool] = lambda _key: False) -> None:
         """Keep the last record of each key, and no tombstones; all records of `spared` keys."""
         last = {entry.key: entry.offset for entry in self.entries}
-        kept = []
-        for entry in self.entries:
-            if (entry.key is not None and spared(entry.key)) or (
-                last[entry.key] == entry.offset and entry.value is not None
-            ):
-                kept.append(entry)
-        self.entries = kept
+
+        def stays(entry: Entry) -> bool:
+            if entry.key is not None and spared(entry.key):
+                return True
+            return last[entry.key] == entry.offset and entry.value is not None
+
+        self.entries = [entry for entry in self.entries if stays(entry)]
 
 
 @dataclass(slots=True)

@@ -19,9 +19,10 @@ from coldnotify_schemas.records import MOVED_HEADER
 
 from coldnotify_simulation.clock import Clock, Process
 from coldnotify_simulation.group import SESSION_TIMEOUT_S, Group
-from coldnotify_simulation.kafka import INBOXES, PARTITIONS, Kafka
+from coldnotify_simulation.kafka import INBOXES, PARTITIONS, Kafka, PartitionLog
 from coldnotify_simulation.trace import Trace
 
+_COMPACTED = (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
 _TICK_S = 1.0
 _RESTART_S = 0.5
 _COMMIT_EVERY_S = 1.0
@@ -153,8 +154,8 @@ class Run:
         if not self.responsive:
             return  # it hears of it when it goes on, or never
         self.matcher.trace(self.matcher.name, "is assigned", partition)
-        ends = {topic: self.kafka.log(topic, partition).end for topic in worker.COMPACTED}
-        for topic in (*worker.COMPACTED, topics.REQUESTS):
+        ends = {topic: self.kafka.log(topic, partition).end for topic in _COMPACTED}
+        for topic in (*_COMPACTED, topics.REQUESTS):
             self._topic_ids[topic, partition] = self.kafka.topics[topic].id
             self._read[topic, partition] = 0
         requests, objects = self.kafka.log(topics.REQUESTS, partition), self.kafka.log(topics.OBJECTS, partition)
@@ -262,7 +263,7 @@ class Run:
     def _take(self, number: int, partition: Partition, now_ms: int) -> bool:
         """Read what there is of the partition's topics. Whether something was left."""
         left = False
-        for topic in worker.COMPACTED:
+        for topic in _COMPACTED:
             log = self._checked_log(topic, number)
             position = self._read[topic, number]
             if position < log.end and self.random.random() < self.matcher.lag:
@@ -298,7 +299,7 @@ class Run:
         barrier = self.kafka.log(topics.OBJECTS, number).end if need else 0
         partition.pending.append(PendingRequests(barrier, batch))
 
-    def _checked_log(self, topic: str, number: int):  # type: ignore[no-untyped-def]
+    def _checked_log(self, topic: str, number: int) -> PartitionLog:
         log = self.kafka.log(topic, number)
         recreated = self.kafka.topics[topic].id != self._topic_ids[topic, number] and self._read[topic, number] > 0
         if recreated or self._read[topic, number] > log.end:
@@ -396,7 +397,7 @@ class Run:
             self.look_soon()
 
     def _behind(self, number: int) -> bool:
-        seen = (*worker.COMPACTED, topics.REQUESTS) if number in self._serving else worker.COMPACTED
+        seen = (*_COMPACTED, topics.REQUESTS) if number in self._serving else _COMPACTED
         return any(self._read[topic, number] < self.kafka.log(topic, number).end for topic in seen)
 
     def _commit_one(self, number: int) -> None:

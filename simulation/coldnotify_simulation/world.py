@@ -65,8 +65,10 @@ class World:
 
     def start(self) -> None:
         """Matchers and gateways run; clients are not started."""
-        for process in (*self.matchers, *self.gateways):
-            process.start()
+        for matcher in self.matchers:
+            matcher.start()
+        for gateway in self.gateways:
+            gateway.start()
 
     def run(self, seconds: float) -> None:
         """Let time pass."""
@@ -261,7 +263,8 @@ class World:
                     key for key, value in last.items() if key and winners.get(key.decode(errors="replace")) != value
                 }
                 claims = [state_order(e.value) for e in log.entries if e.key == _CLAIMS and e.value is not None]
-                if claims and last[_CLAIMS] is not None and state_order(last[_CLAIMS]) == max(claims):
+                claim = last.get(_CLAIMS)
+                if claim is not None and state_order(claim) == max(claims):
                     unsafe.discard(_CLAIMS)
                 log.compact((lambda _key: False) if at_rest else unsafe.__contains__)
             self._compact_objects(partition, at_rest=at_rest)
