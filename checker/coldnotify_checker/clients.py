@@ -156,7 +156,7 @@ class Clients:
         if self._publishes.period(event.since) != self._publishes.period(event.t):
             return
         for object_, register in client.wanted.items():
-            owed = self._publishes.newest(object_, event.since - self._skew_us)
+            owed = self._publishes.newest(object_, event.since - self._skew_us, in_place=True)
             if (
                 owed is None
                 or register.t >= event.since

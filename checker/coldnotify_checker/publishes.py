@@ -67,6 +67,8 @@ class PublishedObject:
     by_version: dict[int | None, list[Call]] = field(default_factory=dict)
     rising: dict[int, Rising] = field(default_factory=dict)
     """By the number of times that the objects topic had been lost."""
+    in_place: dict[int, Rising] = field(default_factory=dict)
+    """The same without what a plain Kafka producer wrote: it may be in another partition, until its owner moves it."""
 
 
 class Publishes:
@@ -107,6 +109,8 @@ class Publishes:
             period = self.period(call.begun.t)
             if self.period(_answered_at(call)) == period and not (period and call.answer and call.answer.skipped):
                 self._object(call).rising.setdefault(period, Rising()).add(call)
+                if call.begun.path != "raw":
+                    self._object(call).in_place.setdefault(period, Rising()).add(call)
 
     def _object(self, call: Call) -> PublishedObject:
         return self.objects.setdefault(call.begun.object, PublishedObject())
@@ -115,11 +119,16 @@ class Publishes:
         """How often the objects topic had been lost before `t`."""
         return bisect_left(self.objects_lost_at, t)
 
-    def newest(self, object_: str, before: int | None = None) -> Call | None:
-        """The newest of an object that was acknowledged before `before`, or at all, and not lost again by then."""
+    def newest(self, object_: str, before: int | None = None, *, in_place: bool = False) -> Call | None:
+        """The newest of an object that was acknowledged before `before`, or at all, and not lost again by then.
+
+        `in_place`: only what was surely written to the object's own partition.
+        """
         period = len(self.objects_lost_at) if before is None else self.period(before)
         published = self.objects.get(object_)
-        rising = published.rising.get(period) if published else None
+        rising = None
+        if published is not None:
+            rising = (published.in_place if in_place else published.rising).get(period)
         if rising is None:
             return None
         index = len(rising.calls) if before is None else bisect_left(rising.answered_at, before)
