@@ -1,0 +1,100 @@
+"""Interleavings scripted exactly: each holds, and fails where the rule is taken out that makes it hold."""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from unittest.mock import patch
+
+import pytest
+from coldnotify._core.session import Session
+from coldnotify_matcher import worker
+from coldnotify_matcher.engine import Engine
+from coldnotify_simulation.promises import Broken
+from coldnotify_simulation.world import World
+
+
+def connected(*names: str) -> World:
+    """One client that is registered for these objects, each published once, and caught up."""
+    world = World(1, clients=1, late_s=0.001)
+    world.start()
+    world.clients[0].wish = set(names)
+    for name in names:
+        world.publish_next(world.clients[0].key_of(name))
+    world.start_client(world.clients[0])
+    world.clock.run_until(lambda: world.clients[0].caught_up)
+    world.run(8.0)
+    return world
+
+
+def a_publish_then_a_wake_while_the_matcher_is_behind_on_objects() -> None:
+    world = connected("a")
+    (client,) = world.clients
+    world.shut_down(client)
+    world.run(3.0)
+    for matcher in world.matchers:
+        matcher.lag = 1.0
+    world.publish_next(client.key_of("a"))
+    world.start_client(client)
+    world.run(1.5)
+    world.calm()
+    world.settle([client])
+
+
+@contextmanager
+def no_barrier() -> Iterator[None]:
+    with patch.object(worker, "_NEED_BARRIER", frozenset()):
+        yield
+
+
+def a_connection_that_answers_nothing_while_a_request_waits() -> None:
+    world = connected("a")
+    (client,) = world.clients
+    assert client.link is not None
+    client.link.cut("half open", client_notices_s=float("inf"), gateway_notices_s=float("inf"))
+    world.register(client, "b")
+    world.publish_next(client.key_of("b"))
+    world.calm()
+    world.settle([client])
+
+
+@contextmanager
+def ping_only_when_nothing_is_sent() -> Iterator[None]:
+    with patch.object(Session, "_ping_at", lambda self: self._sent_at + self._settings.keepalive_s):
+        yield
+
+
+def a_publish_while_no_matcher_runs_and_the_client_stays_connected() -> None:
+    world = connected("a", "b")
+    (client,) = world.clients
+    for matcher in world.matchers:
+        matcher.kill()
+    world.publish_next(client.key_of("a"))
+    world.run(2.0)
+    world.calm()
+    world.settle([client])
+
+
+@contextmanager
+def nothing_is_made_up_for_after_a_load() -> Iterator[None]:
+    finish_load = Engine.finish_load
+
+    def without(self: Engine, *args: object, objects_committed: int | None, **more: object) -> None:
+        finish_load(self, *args, objects_committed=1 << 60, **more)  # type: ignore[arg-type]
+
+    with patch.object(Engine, "finish_load", without):
+        yield
+
+
+CASES = [
+    (a_publish_then_a_wake_while_the_matcher_is_behind_on_objects, no_barrier),
+    (a_connection_that_answers_nothing_while_a_request_waits, ping_only_when_nothing_is_sent),
+    (a_publish_while_no_matcher_runs_and_the_client_stays_connected, nothing_is_made_up_for_after_a_load),
+]
+
+
+@pytest.mark.parametrize(("play", "without_its_rule"), CASES, ids=[play.__name__ for play, _ in CASES])
+def test_it_holds_and_fails_without_its_rule(
+    play: Callable[[], None], without_its_rule: Callable[[], AbstractContextManager[None]]
+) -> None:
+    play()
+    with without_its_rule(), pytest.raises(Broken):
+        play()
