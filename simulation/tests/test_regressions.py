@@ -8,6 +8,8 @@ import pytest
 from coldnotify._core.session import Session
 from coldnotify_matcher import worker
 from coldnotify_matcher.engine import Engine
+from coldnotify_matcher.engine.requests import Requests
+from coldnotify_schemas import internal_pb2
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.world import World
 
@@ -84,9 +86,49 @@ def nothing_is_made_up_for_after_a_load() -> Iterator[None]:
         yield
 
 
+def an_unregister_delayed_in_a_gateway_behind_a_registration_through_another() -> None:
+    world = connected("a")
+    (client,) = world.clients
+    assert client.link is not None
+    old = client.link.gateway
+    old.requests_held = True
+    client.unregister("a")
+    world.run(0.5)
+    client.link.cut("cut", gateway_notices_s=float("inf"))
+    other = next(gateway for gateway in world.gateways if gateway is not old)
+    assert client.core is not None
+    client.core._addresses.failed(client.addresses[world.gateways.index(old)], world.clock.now_s)
+    world.register(client, "a")
+    world.clock.run_until(lambda: client.caught_up and client.link is not None)
+    assert client.link is not None
+    assert client.link.gateway is other
+    old.requests_held = False
+    world.run(1.0)
+    world.settle([client])
+
+
+@contextmanager
+def any_session_may_change_the_registrations() -> Iterator[None]:
+    on_request = Requests._on_request
+
+    def without(self: Requests, offset: int, request: internal_pb2.Request, now_ms: int, *, first_open: bool) -> None:
+        client = self._state.clients.get(f"{request.domain}/{request.group}/{request.client}")
+        if request.WhichOneof("body") == "unregister" and client is not None and client.session is not None:
+            self._unregister_all(offset, client, client.session, request.unregister.objects)
+        else:
+            on_request(self, offset, request, now_ms, first_open=first_open)
+
+    with patch.object(Requests, "_on_request", without):
+        yield
+
+
 CASES = [
     (a_publish_then_a_wake_while_the_matcher_is_behind_on_objects, no_barrier),
     (a_connection_that_answers_nothing_while_a_request_waits, ping_only_when_nothing_is_sent),
+    (
+        an_unregister_delayed_in_a_gateway_behind_a_registration_through_another,
+        any_session_may_change_the_registrations,
+    ),
     (a_publish_while_no_matcher_runs_and_the_client_stays_connected, nothing_is_made_up_for_after_a_load),
 ]
 
