@@ -30,6 +30,7 @@ COMMANDS: dict[str, _Entry] = {
     "http": _Entry("services", "Run the HTTP publishing service."),
     "publish": _Entry("publish", "Publish a version of an object."),
     "watch": _Entry("watch", "Be a client: print what it is notified of."),
+    "check": _Entry("check", "Judge what was published and told against the promises."),
     "state": _Entry("state", "Look into the matcher: clients, objects, partitions."),
     "object": _Entry("object", "Administer one object."),
     "kafka-tool": _Entry("kafka_tool", "Run one of Kafka's own console tools."),

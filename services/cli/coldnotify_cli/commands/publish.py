@@ -2,10 +2,12 @@
 
 import json
 import logging
+from pathlib import Path
 
 import click
 from coldnotify_common.settings import settings_options
 
+from coldnotify_cli.noting import noted
 from coldnotify_cli.settings import PublishSettings
 
 
@@ -18,6 +20,7 @@ from coldnotify_cli.settings import PublishSettings
 @click.option("--source", metavar="CLIENT", help="The client that caused it: it is spared the live notification.")
 @click.option("--expires-at", type=int, metavar="MS", help="Unix time in ms from which on the payload is dropped.")
 @click.option("--deleted", is_flag=True, help="The object is gone (a version like any other).")
+@click.option("--history", type=click.Path(dir_okay=False, path_type=Path), help="Note it in FILE (coldnotify check).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @settings_options(PublishSettings)
 def command_publish(
@@ -29,6 +32,7 @@ def command_publish(
     source: str | None,
     expires_at: int | None,
     deleted: bool,
+    history: Path | None,
     as_json: bool,
     settings: PublishSettings,
 ) -> int:
@@ -38,10 +42,16 @@ def command_publish(
     from coldnotify.publisher import Publisher
 
     value = parse_payload(payload)
-    with Publisher(settings.kafka, timeout_s=settings.publish_timeout_s) as publisher:
+    with (
+        Publisher(settings.kafka, timeout_s=settings.publish_timeout_s) as publisher,
+        noted(
+            history, domain, group, object_id, version, value, source=source, expires_at=expires_at, deleted=deleted
+        ) as answer,
+    ):
         published = publisher.publish(
             domain, group, object_id, version, value, source=source, expires_at=expires_at, deleted=deleted
         )
+        answer(published.version)
     if as_json:
         click.echo(json.dumps(published._asdict()))
     else:

@@ -1,6 +1,7 @@
-"""`coldnotify topics plan|apply`: the topics as code, compared with a Kafka or brought into it."""
+"""`coldnotify topics plan|apply|dump`: the topics as code, compared with a Kafka or brought into it; what they hold."""
 
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,6 +32,27 @@ def plan(settings: TopicsSettings) -> int:
 def apply(settings: TopicsSettings) -> int:
     """Create and change topics; nothing at all where one change would lose data. May be repeated."""
     click.echo(str(_run(settings, change=True)))
+    return 0
+
+
+@command_topics.command("dump")
+@click.argument("history", metavar="HISTORY", type=click.Path(dir_okay=False, path_type=Path))
+@settings_options(TopicsSettings)
+def dump(history: Path, settings: TopicsSettings) -> int:
+    """Write what the topics hold now to the file HISTORY, for `coldnotify check`; changes nothing in Kafka."""
+    from coldnotify_checker import HistoryWriter
+
+    from coldnotify_cli import topics_dump
+
+    if history.exists() and history.stat().st_size:
+        raise click.UsageError(f"HISTORY: {history} is not empty: two dumps in one history would contradict each other")
+    try:
+        with HistoryWriter(history) as writer:
+            counts = topics_dump.dump(settings.kafka, writer, settings.topics_timeout_s)
+    except topics_dump.DumpError as error:
+        raise click.ClickException(str(error)) from None
+    for topic, count in counts.items():
+        click.echo(f"{topic}  {count} records")
     return 0
 
 

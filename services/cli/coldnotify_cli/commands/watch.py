@@ -9,6 +9,7 @@ import click
 from coldnotify_common.settings import settings_options
 from coldnotify_common.stop import StopFlag, stop_flag
 
+from coldnotify_cli.noting import Notes
 from coldnotify_cli.settings import WatchSettings
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="With --once: how long to wait.",
 )
+@click.option("--history", type=click.Path(dir_okay=False, path_type=Path), help="Note it in FILE (coldnotify check).")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object per line.")
 @settings_options(WatchSettings)
 def command_watch(
@@ -39,6 +41,7 @@ def command_watch(
     state: Path | None,
     once: bool,
     timeout_s: float,
+    history: Path | None,
     as_json: bool,
     settings: WatchSettings,
 ) -> int:
@@ -49,7 +52,7 @@ def command_watch(
     import coldnotify
 
     failures: list[str] = []
-    with stop_flag() as stop:
+    with stop_flag() as stop, Notes(history, domain, group, client, objects, keeps_state=state is not None) as notes:
         notify = coldnotify.Notify(
             domain=domain,
             group_id=group,
@@ -58,18 +61,23 @@ def command_watch(
             connection=coldnotify.Connection(address=settings.gateway.split(",")),
             on_error=lambda error: _report(error, failures, stop),
         )
-        printer = _Printer(as_json, failures, stop)
+        printer = _Printer(as_json, failures, stop, notes)
         for registration in notify.register_only(objects):
             registration.subscribe(printer)
         try:
+            notes.connecting()
             notify.connect()
             if once:
-                if not _caught_up(notify, timeout_s, stop):
+                if _caught_up(notify, timeout_s, stop):
+                    if not stop.is_set():
+                        notes.caught_up()
+                else:
                     failures.append(f"not caught up within {timeout_s:g} s (gateway {settings.gateway})")
             else:
                 stop.wait()
         finally:
             notify.disconnect()
+            notes.stopped()
     if failures:
         raise click.ClickException(failures[0])
     return 0
@@ -78,12 +86,14 @@ def command_watch(
 class _Printer:
     """The callback of every object."""
 
-    def __init__(self, as_json: bool, failures: list[str], stop: StopFlag) -> None:
+    def __init__(self, as_json: bool, failures: list[str], stop: StopFlag, notes: Notes) -> None:
         self._as_json = as_json
         self._failures = failures
         self._stop = stop
+        self._notes = notes
 
     def __call__(self, notification: "Notification") -> None:
+        self._notes.told(notification)
         try:
             print(_json(notification) if self._as_json else _line(notification), flush=True)
         except OSError as error:

@@ -1,0 +1,63 @@
+"""An operator's canaries: publish and watch with --history, a dump of the topics, and what check says of them.
+
+Stands for: noting, topics_dump
+"""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from coldnotify_checker import HistoryWriter
+from coldnotify_checker.testing import Double
+from coldnotify_cli.main import cli
+from coldnotify_cli.testing_up import running
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """Exit code and output of the command."""
+    result = CliRunner().invoke(cli, list(arguments), standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return int(result.return_value), result.output
+
+
+def test_a_clean_history_and_one_that_is_not(tmp_path: Path) -> None:
+    for name, bug in (("clean", None), ("broken", "tells another payload")):
+        with HistoryWriter(tmp_path / name) as writer:
+            for event in Double(1, bug).play():
+                writer.write(event)
+    assert run("check", str(tmp_path / "clean"))[0] == 0
+    code, output = run("check", str(tmp_path / "broken"))
+    assert code == 1
+    assert "P4: " in output
+    assert f"{tmp_path / 'broken'}:" in output
+
+
+def test_wrong_use_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="No such file"):
+        run("check", str(tmp_path / "nowhere"))
+    (tmp_path / "bad").write_text('{"t": 1, "event": "told"}\n')
+    with pytest.raises(ValueError, match=r"bad:1: .*client"):
+        run("check", str(tmp_path / "bad"))
+
+
+@pytest.mark.kafka
+def test_canaries_on_a_live_system(tmp_path: Path) -> None:
+    said, seen, dumped = (str(tmp_path / name) for name in ("publish.jsonl", "watch.jsonl", "dump.jsonl"))
+    with running(tmp_path) as up:
+        host, port = up.gateway
+        watch = ("watch", "canary", "g", "c", "o", "--once", "--timeout-s", "90", f"--gateway={host}:{port}")
+        watch += (f"--state={tmp_path / 'state.json'}", f"--history={seen}")
+        for version in (1, 2):
+            publish = ("publish", "canary", "g", "o", f"--version={version}", '--payload={"n": 1}')
+            assert run(*publish, f"--kafka={up.kafka}", f"--history={said}")[0] == 0
+            assert run(*watch)[0] == 0
+        assert run("topics", "dump", dumped, f"--kafka={up.kafka}")[0] == 0
+    code, output = run("check", said, seen, dumped)
+    assert code == 0, output
+    lines = Path(seen).read_text()
+    assert '"version":2' in lines
+    Path(seen).write_text(lines.replace('"version":2', '"version":3'))
+    code, output = run("check", said, seen, dumped)
+    assert code == 1
+    assert "P4: " in output
