@@ -46,8 +46,8 @@ def test_canaries_on_a_live_system(tmp_path: Path) -> None:
     said, seen, dumped = (str(tmp_path / name) for name in ("publish.jsonl", "watch.jsonl", "dump.jsonl"))
     with running(tmp_path) as up:
         host, port = up.gateway
-        watch = ("watch", "canary", "g", "c", "o", "--once", "--timeout-s", "90", f"--gateway={host}:{port}")
-        watch += (f"--state={tmp_path / 'state.json'}", f"--history={seen}")
+        watch = ["watch", "canary", "g", "c", "o", "--once", "--timeout-s", "90", f"--gateway={host}:{port}"]
+        watch += [f"--state={tmp_path / 'state.json'}", f"--history={seen}"]
         for version in (1, 2):
             publish = ("publish", "canary", "g", "o", f"--version={version}", '--payload={"n": 1}')
             assert run(*publish, f"--kafka={up.kafka}", f"--history={said}")[0] == 0
