@@ -60,6 +60,8 @@ class Cluster:
     objects_topic_id: str
     requests_topic_id: str
     epoch: int
+    state_topic_ids: tuple[str, ...] = ()
+    """Of registrations and sessions: what was read from the ones of before is no longer what is durable."""
 
 
 @dataclass(slots=True)

@@ -447,10 +447,13 @@ class Worker:
 
     def _describe_cluster(self) -> Cluster:
         objects = describe_topic(self._admin, topics.OBJECTS, KAFKA_TIMEOUT_S)
-        requests = describe_topic(self._admin, topics.REQUESTS, KAFKA_TIMEOUT_S)
+        beside = {
+            topic: describe_topic(self._admin, topic, KAFKA_TIMEOUT_S)
+            for topic in (topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS)
+        }
         inboxes = len(describe_topic(self._admin, topics.NOTIFICATIONS, KAFKA_TIMEOUT_S).partitions)
-        for topic in (topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS):
-            count = len(describe_topic(self._admin, topic, KAFKA_TIMEOUT_S).partitions)
+        for topic, found in beside.items():
+            count = len(found.partitions)
             if count != len(objects.partitions):
                 raise Failure(
                     f"topic {topic} has {count} partitions, {topics.OBJECTS} has {len(objects.partitions)}: "
@@ -458,7 +461,8 @@ class Worker:
                 )
         objects_id = str(objects.topic_id)
         epoch = epoch_of(objects_id, len(objects.partitions), self._settings.epoch_counter)
-        return Cluster(len(objects.partitions), inboxes, objects_id, str(requests.topic_id), epoch)
+        requests_id, *state_ids = (str(found.topic_id) for found in beside.values())
+        return Cluster(len(objects.partitions), inboxes, objects_id, requests_id, epoch, tuple(state_ids))
 
     def _watch_topics(self) -> None:
         """A topic that was recreated or resized makes all that was read from it worthless."""
