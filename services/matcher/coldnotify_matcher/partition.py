@@ -121,8 +121,10 @@ class Partition:
         self._last_generation: GenerationRecord | None = None
         self._buckets: dict[str, RegistrationsRecord] = {}
         self._sessions: dict[str, SessionRecord] = {}
-        self._unreadable: dict[tuple[str, str], None] = {}
-        """(topic, key) of records that were no state; they are overwritten once the partition is owned."""
+        self._to_rewrite: dict[tuple[str, str], None] = {}
+        """(topic, key) of what stands last under its key and is no state, or an outdone one, which would be all that
+        compaction leaves. It is overwritten once the partition is owned."""
+        self._claimed_higher = False
         self._strange_keys: dict[tuple[str, bytes], None] = {}
         self._claim_lost = False
         if ends is None:
@@ -207,7 +209,7 @@ class Partition:
         """The record that claims the next generation."""
         self.phase = Phase.CLAIMING
         self._claimed = self._generation + 1
-        return self._claim_record()
+        return self._claim_record(self._claimed)
 
     def take_repairs(self) -> list[Write]:
         """The claim once more, if something was written over it; tombstones of what stands under no client's key."""
@@ -215,15 +217,17 @@ class Partition:
             return []
         repairs = [Write(topic, self.number, key, None) for topic, key in self._strange_keys]
         if self._claim_lost:
-            repairs.append(self._claim_record())
+            repairs.append(self._claim_record(self._claimed))
+        if self.engine.outdone and not self._claimed_higher:
+            # The claims were lost, with their topic. Reading this one back, the matcher loads anew, and above it.
+            self._claimed_higher = True
+            repairs.append(self._claim_record(self.engine.generation_heard))
         self._strange_keys.clear()
         self._claim_lost = False
         return repairs
 
-    def _claim_record(self) -> Write:
-        record = GenerationRecord(
-            FORMAT, self._claimed, self._owner, self._cluster.requests_topic_id, self._cluster.epoch
-        )
+    def _claim_record(self, generation: int) -> Write:
+        record = GenerationRecord(FORMAT, generation, self._owner, self._cluster.requests_topic_id, self._cluster.epoch)
         return Write(topics.SESSIONS, self.number, GENERATION_KEY.encode(), msgspec.json.encode(record))
 
     @property
@@ -245,9 +249,9 @@ class Partition:
             committed = None
         self.engine.finish_load(self._claimed, self._cluster.inboxes, now_ms, objects_committed=committed)
         self.phase = Phase.OWNED
-        for topic, key in self._unreadable:
+        for topic, key in self._to_rewrite:
             self.engine.rewrite(topic, key, was_null=False)
-        self._unreadable.clear()
+        self._to_rewrite.clear()
 
     def _on_state_record(self, topic: str, key: bytes, value: bytes | None, offset: int) -> None:
         if topic == topics.SESSIONS and is_generation_key(key):
@@ -272,7 +276,7 @@ class Partition:
             if self.phase is Phase.OWNED:
                 self.engine.rewrite(topic, text, was_null=False)
             else:
-                self._unreadable[topic, text] = None
+                self._to_rewrite[topic, text] = None
 
     def _warn(self, topic: str, offset: int, error: Unreadable) -> None:
         log.warning("state record not understood", topic=topic, partition=self.number, offset=offset, error=str(error))
@@ -283,6 +287,8 @@ class Partition:
             return
         record = parse_generation(value)
         if self.phase is Phase.OWNED:
+            if record.generation > self._claimed and record.owner == self._owner:
+                raise TakenOver(f"partition {self.number}: claims were lost, gateways go by a higher generation")
             if record.generation >= self._claimed and record.owner != self._owner:
                 raise TakenOver(
                     f"partition {self.number}: {record.owner} took it over (generation {record.generation})"
@@ -306,11 +312,14 @@ class Partition:
         record: RegistrationsRecord | SessionRecord | None
         if topic == topics.REGISTRATIONS:
             record = None if value is None else parse_registrations(value)
-            _merge(self._buckets, key, record)
+            newest = _merge(self._buckets, key, record)
         else:
             record = None if value is None else parse_session(value)
-            _merge(self._sessions, key, record)
-        self._unreadable.pop((topic, key), None)
+            newest = _merge(self._sessions, key, record)
+        if newest:
+            self._to_rewrite.pop((topic, key), None)
+        else:
+            self._to_rewrite[topic, key] = None
         if record is not None and self.phase is not Phase.CLAIMING:
             # Should the claims themselves be lost: gateways would drop whatever a lower generation says.
             self._generation = max(self._generation, record.generation)
@@ -322,11 +331,13 @@ class Partition:
             del self._ends[topic]
 
 
-def _merge(records: dict[str, R], key: str, record: R | None) -> None:
-    """Keep the record with the higher (generation, applied); a null ends them all."""
+def _merge(records: dict[str, R], key: str, record: R | None) -> bool:
+    """Keep the record with the higher (generation, applied); a null ends them all. False: this one is outdone."""
     if record is None:
         records.pop(key, None)
-        return
+        return True
     before = records.get(key)
-    if before is None or (record.generation, record.applied) >= (before.generation, before.applied):
-        records[key] = record
+    if before is not None and (record.generation, record.applied) < (before.generation, before.applied):
+        return False
+    records[key] = record
+    return True

@@ -141,6 +141,38 @@ def test_state_merges_by_generation_and_applied_never_by_position(
     assert client.session.number == ord(wins)
 
 
+def test_a_lower_record_that_stands_last_is_written_over_once_the_partition_is_owned() -> None:
+    one = partition(registrations=3, sessions=3)
+    one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", bucket("a", generation=2, applied=5), 0), 0)
+    one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", bucket("a", "b", applied=9), 1), 0)
+    one.on_record(record(topics.SESSIONS, KEY, session(2), 0), 0)
+    one.on_end(topics.REGISTRATIONS, 3)
+    one.on_end(topics.SESSIONS, 3)
+    own(one)
+
+    (again,) = [w for w in one.engine.take_step(0).state if w.topic == topics.REGISTRATIONS]
+    assert written(again) == bucket("a", generation=3, applied=5) | {"objects": ["a"]}
+
+
+def test_a_generation_that_gateways_are_beyond_is_claimed_over() -> None:
+    one = own(partition())
+    beat = Request(format=1, gateway=GATEWAY)
+    beat.beat.generation = 7
+    one.engine.on_requests([(0, beat)], 0)
+    one.engine.on_tick(0)
+    assert one.take_repairs() == []
+    one.engine.on_tick(10_000)
+    (higher,) = one.take_repairs()
+    assert one.take_repairs() == []
+    with pytest.raises(TakenOver):
+        one.on_record(record(topics.SESSIONS, "@generation", higher.value, 1001), 0)
+
+    again = partition(sessions=1)
+    again.on_record(record(topics.SESSIONS, "@generation", higher.value, 0), 0)
+    assert again.loaded
+    assert written(again.claim())["generation"] == 8
+
+
 def test_a_null_ends_what_stood_before_it() -> None:
     one = partition()
     one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", bucket("a")), 0)

@@ -51,6 +51,8 @@ GATEWAY_SILENCE_MS_MAX = 15_000
 """Three beats: a gateway not heard of for so long is taken for dead, its sessions for offline."""
 GATEWAY_FORGOTTEN_AFTER_MS = 3_600_000
 """Until then a gateway that was only stopped finds the numbers of its inbox records going on."""
+OUTDONE_MS = 3_000
+"""Longer than a matcher that was only stopped needs to read its successor's claim, of which gateways tell it, too."""
 REJECTED_BYTES_MAX = 1_500_000
 """Of a rejected record's key and value. The topic takes 2 MiB: larger ones come only where an operator lets them in."""
 STORE_CURSORS_EVERY_MS = 30_000
@@ -79,6 +81,7 @@ class Engine(State):
         """By key: (offset, the move)."""
         self._notices: list[tuple[int, internal_pb2.Inbox]] = []
         self._retired_turned_ms = 0
+        self._outdone_since_ms: int | None = None
 
     # ---- loading -------------------------------------------------------------------------------------------------
 
@@ -257,6 +260,11 @@ class Engine(State):
 
     def on_tick(self, now_ms: int) -> None:
         """Time passes: gateways that fell silent, cursors to be stored, clients to be forgotten."""
+        if self.generation_heard <= self.generation:
+            self._outdone_since_ms = None
+        elif self._outdone_since_ms is None:
+            self._outdone_since_ms = now_ms
+        self.outdone = self._outdone_since_ms is not None and now_ms - self._outdone_since_ms >= OUTDONE_MS
         for gateway in list(self.gateways.values()):
             silent_ms = now_ms - gateway.heard_ms
             if silent_ms > GATEWAY_SILENCE_MS_MAX and gateway.sessions:

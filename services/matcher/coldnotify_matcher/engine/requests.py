@@ -225,6 +225,7 @@ class Requests:
                 self._state.acknowledge(client, complete)
 
     def _on_beat(self, gateway: GatewayView, beat: internal_pb2.Beat) -> None:
+        self._state.generation_heard = max(self._state.generation_heard, beat.generation)
         agreed = len(gateway.sessions) == beat.sessions and gateway.checksum == beat.checksum
         # Of sessions that only the gateway knows it would not be true that they are complete.
         done = self._conflation.floor

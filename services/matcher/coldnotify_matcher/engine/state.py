@@ -20,6 +20,10 @@ class State:
         self.rules = Rules()
         """The shell sets them before the partition is taken over."""
         self.generation = 0
+        self.generation_heard = 0
+        """The highest that a gateway has seen."""
+        self.outdone = False
+        """That has been higher than ours for some time: gateways drop all that we say."""
         self.position = 0
         """The next offset of the objects topic."""
         self.objects: dict[str, Obj] = {}
