@@ -70,5 +70,6 @@ def test_what_the_readme_says_can_be_done(up: Up, tmp_path: Path) -> None:
     (observation_unit,) = blocks("An observation unit", "python")
     assert reader.run("python", observation_unit) == "camera-config 45 {'fps': 8}\n"
     assert reader.run("python", observation_unit) == "", "it was told already, and the state file knows"
-    (look_in,) = blocks("Look in", "sh")
+    look_in, judge = blocks("Look in", "sh")
     assert "camera-config" in reader.run("sh", look_in)
+    reader.run("sh", judge)
