@@ -89,6 +89,7 @@ def test_a_cut_ends_both_sides_and_new_connections_pass(ends: Ends) -> None:
 
 
 def test_refused_until_it_is_healed(ends: Ends) -> None:
+    assert ends.passes()
     ends.proxy.refuse()
     assert ended(ends.client)
     with socket.create_connection(ends.address, LIMIT_S) as refused:

@@ -11,7 +11,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -29,6 +29,7 @@ from coldnotify_kafka.topics import TopicSpec
 APPLY_SECONDS_MAX = 60.0
 """Default limit: an embedded broker takes under a second for all topics, a busy cluster some seconds."""
 _POLL_SECONDS = 0.05
+_LOOK_AGAIN_S = 0.5
 
 _RETENTIONS = ("retention.ms", "retention.bytes")
 _UNLIMITED = -1
@@ -236,7 +237,19 @@ def _existing(admin: AdminClient, wanted: Sequence[str], deadline: float) -> dic
     answers = admin.describe_configs(resources, request_timeout=_left(deadline, "reading settings"))
     settings: dict[str, dict[str, str | None]] = {}
     for resource, answer in answers.items():
-        entries = _result(answer, deadline, f"{resource.name}: reading settings")
+        try:
+            entries = _result(answer, deadline, f"{resource.name}: reading settings")
+        except TopicsNotAppliedError as error:
+            cause = error.__cause__
+            if (
+                isinstance(cause, KafkaException)
+                and cause.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+                and time.monotonic() + _LOOK_AGAIN_S < deadline
+            ):
+                # Topics are made and deleted on one broker first; the one that was asked has not heard of it yet.
+                time.sleep(_LOOK_AGAIN_S)
+                return _existing(admin, wanted, deadline)
+            raise
         settings[resource.name] = {key: entry.value for key, entry in entries.items()}
     return {
         name: ExistingTopic(
