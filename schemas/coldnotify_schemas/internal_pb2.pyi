@@ -96,16 +96,18 @@ class Acks(_message.Message):
     def __init__(self, sessions: _Optional[_Iterable[int]] = ..., completes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Beat(_message.Message):
-    __slots__ = ("sessions", "checksum", "generation", "number")
+    __slots__ = ("sessions", "checksum", "generation", "number", "serial")
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
     CHECKSUM_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
+    SERIAL_FIELD_NUMBER: _ClassVar[int]
     sessions: int
     checksum: int
     generation: int
     number: int
-    def __init__(self, sessions: _Optional[int] = ..., checksum: _Optional[int] = ..., generation: _Optional[int] = ..., number: _Optional[int] = ...) -> None: ...
+    serial: int
+    def __init__(self, sessions: _Optional[int] = ..., checksum: _Optional[int] = ..., generation: _Optional[int] = ..., number: _Optional[int] = ..., serial: _Optional[int] = ...) -> None: ...
 
 class Inbox(_message.Message):
     __slots__ = ("format", "partition", "generation", "gateway", "number", "items")
@@ -226,9 +228,11 @@ class Closed(_message.Message):
     def __init__(self, session: _Optional[int] = ..., code: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class BeatAnswer(_message.Message):
-    __slots__ = ("agreed", "complete")
+    __slots__ = ("agreed", "complete", "serial")
     AGREED_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    SERIAL_FIELD_NUMBER: _ClassVar[int]
     agreed: bool
     complete: int
-    def __init__(self, agreed: _Optional[bool] = ..., complete: _Optional[int] = ...) -> None: ...
+    serial: int
+    def __init__(self, agreed: _Optional[bool] = ..., complete: _Optional[int] = ..., serial: _Optional[int] = ...) -> None: ...

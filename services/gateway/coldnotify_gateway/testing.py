@@ -40,6 +40,8 @@ from coldnotify_gateway.core import Finish, Gateway, Identified, Limits, Output,
 
 NONE = -1
 EPOCH = 7
+LATEST_BEAT = 2**64 - 1
+"""Stands for the serial of the latest Beat."""
 
 
 def hello(
@@ -220,7 +222,7 @@ class MatcherDouble:
             numbers = [session.number for session in self.sessions.values() if session.gateway == gateway]
             agreed = len(numbers) == request.beat.sessions and sum(numbers) == request.beat.checksum
             complete = len(self.log) - 1 if self.log else None
-            self._tell(gateway, beat=BeatAnswer(agreed=agreed, complete=complete))
+            self._tell(gateway, beat=BeatAnswer(agreed=agreed, complete=complete, serial=request.beat.serial))
             return
         if kind == "acks":
             return
@@ -628,6 +630,11 @@ class Bench:
             self.now_s = min(end_s, self.now_s + 0.5)
             self.do(self.gateway.on_tick(self.now_s))
 
+    def stand_still(self, seconds: float) -> None:
+        """Time passes without the gateway: its process is stopped."""
+        self.now_s += seconds
+        self.do(self.gateway.on_tick(self.now_s))
+
     def session(self, number: int) -> Identified:
         """A session by its number."""
         return next(session for session in self.gateway.sessions() if session.number == number)
@@ -658,6 +665,6 @@ def fan_out(name: str, version: int, offset: int, *sessions: int, behind: int = 
     return Item(fan_out=FanOut(newest=newest, sessions=struct.pack(f"<{len(sessions)}I", *sessions)))
 
 
-def beat_answer(complete: int | None = None, *, agreed: bool = True) -> Item:
-    """A BeatAnswer."""
-    return Item(beat=BeatAnswer(agreed=agreed, complete=complete))
+def beat_answer(complete: int | None = None, *, agreed: bool = True, serial: int = LATEST_BEAT) -> Item:
+    """A BeatAnswer; to the latest Beat, unless another serial is given."""
+    return Item(beat=BeatAnswer(agreed=agreed, complete=complete, serial=serial))

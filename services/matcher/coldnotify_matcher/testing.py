@@ -325,9 +325,10 @@ class Bench:
         acks = internal_pb2.Acks(sessions=completes.keys(), completes=completes.values())
         self.request(gateway=gateway, acks=acks)
 
-    def beat(self, *sessions: int, gateway: int = GATEWAY) -> None:
+    def beat(self, *sessions: int, gateway: int = GATEWAY, serial: int = 1) -> None:
         """A Beat of a gateway that has these sessions."""
-        self.request(gateway=gateway, beat=internal_pb2.Beat(sessions=len(sessions), checksum=sum(sessions)))
+        beat = internal_pb2.Beat(sessions=len(sessions), checksum=sum(sessions), serial=serial)
+        self.request(gateway=gateway, beat=beat)
 
     def items(self, gateway: int = GATEWAY) -> list[internal_pb2.Item]:
         """What a gateway is told once everything has come to rest, since the last look."""

@@ -151,6 +151,7 @@ class Asking:
             checksum=view.checksum,
             generation=view.generation & 0xFFFFFFFF,
             number=view.number or 0,
+            serial=view.next_beat(),
         )
         return self._of_gateway(view, beat=beat)
 

@@ -132,6 +132,9 @@ class FromMatcher:
             return
         if opened.ask != session.ask:
             self._counters.stale_answers += 1
+            if session.state is State.LIVE and not opened.in_sync:
+                # A new matcher answers an earlier Open once more; until asked anew, it tells the session nothing.
+                yield self._asking.open(session, now_s)
             return
         if opened.in_sync and session.state not in (State.OPENING, State.UNSYNCED):
             if session.checking:
@@ -179,8 +182,9 @@ class FromMatcher:
             return  # it left while it was asked for
         if page.ask != session.ask or page.page != session.page_due or session.state is not State.CATCHING:
             self._counters.stale_answers += 1
-            if page.ask == session.ask and session.state is State.LIVE:
-                # A new matcher answers once more what the old one had answered, and believes the session to be there.
+            if session.state is State.LIVE:
+                # A new matcher answers once more what the old one had answered, perhaps one of the session's earlier
+                # askings, and believes the session to be where this page ends. It is where its client stands.
                 yield from self._asking.catch_up(session, now_s)
             return
         self._counters.pages += 1
@@ -214,6 +218,7 @@ class FromMatcher:
             yield from self._connections.close(session, closed.code, closed.reason, now_s, leave=False)
 
     def _on_beat(self, view: PartitionView, beat: BeatAnswer, now_s: float) -> Iterator[Output]:
-        if view.beat_answered(agreed=beat.agreed, complete=beat.complete if beat.HasField("complete") else NONE):
+        complete = beat.complete if beat.HasField("complete") else NONE
+        if view.beat_answered(beat.serial, agreed=beat.agreed, complete=complete):
             for session in list(view.sessions.values()):
                 yield self._asking.open(session, now_s)

@@ -200,7 +200,7 @@ class Gateway:
         stopped = last_s is not None and now_s - last_s > self.limits.unheard_s
         for view in self._connections.views:
             if stopped or now_s - view.unanswered_since_s > self.limits.unheard_s:
-                view.unheard(now_s)
+                view.unheard(now_s, stopped=stopped)
 
     def _on_due(self, connection: Unidentified | Identified, now_s: float) -> list[Output]:
         if isinstance(connection, Unidentified):

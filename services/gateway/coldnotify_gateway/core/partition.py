@@ -47,6 +47,9 @@ class PartitionView:
         self.beat_due_s = NEVER_S
         self.unanswered_since_s = NEVER_S
         """When the first Beat that no BeatAnswer followed was sent."""
+        self._beats = 0
+        self._believed_from = 1
+        """Serial of the first Beat whose answer counts."""
         self._disagreements = 0
 
     def add(self, session: Identified, now_s: float, beat_s: float) -> None:
@@ -85,6 +88,8 @@ class PartitionView:
         self.generation = generation
         self.number = 0
         self._distrust()
+        # The new matcher also answers what its predecessor had not committed: Beats from before some of the sessions.
+        self._believed_from = self._beats + 1
         self._disagreements = 0
         if self.sessions:
             self.beat_due_s = now_s
@@ -109,21 +114,33 @@ class PartitionView:
             self.position = max(self.position, self._said_complete)
         self._said_offset, self._said_complete = offset, complete
 
-    def unheard(self, now_s: float) -> None:
-        """The matcher may have taken this gateway for dead and its sessions for offline. It is asked at once."""
+    def unheard(self, now_s: float, *, stopped: bool) -> None:
+        """The matcher may have taken this gateway for dead and its sessions for offline. It is asked at once.
+
+        stopped: the gateway itself stood still, and answers that wait to be read may be from before.
+        """
+        if stopped or self._trusted:
+            self._believed_from = self._beats + 1
         self._distrust()
         # One answer more that does not agree, and the sessions are announced.
         self._disagreements = _DISAGREEMENTS_BEFORE_ANNOUNCING - 1
         if self.sessions and self.unanswered_since_s == NEVER_S:
             self.beat_due_s = now_s
 
+    def next_beat(self) -> int:
+        """The serial of the Beat that goes out now."""
+        self._beats += 1
+        return self._beats
+
     def beat_sent(self, now_s: float, beat_s: float) -> None:
         """A Beat goes out; the next one is due later, or never if there is nobody."""
         self.beat_due_s = now_s + beat_s if self.sessions else NEVER_S
         self.unanswered_since_s = min(self.unanswered_since_s, now_s) if self.sessions else NEVER_S
 
-    def beat_answered(self, *, agreed: bool, complete: int) -> bool:
+    def beat_answered(self, serial: int, *, agreed: bool, complete: int) -> bool:
         """The matcher is there and stands at `complete`. True: it has lost sight of sessions, announce them."""
+        if serial < self._believed_from:
+            return False
         self.unanswered_since_s = NEVER_S
         if agreed:
             self._trusted = True

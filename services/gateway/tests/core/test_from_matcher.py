@@ -175,6 +175,24 @@ def test_a_page_of_the_latest_asking_to_a_live_session_means_that_the_matcher_be
     assert wire.kinds() == []
 
 
+def test_an_earlier_asking_answered_once_more_makes_a_live_session_ask(bench):
+    """A new matcher lost the session, and finds it again in an Open that it reads once more."""
+    wire = bench.live(hello(wanted=("x",)), complete=4)
+    bench.say(wire, ping(digest(("y",))))
+    (request,) = bench.take_requests("check_digest")
+    bench.inbox(opened(1, request.check_digest.ask))
+    wire.take()
+    bench.new_matcher()
+    bench.inbox(opened(1, 1), page(1, 1, 1, 5, last=True))
+    (request,) = bench.take_requests("catch_up")
+    assert (request.catch_up.cursor, request.catch_up.ask) == (4, 3)
+    bench.inbox(page(1, 3, 1, 5, last=True))
+    assert wire.kinds() == ["notification", "caught_up"]
+    bench.inbox(opened(1, 1, in_sync=False))
+    (request,) = bench.take_requests("open")
+    assert (request.open.cursor, request.open.ask) == (5, 4)
+
+
 def test_what_is_for_a_session_that_left_is_dropped(bench):
     wire = bench.opening()
     bench.say(wire, bye())
@@ -384,6 +402,46 @@ def test_a_new_matcher_is_sent_a_beat_at_once(bench):
     bench.new_matcher()
     bench.later(0.5)
     bench.take_requests("beat")
+
+
+def test_an_answer_to_a_beat_of_before_the_takeover_moves_no_position(bench):
+    """A replayed Beat can be of a time when the gateway had other sessions: just those that the new matcher knows."""
+    wire = bench.live(complete=1)
+    bench.take_requests()
+    bench.later(5.5)
+    *_, before = bench.take_requests()
+    bench.new_matcher()
+    bench.later(0.5)
+    (since,) = bench.take_requests("beat")
+    assert since.beat.serial == before.beat.serial + 1
+    bench.inbox(beat_answer(8, serial=before.beat.serial))
+    bench.say(wire, ping())
+    assert wire.take()[0].pong.complete == 1
+    bench.inbox(beat_answer(9, serial=since.beat.serial))
+    bench.say(wire, ping())
+    assert wire.take()[0].pong.complete == 9
+
+
+def test_an_answer_from_before_the_gateway_stood_still_moves_no_position(bench):
+    """Meanwhile it was taken for dead: the matcher may tell later sessions what it does not tell these."""
+    wire = bench.live(complete=1)
+    bench.take_requests()
+    bench.later(5.5)
+    *_, before = bench.take_requests()
+    bench.stand_still(bench.gateway.limits.unheard_s + 1)
+    bench.inbox(beat_answer(8, serial=before.beat.serial))
+    bench.say(wire, ping())
+    assert wire.take()[0].pong.complete == 1
+
+
+def test_a_slow_matcher_is_believed_once_it_answers(bench):
+    """Its answers come later than the gateway likes, one after the other; none of them was sent before anything."""
+    wire = bench.live(complete=1)
+    bench.later(18)
+    first, *_ = bench.take_requests()
+    bench.inbox(beat_answer(8, serial=first.beat.serial))
+    bench.say(wire, ping())
+    assert wire.take()[0].pong.complete == 8
 
 
 # --- beats

@@ -3,7 +3,7 @@
 from coldnotify_gateway.core import Finish, Gateway, Identified, Limits, Peer, Produce, Send, SendAll, State
 from coldnotify_gateway.core.partition import LEAVES_OWED_MAX
 from coldnotify_gateway.core.timers import LOOK_AHEAD_S
-from coldnotify_gateway.testing import WireDouble, hello
+from coldnotify_gateway.testing import LATEST_BEAT, WireDouble, hello
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import encode, encode_length
 from coldnotify_schemas.internal_pb2 import (
@@ -233,7 +233,8 @@ class Anything(RuleBasedStateMachine):
             case "fan_out":
                 item = Item(fan_out=FanOut(newest=newest[0] if newest else None, sessions=sessions))
             case "beat":
-                item = Item(beat=BeatAnswer(agreed=flags[0], complete=complete))
+                serial = LATEST_BEAT if flags[1] else number
+                item = Item(beat=BeatAnswer(agreed=flags[0], complete=complete, serial=serial))
             case _:
                 item = Item()
         self.inbox(session.view.partition if session is not None else 0, item)

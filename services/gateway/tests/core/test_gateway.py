@@ -5,7 +5,7 @@ Stands for: connections, unidentified, violation
 
 import pytest
 from coldnotify_gateway.core import Limits, Produce, State
-from coldnotify_gateway.testing import Bench, WireDouble, ack, fan_out, hello, ping, register
+from coldnotify_gateway.testing import Bench, WireDouble, ack, beat_answer, fan_out, hello, ping, register
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Closed, Item, Opened
 
@@ -225,7 +225,7 @@ def test_a_matcher_that_does_not_answer_beats_is_away(bench):
     assert bench.gateway.matchers_away(bench.now_s) == 0
     bench.later(8)
     assert bench.gateway.matchers_away(bench.now_s) == 1
-    bench.inbox(Item(beat={"agreed": True}))
+    bench.inbox(beat_answer())
     assert bench.gateway.matchers_away(bench.now_s) == 0
 
 
@@ -235,7 +235,7 @@ def test_a_gateway_that_may_have_been_taken_for_dead_believes_nothing_before_it_
     wire = bench.live(hello("a", keepalive_s=3600), complete=1)
     bench.live(hello("b", keepalive_s=3600))
     bench.later(0.5)
-    bench.inbox(Item(beat={"agreed": True, "complete": 4}))
+    bench.inbox(beat_answer(4))
     if stopped:
         bench.now_s += 20
         bench.do(bench.gateway.on_tick(bench.now_s))
@@ -245,7 +245,7 @@ def test_a_gateway_that_may_have_been_taken_for_dead_believes_nothing_before_it_
     bench.say(wire, ping())
     assert wire.take()[0].pong.complete == 4
     bench.take_requests()
-    bench.inbox(Item(beat={"agreed": False}))
+    bench.inbox(beat_answer(agreed=False))
     first, _ = bench.take_requests("open", "open")
     assert first.open.cursor == 4
 

@@ -230,7 +230,8 @@ class Requests:
         # Of sessions that only the gateway knows it would not be true that they are complete.
         done = self._conflation.floor
         complete = done - 1 if agreed and done else None
-        gateway.items.append(internal_pb2.Item(beat=internal_pb2.BeatAnswer(agreed=agreed, complete=complete)))
+        answer = internal_pb2.BeatAnswer(agreed=agreed, complete=complete, serial=beat.serial)
+        gateway.items.append(internal_pb2.Item(beat=answer))
 
     def _register_all(
         self, offset: int, client: Client, session: Session, names: Iterable[str]

@@ -198,7 +198,7 @@ def test_held_from_the_very_beginning_there_is_nothing_complete(bench: Bench) ->
     bench.beat(1)
 
     (beat,) = [item.beat for item in bench.items()]
-    assert beat == internal_pb2.BeatAnswer(agreed=True)
+    assert beat == internal_pb2.BeatAnswer(agreed=True, serial=1)
 
 
 def test_a_page_contains_what_is_held_and_is_complete_as_of_its_end(bench: Bench) -> None:

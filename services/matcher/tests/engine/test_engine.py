@@ -620,6 +620,14 @@ def test_a_beat_is_agreed_when_count_and_checksum_are_the_matchers_too() -> None
     assert not beat(3).HasField("complete"), "not true of a session that the matcher does not know"
 
 
+def test_the_answer_to_a_beat_repeats_its_serial() -> None:
+    bench = Bench()
+    bench.beat(serial=7)
+    bench.beat(serial=2**64 - 1)
+
+    assert [item.beat.serial for item in bench.items()] == [7, 2**64 - 1]
+
+
 def test_before_anything_was_published_there_is_no_position() -> None:
     bench = Bench()
     bench.beat()
