@@ -34,18 +34,18 @@ class HasWorker(Protocol):
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
     """GET endpoints below /v1; each answers for the partitions that this matcher serves."""
-    look = _Look(current)
+    look = Look(current)
     group = "/v1/domains/{domain}/groups/{group}"
     return [
-        web.get("/v1/partitions", _in_a_thread(look.partitions)),
-        web.get(f"{group}/clients", _in_a_thread(look.clients)),
-        web.get(f"{group}/clients/{{client}}", _in_a_thread(look.client)),
-        web.get(f"{group}/objects", _in_a_thread(look.objects)),
-        web.get(f"{group}/objects/{{object:.+}}", _in_a_thread(look.object)),
+        web.get("/v1/partitions", in_a_thread(look.partitions)),
+        web.get(f"{group}/clients", in_a_thread(look.clients)),
+        web.get(f"{group}/clients/{{client}}", in_a_thread(look.client)),
+        web.get(f"{group}/objects", in_a_thread(look.objects)),
+        web.get(f"{group}/objects/{{object:.+}}", in_a_thread(look.object)),
     ]
 
 
-def _in_a_thread(look: Callable[[web.Request], web.Response]) -> Callable[[web.Request], Awaitable[web.Response]]:
+def in_a_thread(look: Callable[[web.Request], web.Response]) -> Callable[[web.Request], Awaitable[web.Response]]:
     """So that one who waits for the worker's lock holds up neither /healthz nor /metrics."""
 
     async def handle(request: web.Request) -> web.Response:
@@ -54,12 +54,15 @@ def _in_a_thread(look: Callable[[web.Request], web.Response]) -> Callable[[web.R
     return handle
 
 
-class _Look:
+class Look:
+    """The handlers, each of which runs in a thread and holds the worker's lock while it reads."""
+
     def __init__(self, current: HasWorker) -> None:
         self._current = current
 
     @contextmanager
-    def _lock(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
+        """Nothing changes in the block. 503 if the lock cannot be had in time."""
         worker = self._current.worker
         if worker is None:
             yield
@@ -75,25 +78,32 @@ class _Look:
         worker = self._current.worker
         return {} if worker is None else worker.partitions
 
+    def serves(self, partition: Partition) -> bool:
+        """Whether this matcher still serves it. Ask while the lock is held."""
+        return self._partitions().get(partition.number) is partition and partition.phase is Phase.OWNED
+
     def partitions(self, _request: web.Request) -> web.Response:
-        with self._lock():
+        """GET /v1/partitions."""
+        with self.lock():
             worker = self._current.worker
             all_ = [] if worker is None else [*worker.partitions.values(), *worker.followed.values()]
             items = [_partition(partition) for partition in sorted(all_, key=lambda p: p.number)]
         return web.json_response({"items": items})
 
     def clients(self, request: web.Request) -> web.Response:
+        """GET .../clients, paged."""
         limit, after = page_request(request.query)
-        with self._served(request) as (prefix, partition):
+        with self.served(request) as (prefix, partition):
             clients = partition.engine.clients
             names = sorted(key.removeprefix(prefix) for key in clients if key.startswith(prefix))
-            shown = page(names, limit, after, lambda name: _client_summary(clients[prefix + name]))
+            shown = page(names, limit, after, lambda name: client_summary(clients[prefix + name]))
         return web.json_response(shown)
 
     def client(self, request: web.Request) -> web.Response:
+        """GET .../clients/{client}, its registrations paged."""
         name = check_name("client", request.match_info["client"])
         limit, after = page_request(request.query)
-        with self._served(request) as (prefix, partition):
+        with self.served(request) as (prefix, partition):
             client = partition.engine.clients.get(prefix + name)
             if client is None:
                 return error_response(404, f"client: {prefix}{name} is not known")
@@ -101,37 +111,41 @@ class _Look:
             registrations = page(
                 sorted(by_name), limit, after, lambda name: _registration(by_name[name], client.cursor)
             )
-            shown = {**_client_summary(client), "registrations": registrations}
+            shown = {**client_summary(client), "registrations": registrations}
         return web.json_response(shown)
 
     def objects(self, request: web.Request) -> web.Response:
+        """GET .../objects, paged."""
         limit, after = page_request(request.query)
-        with self._served(request) as (prefix, partition):
+        with self.served(request) as (prefix, partition):
             objects = partition.engine.objects
             names = sorted(key.removeprefix(prefix) for key in objects if key.startswith(prefix))
-            shown = page(names, limit, after, lambda name: _object(objects[prefix + name]))
+            shown = page(names, limit, after, lambda name: show_object(objects[prefix + name]))
         return web.json_response(shown)
 
     def object(self, request: web.Request) -> web.Response:
+        """GET .../objects/{object}."""
         name = check_object(request.match_info["object"])
-        with self._served(request) as (prefix, partition):
+        with self.served(request) as (prefix, partition):
             obj = partition.engine.objects.get(prefix + name)
             if obj is None:
                 return error_response(404, f"object: {prefix}{name} is not known")
-            shown = _object(obj)
+            shown = show_object(obj)
         return web.json_response(shown)
 
     @contextmanager
-    def _served(self, request: web.Request) -> Iterator[tuple[str, Partition]]:
+    def served(self, request: web.Request) -> Iterator[tuple[str, Partition]]:
         """(domain/group/, its partition), which does not change meanwhile. 503 if this matcher does not serve it."""
         domain = check_name("domain", request.match_info["domain"])
         group = check_name("group", request.match_info["group"])
-        with self._lock():
+        with self.lock():
             partitions = self._partitions()
             count = next((p.engine.partitions for p in partitions.values()), 1)
             partition = partitions.get(partition_of(domain, group, count))
-            if partition is None or partition.phase is not Phase.OWNED:
+            if partition is None:
                 raise web.HTTPServiceUnavailable(text=f"{domain}/{group} is not served by this matcher (now)")
+            if partition.phase is not Phase.OWNED:
+                raise web.HTTPServiceUnavailable(text=f"{domain}/{group}: partition {partition.number} is being loaded")
             yield f"{domain}/{group}/", partition
 
 
@@ -149,7 +163,8 @@ def _partition(partition: Partition) -> dict[str, Any]:
     }
 
 
-def _client_summary(client: Client) -> dict[str, Any]:
+def client_summary(client: Client) -> dict[str, Any]:
+    """One client, without what it is registered for."""
     session = client.session
     return {
         "client": client.name,
@@ -174,12 +189,14 @@ def _registration(obj: Obj, cursor: int) -> dict[str, Any]:
     }
 
 
-def _object(obj: Obj) -> dict[str, Any]:
+def show_object(obj: Obj) -> dict[str, Any]:
+    """One object, without who is registered for it."""
     return {
         "object": obj.name,
         "version": obj.version if obj.version >= 0 else None,
         "incarnation": obj.incarnation,
         "offset": obj.offset if obj.offset >= 0 else None,
+        "published_ms": obj.published_ms if obj.published_ms >= 0 else None,
         "deleted": obj.deleted,
         "source": obj.source,
         "payload": msgspec.json.decode(obj.payload) if obj.payload else None,

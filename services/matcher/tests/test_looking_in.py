@@ -117,6 +117,7 @@ def test_an_object_whose_name_has_slashes(port: int, bench: Bench) -> None:
         "version": 5,
         "incarnation": 0,
         "offset": 0,
+        "published_ms": 1,
         "deleted": False,
         "source": "client-9",
         "payload": {"x": [1]},

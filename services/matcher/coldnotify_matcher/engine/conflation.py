@@ -35,6 +35,10 @@ class Conflation:
         """The lowest offset that is held back; the position if none is. What lies below has been fanned out."""
         return next(iter(self._held.values())) if self._held else self._state.position
 
+    def held_since(self, obj: Obj) -> int | None:
+        """The offset of the first publish of this object that is held back now; None: none is."""
+        return self._held.get(obj)
+
     def publish(self, obj: Obj, offset: int, now_ms: int) -> None:
         """The object has a newer version, at `offset`: it is fanned out now or later."""
         if not obj.subscribers:

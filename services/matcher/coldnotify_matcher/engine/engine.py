@@ -40,6 +40,7 @@ from coldnotify_matcher.engine.clients import NO_CURSOR, Client, Session
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.forgetting import Forgetting
 from coldnotify_matcher.engine.gateways import RETIRED_KEPT_MS
+from coldnotify_matcher.engine.history import History
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.outputs import Step, Write
@@ -68,6 +69,7 @@ class Engine(State):
         self, partition: int, partitions: int, epoch: int, *, registrations_max: int = REGISTRATIONS_MAX
     ) -> None:
         super().__init__(partition, partitions, epoch, registrations_max=registrations_max)
+        self.history = History()
         self._index = Index(self)
         self._conflation = Conflation(self, self._index)
         self._requests = Requests(self, self._index, Paging(self, self._index), self._conflation)
@@ -167,7 +169,7 @@ class Engine(State):
         try:
             domain, group, _ = parse_object_key(key)
         except InvalidName as error:
-            self._reject(key, value, str(error), fresh=fresh)
+            self._reject(key, value, str(error), offset, timestamp_ms, fresh=fresh)
             return
         assert key is not None
         right_partition = partition_of(domain, group, self.partitions)
@@ -186,7 +188,7 @@ class Engine(State):
                 )
         except InvalidRecord as error:
             obj.last_offset = max(obj.last_offset, offset)
-            self._reject(key, value, str(error), fresh=fresh)
+            self._reject(key, value, str(error), offset, timestamp_ms, fresh=fresh)
             if self._live and obj.needs_repair:
                 self._repairs[obj] = None
             self.forget_if_idle(obj)
@@ -194,6 +196,9 @@ class Engine(State):
         if merged:
             return
         newer = obj.merge(record, version, offset)
+        if newer:
+            obj.published_ms = timestamp_ms
+            self.history.published(obj, timestamp_ms)
         if not self._live:
             return
         if newer:
@@ -218,12 +223,13 @@ class Engine(State):
             self._keep_strays(key, [m for m in self._strays.get(key, ()) if m[0] >= self._replay_from])
             return
         if moved:
-            self._reject(key, value, f"key: belongs to partition {right} and was moved once already", fresh=fresh)
+            reason = f"key: belongs to partition {right} and was moved once already"
+            self._reject(key, value, reason, offset, timestamp_ms, fresh=fresh)
             return
         try:
             parse_public_record(value)
         except InvalidRecord as error:
-            self._reject(key, value, str(error), fresh=fresh)
+            self._reject(key, value, str(error), offset, timestamp_ms, fresh=fresh)
             return
         header = (MOVED_HEADER, f"{self.partition}@{offset}".encode())
         timestamp = timestamp_ms if timestamp_ms >= 0 else None
@@ -236,7 +242,10 @@ class Engine(State):
         else:
             self._strays.pop(key, None)
 
-    def _reject(self, key: bytes | None, value: bytes | None, reason: str, *, fresh: bool) -> None:
+    def _reject(
+        self, key: bytes | None, value: bytes | None, reason: str, offset: int, timestamp_ms: int, *, fresh: bool
+    ) -> None:
+        self.history.rejected(key, offset, timestamp_ms, reason)
         if not fresh:
             return
         size = len(key or b"") + len(value or b"")
@@ -295,6 +304,10 @@ class Engine(State):
     def next_due_ms(self) -> int | None:
         """When `flush` has something to do (Unix time); None: never, as things are."""
         return self._conflation.next_due_ms()
+
+    def held_since(self, obj: Obj) -> int | None:
+        """The offset of the first publish of this object that is held back now; None: none is."""
+        return self._conflation.held_since(obj)
 
     @property
     def objects_done(self) -> int:

@@ -38,8 +38,8 @@ class Obj:
     """One object: its newest version, and who is to be told of the next."""
 
     __slots__ = (
-        "deleted", "expires_at_ms", "incarnation", "key", "last_offset", "name", "offset", "payload", "registered",
-        "source", "subscribers", "version",
+        "deleted", "expires_at_ms", "incarnation", "key", "last_offset", "name", "offset", "payload",
+        "published_ms", "registered", "source", "subscribers", "version",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:
@@ -51,6 +51,8 @@ class Obj:
         """Of the last record that carries the newest version."""
         self.last_offset = UNKNOWN
         """Of the last record of this key, whatever it says. Compaction keeps that one."""
+        self.published_ms = -1
+        """The timestamp of the record that brought the newest version; -1: unknown."""
         self.payload = b""
         self.source: str | None = None
         self.expires_at_ms: int | None = None

@@ -1,0 +1,229 @@
+"""The delivery ledger: who has not applied what, since when, and why not, of the partitions that this matcher serves.
+
+A client has applied what lies at or below its cursor. The cursor here is the one that the client acknowledged: gateways
+merge acknowledgements for about a second, and after a takeover it may be the stored one (30 s old) until the client is
+heard of. So the ledger may be late; it names clients that have applied a version just now. A client that registers
+for an object below its cursor counts as having applied it before its callback returned. The client that caused a
+version (`source`) is spared its notification and counts as having it.
+
+A scan of many clients takes the worker's lock for some thousands at a time, so that it holds up no step.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+from aiohttp import web
+from coldnotify_common.paging import page, page_request
+from coldnotify_common.web import BadRequest, error_response
+from coldnotify_schemas.names import check_name, check_object
+from coldnotify_schemas.records import VERSION_MAX
+
+from coldnotify_matcher.engine import Engine
+from coldnotify_matcher.engine.clients import NO_CURSOR, Client
+from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.looking_in import HasWorker, Look, client_summary, in_a_thread, show_object
+from coldnotify_matcher.partition import Partition
+
+CLIENTS_A_LOCK = 5_000
+"""About 5 ms of the worker's time."""
+LACKING_SHOWN_MAX = 100
+"""Objects that one explanation lists."""
+
+
+def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
+    """GET endpoints below /v1/domains/{domain}/groups/{group}."""
+    ledger = Ledger(current)
+    group = "/v1/domains/{domain}/groups/{group}"
+    return [
+        web.get(f"{group}/objects/{{object:.+}}/lacking", in_a_thread(ledger.lacking)),
+        web.get(f"{group}/clients/{{client}}/explanation", in_a_thread(ledger.explanation)),
+    ]
+
+
+class Mark(NamedTuple):
+    """The offset that a cursor must have reached for a version to be applied."""
+
+    offset: int | None
+    """None: nobody can have applied it, it was not published yet."""
+    exact: bool
+    """False: the version is older than what is remembered. Whoever reached `offset` has applied it, others may have."""
+
+
+def mark_of(engine: Engine, obj: Obj, version: int | None) -> Mark:
+    """For a version of the object's present incarnation; None: the newest."""
+    version = obj.version if version is None else version
+    if version < 0:
+        return Mark(NO_CURSOR, exact=True)  # nothing was ever published: nobody lacks it
+    if version > obj.version:
+        return Mark(None, exact=True)
+    before = False
+    for publish in engine.history.publishes(obj):
+        if publish.incarnation != obj.incarnation or publish.version < version:
+            before = True
+            continue
+        return Mark(publish.offset, exact=before or publish.version == version)
+    return Mark(obj.offset, exact=obj.version == version)
+
+
+def lacks(client: Client, obj: Obj, mark: Mark) -> bool:
+    """Whether the client, which is registered for the object, has not applied it up to the mark."""
+    return mark.offset is None or (client.cursor < mark.offset and client.name != obj.source)
+
+
+def lacking_since_ms(engine: Engine, client: Client, obj: Obj) -> int | None:
+    """When the oldest remembered version that the client has not applied was published (Unix time); None: unknown."""
+    for publish in engine.history.publishes(obj):
+        if publish.offset > client.cursor:
+            return _time_or_null(publish.timestamp_ms)
+    return _time_or_null(obj.published_ms)
+
+
+class Ledger:
+    """The handlers; they run in threads."""
+
+    def __init__(self, current: HasWorker) -> None:
+        self._look = Look(current)
+
+    def lacking(self, request: web.Request) -> web.Response:
+        """GET .../objects/{object}/lacking?version&limit&after: who has not applied the newest, or that, version."""
+        limit, after = page_request(request.query)
+        version = _version(request)
+        name = check_object(request.match_info["object"])
+        with self._look.served(request) as (prefix, partition):
+            engine = partition.engine
+            obj = engine.objects.get(prefix + name)
+            if obj is None:
+                return error_response(404, f"object: {prefix}{name} is not known")
+            mark = mark_of(engine, obj, version)
+            shown: dict[str, Any] = {
+                **show_object(obj),
+                "wanted_version": version if version is not None else _version_or_null(obj),
+                "published": mark.offset is not None,
+                "exact": mark.exact,
+                "position": engine.position,
+                "generation": engine.generation,
+            }
+            del shown["payload"]
+        rows: dict[str, dict[str, Any]] = {}
+        registered = asleep = 0
+        for clients in self._scan(partition):
+            for client in clients:
+                if obj not in client.where or not client.key.startswith(prefix):
+                    continue
+                registered += 1
+                if lacks(client, obj, mark):
+                    asleep += client.session is None
+                    rows[client.name] = {
+                        "client": client.name,
+                        "state": _state(client),
+                        "since_ms": lacking_since_ms(engine, client, obj) if mark.offset is not None else None,
+                        "last_seen_ms": _last_seen_ms(client),
+                        "cursor": client.cursor if client.cursor >= 0 else None,
+                    }
+        shown |= {
+            "registered": registered,
+            "applied": registered - len(rows),
+            "lacking": len(rows),
+            "asleep": asleep,
+            "now_ms": time.time_ns() // 1_000_000,
+        }
+        return web.json_response({**shown, **page(sorted(rows), limit, after, rows.__getitem__)})
+
+    def explanation(self, request: web.Request) -> web.Response:
+        """GET .../clients/{client}/explanation?object: what this matcher knows of why it has, or has not, applied it.
+
+        Also of a client or an object that is not known: then they are null.
+        """
+        name = check_name("client", request.match_info["client"])
+        object_name = request.query.get("object")
+        if object_name is not None:
+            check_object(object_name)
+        with self._look.served(request) as (prefix, partition):
+            engine = partition.engine
+            client = engine.clients.get(prefix + name)
+            shown: dict[str, Any] = {
+                "partition": partition.number,
+                "generation": engine.generation,
+                "position": engine.position,
+                "requests_waiting": len(partition.pending),
+                "client": None,
+                "object": None,
+            }
+            if client is not None:
+                shown["client"] = client_summary(client) | {
+                    "last_seen_ms": _last_seen_ms(client),
+                    "gateway_heard_ms": client.session.gateway.heard_ms if client.session is not None else None,
+                }
+                shown["lacking"] = self._lacked(engine, client)
+            if object_name is not None:
+                obj = engine.objects.get(prefix + object_name)
+                shown["rejected"] = [one._asdict() for one in engine.history.rejections(prefix + object_name)]
+                if obj is not None:
+                    shown["object"] = self._object(engine, client, obj)
+        return web.json_response({**shown, "now_ms": time.time_ns() // 1_000_000})
+
+    def _lacked(self, engine: Engine, client: Client) -> list[dict[str, Any]]:
+        behind = (obj for obj in client.where if obj.offset > client.cursor and obj.source != client.name)
+        shown = sorted(islice(behind, LACKING_SHOWN_MAX), key=lambda obj: obj.offset)
+        return [
+            {"object": obj.name, "version": _version_or_null(obj), "since_ms": lacking_since_ms(engine, client, obj)}
+            for obj in shown
+        ]
+
+    def _object(self, engine: Engine, client: Client | None, obj: Obj) -> dict[str, Any]:
+        shown = show_object(obj)
+        del shown["payload"]
+        mark = mark_of(engine, obj, None)
+        registered = client is not None and obj in client.where
+        return {
+            **shown,
+            "held": engine.held_since(obj) is not None,
+            "client_registered": registered,
+            "client_applied": registered
+            and client is not None
+            and mark.offset is not None
+            and not lacks(client, obj, mark),
+            "client_is_source": client is not None and client.name == obj.source,
+            "since_ms": lacking_since_ms(engine, client, obj) if client is not None else None,
+        }
+
+    def _scan(self, partition: Partition) -> Iterator[list[Client]]:
+        """All clients, some thousands at a time, each while the lock is held. 503 if the partition goes meanwhile."""
+        with self._look.lock():
+            clients = iter(list(partition.engine.clients.values()))
+        while part := list(islice(clients, CLIENTS_A_LOCK)):
+            with self._look.lock():
+                if not self._look.serves(partition):
+                    raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was given up meanwhile")
+                yield part
+
+
+def _version(request: web.Request) -> int | None:
+    text = request.query.get("version")
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text[:20]) <= VERSION_MAX):
+        raise BadRequest("version", f"{text[:80]!r} is not a whole number from 0 to {VERSION_MAX}")
+    return int(text)
+
+
+def _state(client: Client) -> str:
+    return "asleep" if client.session is None else client.session.state.value
+
+
+def _last_seen_ms(client: Client) -> int | None:
+    """Of a client that is online its gateway says every few seconds that it is there."""
+    heard_ms = client.session.gateway.heard_ms if client.session is not None else 0
+    return max(client.last_seen_ms, heard_ms) or None
+
+
+def _version_or_null(obj: Obj) -> int | None:
+    return obj.version if obj.version >= 0 else None
+
+
+def _time_or_null(unix_ms: int) -> int | None:
+    return unix_ms if unix_ms >= 0 else None

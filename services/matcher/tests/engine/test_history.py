@@ -1,0 +1,46 @@
+"""What is remembered of publishes and of rejected records, and that it is bounded."""
+
+from coldnotify_matcher.engine.history import REJECTED_MAX, History, Publish
+from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.testing import PREFIX, Bench
+
+
+def test_the_latest_publishes_are_remembered_by_object() -> None:
+    history = History(publishes_max=3)
+    a, b = Obj("d/g/a"), Obj("d/g/b")
+    for offset, obj in enumerate((a, b, a, a)):
+        obj.version, obj.offset = offset, offset
+        history.published(obj, 1000 + offset)
+
+    assert list(history.publishes(a)) == [Publish(0, 2, 2, 1002), Publish(0, 3, 3, 1003)]
+    assert list(history.publishes(b)) == [Publish(0, 1, 1, 1001)]
+    b.version = 9
+    history.published(b, 2000)
+    history.published(b, 2001)
+    assert [one.offset for one in history.publishes(a)] == [3]
+    assert history.publishes(Obj("d/g/c")) == ()
+
+
+def test_a_version_that_is_no_news_is_no_publish() -> None:
+    bench = Bench()
+    for version in (1, 3, 2, 3, 4):
+        bench.version("o", version)
+    bench.settle()
+
+    obj = bench.engine.objects[PREFIX + "o"]
+    assert [(one.version, one.offset) for one in bench.engine.history.publishes(obj)] == [(1, 0), (3, 1), (4, 4)]
+
+
+def test_rejected_records_are_remembered_and_found_again_after_a_load() -> None:
+    bench = Bench()
+    bench.publish("o", b'{"verson":5}', timestamp_ms=7)
+    bench.settle()
+    bench.load()
+
+    (rejected,) = bench.engine.history.rejections(PREFIX + "o")
+    assert (rejected.offset, rejected.timestamp_ms) == (0, 7)
+    assert "verson" in rejected.reason
+    for _ in range(REJECTED_MAX):
+        bench.publish("other", b"{")
+    bench.settle()
+    assert bench.engine.history.rejections(PREFIX + "o") == []

@@ -1,0 +1,185 @@
+"""The delivery ledger over a real port: who lacks what, since when, and what an explanation is made of."""
+
+import json
+import threading
+import urllib.request
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+from urllib.error import HTTPError
+
+import pytest
+from coldnotify_common.admin import AdminThread
+from coldnotify_matcher import ledger
+from coldnotify_matcher.looking_in import routes
+from coldnotify_matcher.testing import DOMAIN, GROUP, PARTITION, Bench
+
+BASE = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.fixture
+def port(bench: Bench) -> Iterator[int]:
+    worker: Any = SimpleNamespace(partitions={PARTITION: bench.partition}, followed={}, lock=threading.RLock())
+    current = SimpleNamespace(worker=worker)
+    admin = AdminThread("127.0.0.1", 0, readiness=lambda: None, routes=[*ledger.routes(current), *routes(current)])
+    admin.start()
+    yield admin.port
+    admin.stop()
+
+
+def get(port: int, path: str) -> tuple[int, Any]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{BASE}{path}", timeout=30) as response:
+            return response.status, json.loads(response.read())
+    except HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+def lacking(port: int, query: str = "", object_: str = "o") -> dict[str, Any]:
+    status, body = get(port, f"/objects/{object_}/lacking{query}")
+    assert status == 200, body
+    assert isinstance(body, dict)
+    return body
+
+
+def names(body: dict[str, Any]) -> list[str]:
+    return [one["client"] for one in body["items"]]
+
+
+def three_clients(bench: Bench) -> None:
+    """c1 and c2 have version 10 at offset 0; c2 sleeps then; c1 has 20 at offset 1; nobody has 30 at offset 2."""
+    for number in (1, 2, 3):
+        bench.opened("o", session=number, client=f"c{number}")
+    bench.publish("o", b'{"version":10}', timestamp_ms=1000)
+    bench.settle()
+    bench.acks({1: 0, 2: 0})
+    bench.leave(complete=0, session=2, client="c2")
+    bench.publish("o", b'{"version":20}', timestamp_ms=2000)
+    bench.settle()
+    bench.acks({1: 1})
+    bench.publish("o", b'{"version":30}', timestamp_ms=3000)
+    bench.settle()
+
+
+def test_who_lacks_the_newest_version_and_since_when(port: int, bench: Bench) -> None:
+    three_clients(bench)
+
+    body = lacking(port)
+
+    assert (body["version"], body["wanted_version"], body["published_ms"]) == (30, 30, 3000)
+    assert (body["registered"], body["applied"], body["lacking"], body["asleep"]) == (3, 0, 3, 1)
+    assert [(one["client"], one["state"], one["since_ms"], one["cursor"]) for one in body["items"]] == [
+        ("c1", "live", 3000, 1),
+        ("c2", "asleep", 2000, 0),
+        ("c3", "live", 1000, None),
+    ]
+    assert all(one["last_seen_ms"] == bench.now_ms for one in body["items"])
+    bench.acks({1: 2, 3: 2})
+    bench.settle()
+    assert names(lacking(port)) == ["c2"]
+
+
+@pytest.mark.parametrize(
+    ("version", "who", "published", "exact"),
+    [
+        (5, ["c3"], True, False),
+        (10, ["c3"], True, True),
+        (11, ["c2", "c3"], True, True),
+        (20, ["c2", "c3"], True, True),
+        (30, ["c1", "c2", "c3"], True, True),
+        (31, ["c1", "c2", "c3"], False, True),
+    ],
+)
+def test_who_lacks_an_older_version(
+    port: int, bench: Bench, version: int, who: list[str], published: bool, exact: bool
+) -> None:
+    three_clients(bench)
+
+    body = lacking(port, f"?version={version}")
+
+    assert (names(body), body["published"], body["exact"]) == (who, published, exact)
+
+
+def test_a_repeat_is_not_lacked(port: int, bench: Bench) -> None:
+    bench.opened("o")
+    bench.version("o", 1)
+    bench.settle()
+    bench.acks({1: 0})
+    bench.version("o", 1)
+    bench.settle()
+
+    assert names(lacking(port)) == []
+
+
+def test_the_source_has_what_it_made_and_nobody_lacks_what_was_never_published(port: int, bench: Bench) -> None:
+    bench.opened("o", "never", session=1, client="c1")
+    bench.opened("o", session=2, client="c2")
+    bench.publish("o", b'{"version":1,"source":"c1"}')
+    bench.settle()
+
+    assert names(lacking(port)) == ["c2"]
+    never = lacking(port, object_="never")
+    assert (never["version"], never["registered"], never["lacking"]) == (None, 1, 0)
+
+
+def test_many_come_in_pages_and_are_looked_at_in_parts(
+    port: int, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger, "CLIENTS_A_LOCK", 2)
+    for number in range(5):
+        bench.opened("o", session=number + 1, client=f"c{number}")
+    bench.version("o", 1)
+    bench.settle()
+
+    first = lacking(port, "?limit=3")
+    rest = lacking(port, f"?limit=3&after={first['next']}")
+
+    assert names(first) + names(rest) == [f"c{number}" for number in range(5)]
+    assert (first["lacking"], rest["next"]) == (5, None)
+
+
+def test_an_object_named_like_the_endpoint_can_be_asked_for(port: int, bench: Bench) -> None:
+    bench.opened("a/lacking")
+    bench.version("a/lacking", 1)
+    bench.settle()
+
+    assert names(lacking(port, object_="a%2Flacking")) == ["client-1"]
+    assert get(port, "/objects/a%2Flacking")[1]["version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/objects/o/lacking?version=-1", 400, "version: '-1'"),
+        ("/objects/o/lacking?version=9223372036854775808", 400, "version: "),
+        ("/objects/nothing/lacking", 404, "object: "),
+        ("/clients/a%20b/explanation", 400, "client: "),
+        ("/clients/c1/explanation?object=", 400, "object: "),
+    ],
+)
+def test_errors_name_what_is_wrong(port: int, bench: Bench, path: str, status: int, words: str) -> None:
+    bench.opened("o")
+    got, body = get(port, path)
+    assert (got, words in body["error"]) == (status, True), body
+
+
+def test_what_an_explanation_is_made_of(port: int, bench: Bench) -> None:
+    three_clients(bench)
+    bench.publish("o", b'{"verson":40}', timestamp_ms=4000)
+    bench.settle()
+
+    _, body = get(port, "/clients/c2/explanation?object=o")
+
+    assert (body["client"]["online"], body["client"]["cursor"]) == (False, 0)
+    assert body["lacking"] == [{"object": "o", "version": 30, "since_ms": 2000}]
+    asked = body["object"]
+    assert (asked["client_registered"], asked["client_applied"], asked["since_ms"]) == (True, False, 2000)
+    assert [(one["offset"], one["timestamp_ms"]) for one in body["rejected"]] == [(3, 4000)]
+    _, body = get(port, "/clients/nobody/explanation?object=nothing")
+    assert (body["client"], body["object"], body["generation"]) == (None, None, 1)
