@@ -103,6 +103,8 @@ class Partition:
         self.requests_position: int | None = None
         """The next offset of the requests topic; None: nothing read yet."""
         self.pending: deque[PendingRequests] = deque()
+        self.held_back = False
+        """So many requests are pending that the reader leaves the others in Kafka."""
         self.started_s = time.monotonic()
         self.reading = False
         """What comes of the compacted topics is of this assignment, not of an earlier one."""
@@ -167,6 +169,11 @@ class Partition:
         if waiting is not None:
             return waiting.requests[0][0]
         return self.requests_start if self.requests_position is None else self.requests_position
+
+    @property
+    def requests_pending(self) -> int:
+        """How many requests wait for the objects topic."""
+        return sum(len(batch.requests) for batch in self.pending)
 
     @property
     def clients(self) -> int:

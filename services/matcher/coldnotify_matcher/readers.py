@@ -7,6 +7,7 @@ call that waits for librdkafka's answer may never get it while another thread po
 
 import queue
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from coldnotify_schemas import topics
 from coldnotify_schemas.records import MOVED_HEADER
 from confluent_kafka import (
     OFFSET_BEGINNING,
+    OFFSET_END,
     TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     KafkaError,
@@ -215,6 +217,15 @@ class RequestsReader(Reader):
 
         self.do(resume)
 
+    def hold_back(self, partition: int) -> None:
+        """Leave the further requests of a partition in Kafka until it is served again."""
+
+        def pause(consumer: Consumer) -> None:
+            if partition in (self.assigned or ()):
+                consumer.pause([TopicPartition(topics.REQUESTS, partition)])
+
+        self.do(pause)
+
     def commit_soon(self, offsets: list[TopicPartition]) -> None:
         """Commit, of the partitions that are still this matcher's by then. What becomes of it, on_commit says."""
 
@@ -232,8 +243,11 @@ class RequestsReader(Reader):
             consumer.incremental_assign(starts)
             consumer.pause(starts)
         except BaseException as error:
-            # An exception would vanish in librdkafka's callback.
-            consumer.incremental_assign(partitions)
+            # An exception would vanish in librdkafka's callback. The run ends by it: nothing is read any more, nor is
+            # librdkafka to look for committed offsets, whose lack would be a second error that hides the first.
+            nowhere = [TopicPartition(tp.topic, tp.partition, OFFSET_END) for tp in partitions]
+            consumer.incremental_assign(nowhere)
+            consumer.pause(nowhere)
             self.put(Failed(error))
             return
         self.assigned = (self.assigned or set()) | {event.partition for event in assigned}
@@ -270,7 +284,12 @@ class RequestsReader(Reader):
         done = threading.Event()
         revoked = Revoked(tuple(tp.partition for tp in partitions), lost, done, [])
         if self.put(revoked):
-            if done.wait(REVOKE_TIMEOUT_S):
+            until_s = time.monotonic() + REVOKE_TIMEOUT_S
+            # Once it is to stop, the worker takes no events any more. Waiting on would keep this member alive until
+            # after the next run's has joined under the same name.
+            while not (finished := done.wait(POLL_S)) and time.monotonic() < until_s and not self._stopping.is_set():
+                pass
+            if finished:
                 self._commit(revoked.offsets)
             else:
                 log.warning("partitions given up although their work is not finished", partitions=revoked.partitions)

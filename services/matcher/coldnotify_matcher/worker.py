@@ -63,6 +63,9 @@ STOP_FLUSH_TIMEOUT_S = 3.0
 """Once it is to stop, a step that Kafka does not take is not worth waiting for: the next run does it again."""
 BARRIER_TIMEOUT_S = 60.0
 """A reader of the objects topic that does not get to where its end was so long ago is stuck."""
+PENDING_REQUESTS_MAX = 20_000
+"""Of a partition, that wait for the objects topic: a second's worth at a rate that a matcher is not made for. Above it
+the reader leaves the further ones in Kafka until half are done, so that a stuck topic costs time and not memory."""
 EVENTS_A_STEP_MAX = 64
 CLOSE_TIMEOUT_S = 5.0
 """For the consumers to commit and to close. Kafka may be away, and the process does not wait for it."""
@@ -326,8 +329,19 @@ class Worker:
             engine.on_requests(partition.pending.popleft().requests, now_ms)
         if partition.pending and time.monotonic() - partition.pending[0].since_s > BARRIER_TIMEOUT_S:
             raise Failure(f"partition {partition.number}: the objects topic is not read any further")
+        self._bound_pending(partition)
         if tick:
             engine.on_tick(now_ms)
+
+    def _bound_pending(self, partition: Partition) -> None:
+        pending = partition.requests_pending
+        if not partition.held_back and pending > PENDING_REQUESTS_MAX:
+            partition.held_back = True
+            self._requests.hold_back(partition.number)
+            log.warning("requests held back, the objects topic is behind", partition=partition.number, pending=pending)
+        elif partition.held_back and pending <= PENDING_REQUESTS_MAX // 2:
+            partition.held_back = False
+            self._requests.serve(partition.number, from_beginning=False)
 
     def _take_over(self, partition: Partition, now_ms: int) -> None:
         partition.engine.rules = self._settings.rules()

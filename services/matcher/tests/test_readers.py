@@ -2,14 +2,16 @@
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from coldnotify_common.kafka import consumer_config
+from coldnotify_common.kafka import KafkaUnavailable, consumer_config
 from coldnotify_common.settings import ServiceSettings
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_matcher.readers import (
+    REVOKE_TIMEOUT_S,
     Assigned,
     Began,
     Event,
@@ -23,7 +25,7 @@ from coldnotify_matcher.readers import (
 from coldnotify_matcher.testing_kafka import wait_for
 from coldnotify_schemas import topics
 from coldnotify_schemas.records import MOVED_HEADER
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 pytestmark = pytest.mark.kafka
@@ -194,6 +196,30 @@ def test_requests_of_a_partition_wait_until_it_is_served(bootstrap: str, start: 
     assert [record.value for record in read(events, lambda record: record.offset == 1)] == [b"a", b"b"]
 
 
+def test_what_is_held_back_comes_later_and_nothing_is_lost(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+    events: queue.Queue[Event] = queue.Queue()
+    produce(bootstrap, topics.REQUESTS, b"a", b"b")
+    one = requests_reader(bootstrap, events)
+    start(one)
+    assignments(events, PARTITIONS)
+    one.serve(0, from_beginning=False)
+    one.serve(1, from_beginning=False)
+    read(events, lambda record: record.offset == 1)
+
+    one.hold_back(0)
+    done = threading.Event()
+    one.do(lambda _consumer: done.set())
+    assert done.wait(60)
+    produce(bootstrap, topics.REQUESTS, b"c", b"d")
+    produce(bootstrap, topics.REQUESTS, b"other", partition=1)
+    assert [record.value for record in read(events, lambda _: True)] == [b"other"]
+    with pytest.raises(queue.Empty):
+        events.get(timeout=1)
+    one.serve(0, from_beginning=False)
+
+    assert [record.value for record in read(events, lambda record: record.offset == 3)] == [b"c", b"d"]
+
+
 def test_it_begins_where_the_group_had_committed(
     bootstrap: str, start: Callable[[Reader], Reader], tmp_path: Path
 ) -> None:
@@ -273,3 +299,38 @@ def test_partitions_go_only_once_their_work_is_committed(bootstrap: str, start: 
     one.do(lambda _consumer: done.set())
     assert done.wait(60)
     assert one.is_alive()
+
+
+def test_it_stops_although_nobody_finishes_the_work_of_what_it_gives_up(
+    bootstrap: str, start: Callable[[Reader], Reader]
+) -> None:
+    events: queue.Queue[Event] = queue.Queue()
+    one = requests_reader(bootstrap, events)
+    one.start()
+    assignments(events, PARTITIONS)
+    start(requests_reader(bootstrap, queue.Queue(), "b"))
+    assert isinstance(events.get(timeout=90), Revoked)
+
+    started_s = time.monotonic()
+    one.stop()
+    one.join(60)
+
+    assert not one.is_alive()
+    assert time.monotonic() - started_s < REVOKE_TIMEOUT_S / 2
+
+
+def test_who_cannot_say_where_to_begin_says_why(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+    events: queue.Queue[Event] = queue.Queue()
+    one = requests_reader(bootstrap, events)
+
+    def lost(consumer: Consumer, partitions: list[int]) -> list[Assigned]:
+        raise KafkaUnavailable("Kafka does not say where partitions end")
+
+    one._positions = lost  # type: ignore[method-assign]
+    start(one)
+
+    event = events.get(timeout=90)
+    assert isinstance(event, Failed)
+    assert isinstance(event.error, KafkaUnavailable)
+    with pytest.raises(queue.Empty):
+        events.get(timeout=2)

@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from coldnotify_common.stop import StopFlag
@@ -26,11 +27,11 @@ from coldnotify_matcher.testing_kafka import (
     records_of,
     wait_for,
 )
-from coldnotify_matcher.worker import FLUSH_SLICE_S, STOP_FLUSH_TIMEOUT_S, Failure, Worker
+from coldnotify_matcher.worker import FLUSH_SLICE_S, PENDING_REQUESTS_MAX, STOP_FLUSH_TIMEOUT_S, Failure, Worker
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 pytestmark = pytest.mark.kafka
@@ -378,6 +379,33 @@ def test_nothing_is_committed_that_waits_for_the_objects() -> None:
     worker._note_committable(bench.partition)
     (requests,) = (tp for tp in worker._take_offsets() if tp.topic == topics.REQUESTS)
     assert requests.offset == 9
+
+
+def test_of_requests_that_wait_for_the_objects_only_so_many_are_read() -> None:
+    worker = Worker(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), StopFlag())
+    consumer = Mock(spec=Consumer)
+    partition = Bench().partition
+    worker._requests.assigned = {partition.number}
+
+    def advance() -> list[str]:
+        """What becomes of the reading."""
+        worker._bound_pending(partition)
+        consumer.reset_mock()
+        while not worker._requests._to_do.empty():
+            worker._requests._to_do.get()(consumer)
+        return [name for name, _, _ in consumer.method_calls]
+
+    one = (0, internal_pb2.Request())
+    partition.pending.extend([PendingRequests(100, [one] * (PENDING_REQUESTS_MAX // 2)) for _ in range(2)])
+    assert advance() == []
+    partition.pending.append(PendingRequests(100, [one]))
+    assert advance() == ["pause"]
+    assert advance() == [], "once is enough"
+    partition.pending.popleft()
+    assert advance() == [], "not at every single one"
+    partition.pending.popleft()
+    assert advance() == ["resume"]
+    assert advance() == []
 
 
 def write(bootstrap: str, topic: str, key: bytes, value: bytes | None) -> None:
