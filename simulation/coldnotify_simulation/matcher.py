@@ -10,6 +10,7 @@ from random import Random
 
 from coldnotify_matcher import worker
 from coldnotify_matcher.engine import Write
+from coldnotify_matcher.engine.rules import Rules
 from coldnotify_matcher.epoch import epoch_of
 from coldnotify_matcher.partition import Cluster, Partition, PendingRequests, Phase, TakenOver
 from coldnotify_matcher.readers import Record
@@ -50,6 +51,9 @@ class Matcher(Process):
         """How likely a look leaves what there is of a topic for the next look."""
         self.doom: tuple[int, str] | None = None
         """(writes, fate): after so many writes more it is killed or stopped, or Kafka does not take the next one."""
+        self.commits_held = False
+        """The group's coordinator takes no commits: a successor reads again what this one has done."""
+        self.rules = Rules()
         self.run: Run | None = None
 
     def start(self) -> None:
@@ -145,7 +149,8 @@ class Run:
     def _describe(self) -> Cluster:
         objects, requests = self.kafka.topics[topics.OBJECTS].id, self.kafka.topics[topics.REQUESTS].id
         epoch = epoch_of(objects, PARTITIONS, self.matcher.epoch_counter)
-        return Cluster(PARTITIONS, INBOXES, objects, requests, epoch)
+        state = tuple(self.kafka.topics[topic].id for topic in (topics.REGISTRATIONS, topics.SESSIONS))
+        return Cluster(PARTITIONS, INBOXES, objects, requests, epoch, state)
 
     # ---- the group
 
@@ -170,6 +175,7 @@ class Run:
             objects_committed=committed if 0 <= committed <= objects.end else None,
             registrations_max=REGISTRATIONS_MAX,
         )
+        self.partitions[partition].requests_start = self._read[topics.REQUESTS, partition]
         self._serving.discard(partition)
         self.look_soon()
 
@@ -309,6 +315,7 @@ class Run:
     def _advance(self, partition: Partition, now_ms: int) -> None:
         number, engine = partition.number, partition.engine
         if partition.claimed:
+            engine.rules = self.matcher.rules
             partition.own(now_ms)
             self.matcher.trace(self.matcher.name, "owns", number, "generation", engine.generation)
             if partition.requests_topic_changed:
@@ -316,6 +323,7 @@ class Run:
             self._serving.add(number)
             self._take_requests(number, partition)
         if partition.phase is Phase.OWNED:
+            engine.flush(now_ms)
             while partition.pending and engine.position >= partition.pending[0].barrier:
                 engine.on_requests(partition.pending.popleft().requests, now_ms)
 
@@ -395,6 +403,9 @@ class Run:
                     self._commit_one(number)
         if any(self._behind(number) for number in self.partitions):
             self.look_soon()
+        due_ms = [due for p in self.partitions.values() if (due := p.engine.next_due_ms()) is not None]
+        if due_ms:
+            self.matcher.later(max(0.001, (min(due_ms) - self.matcher.clock.now_ms) / 1000), self.look_soon)
 
     def _behind(self, number: int) -> bool:
         seen = (*_COMPACTED, topics.REQUESTS) if number in self._serving else _COMPACTED
@@ -407,7 +418,8 @@ class Run:
         if not self.group_has(number):
             self.matcher.failed(self, "commit refused")
             return
+        if self.matcher.commits_held:
+            return
         if partition.requests_position is not None:
-            waiting = partition.pending[0].requests[0][0] if partition.pending else partition.requests_position
-            self.kafka.committed[topics.REQUESTS, number] = waiting
-        self.kafka.committed[topics.OBJECTS, number] = partition.engine.position
+            self.kafka.committed[topics.REQUESTS, number] = partition.requests_handled
+        self.kafka.committed[topics.OBJECTS, number] = partition.engine.objects_done

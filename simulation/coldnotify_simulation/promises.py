@@ -35,12 +35,18 @@ class Promises:
         self._last: dict[tuple[str, str], Version] = {}
         """The last one, unless the topic was lost since."""
         self._may_repeat: set[tuple[str, str]] = set()
+        self._doubted: set[tuple[str, str]] = set()
+        """(client, object): the service may have lost this registration, and does not know yet that it did."""
         self._offline_records: dict[str, int] = {}
         self.takeovers = 0
 
     def allow_repeat(self, client: str, *names: str) -> None:
         """It registers anew, was killed, or its callback failed: what it knows may be told again."""
         self._may_repeat |= {(client, name) for name in names}
+
+    def doubt(self, client: str, wanted: set[str]) -> None:
+        """Its registrations were lost. Until it asks for them anew its cursor means nothing, and neither side knows."""
+        self._doubted |= {(client, name) for name in wanted}
 
     def on_told(self, client: Client, job: Job, *, failed: bool) -> None:
         """P3, P4."""
@@ -59,7 +65,8 @@ class Promises:
             raise Broken(f"P3: {client.name} was told {version} of {name} after {before}")
         if version == before and place not in self._may_repeat:
             raise Broken(f"P4: {client.name} was told {version} of {name} twice")
-        self._last[place] = version
+        if version in thing.published_since_loss:
+            self._last[place] = version  # what was under way when the topic was lost may be of a higher incarnation
         self._told[place] = max(version, self._told.get(place, UNKNOWN))
         if failed:
             self._may_repeat.add(place)
@@ -68,9 +75,13 @@ class Promises:
 
     def on_saved(self, client: Client, document: Document) -> None:
         """The sentence on which all rests: what the durable cursor says is true."""
+        known = document.wanted - set(document.pending)
+        self._doubted = {(key, name) for key, name in self._doubted if key != client.key or name in known}
         if document.cursor is None or document.epoch != self.epoch:
             return
-        for name in document.wanted - set(document.pending):
+        for name in known:
+            if (client.key, name) in self._doubted:
+                continue
             due = self._truth.thing(client.key_of(name)).due_at(document.cursor)
             floor = document.applied.get(name, UNKNOWN)
             if floor < due:
@@ -81,6 +92,8 @@ class Promises:
     def on_caught_up(self, client: Client, since_s: float, wanted_then: set[str]) -> None:
         """P2: a wake misses nothing that was acknowledged before it began."""
         for name in wanted_then & client.wanted:
+            if (client.key, name) in self._doubted:
+                continue
             due = self._truth.thing(client.key_of(name)).acknowledged_at(since_s)
             told = self._told.get((client.key, name), UNKNOWN)
             if told < due:

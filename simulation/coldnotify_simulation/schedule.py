@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from random import Random
 
+from coldnotify_matcher.engine.rules import Intervals, Rules
 from coldnotify_schemas import topics
 
 from coldnotify_simulation.client import Client
@@ -49,12 +50,19 @@ class Schedule:
             "matcher stopped": (1.5, self._stop_matcher),
             "matcher shut down": (0.5, self._shut_down_matcher),
             "matcher lags": (1, self._lag),
+            "commits held": (1, self._hold_commits),
+            "blackout": (0.6, self._black_out),
             "inbox expires": (0.5, self._expire_inbox),
             "compaction": (1, self.world.compact),
-            "topic lost": (0.15, self._lose_topic),
+            "topic lost": (0.1, self._lose_topic),
+            "state lost": (0.3, self._lose_state),
             "truncated": (0.1, self._truncate),
         }
         always = {"publish", "want"}
+        if self.random.random() < 0.3:
+            interval_ms = self.random.choice([300, 3000])
+            for matcher in self.world.matchers:
+                matcher.rules = Rules(conflation=Intervals(others_ms=interval_ms))
         # A different mix in each: faults that come alone go deeper than all of them at once.
         chance = self.random.choice([0.2, 0.5, 0.9])
         self.kinds = {name: one for name, one in kinds.items() if name in always or self.random.random() < chance}
@@ -255,6 +263,39 @@ class Schedule:
 
         self.world.clock.later(8.0, recover)
 
+    def _hold_commits(self) -> None:
+        self._commits_held(held=True)
+        self.world.clock.later(self.random.choice([2.0, 8.0]), lambda: self._commits_held(held=False))
+
+    def _commits_held(self, *, held: bool) -> None:
+        for matcher in self.world.matchers:
+            matcher.commits_held = held
+
+    def _black_out(self) -> None:
+        """All matchers die, with much that is not committed; while none runs, much happens, also to a topic."""
+        self._commits_held(held=True)
+        if self.random.random() < 0.5:
+            client = self._client()
+            self.world.shut_down(client)
+            self.world.clock.later(1.0, lambda: self.world.start_client(client))
+
+        def begin() -> None:
+            for matcher in self.world.matchers:
+                matcher.kill()
+            self._commits_held(held=False)
+            for _ in range(self.random.randint(0, 4)):
+                self._publish()
+            if self.random.random() < 0.5:
+                self._lose_state()
+            self.world.clock.later(self.random.choice([0.5, 4.0, 9.0]), end)
+
+        def end() -> None:
+            for matcher in self.world.matchers:
+                if not matcher.alive:
+                    matcher.start()
+
+        self.world.clock.later(self.random.uniform(0.0, 4.0), begin)
+
     # ---- Kafka
 
     def _expire_inbox(self) -> None:
@@ -264,7 +305,10 @@ class Schedule:
                 self.world.kafka.log(topics.NOTIFICATIONS, gateway.core.inbox).expire()
 
     def _lose_topic(self) -> None:
-        names = [topics.OBJECTS, topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS, topics.NOTIFICATIONS]
+        self.world.lose_topic(self.random.choice([topics.OBJECTS, topics.REQUESTS]))
+
+    def _lose_state(self) -> None:
+        names = [topics.REGISTRATIONS, topics.SESSIONS, topics.SESSIONS, topics.NOTIFICATIONS]
         self.world.lose_topic(self.random.choice(names))
 
     def _truncate(self) -> None:

@@ -32,6 +32,8 @@ class Thing:
     """Of the last record that says the newest version."""
     published: set[Version] = field(default_factory=set)
     """By publishers; what a matcher writes again is no publish."""
+    published_since_loss: set[Version] = field(default_factory=set)
+    """Those in the topic that there is now."""
     acknowledged: list[tuple[float, Version]] = field(default_factory=list)
     """(when, the newest version that was acknowledged by then)."""
 
@@ -76,6 +78,7 @@ class Truth:
         thing.newest.append((entry.offset, max(newest, version)))
         if publisher or any(name == MOVED_HEADER for name, _ in entry.headers):
             thing.published.add(version)
+            thing.published_since_loss.add(version)
         return version
 
     def acknowledge(self, key: str, version: Version, at_s: float) -> None:
@@ -88,6 +91,7 @@ class Truth:
         for thing in self.things.values():
             thing.acknowledged.clear()
             thing.newest.clear()
+            thing.published_since_loss.clear()
             thing.last_offset = -1
 
     def read_again(self, partition: int, log: PartitionLog) -> None:

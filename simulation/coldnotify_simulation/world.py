@@ -229,6 +229,8 @@ class World:
             self._note_epoch()
         if name == topics.REGISTRATIONS:
             self.registrations_lost = True
+            for client in self.clients:
+                self.promises.doubt(client.key, client.wanted if client.alive else client_wanted(client))
 
     def truncate_objects(self, partition: int, end: int, *, new_epoch: bool) -> None:
         """A restored backup. `new_epoch`: the operator bumps the counter, and starts the matchers anew, as is due."""
@@ -292,7 +294,7 @@ class World:
         self.trace("world", "no faults from here on")
         self.trace.event("calm")
         for matcher in self.matchers:
-            matcher.doom, matcher.lag = None, 0.0
+            matcher.doom, matcher.lag, matcher.commits_held = None, 0.0, False
             matcher.go_on()
             if not matcher.alive:
                 matcher.start()

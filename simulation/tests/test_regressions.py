@@ -6,10 +6,11 @@ from unittest.mock import patch
 
 import pytest
 from coldnotify._core.session import Session
+from coldnotify_gateway.core.partition import PartitionView
 from coldnotify_matcher import worker
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.requests import Requests
-from coldnotify_schemas import internal_pb2
+from coldnotify_schemas import internal_pb2, topics
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.world import World
 
@@ -122,7 +123,41 @@ def any_session_may_change_the_registrations() -> Iterator[None]:
         yield
 
 
+def an_old_beat_replayed_to_a_matcher_that_found_no_sessions() -> None:
+    world = connected("a")
+    (client,) = world.clients
+    assert client.link is not None
+    gateway = client.link.gateway
+    next(other for other in world.gateways if other is not gateway).kill()
+    for matcher in world.matchers:
+        matcher.commits_held = True
+    world.shut_down(client)
+    world.run(1.0)  # the Beat that says: no sessions
+    world.start_client(client)
+    world.clock.run_until(lambda: client.caught_up)
+    world.run(1.0)
+    for matcher in world.matchers:
+        matcher.kill()
+    world.publish_next(client.key_of("a"))
+    world.lose_topic(topics.SESSIONS)
+    world.run(8.0)
+    world.calm()
+    world.settle([client])
+
+
+@contextmanager
+def an_answer_to_any_beat_counts() -> Iterator[None]:
+    beat_answered = PartitionView.beat_answered
+
+    def without(self: PartitionView, serial: int, *, agreed: bool, complete: int) -> bool:
+        return beat_answered(self, self._believed_from, agreed=agreed, complete=complete)
+
+    with patch.object(PartitionView, "beat_answered", without):
+        yield
+
+
 CASES = [
+    (an_old_beat_replayed_to_a_matcher_that_found_no_sessions, an_answer_to_any_beat_counts),
     (a_publish_then_a_wake_while_the_matcher_is_behind_on_objects, no_barrier),
     (a_connection_that_answers_nothing_while_a_request_waits, ping_only_when_nothing_is_sent),
     (
