@@ -6,14 +6,13 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from coldnotify import Notify
 from coldnotify.publisher import Publisher
 from coldnotify_cli.testing_up import Recorder, Up, get_json, notify, running, wait_for
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_matcher.testing_kafka import PARTITIONS, MatcherProcess, matcher, records_of
+from coldnotify_matcher.testing_kafka import PARTITIONS, MatcherProcess, matcher, records_of, registrations_of
 from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.state import GENERATION_KEY
@@ -170,20 +169,11 @@ def test_a_matcher_frozen_for_long_undoes_nothing_and_comes_back(tmp_path: Path)
 
 def merged(kafka: str, partition: int) -> tuple[int, dict[str, set[str]]]:
     """(highest generation, registered names by client), as a matcher that loads merges it."""
-    generation, buckets = 0, dict[str, dict[str, Any]]()
+    generation = 0
     for key, value, _ in records_of(kafka, topics.SESSIONS, partition):
         if key == GENERATION_KEY.encode() and value is not None:
             generation = max(generation, json.loads(value)["generation"])
-    for key, value, _ in records_of(kafka, topics.REGISTRATIONS, partition):
-        name = (key or b"").decode()
-        if value is None:
-            buckets.pop(name, None)
-            continue
-        record = json.loads(value)
-        before = buckets.get(name)
-        if before is None or (record["generation"], record["applied"]) >= (before["generation"], before["applied"]):
-            buckets[name] = record
     registered: dict[str, set[str]] = {}
-    for name, record in buckets.items():
+    for name, record in registrations_of(kafka, partition).items():
         registered.setdefault(name.rpartition("/")[0], set()).update(record["objects"])
     return generation, registered

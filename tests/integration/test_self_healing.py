@@ -1,6 +1,5 @@
 """Parts of the registrations are lost behind the service's back: client and service agree again by themselves."""
 
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -13,7 +12,9 @@ from coldnotify.publisher import Publisher
 from coldnotify_cli.testing_up import Recorder, Up, running, wait_for
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from coldnotify_matcher.testing_kafka import registrations_of
+from coldnotify_schemas.partition import partition_of
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 pytestmark = pytest.mark.kafka
@@ -21,56 +22,26 @@ pytestmark = pytest.mark.kafka
 DOMAIN, GROUP = "animal.observer", "region-1"
 OBJECTS = {"camera-config", "release", "humidity"}
 REGISTRATIONS, SESSIONS = "coldnotify.registrations", "coldnotify.sessions"
+(PARTITION,) = {
+    partition_of(DOMAIN, GROUP, spec.partitions) for spec in topics.load() if spec.name in (REGISTRATIONS, SESSIONS)
+}
 
 
-def stored(kafka: str, client: str) -> tuple[int, str, set[str]]:
-    """What the registrations topic holds for a client: (partition, the key of a record, objects of all records)."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": kafka,
-            "group.id": "from-outside",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
-    buckets: dict[str, tuple[int, tuple[int, int], list[str]]] = {}
-    try:
-        numbers = set(consumer.list_topics(REGISTRATIONS, timeout=30).topics[REGISTRATIONS].partitions)
-        consumer.assign([TopicPartition(REGISTRATIONS, number, OFFSET_BEGINNING) for number in numbers])
-        while numbers:
-            message = consumer.poll(10)
-            error = None if message is None else message.error()
-            if message is None or (error is not None and error.code() != KafkaError._PARTITION_EOF):
-                return -1, "", set()
-            if error is not None:
-                numbers.discard(message.partition())
-                continue
-            key = (message.key() or b"").decode()
-            if not key.startswith(f"{DOMAIN}/{GROUP}/{client}/"):
-                continue
-            if message.value() is None:
-                buckets.pop(key, None)
-                continue
-            record = json.loads(message.value() or b"")
-            order = (record["generation"], record["applied"])
-            if key not in buckets or order >= buckets[key][1]:
-                buckets[key] = (int(message.partition() or 0), order, record["objects"])
-        partition, key = next(((p, key) for key, (p, _, _) in buckets.items()), (-1, ""))
-        return partition, key, {name for _, _, names in buckets.values() for name in names}
-    except KafkaException:
-        return -1, "", set()
-    finally:
-        consumer.close()
+def stored(kafka: str, client: str) -> tuple[str, set[str]]:
+    """What the registrations topic holds for a client: (the key of a record, objects of all its records)."""
+    prefix = f"{DOMAIN}/{GROUP}/{client}/"
+    records = {key: one for key, one in registrations_of(kafka, PARTITION).items() if key.startswith(prefix)}
+    return next(iter(records), ""), {name for record in records.values() for name in record["objects"]}
 
 
 def holds(up: Up, client: str, wanted: set[str]) -> None:
-    wait_for(lambda: stored(up.kafka, client)[2] == wanted, f"the topic holds the registrations of {client}")
+    wait_for(lambda: stored(up.kafka, client)[1] == wanted, f"the topic holds the registrations of {client}")
 
 
-def lose(kafka: str, partition: int, key: str) -> None:
+def lose(kafka: str, key: str) -> None:
     """One record of the registrations, overwritten by a null."""
     producer = Producer({"bootstrap.servers": kafka, "acks": "all"})
-    producer.produce(REGISTRATIONS, key=key.encode(), value=None, partition=partition)
+    producer.produce(REGISTRATIONS, key=key.encode(), value=None, partition=PARTITION)
     assert producer.flush(30) == 0
 
 
@@ -138,8 +109,8 @@ def test_a_client_that_lost_its_state_and_wants_less(up: Up, tmp_path: Path, uni
 def test_one_record_of_the_registrations_is_lost_while_its_matcher_runs(up: Up, unit: Unit) -> None:
     with unit.connected():
         holds(up, unit.name, OBJECTS)
-        partition, key, _ = stored(up.kafka, unit.name)
-        lose(up.kafka, partition, key)
+        key, _ = stored(up.kafka, unit.name)
+        lose(up.kafka, key)
         holds(up, unit.name, OBJECTS)
         unit.learns(up, 7)
 
@@ -156,17 +127,17 @@ def test_one_record_of_the_registrations_is_lost_while_nobody_looks(tmp_path: Pa
         unit = Unit(up, "sleeper", tmp_path / "state.json")
         with unit.connected():
             holds(up, unit.name, OBJECTS)
-        partition, key, _ = stored(up.kafka, unit.name)
+        key, _ = stored(up.kafka, unit.name)
         up.stop()
         broker = EmbeddedBroker(tmp_path / "data")
         broker.start()
         try:
             broker.wait_ready(90)
-            lose(broker.bootstrap, partition, key)
+            lose(broker.bootstrap, key)
         finally:
             broker.stop()
         up.start()
-        assert stored(up.kafka, unit.name)[2] == set()
+        assert stored(up.kafka, unit.name)[1] == set()
         again = Unit(up, "sleeper", tmp_path / "state.json")
         with again.connected():
             holds(up, unit.name, OBJECTS)

@@ -263,6 +263,21 @@ def records_of(kafka: str, topic: str, partition: int) -> list[tuple[bytes | Non
         consumer.close()
 
 
+def registrations_of(kafka: str, partition: int) -> dict[str, dict[str, Any]]:
+    """By key, the records of the registrations topic that win, as a matcher that loads merges them."""
+    winners: dict[str, dict[str, Any]] = {}
+    for key, value, _ in records_of(kafka, topics.REGISTRATIONS, partition):
+        name = (key or b"").decode()
+        if value is None:
+            winners.pop(name, None)
+            continue
+        record = json.loads(value)
+        before = winners.get(name)
+        if before is None or (record["generation"], record["applied"]) >= (before["generation"], before["applied"]):
+            winners[name] = record
+    return winners
+
+
 def committed(kafka: str, topic: str, partition: int, group: str = "coldnotify-matcher") -> int:
     """The offset that the matchers have committed; negative: none."""
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": group})
