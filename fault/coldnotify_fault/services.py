@@ -149,7 +149,12 @@ class Services:
             self._add(directory, f"matcher-{number}", http, flags)
         for number in range(1, GATEWAYS + 1):
             own, http, proxied = _free(taken), _free(taken), _free(taken)
-            flags = [f"--gateway-port={own}", f"--gateway-http-port={http}", "--gateway-ask-again-s=2"]
+            flags = [
+                f"--gateway-port={own}",
+                f"--gateway-http-port={http}",
+                "--gateway-web-port=0",
+                "--gateway-ask-again-s=2",
+            ]
             flags += ["--gateway-wait-after-s=1", "--gateway-topics-check-s=2", "--gateway-handshake-s=3"]
             self._add(directory, f"gateway-{number}", http, flags)
             self.gateway_proxies[f"gateway-{number}"] = network.proxy((_HOST, proxied), (_HOST, own), wire)

@@ -91,7 +91,9 @@ def test_the_leader_is_killed_under_load(cluster: EmbeddedCluster, tmp_path: Pat
         "leader of requests": lambda: cluster.leader(REQUESTS, partition),
         "coordinator of the matchers' group": lambda: coordinator(admin, "coldnotify-matcher"),
     }
-    ports = {name: str(free_port()) for name in ("matcher_port", "gateway_port", "gateway_http_port")}
+    ports = {
+        name: str(free_port()) for name in ("matcher_port", "gateway_port", "gateway_web_port", "gateway_http_port")
+    }
     recorders = {(client, name): Recorder() for client, names in CLIENTS.items() for name in names}
     with ExitStack() as stack:
         for name, port in (("matcher", "matcher_port"), ("gateway", "gateway_http_port")):

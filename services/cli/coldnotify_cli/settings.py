@@ -102,6 +102,13 @@ class UpSettings(Settings):
         minimum=0,
         maximum=65535,
     )
+    gateway_web_port: int = setting(
+        0,
+        "port on which devices connect by WebSocket and HTTP; 0: the third after --gateway-port, or any if that is "
+        "taken",
+        minimum=0,
+        maximum=65535,
+    )
     gateways: int = setting(1, "how many gateways share the port for devices", minimum=1, maximum=64)
     matchers: int = setting(1, "how many matchers share the partitions", minimum=1, maximum=64)
     partitions: int = setting(

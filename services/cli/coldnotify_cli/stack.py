@@ -22,6 +22,9 @@ from coldnotify_cli.settings import UpSettings
 from coldnotify_cli.supervisor import ChildProcess, Part
 
 HOST = "127.0.0.1"
+_PORT_MAX = 65535
+_HTTP_BESIDE, _WEB_BESIDE = 1, 3
+"""Where the gateway's other ports are, counted from the one for devices: 55001 and 55003 beside 55000."""
 _LOOK_TIMEOUT_S = 5.0
 """For an answer of /readyz: it says what the part knows, and asks nobody."""
 
@@ -33,6 +36,8 @@ class Addresses:
     kafka: int
     """Of the first node; others have the next ones."""
     gateway: int
+    web: int
+    """The gateways' for WebSocket and HTTP."""
     http: int
     matchers: list[int]
     gateways_http: list[int] = field(default_factory=list)
@@ -61,12 +66,17 @@ class Addresses:
         gateway = port(settings.gateway_port, "--gateway-port")
         http = port(settings.http_port, "--http-port")
         matchers = [port(0 if i else settings.matcher_port, "--matcher-port") for i in range(settings.matchers)]
-        beside = gateway + 1 if _is_free(gateway + 1) and gateway + 1 not in taken else 0
+
+        def beside(distance: int) -> int:
+            near = gateway + distance
+            return near if near <= _PORT_MAX and near not in taken and _is_free(near) else 0
+
+        web = port(settings.gateway_web_port or beside(_WEB_BESIDE), "--gateway-web-port")
         gateways = [
-            port(0 if i else settings.gateway_http_port or beside, "--gateway-http-port")
+            port(0 if i else settings.gateway_http_port or beside(_HTTP_BESIDE), "--gateway-http-port")
             for i in range(settings.gateways)
         ]
-        return cls(kafka, gateway, http, matchers, gateways)
+        return cls(kafka, gateway, web, http, matchers, gateways)
 
 
 class Stack:
@@ -87,7 +97,13 @@ class Stack:
         ]
         services += [
             self._service(
-                "gateway", i, "gateway", port, f"--gateway-port={ports.gateway}", f"--gateway-http-port={port}"
+                "gateway",
+                i,
+                "gateway",
+                port,
+                f"--gateway-port={ports.gateway}",
+                f"--gateway-web-port={ports.web}",
+                f"--gateway-http-port={port}",
             )
             for i, port in enumerate(ports.gateways_http, 1)
         ]
@@ -101,6 +117,7 @@ class Stack:
         return {
             "kafka": self._kafka.bootstrap,
             "gateway": f"{HOST}:{ports.gateway}",
+            "web": f"{HOST}:{ports.web}",
             "http": f"{HOST}:{ports.http}",
             "matcher": f"{HOST}:{ports.matchers[0]}",
             "matchers": [f"{HOST}:{port}" for port in ports.matchers],

@@ -34,7 +34,7 @@ class Parts:
 
 @pytest.fixture
 def parts(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> Iterator[Parts]:
-    names = ("matcher_port", "gateway_port", "gateway_http_port", "http_port")
+    names = ("matcher_port", "gateway_port", "gateway_web_port", "gateway_http_port", "http_port")
     ports = {name: str(free_port()) for name in names}
     with ExitStack() as stack:
         services = {

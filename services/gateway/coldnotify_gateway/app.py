@@ -1,6 +1,7 @@
 """The gateway as a process: its ports, and one run after the other."""
 
 import asyncio
+from contextlib import closing
 
 import structlog
 import uvloop
@@ -15,7 +16,12 @@ from coldnotify_gateway.looking_in import routes
 from coldnotify_gateway.metrics import GatewayCollector
 from coldnotify_gateway.server import Port
 from coldnotify_gateway.service import Service
-from coldnotify_gateway.settings import GATEWAY_HTTP_PORT_SETTING, GatewaySettings
+from coldnotify_gateway.settings import (
+    GATEWAY_HTTP_PORT_SETTING,
+    GATEWAY_PORT_SETTING,
+    GATEWAY_WEB_PORT_SETTING,
+    GatewaySettings,
+)
 
 log = structlog.get_logger()
 
@@ -56,27 +62,33 @@ async def serve(settings: GatewaySettings) -> int:
     )
     with stop_event() as stop:
         try:
-            port = Port(settings)
-        except ServiceError as error:
-            log.error("cannot start", error=str(error))
-            return 1
-        try:
-            await admin.start()
-            log.info("gateway started", port=port.port, http_port=admin.port, kafka=settings.kafka)
-            await _run_after_run(settings, port, current, stop)
+            with (
+                closing(Port(settings, settings.gateway_port, GATEWAY_PORT_SETTING)) as port,
+                closing(Port(settings, settings.gateway_web_port, GATEWAY_WEB_PORT_SETTING)) as web_port,
+            ):
+                await admin.start()
+                log.info(
+                    "gateway started",
+                    port=port.port,
+                    web_port=web_port.port,
+                    http_port=admin.port,
+                    kafka=settings.kafka,
+                )
+                await _run_after_run(settings, port, web_port, current, stop)
         except ServiceError as error:
             log.error("cannot start", error=str(error))
             return 1
         finally:
             await admin.stop()
-            port.close()
     log.info("gateway stopped")
     return 0
 
 
-async def _run_after_run(settings: GatewaySettings, port: Port, current: Current, stop: asyncio.Event) -> None:
+async def _run_after_run(
+    settings: GatewaySettings, port: Port, web_port: Port, current: Current, stop: asyncio.Event
+) -> None:
     while not stop.is_set():
-        current.service = Service(settings, port)
+        current.service = Service(settings, port, web_port)
         try:
             await current.service.run(stop)
         except Reload:

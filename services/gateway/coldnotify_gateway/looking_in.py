@@ -1,14 +1,16 @@
 """The endpoints that look in: the gateway, its partitions, its sessions. JSON, lists in pages."""
 
+from typing import cast
+
 from aiohttp import web
 from coldnotify_common.paging import page, page_request
 from coldnotify_common.web import error_response
 from coldnotify_schemas.names import check_name
 
+from coldnotify_gateway.connection import Connection
 from coldnotify_gateway.core import Gateway, Identified
 from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.metrics import Running
-from coldnotify_gateway.server import ClientConnection
 from coldnotify_gateway.service import Service
 
 _KEY_DIGITS = 10
@@ -55,6 +57,7 @@ def _show_gateway(service: Service, gateway: Gateway) -> dict[str, object]:
         "gateway": f"{gateway.id:016x}",
         "inbox": gateway.inbox,
         "port": service.port,
+        "web_port": service.web_port,
         "connections": gateway.connection_count,
         "ready": service.readiness() is None,
         "partitions": [
@@ -72,7 +75,6 @@ def _show_gateway(service: Service, gateway: Gateway) -> dict[str, object]:
 
 
 def _show_session(service: Service, session: Identified) -> dict[str, object]:
-    buffered_bytes = session.peer.buffered_bytes if isinstance(session.peer, ClientConnection) else 0
     return {
         "session": session.number,
         "domain": session.domain,
@@ -87,7 +89,7 @@ def _show_session(service: Service, session: Identified) -> dict[str, object]:
         "address": session.address,
         "since_ms": round((session.connected_s + service.clock_offset_s) * 1000),
         "heard_ms": round((session.heard_s + service.clock_offset_s) * 1000),
-        "buffered_bytes": buffered_bytes,
+        "buffered_bytes": cast(Connection, session.peer).buffered_bytes,
     }
 
 

@@ -6,8 +6,9 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
+from coldnotify_gateway.connection import ConnectionEvents
 from coldnotify_gateway.errors import ListenError
-from coldnotify_gateway.settings import GATEWAY_PORT_SETTING, GatewaySettings
+from coldnotify_gateway.settings import GatewaySettings
 
 _BACKLOG = 4096
 """Connections that wait to be accepted when all devices come back at once."""
@@ -20,7 +21,7 @@ class ClientConnection(asyncio.Protocol):
 
     __slots__ = ("_events", "_linger", "_transport", "blocked", "send")
 
-    def __init__(self, events: "ConnectionEvents") -> None:
+    def __init__(self, events: ConnectionEvents) -> None:
         self._events = events
         self._transport: asyncio.Transport | None = None
         self._linger: asyncio.TimerHandle | None = None
@@ -81,42 +82,19 @@ class ClientConnection(asyncio.Protocol):
             self._transport.abort()
 
 
-class ConnectionEvents:
-    """What a connection tells its service."""
-
-    def on_connect(self, connection: ClientConnection, transport: asyncio.Transport) -> None:
-        """A device connected."""
-        raise NotImplementedError
-
-    def on_bytes(self, connection: ClientConnection, data: bytes) -> None:
-        """Bytes came."""
-        raise NotImplementedError
-
-    def on_blocked(self, connection: ClientConnection) -> None:
-        """The connection is full."""
-        raise NotImplementedError
-
-    def on_drained(self, connection: ClientConnection) -> None:
-        """It is drained."""
-        raise NotImplementedError
-
-    def on_disconnected(self, connection: ClientConnection) -> None:
-        """It is gone."""
-        raise NotImplementedError
-
-
 class Port:
-    """The devices' port, held from the process's start to its end, also while nobody is accepted.
+    """A port for devices, held from the process's start to its end, also while nobody is accepted.
 
     Several gateways may listen on one port (SO_REUSEPORT); the kernel spreads connections over them.
     """
 
-    def __init__(self, settings: GatewaySettings) -> None:
-        """Raises ListenError."""
+    def __init__(self, settings: GatewaySettings, port: int, setting: str) -> None:
+        """`port` 0: any free one. `setting`: its name, for the words of errors. Raises ListenError."""
         self._settings = settings
-        self._address = _resolve(settings.gateway_host, settings.gateway_port)
+        self._setting = setting
+        self._address = _resolve(settings.gateway_host, port)
         # A socket that is bound and does not listen gets no connections, but keeps the port ours between two runs.
-        self._held = self._bound(settings.gateway_port)
+        self._held = self._bound(port)
         self.port: int = self._held.getsockname()[1]
         """The actual one."""
 
@@ -152,7 +130,7 @@ class Port:
 
     def _error(self, port: int, error: OSError) -> ListenError:
         why = os.strerror(error.errno) if error.errno else str(error)
-        return ListenError(f"{GATEWAY_PORT_SETTING}: cannot listen on {self._settings.gateway_host}:{port}: {why}")
+        return ListenError(f"{self._setting}: cannot listen on {self._settings.gateway_host}:{port}: {why}")
 
 
 def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, str]:

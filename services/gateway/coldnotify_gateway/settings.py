@@ -7,6 +7,7 @@ from coldnotify_common.settings import ServiceSettings, setting
 from coldnotify_gateway.core import Limits
 
 GATEWAY_PORT_SETTING = "COLDNOTIFY_GATEWAY_PORT / --gateway-port"
+GATEWAY_WEB_PORT_SETTING = "COLDNOTIFY_GATEWAY_WEB_PORT / --gateway-web-port"
 GATEWAY_HTTP_PORT_SETTING = "COLDNOTIFY_GATEWAY_HTTP_PORT / --gateway-http-port"
 
 
@@ -20,6 +21,23 @@ class GatewaySettings(ServiceSettings):
         "TCP port on which devices connect; several gateways may share one; 0: any free one",
         minimum=0,
         maximum=65535,
+    )
+    gateway_web_port: int = setting(
+        55003,
+        "port on which devices connect by WebSocket and HTTP; several gateways may share one; 0: any free one",
+        minimum=0,
+        maximum=65535,
+    )
+    gateway_web_origins: str = setting(
+        "",
+        "origins whose web pages may connect by WebSocket and HTTP, separated by spaces, as https://host[:port]; "
+        "those of the address they connect to always may; *: all",
+    )
+    gateway_sync_bytes_max: int = setting(
+        # 10,000 names of 255 bytes fit.
+        4 * 1024 * 1024,
+        "longest body of a POST to /v1/sync, bytes",
+        minimum=1024,
     )
     gateway_http_host: str = setting("127.0.0.1", "address of the gateway's HTTP port")
     gateway_http_port: int = setting(

@@ -1,18 +1,20 @@
 """Between the core and the world: hands it what comes from devices and Kafka, and does what it says."""
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from typing import cast
 
 import structlog
 from coldnotify_schemas.internal_pb2 import Inbox
 
+from coldnotify_gateway.connection import Connection, ConnectionEvents
 from coldnotify_gateway.core import Finish, Gateway, Output, Peer, Produce, Send, SendAll
 from coldnotify_gateway.inbox_reader import Mark
 from coldnotify_gateway.open_files import LINGERING_MAX
 from coldnotify_gateway.request_writer import RequestWriter
-from coldnotify_gateway.server import ClientConnection, ConnectionEvents
 from coldnotify_gateway.settings import GatewaySettings
 
 log = structlog.get_logger()
@@ -41,9 +43,9 @@ class Shell(ConnectionEvents):
         self._writer = writer
         self._broken = broken
         self._loop = asyncio.get_running_loop()
-        self._open: set[ClientConnection] = set()
-        self._blocked: set[ClientConnection] = set()
-        self._lingering: dict[ClientConnection, None] = {}
+        self._open: set[Connection] = set()
+        self._blocked: set[Connection] = set()
+        self._lingering: dict[Connection, None] = {}
         """Closed by the core, their sockets still open; in the order in which they were closed."""
         self.cut_off = 0
         """Connections cut off to bound the open sockets or what waits to be written."""
@@ -92,13 +94,13 @@ class Shell(ConnectionEvents):
         while self._lingering and len(self._open) > self.gateway.limits.connections_max + LINGERING_MAX:
             self._cut_off(next(iter(self._lingering)))
 
-    def _cut_off(self, connection: ClientConnection) -> None:
+    def _cut_off(self, connection: Connection) -> None:
         self.cut_off += 1
         # Its connection_lost comes later, but its socket and its bytes are as good as gone.
         self._forget(connection)
         connection.abort()
 
-    def _forget(self, connection: ClientConnection) -> None:
+    def _forget(self, connection: Connection) -> None:
         self._open.discard(connection)
         self._blocked.discard(connection)
         self._lingering.pop(connection, None)
@@ -107,7 +109,7 @@ class Shell(ConnectionEvents):
 
     # --- from devices
 
-    def on_connect(self, connection: ClientConnection, transport: asyncio.Transport) -> None:
+    def on_connect(self, connection: Connection, transport: asyncio.Transport) -> None:
         """A device connected."""
         settings = self._settings
         transport.set_write_buffer_limits(settings.gateway_high_water_bytes, settings.gateway_low_water_bytes)
@@ -117,7 +119,7 @@ class Shell(ConnectionEvents):
         self.do(self.gateway.on_connect(connection, peername[0] if peername else "", self._loop.time()))
         self._bound_sockets()
 
-    def on_bytes(self, connection: ClientConnection, data: bytes) -> None:
+    def on_bytes(self, connection: Connection, data: bytes) -> None:
         """Bytes came from it."""
         try:
             self.do(self.gateway.on_client_bytes(connection, data, self._loop.time()))
@@ -126,17 +128,17 @@ class Shell(ConnectionEvents):
             log.exception("a client's bytes could not be handled")
             connection.abort()
 
-    def on_blocked(self, connection: ClientConnection) -> None:
+    def on_blocked(self, connection: Connection) -> None:
         """It takes no more bytes."""
         self._blocked.add(connection)
         self.gateway.on_blocked(connection)
 
-    def on_drained(self, connection: ClientConnection) -> None:
+    def on_drained(self, connection: Connection) -> None:
         """It does again."""
         self._blocked.discard(connection)
         self.do(self.gateway.on_drained(connection, self._loop.time()))
 
-    def on_disconnected(self, connection: ClientConnection) -> None:
+    def on_disconnected(self, connection: Connection) -> None:
         """It is gone."""
         self._forget(connection)
         self.do(self.gateway.on_disconnected(connection, self._loop.time()))
@@ -206,9 +208,9 @@ class Shell(ConnectionEvents):
                 case Finish():
                     self._write_gathered_of(output.peer)
                     output.peer.finish()
-                    assert isinstance(output.peer, ClientConnection)
-                    if output.peer in self._open:
-                        self._lingering[output.peer] = None
+                    connection = cast(Connection, output.peer)
+                    if connection in self._open:
+                        self._lingering[connection] = None
 
     def _send_all(self, peers: Sequence[Peer], data: bytes) -> None:
         if self._gathering:
@@ -257,6 +259,6 @@ class Shell(ConnectionEvents):
             peer.send(data)
         except (OSError, RuntimeError):
             return
-        assert isinstance(peer, ClientConnection)
-        if peer.blocked and peer.buffered_bytes > self._settings.gateway_hard_water_bytes:
+        connection = cast(Connection, peer)
+        if connection.blocked and connection.buffered_bytes > self._settings.gateway_hard_water_bytes:
             self.do(self.gateway.on_overfull(peer, self._loop.time()))

@@ -38,7 +38,13 @@ class GatewayProcess:
     """`coldnotify_gateway.app.run` in a process of its own, on free ports; `settings` are those of the environment."""
 
     def __init__(self, bootstrap: str, **settings: object) -> None:
-        self._settings = {"kafka": bootstrap, "gateway_port": 0, "gateway_http_port": 0, **settings}
+        self._settings = {
+            "kafka": bootstrap,
+            "gateway_port": 0,
+            "gateway_web_port": 0,
+            "gateway_http_port": 0,
+            **settings,
+        }
         self._process: subprocess.Popen[str] | None = None
         self._logs = threading.Thread(target=self._read_logs, daemon=True)
         self.events: list[dict[str, Any]] = []
@@ -79,6 +85,11 @@ class GatewayProcess:
     def port(self) -> int:
         """The devices' port."""
         return int(self.event("gateway started")["port"])
+
+    @property
+    def web_port(self) -> int:
+        """The devices' port for WebSocket and HTTP."""
+        return int(self.event("gateway started")["web_port"])
 
     def event(self, name: str, count: int = 1) -> dict[str, Any]:
         """The `count`th log line of this event, once it is there."""

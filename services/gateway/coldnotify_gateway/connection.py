@@ -1,0 +1,53 @@
+"""What the shell needs of a device's connection, whatever carries it: TCP, WebSocket, one HTTP request."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+
+class Connection(Protocol):
+    """One device's connection: the core's peer."""
+
+    blocked: bool
+    """More than the high-water mark waits to be written."""
+
+    @property
+    def send(self) -> Callable[[bytes], None]:
+        """Writes bytes, or keeps them until they can be. A fan-out calls it a thousand times. Raises OSError or
+        RuntimeError where the connection is gone."""
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What waits to be written."""
+
+    def finish(self) -> None:
+        """Closes the connection once what was sent is flushed; cuts it off if that takes too long."""
+
+    def abort(self) -> None:
+        """Cuts the connection off."""
+
+    def __hash__(self) -> int: ...
+
+
+class ConnectionEvents:
+    """What a connection tells its service."""
+
+    def on_connect(self, connection: Connection, transport: asyncio.Transport) -> None:
+        """A device connected."""
+        raise NotImplementedError
+
+    def on_bytes(self, connection: Connection, data: bytes) -> None:
+        """Bytes came."""
+        raise NotImplementedError
+
+    def on_blocked(self, connection: Connection) -> None:
+        """The connection is full."""
+        raise NotImplementedError
+
+    def on_drained(self, connection: Connection) -> None:
+        """It is drained."""
+        raise NotImplementedError
+
+    def on_disconnected(self, connection: Connection) -> None:
+        """It is gone."""
+        raise NotImplementedError

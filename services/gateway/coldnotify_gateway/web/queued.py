@@ -1,0 +1,88 @@
+"""The core's peer for what is not written by a transport of its own: bytes wait until somebody takes them."""
+
+import asyncio
+from collections.abc import Callable
+
+from coldnotify_gateway.connection import ConnectionEvents
+
+
+class QueuedConnection:
+    """Blocked above `high_water_bytes`, drained below `low_water_bytes`: what waits, and what was taken last.
+
+    What was taken counts until more is asked for: then it has been written.
+    """
+
+    __slots__ = (
+        "_cut_off",
+        "_events",
+        "_high_water_bytes",
+        "_low_water_bytes",
+        "_queue",
+        "_queued_bytes",
+        "_taken_bytes",
+        "_wake",
+        "aborted",
+        "blocked",
+        "finished",
+    )
+
+    def __init__(
+        self, events: ConnectionEvents, high_water_bytes: int, low_water_bytes: int, *, cut_off: Callable[[], None]
+    ) -> None:
+        """`cut_off()` ends what carries this connection, at once."""
+        self._events = events
+        self._high_water_bytes = high_water_bytes
+        self._low_water_bytes = low_water_bytes
+        self._cut_off = cut_off
+        self._queue: list[bytes] = []
+        self._queued_bytes = 0
+        self._taken_bytes = 0
+        self._wake = asyncio.Event()
+        self.blocked = False
+        self.finished = False
+        """The core has said all it has to say."""
+        self.aborted = False
+
+    def send(self, data: bytes) -> None:
+        """Keeps `data` until it is taken."""
+        if self.finished:
+            return
+        self._queue.append(data)
+        self._queued_bytes += len(data)
+        self._wake.set()
+        if not self.blocked and self.buffered_bytes > self._high_water_bytes:
+            self.blocked = True
+            self._events.on_blocked(self)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """What waits to be written."""
+        return self._queued_bytes + self._taken_bytes
+
+    def finish(self) -> None:
+        """Nothing more comes: `take` says so once all is taken."""
+        self.finished = True
+        self._wake.set()
+
+    def abort(self) -> None:
+        """Cuts the connection off."""
+        self.finished = self.aborted = True
+        self._queue.clear()
+        self._queued_bytes = 0
+        self._wake.set()
+        self._cut_off()
+
+    async def take(self) -> bytes:
+        """All that waits, as soon as there is something; b"" at the end. What was taken before has been written."""
+        self._taken_bytes = 0
+        while True:
+            if self.blocked and self.buffered_bytes <= self._low_water_bytes:
+                self.blocked = False
+                self._events.on_drained(self)
+            if self._queue or self.finished:
+                data = b"".join(self._queue)
+                self._queue.clear()
+                self._queued_bytes, self._taken_bytes = 0, len(data)
+                return data
+            self._wake.clear()
+            await self._wake.wait()

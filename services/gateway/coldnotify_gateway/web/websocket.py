@@ -1,0 +1,58 @@
+"""GET /v1/connect: a session over WebSocket. Binary messages are pieces of the same byte stream as on TCP."""
+
+import asyncio
+from contextlib import suppress
+
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from coldnotify_gateway.connection import ConnectionEvents
+from coldnotify_gateway.server import LINGER_S
+from coldnotify_gateway.settings import GatewaySettings
+from coldnotify_gateway.web.queued import QueuedConnection
+
+_MESSAGE_FRAMES_MAX = 4
+"""A message may carry several frames; clients that follow the protocol send no more than this at once."""
+
+
+async def serve(request: web.Request, events: ConnectionEvents, settings: GatewaySettings) -> web.WebSocketResponse:
+    """One session, to its end."""
+    # The writer's limit: each message waits until the transport has less than its own high-water mark.
+    socket = web.WebSocketResponse(
+        compress=False,
+        timeout=LINGER_S,
+        max_msg_size=_MESSAGE_FRAMES_MAX * settings.gateway_frame_bytes_max,
+        writer_limit=1,
+    )
+    await socket.prepare(request)
+    transport = request.transport
+    if transport is None:  # it is gone already
+        return socket
+    connection = QueuedConnection(
+        events, settings.gateway_high_water_bytes, settings.gateway_low_water_bytes, cut_off=transport.abort
+    )
+    events.on_connect(connection, transport)
+    transport.set_write_buffer_limits(settings.gateway_low_water_bytes)
+    writer = asyncio.create_task(_write(socket, connection, transport))
+    try:
+        async for message in socket:
+            if message.type is not WSMsgType.BINARY:
+                await socket.close(code=WSCloseCode.UNSUPPORTED_DATA, message=b"frames are binary messages")
+                break
+            events.on_bytes(connection, message.data)
+    finally:
+        connection.finish()
+        events.on_disconnected(connection)
+        writer.cancel()
+    return socket
+
+
+async def _write(socket: web.WebSocketResponse, connection: QueuedConnection, transport: asyncio.Transport) -> None:
+    with suppress(ConnectionError):
+        while data := await connection.take():
+            await socket.send_bytes(data)
+        # The core has closed it. A client that does not read, or does not close its side, is cut off.
+        linger = asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
+        try:
+            await socket.close()
+        finally:
+            linger.cancel()

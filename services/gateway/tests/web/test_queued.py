@@ -1,0 +1,63 @@
+"""What waits, when it counts as full, and how it ends."""
+
+import asyncio
+
+from coldnotify_gateway.connection import ConnectionEvents
+from coldnotify_gateway.web.queued import QueuedConnection
+
+
+class Events(ConnectionEvents):
+    def __init__(self):
+        self.heard = []
+
+    def on_blocked(self, connection):
+        self.heard.append("blocked")
+
+    def on_drained(self, connection):
+        self.heard.append("drained")
+
+
+def queued(events):
+    return QueuedConnection(events, 100, 10, cut_off=lambda: events.heard.append("cut off"))
+
+
+async def test_what_was_sent_is_taken_together_and_counts_until_more_is_asked_for():
+    connection = queued(Events())
+    connection.send(b"ab")
+    connection.send(b"c")
+    assert await connection.take() == b"abc"
+    assert connection.buffered_bytes == 3
+    waiting = asyncio.ensure_future(connection.take())
+    await asyncio.sleep(0)
+    assert connection.buffered_bytes == 0
+    connection.send(b"d")
+    assert await waiting == b"d"
+
+
+async def test_it_is_blocked_above_the_mark_once_and_drained_when_what_was_taken_is_written():
+    events = Events()
+    connection = queued(events)
+    for _ in range(3):
+        connection.send(b"x" * 60)
+    assert (connection.blocked, events.heard) == (True, ["blocked"])
+    await connection.take()
+    assert connection.blocked
+    connection.finish()
+    assert await connection.take() == b""
+    assert (connection.blocked, events.heard) == (False, ["blocked", "drained"])
+
+
+async def test_what_was_sent_before_the_end_is_taken_and_nothing_after_it():
+    connection = queued(Events())
+    connection.send(b"last")
+    connection.finish()
+    connection.send(b"too late")
+    assert [await connection.take(), await connection.take()] == [b"last", b""]
+
+
+async def test_an_abort_drops_what_waits_and_cuts_off():
+    events = Events()
+    connection = queued(events)
+    connection.send(b"lost")
+    connection.abort()
+    assert (await connection.take(), connection.buffered_bytes, events.heard) == (b"", 0, ["cut off"])

@@ -1,0 +1,160 @@
+"""Devices over WebSocket, with a gateway's process and a real Kafka; the test plays the matcher.
+
+Stands for: connection, websocket
+"""
+
+import asyncio
+import signal
+import socket
+
+import pytest
+from aiohttp import ClientSession, ClientTimeout, WSMsgType, WSServerHandshakeError
+from coldnotify_gateway.testing import ack, bye, hello
+from coldnotify_gateway.testing_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, parse_gateway_frame
+from coldnotify_schemas.partition import partition_of
+
+pytestmark = pytest.mark.kafka
+
+PARTITIONS = 8
+PARTITION = partition_of("animal.observer", "region-1", PARTITIONS)
+
+
+@pytest.fixture
+def matcher(fresh_kafka):
+    with MatcherOnKafka(fresh_kafka.bootstrap, PARTITIONS) as running:
+        yield running
+
+
+class Device:
+    """A WebSocket, and the frames that come over it."""
+
+    def __init__(self, websocket):
+        self.websocket = websocket
+        self._buffer = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
+        self._frames = []
+
+    async def until(self, kind):
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                while self._frames:
+                    frame = self._frames.pop(0)
+                    if frame.WhichOneof("frame") == kind:
+                        return getattr(frame, kind)
+                message = await self.websocket.receive()
+                assert message.type is WSMsgType.BINARY, f"the connection ended without {kind}: {message}"
+                self._frames += [parse_gateway_frame(body) for body in self._buffer.feed(message.data)]
+
+
+@pytest.fixture
+async def http():
+    async with ClientSession(timeout=ClientTimeout(WAIT_S)) as session:
+        yield session
+
+
+def address(gateway):
+    return f"http://127.0.0.1:{gateway.web_port}/v1/connect"
+
+
+async def test_a_session_over_websocket_is_one_like_any_other_and_ends_with_the_gateway(matcher, fresh_kafka, http):
+    with GatewayProcess(fresh_kafka.bootstrap) as gateway:
+        await asyncio.to_thread(gateway.wait_ready)
+        with RawClient(gateway.port) as over_tcp:
+            over_tcp.send(hello("over-tcp", wanted=("a",), register=("a",)))
+            async with http.ws_connect(address(gateway)) as websocket:
+                device = Device(websocket)
+                said = hello(wanted=("a",), register=("a",))
+                # A byte stream: where messages begin and end means nothing.
+                await websocket.send_bytes(said[:7])
+                await websocket.send_bytes(said[7:])
+                assert (await device.until("welcome")).in_sync
+                await device.until("caught_up")
+                await asyncio.to_thread(over_tcp.until, "caught_up")
+
+                offset = await asyncio.to_thread(matcher.publish, PARTITION, "a", 5)
+                live = await device.until("notification")
+                assert (live.version, live.offset) == (5, offset)
+                assert over_tcp.until("notification").notification.version == 5
+
+                await websocket.send_bytes(ack(offset) + bye())
+                assert (await websocket.receive()).type is WSMsgType.CLOSE
+                await asyncio.to_thread(wait_until, lambda: matcher.of_kind("leave"), "Leave")
+                assert matcher.of_kind("leave")[0].leave.complete == offset
+
+        async with http.ws_connect(address(gateway)) as websocket:
+            device = Device(websocket)
+            await websocket.send_bytes(hello("stays"))
+            await device.until("caught_up")
+            gateway.process.send_signal(signal.SIGTERM)
+            assert (await device.until("close")).code == CloseCode.GOING_AWAY
+            assert (await websocket.receive()).type is WSMsgType.CLOSE
+        assert await asyncio.to_thread(gateway.process.wait, WAIT_S) == 0
+
+
+async def test_one_that_does_not_read_is_slow_and_gets_the_newest_once_it_reads(matcher, fresh_kafka, http):
+    payload = b'"' + b"x" * 4000 + b'"'
+    with GatewayProcess(fresh_kafka.bootstrap, gateway_send_buffer_bytes=4096) as gateway:
+        await asyncio.to_thread(gateway.wait_ready)
+        async with http.ws_connect(address(gateway)) as websocket:
+            device = Device(websocket)
+            await websocket.send_bytes(hello(wanted=("a",), register=("a",)))
+            await device.until("caught_up")
+
+            def publish():
+                version = 0
+                while not gateway.metric("coldnotify_gateway_slow_phases_total"):
+                    assert version < 20_000
+                    for _ in range(100):
+                        version += 1
+                        matcher.publish(PARTITION, "a", version, payload)
+                matcher.publish(PARTITION, "a", version + 1, payload)
+                return version + 1
+
+            # The test's loop reads nothing meanwhile: the socket's buffers fill.
+            newest = await asyncio.to_thread(publish)
+            session = await asyncio.to_thread(gateway.json, "/v1/sessions")
+            assert session["items"][0]["buffered_bytes"] < 2 * 64 * 1024
+            seen = [0]
+            while seen[-1] < newest:
+                seen.append((await device.until("notification")).version)
+            assert seen == sorted(set(seen))
+            assert len(seen) < newest  # the rest was spared
+
+
+async def test_those_who_say_nothing_are_bounded_and_other_pages_are_refused(matcher, fresh_kafka, http):
+    with GatewayProcess(
+        fresh_kafka.bootstrap,
+        gateway_handshake_s=1,
+        gateway_unidentified_max=2,
+        gateway_web_origins="https://ours.test",
+    ) as gateway:
+        await asyncio.to_thread(gateway.wait_ready)
+
+        def end(silent):
+            silent.settimeout(WAIT_S)
+            return silent.recv(1)
+
+        silents = [socket.create_connection(("127.0.0.1", gateway.web_port)) for _ in range(4)]
+        try:
+            silents[3].sendall(b"GET /v1/conn")  # half a request is none
+            assert [await asyncio.to_thread(end, silent) for silent in silents] == [b""] * 4
+        finally:
+            for silent in silents:
+                silent.close()
+
+        with pytest.raises(WSServerHandshakeError) as refused:
+            await http.ws_connect(address(gateway), headers={"Origin": "https://other.test"})
+        assert refused.value.status == 403
+        own = f"http://127.0.0.1:{gateway.web_port}"
+        for headers in ({"Origin": "https://ours.test"}, {"Origin": own}, {}):
+            async with http.ws_connect(address(gateway), headers=headers) as websocket:
+                # Connected, but no Hello within a second.
+                assert (await Device(websocket).until("close")).code == CloseCode.HANDSHAKE_TIMEOUT
+
+        async with http.ws_connect(address(gateway)) as websocket:
+            await websocket.send_str("text")
+            assert (await websocket.receive()).data == 1003
+        async with http.ws_connect(address(gateway)) as websocket:
+            await websocket.send_bytes(b"\xff" * 20)
+            assert (await Device(websocket).until("close")).code == CloseCode.PROTOCOL_ERROR
