@@ -8,7 +8,9 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import coldnotify_matcher.metrics as matcher_metrics
+from coldnotify_common.admin import CommonMetrics
 from coldnotify_gateway.core import Gateway, Limits
+from coldnotify_gateway.latency import Latency
 from coldnotify_gateway.metrics import GatewayCollector
 from coldnotify_http.metrics import Metrics as HttpMetrics
 from prometheus_client import CollectorRegistry, Metric
@@ -19,9 +21,15 @@ _HEAD = """# Metrics
 <!-- Generated: python -m coldnotify_cli.metrics_doc > docs/metrics.md -->
 
 Each service shows its own at `GET /metrics` of its HTTP port, in Prometheus' text format. A histogram is there as
-`_bucket`, `_sum` and `_count`. The matcher and the HTTP service also show `process_` (memory, CPU, open files) and
-`python_` metrics.
+`_bucket`, `_sum` and `_count`. All also show `process_` (memory, CPU, open files) and `python_` metrics.
+
+`kafka_client` is what the service uses a Kafka client for (`requests-reader`, `writer` ...), `broker` a Kafka node's
+id. No label names a client, a group or an object: there may be any number of them.
 """
+
+
+EVERY = "every"
+"""In the place of a service's name."""
 
 
 class MetricInfo(NamedTuple):
@@ -35,7 +43,9 @@ class MetricInfo(NamedTuple):
 
 def all_metrics() -> dict[str, list[MetricInfo]]:
     """By service: its metrics, in the order in which its code names them."""
+    common = CommonMetrics(lambda: None).collect()
     return {
+        EVERY: [_info(metric, tuple(getattr(metric, "_labelnames", ()))) for metric in common],
         "matcher": list(_of_wrappers(_wrappers(vars(matcher_metrics).values()))),
         "gateway": list(_of_gateway()),
         "http": list(_of_wrappers(_wrappers(vars(HttpMetrics(CollectorRegistry())).values()))),
@@ -47,9 +57,8 @@ def generate() -> str:
     parts = [_HEAD]
     for service, metrics in all_metrics().items():
         rows = [f"| `{m.name}` | {m.kind} | {', '.join(m.labels)} | {m.meaning} |\n" for m in metrics]
-        parts.append(
-            f"## coldnotify {service}\n\n| metric | kind | labels | meaning |\n|---|---|---|---|\n{''.join(rows)}"
-        )
+        title = "Every service" if service == EVERY else f"coldnotify {service}"
+        parts.append(f"## {title}\n\n| metric | kind | labels | meaning |\n|---|---|---|---|\n{''.join(rows)}")
     return "\n".join(parts)
 
 
@@ -71,7 +80,12 @@ def _of_wrappers(wrappers: Iterable[MetricWrapperBase]) -> Iterator[MetricInfo]:
 def _of_gateway() -> Iterator[MetricInfo]:
     """The gateway's are read off a core: a new one, to which nothing has happened."""
     core: Any = SimpleNamespace(
-        gateway=Gateway(1, 0, 1, Limits()), reader=None, now_s=lambda: 0.0, buffered_bytes=0, cut_off=0
+        gateway=Gateway(1, 0, 1, Limits()),
+        reader=None,
+        now_s=lambda: 0.0,
+        buffered_bytes=0,
+        cut_off=0,
+        latency=Latency(),
     )
     for metric in GatewayCollector(SimpleNamespace(service=core)).collect():
         yield _info(metric, tuple(getattr(metric, "_labelnames", ())))

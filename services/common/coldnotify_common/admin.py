@@ -3,13 +3,16 @@
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from aiohttp import web
-from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client import REGISTRY, CollectorRegistry, Metric
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
 
 from coldnotify_common.errors import ServiceError
+from coldnotify_common.kafka_stats import STATISTICS
 from coldnotify_common.web import json_errors
 
 _THREAD_START_TIMEOUT_S = 30
@@ -20,6 +23,19 @@ _STOP_TIMEOUT_S = 5
 
 class ListenError(ServiceError):
     """A port that cannot be opened: the message names setting, address and reason."""
+
+
+class CommonMetrics(Collector):
+    """What the /metrics of every service shows: whether it is ready, and its Kafka clients."""
+
+    def __init__(self, readiness: Callable[[], str | None]) -> None:
+        self._readiness = readiness
+
+    def collect(self) -> Iterator[Metric]:
+        """As things are now."""
+        ready = self._readiness() is None
+        yield GaugeMetricFamily("coldnotify_ready", "1 while the service is ready, as /readyz says", value=ready)
+        yield from STATISTICS.collect()
 
 
 def standard_routes(
@@ -36,9 +52,26 @@ def standard_routes(
 
     async def metrics(request: web.Request) -> web.Response:
         encoder, content_type = choose_encoder(request.headers.get("Accept", ""))
-        return web.Response(body=encoder(registry), headers={"Content-Type": content_type})
+        # Registering in `registry` itself would be for ever, and twice where a process has two services (in tests).
+        everything = CollectorRegistry()
+        everything.register(_Both(CommonMetrics(readiness), registry))
+        return web.Response(body=encoder(everything), headers={"Content-Type": content_type})
 
     return [web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", metrics)]
+
+
+class _Both(Collector):
+    def __init__(self, *sources: Collector | CollectorRegistry) -> None:
+        self._sources = sources
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing: so that registering does not collect."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Of all sources."""
+        for source in self._sources:
+            yield from source.collect()
 
 
 class AdminServer:

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_common.errors import ServiceError
+from coldnotify_common.kafka_stats import STATISTICS
 from coldnotify_common.settings import ServiceSettings
 
 T = TypeVar("T")
@@ -53,9 +54,10 @@ def _common_config(settings: ServiceSettings) -> dict[str, Any]:
     }
 
 
-def consumer_config(settings: ServiceSettings, group_id: str, **extra: object) -> dict[str, Any]:
+def consumer_config(settings: ServiceSettings, group_id: str, *, name: str = "", **extra: object) -> dict[str, Any]:
     """For a Consumer: offsets are committed by hand; where an offset does not exist it is an error, never a jump.
 
+    `name`: what it is for; its statistics are among the metrics under this name. Whoever gives one polls.
     `extra`: further options, with _ for the dots (session_timeout_ms=6000).
     """
     return {
@@ -67,13 +69,15 @@ def consumer_config(settings: ServiceSettings, group_id: str, **extra: object) -
         "allow.auto.create.topics": False,
         # Per consumer, of fetched records that wait: the default of 64 MiB is more than a small service may take.
         "queued.max.messages.kbytes": 16 * 1024,
+        **(STATISTICS.options(name) if name else {}),
         **_dotted(extra),
     }
 
 
-def producer_config(settings: ServiceSettings, **extra: object) -> dict[str, Any]:
+def producer_config(settings: ServiceSettings, *, name: str = "", **extra: object) -> dict[str, Any]:
     """For a Producer: idempotent and acks=all, sends at once (linger 0), holds at most 32 MiB.
 
+    `name`: as a consumer's.
     `extra`: further options, with _ for the dots (linger_ms=5, message_timeout_ms=5000).
     """
     return {
@@ -83,6 +87,7 @@ def producer_config(settings: ServiceSettings, **extra: object) -> dict[str, Any
         "linger.ms": 0,
         "queue.buffering.max.kbytes": 32 * 1024,
         "message.timeout.ms": 30_000,
+        **(STATISTICS.options(name) if name else {}),
         **_dotted(extra),
     }
 

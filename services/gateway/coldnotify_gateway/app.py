@@ -9,7 +9,7 @@ from coldnotify_common.admin import AdminServer
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.log import configure
 from coldnotify_common.stop import stop_event
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
 from coldnotify_gateway.errors import Reload
 from coldnotify_gateway.looking_in import routes
@@ -52,6 +52,8 @@ async def serve(settings: GatewaySettings) -> int:
     current = Current()
     registry = CollectorRegistry()
     registry.register(GatewayCollector(current))
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
     admin = AdminServer(
         settings.gateway_http_host,
         settings.gateway_http_port,

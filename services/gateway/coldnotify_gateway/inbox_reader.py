@@ -78,7 +78,9 @@ class InboxReader:
     def _run(self) -> None:
         # No group is joined: the id only has to be there.
         consumer = Consumer(
-            consumer_config(self._settings, f"coldnotify-gateway-{self._id:016x}", fetch_error_backoff_ms=100)
+            consumer_config(
+                self._settings, f"coldnotify-gateway-{self._id:016x}", name="inbox-reader", fetch_error_backoff_ms=100
+            )
         )
         try:
             if self._assign_at_end(consumer):

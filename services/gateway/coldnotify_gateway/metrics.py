@@ -6,7 +6,7 @@ from typing import Protocol
 
 from coldnotify_schemas.close_codes import CloseCode
 from prometheus_client import Metric
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
 from coldnotify_gateway.core import State
@@ -59,6 +59,11 @@ _OPEN = ("coldnotify_gateway_connections_open", "Connections now, also of client
 _UNIDENTIFIED = ("coldnotify_gateway_connections_unidentified", "Connections now that have not said Hello.")
 _BUFFERED = ("coldnotify_gateway_buffered_bytes", "Bytes that wait to be written, of all connections together.")
 _CUT_OFF = ("coldnotify_gateway_connections_cut_off", "Connections cut off to bound the sockets or bytes that wait.")
+_LATENCY = (
+    "coldnotify_gateway_delivery_seconds",
+    "From the timestamp of a publish's record until its live notification was written to the device's socket. What "
+    "devices learn in pages, waking, is not in it. It is as good as the publishers' clocks.",
+)
 _AWAY = ("coldnotify_gateway_matchers_away", "Partitions with sessions here whose matcher does not answer.")
 
 
@@ -104,6 +109,8 @@ class GatewayCollector(Collector):
         yield GaugeMetricFamily(*_BUFFERED, value=service.buffered_bytes)
         yield CounterMetricFamily(*_CUT_OFF, value=service.cut_off)
         yield GaugeMetricFamily(*_AWAY, value=gateway.matchers_away(service.now_s()))
+        latency = service.latency
+        yield HistogramMetricFamily(*_LATENCY, buckets=latency.buckets(), sum_value=latency.sum_s)
 
 
 def _labelled(name_and_words: tuple[str, str], label: str, counts: Counter[str]) -> Metric:

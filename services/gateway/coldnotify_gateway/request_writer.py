@@ -37,6 +37,7 @@ class RequestWriter:
         self._producer = Producer(
             producer_config(
                 settings,
+                name="request-writer",
                 message_timeout_ms=round(settings.gateway_request_timeout_s * 1000),
                 queue_buffering_max_messages=settings.gateway_requests_queued_max,
                 # Nothing is done on success: so it need not be reported.

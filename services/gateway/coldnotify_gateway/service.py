@@ -16,14 +16,15 @@ from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_gateway.core import Gateway, Produce
 from coldnotify_gateway.errors import Reload
 from coldnotify_gateway.inbox_reader import InboxReader, Mark
+from coldnotify_gateway.latency import Latency
 from coldnotify_gateway.open_files import connections_possible
 from coldnotify_gateway.request_writer import RequestWriter
 from coldnotify_gateway.server import LINGER_S, ClientConnection, Port
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
 from coldnotify_gateway.topics_watch import Topics, TopicsWatch
-
 from coldnotify_gateway.web.site import WebSite
+
 log = structlog.get_logger()
 P = ParamSpec("P")
 
@@ -39,8 +40,8 @@ class Service:
     def __init__(self, settings: GatewaySettings, port: Port, web_port: Port) -> None:
         self._settings = settings
         self._port = port
-        self._loop = asyncio.get_running_loop()
         self._web_port = web_port
+        self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[Any] = self._loop.create_future()
         self._inboxes: asyncio.Future[Any] = self._loop.create_future()
         self._assigned: asyncio.Future[Any] = self._loop.create_future()
@@ -49,8 +50,8 @@ class Service:
         self._accepting = False
         self._writer: RequestWriter | None = None
         self._shell: Shell | None = None
-        self.reader: InboxReader | None = None
         self._site: WebSite | None = None
+        self.reader: InboxReader | None = None
         self.clock_offset_s = time.time() - self._loop.time()
         """Unix time minus the core's clock."""
 
@@ -65,11 +66,11 @@ class Service:
         return self._port.port
 
     @property
-    @property
     def web_port(self) -> int:
         """The devices' port for WebSocket and HTTP."""
         return self._web_port.port
 
+    @property
     def buffered_bytes(self) -> int:
         """What waits to be written, of all connections together."""
         return self._shell.buffered_bytes if self._shell is not None else 0
@@ -78,6 +79,11 @@ class Service:
     def cut_off(self) -> int:
         """Connections cut off to bound the open sockets or what waits to be written."""
         return self._shell.cut_off if self._shell is not None else 0
+
+    @property
+    def latency(self) -> Latency:
+        """How long live notifications took from the publish to the socket."""
+        return self._shell.latency if self._shell is not None else Latency()
 
     def now_s(self) -> float:
         """The core's clock."""
@@ -104,14 +110,14 @@ class Service:
         finally:
             stopped.cancel()
             watch.stop()
+            if self._site is not None:
+                await self._site.stop()
             await self._stop_threads()
         if self._ended.done() and not stop.is_set():
             self._ended.result()
 
     async def _come_up(self, stopped: "asyncio.Future[Any]") -> Shell | None:
         """Waits for the topics, then for the inbox. None: the run ended before."""
-            if self._site is not None:
-                await self._site.stop()
         await asyncio.wait({stopped, self._inboxes}, return_when=asyncio.FIRST_COMPLETED)
         if not self._inboxes.done() or self._topics is None:
             return None
@@ -140,25 +146,25 @@ class Service:
 
     async def _serve(self, shell: Shell, stopped: "asyncio.Future[Any]") -> None:
         server = await self._loop.create_server(lambda: ClientConnection(shell), sock=self._port.listener())
+        self._site = site = WebSite(self._settings, shell, self._web_port)
+        await site.start()
         self._accepting = True
         log.info("gateway ready", host=self._settings.gateway_host, port=self.port, web_port=self.web_port)
         try:
             while not (stopped.done() or self._ended.done()):
                 shell.tick()
+                site.tick()
                 await asyncio.wait({stopped, self._ended}, timeout=_TICK_S, return_when=asyncio.FIRST_COMPLETED)
-        self._site = site = WebSite(self._settings, shell, self._web_port)
-        await site.start()
         finally:
             self._accepting = False
             server.close()
+            site.stop_listening()
 
     # --- the end
-                site.tick()
 
     async def _drain(self, shell: Shell) -> None:
         """Sends the clients away at the set pace, and says to the matcher how far they are."""
         gateway, settings = shell.gateway, self._settings
-            site.stop_listening()
         time_s = settings.gateway_drain_s * (1 - _FLUSH_SHARE)
         end_s = self.now_s() + time_s
         steps = max(1, int(max(time_s - LINGER_S, time_s / 2) / _DRAIN_STEP_S))

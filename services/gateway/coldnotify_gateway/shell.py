@@ -13,6 +13,7 @@ from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_gateway.connection import Connection, ConnectionEvents
 from coldnotify_gateway.core import Finish, Gateway, Output, Peer, Produce, Send, SendAll
 from coldnotify_gateway.inbox_reader import Mark
+from coldnotify_gateway.latency import Latency
 from coldnotify_gateway.open_files import LINGERING_MAX
 from coldnotify_gateway.request_writer import RequestWriter
 from coldnotify_gateway.settings import GatewaySettings
@@ -56,6 +57,9 @@ class Shell(ConnectionEvents):
         self._gathering = False
         self._gathered: dict[Peer, list[bytes]] = {}
         self._gathered_bytes = 0
+        self._gathered_published: list[tuple[int, int]] = []
+        """(when it was published, to how many connections) of the fan-outs among what is gathered."""
+        self.latency = Latency()
 
     async def all_closed(self, timeout_s: float) -> None:
         """Waits until no socket is open, also none that the core has closed and forgotten; at most so long."""
@@ -200,6 +204,8 @@ class Shell(ConnectionEvents):
             match output:
                 case SendAll():
                     self._send_all(output.peers, output.data)
+                    if output.published_ms:
+                        self._note_latency(output.published_ms, len(output.peers))
                 case Send():
                     self._send(output.peer, output.data)
                 case Produce():
@@ -232,6 +238,12 @@ class Shell(ConnectionEvents):
             except (OSError, RuntimeError):
                 continue  # that connection is gone, its connection_lost is on its way; the others are not
 
+    def _note_latency(self, published_ms: int, deliveries: int) -> None:
+        if self._gathered:
+            self._gathered_published.append((published_ms, deliveries))
+        else:
+            self.latency.observe(published_ms, time.time() * 1000, deliveries)
+
     def _send(self, peer: Peer, data: bytes) -> None:
         if self._gathering:
             self._gathered.setdefault(peer, []).append(data)
@@ -248,6 +260,9 @@ class Shell(ConnectionEvents):
         gathered, self._gathered, self._gathered_bytes = self._gathered, {}, 0
         for peer, frames in gathered.items():
             self._write(peer, frames[0] if len(frames) == 1 else b"".join(frames))
+        published, self._gathered_published = self._gathered_published, []
+        for published_ms, deliveries in published:
+            self.latency.observe(published_ms, time.time() * 1000, deliveries)
 
     def _write_gathered_of(self, peer: Peer) -> None:
         frames = self._gathered.pop(peer, None)

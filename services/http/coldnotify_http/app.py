@@ -10,6 +10,7 @@ from coldnotify.publisher import Publisher
 from coldnotify_common.admin import bound_port, listen, standard_routes
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka import KafkaUnavailable, admin_config, partition_count
+from coldnotify_common.kafka_stats import STATISTICS
 from coldnotify_common.log import configure
 from coldnotify_common.stop import stop_event
 from coldnotify_common.web import json_errors
@@ -17,6 +18,8 @@ from coldnotify_schemas.topics import OBJECTS
 from confluent_kafka.admin import AdminClient
 from prometheus_client import REGISTRY, CollectorRegistry
 
+from coldnotify_http import ledger
+from coldnotify_http.asking import Asking
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.publishing import Publishing
 from coldnotify_http.settings import HttpSettings
@@ -37,6 +40,7 @@ class HttpService:
         self._settings = settings
         self._registry = registry
         self._publisher: Publisher | None = None
+        self._asking = Asking(settings)
         self._runner: web.AppRunner | None = None
         self._watch: asyncio.Task[None] | None = None
         self._not_ready: str | None = "Kafka was not asked yet"
@@ -47,11 +51,20 @@ class HttpService:
         """Opens the port; does not wait for Kafka (/readyz does). Raises ServiceError."""
         settings = self._settings
         self._publisher = Publisher(
-            settings.kafka, timeout_s=settings.http_publish_timeout_s, queue_max=settings.http_publishes_max
+            settings.kafka,
+            timeout_s=settings.http_publish_timeout_s,
+            queue_max=settings.http_publishes_max,
+            kafka_config=STATISTICS.options("publisher"),
         )
         publishing = Publishing(self._publisher, settings, Metrics(self._registry))
         app = web.Application(middlewares=[json_errors], client_max_size=settings.http_body_bytes_max)
-        app.add_routes([*standard_routes(lambda: self._not_ready, self._registry), *publishing.routes()])
+        app.add_routes(
+            [
+                *standard_routes(lambda: self._not_ready, self._registry),
+                *publishing.routes(),
+                *ledger.routes(self._asking),
+            ]
+        )
         self._runner = await listen(
             app,
             settings.http_host,
@@ -71,6 +84,7 @@ class HttpService:
                 await self._watch
         if self._runner is not None:
             await self._runner.cleanup()
+        await self._asking.close()
         if self._publisher is not None:
             await self._publisher.aclose()
 

@@ -9,7 +9,11 @@ EVENTS = {
     "stale": Counter("coldnotify_matcher_publishes_stale_total", "Records with a version below the newest"),
     "repaired": Counter("coldnotify_matcher_objects_repaired_total", "Newest versions written again"),
     "moved": Counter("coldnotify_matcher_records_moved_total", "Records moved from a wrong partition"),
-    "rejected": Counter("coldnotify_matcher_records_rejected_total", "Records that could not be understood"),
+    "rejected": Counter(
+        "coldnotify_matcher_records_rejected_total",
+        "Records that could not be understood, by what is wrong",
+        ("field",),
+    ),
     "deliveries": Counter("coldnotify_matcher_deliveries_total", "Sessions addressed by live notifications"),
     "opens": Counter("coldnotify_matcher_opens_total", "Sessions opened in sync"),
     "opens_not_in_sync": Counter("coldnotify_matcher_opens_not_in_sync_total", "Sessions that need a reg-sync"),
@@ -25,6 +29,14 @@ EVENTS = {
     "state_repaired": Counter("coldnotify_matcher_state_repaired_total", "State records written again"),
 }
 """By the engine's name of the event."""
+REJECTED_FIELDS = (
+    "key", "domain", "group", "object", "record",
+    "version", "incarnation", "source", "payload", "expires_at", "deleted",
+)  # fmt: skip
+UNKNOWN_FIELD = "unknown_field"
+"""Instead of a name that the publisher made up: there is no end to those."""
+for _field in (*REJECTED_FIELDS, UNKNOWN_FIELD):
+    EVENTS["rejected"].labels(_field)  # so that a rate is known before the first
 
 TAKEOVER_SECONDS = Histogram(
     "coldnotify_matcher_takeover_seconds",
@@ -55,5 +67,15 @@ LAG_STANDBY = Gauge(
     "Offsets of the compacted topics not read yet, of each partition that is only followed; looked at every 5 s",
     ("partition",),
 )
+PARTITIONS = Gauge("coldnotify_matcher_partitions", "Partitions that all matchers together are to serve")
 PARTITIONS_OWNED = Gauge("coldnotify_matcher_partitions_owned", "Partitions served by this matcher")
 RELOADS = Counter("coldnotify_matcher_reloads_total", "Times all state was dropped and loaded anew after a failure")
+
+
+def count(event: str, by: int) -> None:
+    """`event`: the engine's name, for `rejected` with the field: "rejected:key"."""
+    name, _, field = event.partition(":")
+    if not field:
+        EVENTS[name].inc(by)
+        return
+    EVENTS[name].labels(field if field in REJECTED_FIELDS else UNKNOWN_FIELD).inc(by)

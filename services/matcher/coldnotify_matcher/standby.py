@@ -103,6 +103,7 @@ class Standby:
         config = consumer_config(
             self._settings,
             f"{self._settings.matcher_group}-standby",
+            name="standby-reader",
             enable_partition_eof=True,
             queued_max_messages_kbytes=FETCHED_KIB_MAX,
         )

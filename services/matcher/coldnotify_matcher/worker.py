@@ -96,13 +96,16 @@ class Worker:
         self._owner = f"{settings.matcher_id}:{secrets.token_hex(4)}"
         self._admin = AdminClient(admin_config(settings))
         self._producer = Producer(
-            producer_config(settings, queue_buffering_max_messages=500_000, message_max_bytes=2 * 1024 * 1024)
+            producer_config(
+                settings, name="writer", queue_buffering_max_messages=500_000, message_max_bytes=2 * 1024 * 1024
+            )
         )
         self._events: queue.Queue[Event] = queue.Queue(QUEUE_BATCHES_MAX)
         self._requests = RequestsReader(
             consumer_config(
                 settings,
                 settings.matcher_group,
+                name="requests-reader",
                 group_instance_id=settings.matcher_id,
                 session_timeout_ms=settings.matcher_session_timeout_ms,
                 heartbeat_interval_ms=max(300, settings.matcher_session_timeout_ms // 6),
@@ -116,7 +119,11 @@ class Worker:
         self._compacted = Reader(
             "compacted-reader",
             consumer_config(
-                settings, f"{settings.matcher_group}-state", enable_partition_eof=True, fetch_wait_max_ms=100
+                settings,
+                f"{settings.matcher_group}-state",
+                name="compacted-reader",
+                enable_partition_eof=True,
+                fetch_wait_max_ms=100,
             ),
             self._events,
         )
@@ -162,6 +169,7 @@ class Worker:
         Then all state is to be dropped.
         """
         self._cluster = self._describe_cluster()
+        metrics.PARTITIONS.set(self._cluster.partitions)
         if self._settings.matcher_standby:
             self._standby = Standby(self._settings, self._cluster, self._owner)
         watcher = threading.Thread(target=self._watch_topics, name="topics-watcher", daemon=True)
@@ -197,6 +205,8 @@ class Worker:
                     revoked.append(event)
             self._claim()
             tick = self._tick_due()
+            if tick:
+                self._producer.poll(0)  # its statistics, of which an idle one would collect more and more
             for partition in self.partitions.values():
                 self._advance(partition, now_ms, tick=tick)
             self._make_durable([p for p in self.partitions.values() if p.phase is Phase.OWNED], now_ms)
@@ -556,4 +566,4 @@ def _inbox_writes(step: Step) -> Iterable[Write]:
 def _count(partition: Partition) -> None:
     counts, partition.engine.counts = partition.engine.counts, {}
     for name, by in counts.items():
-        metrics.EVENTS[name].inc(by)
+        metrics.count(name, by)

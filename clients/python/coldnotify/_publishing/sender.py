@@ -61,6 +61,7 @@ _TIMEOUTS = frozenset(
         KafkaError._PURGE_INFLIGHT,
     }
 )
+_PRODUCER_ONLY = frozenset({"statistics.interval.ms", "stats_cb"})
 _TOPIC_CHANGED = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
 
 
@@ -120,7 +121,8 @@ class Sender:
         self._stopped = threading.Event()
         try:
             self._producer = self._new_producer()
-            self._admin = AdminClient(self._config)
+            # An AdminClient is not polled: its statistics would only pile up.
+            self._admin = AdminClient({k: v for k, v in self._config.items() if k not in _PRODUCER_ONLY})
         except (KafkaException, TypeError) as error:
             raise ValueError(f"kafka_config: {_words(error)}") from None
         self._thread = threading.Thread(target=self._serve, name="coldnotify-publisher", daemon=True)

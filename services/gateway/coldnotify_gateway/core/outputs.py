@@ -30,6 +30,8 @@ class SendAll(NamedTuple):
 
     peers: Sequence[Peer]
     data: bytes
+    published_ms: int = 0
+    """When what it tells was published (Unix ms); 0: unknown."""
 
 
 class Finish(NamedTuple):

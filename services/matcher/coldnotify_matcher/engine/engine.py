@@ -254,7 +254,7 @@ class Engine(State):
             key = key and key[: REJECTED_BYTES_MAX // 2]
             value = value and value[: REJECTED_BYTES_MAX // 2]
         self._writes.append(Write(topics.REJECTED, None, key, value, ((REASON_HEADER, reason.encode()),)))
-        self.count("rejected")
+        self.count(f"rejected:{reason.partition(':')[0]}")
 
     # ---- requests ------------------------------------------------------------------------------------------------
 

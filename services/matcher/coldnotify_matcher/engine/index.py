@@ -34,9 +34,10 @@ class Index:
                 numbers = type(numbers)("I", [n for n in numbers if n != spared.number])
                 if not numbers:
                     continue
-            gateway.items.append(
-                internal_pb2.Item(fan_out=internal_pb2.FanOut(newest=newest, sessions=numbers.tobytes()))
+            fan_out = internal_pb2.FanOut(
+                newest=newest, sessions=numbers.tobytes(), published_ms=max(0, obj.published_ms)
             )
+            gateway.items.append(internal_pb2.Item(fan_out=fan_out))
             self._state.count("deliveries", len(numbers))
 
     def join(self, client: Client) -> None:
