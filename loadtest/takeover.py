@@ -7,6 +7,8 @@ and at once a new version of one object of every group is published. The cases:
     cold       a matcher stays away: after its session timeout the other one loads its partitions
     warm       the same, and the other one has followed them (matcher_standby)
     gateway    a gateway stays away: its clients connect to the other one
+    leader     of three Kafka nodes the one that leads most of the objects' partitions stays away
+    group      of three Kafka nodes the one that coordinates the matchers' group stays away
 
     python loadtest/takeover.py --clients 1000 --registrations 50 --history 100000 --json takeover.json
 """
@@ -19,15 +21,24 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from multiprocessing.connection import Connection as Pipe
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
 from coldnotify import Connection, Notification, State, aio
 from coldnotify.publisher import Publisher
 from coldnotify_gateway.testing_process import GatewayProcess
-from coldnotify_kafka.testing import broker, free_port, reset_topics
+from coldnotify_kafka import topic_plan
+from coldnotify_kafka.broker import EmbeddedCluster, free_port
+from coldnotify_kafka.broker.cluster import NODES, coordinator
+from coldnotify_kafka.broker.readiness import quiet_admin
+from coldnotify_kafka.testing import broker
+from coldnotify_kafka.topics import load
 from coldnotify_matcher.testing_kafka import PARTITIONS, MatcherProcess, wait_for
 from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
@@ -38,7 +49,11 @@ GROUPS = [f"group-{i}" for i in range(24)]
 PUBLISHED = "object-0"
 """Of each group, the object that is published after a kill."""
 PROCESSES = 2
-CASES = ("restarted", "cold", "warm", "gateway")
+CASES = ("restarted", "cold", "warm", "gateway", "leader", "group")
+ON_THREE_NODES = ("leader", "group")
+"""Whatever --brokers says: who loses the only node waits for it, and that is another question."""
+MATCHERS = "coldnotify-matcher"
+"""Their consumer group."""
 READY_TIMEOUT_S = 300.0
 _REPORT_EVERY_S = 0.05
 
@@ -78,8 +93,8 @@ async def _swarm(number: int, clients: int, registrations: int, port: int, pipe:
     await asyncio.gather(*(one.disconnect() for one in handlers))
 
 
-class Cluster:
-    """The processes of one case."""
+class Parts:
+    """The matchers and gateways of one case."""
 
     def __init__(self, kafka: str, directory: Path, *, standby: bool, session_timeout_ms: int) -> None:
         self.kafka = kafka
@@ -128,14 +143,43 @@ class Cluster:
                 matcher.kill()
 
 
-def strike(case: str, cluster: Cluster) -> None:
-    """Kills what the case is about."""
+def weapon(case: str, parts: Parts, nodes: EmbeddedCluster | None) -> Callable[[], None]:
+    """What kills what the case is about, looked for beforehand."""
     if case == "gateway":
-        cluster.gateways[0].process.kill()
-        return
-    cluster.matchers["matcher-1"].kill()
-    if case == "restarted":
-        cluster.matchers["matcher-1"] = cluster.start_matcher("matcher-1")
+        return parts.gateways[0].process.kill
+    if case in ON_THREE_NODES:
+        assert nodes is not None
+        return partial(nodes.kill_node, victim(case, nodes))
+
+    def strike() -> None:
+        parts.matchers["matcher-1"].kill()
+        if case == "restarted":
+            parts.matchers["matcher-1"] = parts.start_matcher("matcher-1")
+
+    return strike
+
+
+def victim(case: str, nodes: EmbeddedCluster) -> int:
+    """The number of the node that is to be killed."""
+    admin = quiet_admin(nodes.bootstrap)
+    if case == "group":
+        found = coordinator(admin, MATCHERS)
+    else:
+        partitions = admin.list_topics(topics.OBJECTS, timeout=60).topics[topics.OBJECTS].partitions
+        found = Counter(int(one.leader) for one in partitions.values()).most_common(1)[0][0]
+    if found is None or found not in nodes.nodes:
+        raise RuntimeError(f"{case}: no node of that kind is known")
+    return found
+
+
+@contextmanager
+def kafka(count: int, directory: Path) -> Iterator[tuple[str, EmbeddedCluster | None]]:
+    """Kafka with the topics: its address, and the nodes if they are three."""
+    with ExitStack() as stack:
+        nodes = stack.enter_context(EmbeddedCluster(directory / "kafka")) if count == NODES else None
+        bootstrap = stack.enter_context(broker()).bootstrap if nodes is None else nodes.bootstrap
+        topic_plan.apply(quiet_admin(bootstrap), load(replication_factor=count))
+        yield bootstrap, nodes
 
 
 def write_history(kafka: str, records: int) -> None:
@@ -156,62 +200,71 @@ def write_history(kafka: str, records: int) -> None:
 
 def measure(case: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """One case, on a Kafka of its own."""
-    with broker() as kafka, tempfile.TemporaryDirectory() as directory:
-        reset_topics(kafka.bootstrap)
-        write_history(kafka.bootstrap, arguments.history)
-        cluster = Cluster(
-            kafka.bootstrap,
-            Path(directory),
-            standby=case == "warm",
-            session_timeout_ms=arguments.session_timeout_ms,
-        )
+    count = NODES if case in ON_THREE_NODES else arguments.brokers
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        bootstrap, nodes = stack.enter_context(kafka(count, directory))
+        write_history(bootstrap, arguments.history)
+        parts = Parts(bootstrap, directory, standby=case == "warm", session_timeout_ms=arguments.session_timeout_ms)
+        stack.callback(parts.end)
         pipes = []
-        try:
-            for number in range(PROCESSES):
-                here, there = multiprocessing.Pipe()
-                share = (number, arguments.clients, arguments.registrations, cluster.gateway_port, there)
-                multiprocessing.get_context("spawn").Process(target=swarm, args=share, daemon=True).start()
-                pipes.append(here)
-            if not all(_receive(pipe) for pipe in pipes):
-                raise RuntimeError("not all clients caught up before the kill")
-            with Publisher(kafka=kafka.bootstrap, timeout_s=60) as publisher:
-                publish(publisher, 1)
-                ask(pipes, 1)
-                if case == "warm":
-                    cluster.wait_followed()
-                resident_mib = cluster.resident_mib()
-                killed_s = time.time()
-                strike(case, cluster)
-                publish(publisher, 2)
-                had = ask(pipes, 2)
-            seconds = sorted(at_s - killed_s for at_s in had if at_s is not None)
-            return {
-                "case": case,
-                "clients": len(had),
-                "reached": len(seconds),
-                "p50_s": round(seconds[len(seconds) // 2], 3),
-                "all_s": round(seconds[-1], 3),
-                "takeover_s": takeover_s(cluster) if case != "gateway" else None,
-                "matcher_mib": round(resident_mib),
-            }
-        finally:
-            for pipe in pipes:
-                pipe.send(None)
-            cluster.end()
+        for number in range(PROCESSES):
+            here, there = multiprocessing.Pipe()
+            share = (number, arguments.clients, arguments.registrations, parts.gateway_port, there)
+            process = multiprocessing.get_context("spawn").Process(target=swarm, args=share, daemon=True)
+            process.start()
+            stack.callback(end_swarm, process, here)
+            pipes.append(here)
+        if not all(_receive(pipe) for pipe in pipes):
+            raise RuntimeError("not all clients caught up before the kill")
+        with Publisher(kafka=bootstrap, timeout_s=60) as publisher:
+            publish(publisher, 1)
+            ask(pipes, 1)
+            if case == "warm":
+                parts.wait_followed()
+            resident_mib = parts.resident_mib()
+            strike = weapon(case, parts, nodes)
+            taken_over = takeovers_s(parts)
+            killed_s = time.time()
+            strike()
+            publish(publisher, 2)
+            published_s = time.time() - killed_s
+            had = ask(pipes, 2)
+        seconds = sorted(at_s - killed_s for at_s in had if at_s is not None)
+        return {
+            "case": case,
+            "kafka_nodes": count,
+            "clients": len(had),
+            "reached": len(seconds),
+            "published_s": round(published_s, 3),
+            "p50_s": round(seconds[len(seconds) // 2], 3),
+            "all_s": round(seconds[-1], 3),
+            "takeover_s": max((takeovers_s(parts) - taken_over).elements(), default=None),
+            "matcher_mib": round(resident_mib),
+        }
 
 
-def takeover_s(cluster: Cluster) -> float | None:
-    """The longest time from an assignment after the kill until the partition was served, as the matcher's log says."""
-    name = "matcher-1" if cluster.matchers["matcher-1"].process.poll() is None else "matcher-2"
-    log = re.sub(r"\x1b\[[0-9;]*m", "", (cluster.matchers[name].log).read_text())
-    found = re.findall(r"partition taken over.*\bseconds=([\d.]+)", log)[-PARTITIONS // 2 :]
-    return max(map(float, found), default=None)
+def end_swarm(process: BaseProcess, pipe: Pipe) -> None:
+    """Its clients disconnect; what does not is killed."""
+    with suppress(OSError):  # ended by itself
+        pipe.send(None)
+    process.join(30)
+    process.kill()
+
+
+def takeovers_s(parts: Parts) -> "Counter[float]":
+    """How long each took, from the assignment until the partition was served, as the matchers' logs say."""
+    logs = (re.sub(r"\x1b\[[0-9;]*m", "", matcher.log.read_text()) for matcher in parts.matchers.values())
+    return Counter(float(s) for log in logs for s in re.findall(r"partition taken over.*\bseconds=([\d.]+)", log))
 
 
 def publish(publisher: Publisher, version: int) -> None:
-    """The object of every group."""
-    for group in GROUPS:
-        publisher.publish(DOMAIN, group, PUBLISHED, version=version)
+    """The object of every group, all at once."""
+
+    async def all_() -> None:
+        await asyncio.gather(*(publisher.publish_async(DOMAIN, group, PUBLISHED, version=version) for group in GROUPS))
+
+    asyncio.run(all_())
 
 
 def ask(pipes: list[Pipe], version: int) -> list[float | None]:
@@ -228,30 +281,37 @@ def _receive(pipe: Pipe) -> Any:
 
 
 def main() -> int:
-    """Prints one line a case."""
+    """Prints a table, one line a case. Exit code 1: not all clients were reached."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--clients", type=int, default=1000)
     parser.add_argument("--registrations", type=int, default=50, help="of each client")
     parser.add_argument("--history", type=int, default=100_000, help="objects beside those: what a load has to read")
     parser.add_argument("--session-timeout-ms", type=int, default=6000)
     parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument(
+        "--brokers", type=int, choices=(1, NODES), default=1, help="Kafka nodes of the cases that kill none of them"
+    )
     parser.add_argument("--json", type=Path, help="file for the figures")
     arguments = parser.parse_args()
+    cases = arguments.cases.split(",")
+    if unknown := set(cases) - set(CASES):
+        parser.error(f"--cases: {', '.join(sorted(unknown))}: not one of {', '.join(CASES)}")
     say: Callable[[str], object] = sys.stdout.write
-    say(f"{'case':<10} {'clients':>8} {'half, s':>8} {'all, s':>8} {'takeover, s':>12} {'matcher, MiB':>13}\n")
+    head = ("case", "nodes", "clients", "published, s", "half, s", "all, s", "takeover, s", "matcher, MiB")
+    say(f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n")
     figures = []
-    for case in arguments.cases.split(","):
+    for case in cases:
         found = measure(case, arguments)
         figures.append(found)
         took = "-" if found["takeover_s"] is None else f"{found['takeover_s']:.2f}"
         reached = f"{found['reached']}/{found['clients']}"
-        line = f"{found['p50_s']:8.2f} {found['all_s']:8.2f} {took:>12} {found['matcher_mib']:13d}"
-        say(f"{case:<10} {reached:>8} {line}\n")
+        times = " | ".join(f"{found[name]:.2f}" for name in ("published_s", "p50_s", "all_s"))
+        say(f"| {case} | {found['kafka_nodes']} | {reached} | {times} | {took} | {found['matcher_mib']} |\n")
         sys.stdout.flush()
     if arguments.json is not None:
         settings = {k: v for k, v in vars(arguments).items() if k not in ("json", "cases")}
         arguments.json.write_text(json.dumps({**settings, "cases": figures}, indent=2) + "\n")
-    return 0
+    return 0 if all(found["reached"] == found["clients"] for found in figures) else 1
 
 
 if __name__ == "__main__":
