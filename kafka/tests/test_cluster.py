@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedCluster
-from coldnotify_kafka.broker.cluster import coordinator, leader, out_of_sync
+from coldnotify_kafka.broker.cluster import coordinator, leader
 from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_kafka.errors import BrokerSettingError, DataDirectoryInUseError
 from coldnotify_kafka.testing import wait_until
@@ -77,12 +77,12 @@ def test_a_dead_leader_is_replaced_and_three_dead_nodes_carry_on(cluster: Embedd
     assert cluster.nodes[dead].poll() == -signal.SIGKILL
     write(cluster, b"three")
     assert leader(admin, TOPIC, 0) not in (None, dead)
-    assert f"{TOPIC}/0" in out_of_sync(admin)
+    assert f"{TOPIC}/0" in cluster.out_of_sync()
 
     cluster.start_node(dead)
     cluster.wait_node_ready(dead, READY_S)
     cluster.wait_in_sync(READY_S)
-    assert out_of_sync(admin) == []
+    assert cluster.out_of_sync() == []
 
     # All at once, as when whoever started them is killed.
     for number in cluster.nodes:

@@ -132,13 +132,22 @@ class EmbeddedCluster:
         self._wait(number, timeout, lambda: self._wait_registered(number, deadline))
 
     def wait_in_sync(self, timeout: float = READY_SECONDS_MAX) -> None:
-        """Returns once every partition has all its replicas in sync again. Raises BrokerNotReadyError."""
-        admin = quiet_admin(self.bootstrap)
+        """Returns once every node says that all partitions have all their replicas in sync. Raises BrokerNotReadyError.
+
+        One node's word is not enough: each learns of the others in its own time, and one that has just been started
+        may still tell how it was when it ended.
+        """
         deadline = time.monotonic() + timeout
-        while lagging := out_of_sync(admin):
+        while lagging := self.out_of_sync():
             if time.monotonic() > deadline:
                 raise BrokerNotReadyError(f"not in sync within {timeout:g} s: {', '.join(lagging)}")
             time.sleep(_POLL_SECONDS)
+
+    def out_of_sync(self) -> list[str]:
+        """The partitions that have fewer replicas in sync than replicas, as any node sees it. Raises KafkaException."""
+        configs = [node.config for node in self.nodes.values() if node.poll() is None]
+        # A new client asks the node that it is given; later it would ask any.
+        return sorted({name for at in configs for name in out_of_sync(quiet_admin(f"{at.contact_host}:{at.port}"))})
 
     def leader(self, topic: str, partition: int) -> int | None:
         """The node that leads a topic's partition; None: none does. Raises KafkaException if nobody answers."""
@@ -241,7 +250,10 @@ def coordinator(admin: AdminClient, group: str) -> int | None:
 
 
 def out_of_sync(admin: AdminClient) -> list[str]:
-    """The partitions that have fewer replicas in sync than replicas, as topic/number. Raises KafkaException."""
+    """The partitions that have fewer replicas in sync than replicas, as topic/number; one node's word for it.
+
+    Raises KafkaException.
+    """
     topics: dict[str, Any] = admin.list_topics(timeout=_ASK_SECONDS_MAX).topics
     return [
         f"{name}/{number}"
