@@ -20,6 +20,8 @@ class CloseCode(IntEnum):
     """The service lost sight of this session: come back at once."""
     HANDSHAKE_TIMEOUT = 7
     """No Hello came in time."""
+    EXPIRED = 8
+    """The client's token or certificate has expired: come back with a newer one."""
 
     PROTOCOL_ERROR = 64
     """The bytes were no frames, or a frame came where it must not."""
@@ -28,6 +30,10 @@ class CloseCode(IntEnum):
     """Domain, group, client or an object is no name; the reason says which."""
     UNSUPPORTED_PROTOCOL = 67
     """The gateway does not speak this version of the protocol."""
+    NOT_AUTHENTICATED = 68
+    """Nothing that the gateway trusts says who the client is."""
+    NOT_ALLOWED = 69
+    """The client's certificate or token is for another domain, group or client."""
 
     @property
     def may_come_back(self) -> bool:

@@ -57,7 +57,7 @@ class GatewayFrame(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., notification: _Optional[_Union[Notification, _Mapping]] = ..., caught_up: _Optional[_Union[CaughtUp, _Mapping]] = ..., registered: _Optional[_Union[Registered, _Mapping]] = ..., unregistered: _Optional[_Union[Unregistered, _Mapping]] = ..., page_end: _Optional[_Union[PageEnd, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., wait: _Optional[_Union[Wait, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol", "capabilities", "domain", "group", "client", "digest", "register", "unregister", "epoch", "cursor", "keepalive_s")
+    __slots__ = ("protocol", "capabilities", "domain", "group", "client", "digest", "register", "unregister", "epoch", "cursor", "keepalive_s", "token")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     CAPABILITIES_FIELD_NUMBER: _ClassVar[int]
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
@@ -69,6 +69,7 @@ class Hello(_message.Message):
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     CURSOR_FIELD_NUMBER: _ClassVar[int]
     KEEPALIVE_S_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     capabilities: int
     domain: str
@@ -80,7 +81,8 @@ class Hello(_message.Message):
     epoch: int
     cursor: int
     keepalive_s: int
-    def __init__(self, protocol: _Optional[int] = ..., capabilities: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., keepalive_s: _Optional[int] = ...) -> None: ...
+    token: str
+    def __init__(self, protocol: _Optional[int] = ..., capabilities: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., keepalive_s: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
 
 class Register(_message.Message):
     __slots__ = ("request", "objects")

@@ -9,6 +9,8 @@ def test_the_ranges() -> None:
         "FRAME_TOO_LARGE",
         "BAD_NAME",
         "UNSUPPORTED_PROTOCOL",
+        "NOT_AUTHENTICATED",
+        "NOT_ALLOWED",
     }
 
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from enum import Enum
 
 from coldnotify._core.reconnect import Address
+from coldnotify._tls import ResumingContext
 
 _READ_BYTES = 64 * 1024
 _Target = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
@@ -34,7 +35,7 @@ class Link:
     def __init__(
         self,
         address: Address,
-        context: ssl.SSLContext | None,
+        context: ResumingContext | None,
         give_up_at: float,
         timeout_s: float,
         wake: Callable[[], None],
@@ -158,6 +159,8 @@ class Link:
         except ssl.SSLWantWriteError:
             self._want_write = True
         except (OSError, ValueError) as error:
+            assert self._context is not None
+            self._context.forget(self._address.host)
             self.close(f"TLS: {error}")
 
     # Bytes
@@ -191,11 +194,14 @@ class Link:
         """Nothing more will be written. What comes is still read, so that the gateway gets all we wrote."""
         if self.state is LinkState.OPEN and not self._half_closed and self._socket is not None:
             self._half_closed = True
+            self._remember()
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_WR)
 
     def close(self, problem: str) -> None:
         """End it now."""
+        if self.state is LinkState.OPEN:
+            self._remember()
         if self.state is not LinkState.CLOSED:
             self.state = LinkState.CLOSED
             self.problem = problem
@@ -211,6 +217,10 @@ class Link:
                 self.close(f"connection lost: {error}")
                 return
             self._unsent = self._unsent[sent:]
+
+    def _remember(self) -> None:
+        if self._context is not None and isinstance(self._socket, ssl.SSLSocket):
+            self._context.remember(self._socket)
 
     def _close_socket(self) -> None:
         if self._socket is not None:

@@ -14,6 +14,7 @@ from coldnotify._core.client import Client, Status
 from coldnotify._core.document import Document, decode
 from coldnotify._core.session import Identity
 from coldnotify._core.settings import REPORTS_MAX, Settings
+from coldnotify._tls import ContextKeeper
 from coldnotify.connection import Connection, check_seconds
 from coldnotify.errors import StateDamaged, StateMismatch
 from coldnotify.notification import Notification
@@ -156,6 +157,7 @@ class Shell:
             retry_max_s=retry_max_s,
             save_interval_s=save_interval_s,
         )
+        self._contexts = ContextKeeper()
         self._on_error = on_error
         self._lock = threading.RLock()
         self._client: Client | None = None

@@ -7,7 +7,6 @@ lock.
 
 import os
 import select
-import ssl
 import threading
 import time
 from contextlib import suppress
@@ -18,6 +17,7 @@ from coldnotify._core.client import Save
 from coldnotify._core.delivery import Job
 from coldnotify._link import Link, LinkState
 from coldnotify._shell import Shell, logger
+from coldnotify._tls import ResumingContext
 from coldnotify.errors import StateError
 
 _LINGER_S = 1.0
@@ -48,7 +48,7 @@ class Notify(Shell):
             runner.join(_LINGER_S)
         with self._lock:
             if self._runner is None:
-                self._runner = _Runner(self, self._connection.ssl_context())
+                self._runner = _Runner(self, self._contexts.context(self._connection))
         return self.caught_up if timeout_s is None else self.wait_caught_up(timeout_s)
 
     def wait_caught_up(self, timeout_s: float) -> bool:
@@ -98,7 +98,7 @@ class Notify(Shell):
 class _Runner:
     """The two threads between a connect() and its disconnect()."""
 
-    def __init__(self, notify: Notify, context: ssl.SSLContext | None) -> None:
+    def __init__(self, notify: Notify, context: ResumingContext | None) -> None:
         self._notify = notify
         self._context = context
         self._client = notify._open()
@@ -231,7 +231,10 @@ class _Runner:
                 link.close("stopped")
             link.advance(now)
             if link.is_open():
-                self._client.link_up(now)
+                try:
+                    self._client.link_up(now, self._notify._connection.current_token())
+                except Exception as error:
+                    link.close(f"no token: {error}")
         if link.is_open():
             self._transfer(link, now)
         if link.state is LinkState.CLOSED:

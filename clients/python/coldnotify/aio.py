@@ -19,6 +19,7 @@ from coldnotify._core.client import Save
 from coldnotify._core.delivery import Job
 from coldnotify._core.reconnect import Address
 from coldnotify._shell import Registration, Shell, Subscription, logger
+from coldnotify._tls import ResumingContext
 from coldnotify.connection import Connection
 from coldnotify.errors import StateError
 from coldnotify.notification import Notification
@@ -45,7 +46,7 @@ class Notify(Shell):
         if self._runner is not None and self._runner.ended_for_good:
             await self.disconnect(_LINGER_S)
         if self._runner is None:
-            self._runner = _Runner(self, self._connection.ssl_context())
+            self._runner = _Runner(self, self._contexts.context(self._connection))
         return self.caught_up if timeout_s is None else await self.wait_caught_up(timeout_s)
 
     async def wait_caught_up(self, timeout_s: float) -> bool:
@@ -91,7 +92,7 @@ class Notify(Shell):
 class _Runner:
     """The two tasks between a connect() and its disconnect()."""
 
-    def __init__(self, notify: Notify, context: ssl.SSLContext | None) -> None:
+    def __init__(self, notify: Notify, context: ResumingContext | None) -> None:
         self._loop = asyncio.get_running_loop()
         self._notify = notify
         self._context = context
@@ -244,9 +245,20 @@ class _Runner:
     def link_up(self, link: "_Link") -> None:
         """The connection stands."""
         self._link = link
+        try:
+            token = self._notify._connection.current_token()
+        except Exception as error:
+            link.problem = f"no token: {error}"
+            link.abort()
+            return
         with self._lock:
-            self._client.link_up(time.monotonic())
+            self._client.link_up(time.monotonic(), token)
         self.wake()
+
+    def remember(self, tls: ssl.SSLObject | None) -> None:
+        """The TLS session of a connection that has ended, for the next one."""
+        if tls is not None and self._context is not None:
+            self._context.remember(tls)
 
     def link_down(self, problem: str) -> None:
         """The connection could not be made, or is gone."""
@@ -339,11 +351,14 @@ class _Link(asyncio.Protocol):
         self._runner = runner
         self._transport: asyncio.Transport | None = None
         self._writable = True
+        self._tls: ssl.SSLObject | None = None
         self.linger_until: float | None = None
+        self.problem = ""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._tls = transport.get_extra_info("ssl_object")
         # At most what data_to_send gives at once waits in the transport.
         transport.set_write_buffer_limits(high=0)
         self._runner.link_up(self)
@@ -361,7 +376,9 @@ class _Link(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._runner.link_down("the gateway closed the connection" if exc is None else f"connection lost: {exc}")
+        self._runner.remember(self._tls)
+        problem = "the gateway closed the connection" if exc is None else f"connection lost: {exc}"
+        self._runner.link_down(self.problem or problem)
 
     def drive(self, now: float, *, stopping: bool) -> None:
         """Write what there is to write; close when that is wanted."""

@@ -1,12 +1,13 @@
 """Where the gateways are, and how patient to be with them: the settings of a connection."""
 
 import ssl
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 
 from coldnotify._core.reconnect import Address
+from coldnotify._tls import ResumingContext
 
 _KEEPALIVE_S_MAX = 86_400
 
@@ -26,6 +27,9 @@ class Connection:
     """PEM file of this client's own certificate: turns TLS on."""
     key: str | PathLike[str] | None = None
     """PEM file of the private key of `cert`, unless it is in the same file."""
+    token: str | Callable[[], str] | None = field(default=None, repr=False)
+    """A signed token that says who this is, where no certificate does; or a function that gets one: it is called at
+    each connection, holds it up while it runs, and may raise (then the connection is tried again later)."""
     connect_timeout_s: float = 10.0
     """For finding the address, TCP and TLS together."""
     keepalive_s: int = 60
@@ -80,13 +84,21 @@ class Connection:
             raise ValueError("address: is empty")
         return list(dict.fromkeys(_parse(entry, self.port) for entry in entries))
 
-    def ssl_context(self) -> ssl.SSLContext | None:
+    def current_token(self) -> str:
+        """The token to show now; "" if there is none. Raises what its function raises, ValueError for what is none."""
+        token = self.token() if callable(self.token) else self.token
+        if token is not None and not isinstance(token, str):
+            raise ValueError("token: is no text")
+        return token or ""
+
+    def ssl_context(self) -> ResumingContext | None:
         """The TLS settings; None: plain TCP. Raises ValueError when a file cannot be used."""
         if self.ca_cert is None and self.cert is None:
             return None
-        context = ssl.create_default_context()
-        if self.ca_cert is not None:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context = ResumingContext()
+        if self.ca_cert is None:
+            context.load_default_certs()
+        else:
             try:
                 context.load_verify_locations(Path(self.ca_cert))
             except (OSError, ssl.SSLError) as error:

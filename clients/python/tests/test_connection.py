@@ -52,6 +52,15 @@ def test_the_setting_that_is_wrong_is_named(setting, value):
         Connection(**{setting: value})
 
 
+def test_a_token_is_shown_to_nobody_but_the_gateway():
+    assert Connection().current_token() == ""
+    assert Connection(token="secret").current_token() == "secret"
+    assert Connection(token=lambda: "fresh").current_token() == "fresh"
+    assert "secret" not in repr(Connection(token="secret"))
+    with pytest.raises(ValueError, match=r"^token"):
+        Connection(token=lambda: 3).current_token()
+
+
 def test_tls_is_off_unless_a_certificate_is_given(tmp_path: Path):
     assert Connection().ssl_context() is None
     with pytest.raises(ValueError, match=r"^ca_cert: .*missing\.pem"):

@@ -37,6 +37,7 @@ from coldnotify_schemas.wire_pb2 import (
 )
 
 from coldnotify_gateway.core import Finish, Gateway, Identified, Limits, Output, Produce, Send, SendAll, State
+from coldnotify_gateway.core.gateway import Admit, admit_all
 
 NONE = -1
 EPOCH = 7
@@ -56,6 +57,7 @@ def hello(
     protocol: int = 1,
     capabilities: int = 0,
     keepalive_s: int = 0,
+    token: str = "",
 ) -> bytes:
     """A Hello's frame; its digest is that of `wanted`. A cursor is of the matcher's epoch."""
     message = Hello(
@@ -70,6 +72,7 @@ def hello(
         epoch=None if cursor is None else EPOCH,
         cursor=cursor,
         keepalive_s=keepalive_s,
+        token=token,
     )
     return encode(ClientFrame(hello=message))
 
@@ -567,8 +570,8 @@ class Bench:
     GATEWAY = 0xC01D
     INBOX = 3
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.gateway = Gateway(self.GATEWAY, self.INBOX, 1, limits or Limits())
+    def __init__(self, limits: Limits | None = None, admit: Admit = admit_all) -> None:
+        self.gateway = Gateway(self.GATEWAY, self.INBOX, 1, limits or Limits(), admit)
         self.now_s = 100.0
         self.generation = 1
         self.number = 0

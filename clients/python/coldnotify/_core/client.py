@@ -86,6 +86,7 @@ class Client:
         self._connecting = False
         self._greeting = False
         self._session: Session | None = None
+        self._token = ""
         self._last_problem: str | None = None
         self._connect_at: float | None = now
         self._refused = False
@@ -168,8 +169,9 @@ class Client:
         self._address = self._addresses.next(now)
         return self._address
 
-    def link_up(self, now: float) -> None:
-        """The connection stands."""
+    def link_up(self, now: float, token: str = "") -> None:
+        """The connection stands. `token` proves who this is, where a certificate does not."""
+        self._token = token
         self._connecting = False
         self._link = True
         self._greeting = not self._stopping
@@ -187,6 +189,7 @@ class Client:
                 self._settings,
                 self._reports.append,
                 now,
+                self._token,
             )
 
     def receive(self, data: bytes, now: float) -> None:

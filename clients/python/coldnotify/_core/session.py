@@ -112,6 +112,7 @@ class Session:
         settings: Settings,
         report: Callable[[Exception], None],
         now: float,
+        token: str = "",
     ) -> None:
         self._journal = journal
         self._registrations = registrations
@@ -145,7 +146,7 @@ class Session:
         self._wait_until = now
         self._welcome_due: float | None = now + HANDSHAKE_S
         self._hello_operations = registrations.begin_session()
-        self._hello(identity, now)
+        self._hello(identity, token, now)
 
     # Bytes in
 
@@ -277,7 +278,7 @@ class Session:
         if self._acknowledgement() is not None and self._ack_due is None:
             self._ack_due = now + self._settings.ack_delay_s
 
-    def _hello(self, identity: Identity, now: float) -> None:
+    def _hello(self, identity: Identity, token: str, now: float) -> None:
         operations = self._hello_operations
         self._names = not self._use({*self._registrations.wanted, *self._registrations.pending})
         hello = wire.Hello(
@@ -292,6 +293,7 @@ class Session:
             epoch=self._delivery.epoch,
             cursor=self._delivery.cursor,
             keepalive_s=self._settings.keepalive_s,
+            token=token,
         )
         self._send(wire.ClientFrame(hello=hello), now)
 

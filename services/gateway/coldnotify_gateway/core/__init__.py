@@ -6,6 +6,7 @@ from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import Finish, Output, Peer, Produce, Send, SendAll
 from coldnotify_gateway.core.states import State
 from coldnotify_gateway.core.unidentified import Unidentified
+from coldnotify_gateway.core.violation import Violation
 
 __all__ = [
     "Finish",
@@ -19,4 +20,5 @@ __all__ = [
     "SendAll",
     "State",
     "Unidentified",
+    "Violation",
 ]

@@ -3,11 +3,12 @@
 Handlers return outputs, which the shell does in order. `now_s` is any steady clock, in seconds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError
 from coldnotify_schemas.internal_pb2 import Inbox
+from coldnotify_schemas.wire_pb2 import Hello
 
 from coldnotify_gateway.core import encoding
 from coldnotify_gateway.core.asking import Asking
@@ -27,14 +28,22 @@ from coldnotify_gateway.core.violation import Violation, of_frame_error
 _WAIT_REPEATED_AT = 2 / 3
 """Wait is said again when so much of what it said has passed: it must not run out on the client."""
 
+Admit = Callable[[Peer, Hello], None]
+"""Decides whether this connection may be the client that its Hello names. Raises Violation if not."""
+
+
+def admit_all(_peer: Peer, _hello: Hello) -> None:
+    """Nobody is asked."""
+
 
 class Gateway:
     """`gateway_id`: 64 random bits. `inbox`: its partition of notifications. `partitions`: how many requests has."""
 
-    def __init__(self, gateway_id: int, inbox: int, partitions: int, limits: Limits) -> None:
+    def __init__(self, gateway_id: int, inbox: int, partitions: int, limits: Limits, admit: Admit = admit_all) -> None:
         self.id = gateway_id
         self.inbox = inbox
         self.limits = limits
+        self._admit = admit
         self.counters = Counters()
         self._timers: Timers[Unidentified | Identified] = Timers()
         self._asking = Asking(gateway_id, inbox, limits, self.counters, self._timers)
@@ -116,6 +125,8 @@ class Gateway:
         hello = connection.on_frame(body)
         if hello is None:
             return []
+        self._admit(connection.peer, hello)
+        hello.ClearField("token")  # nobody else is to see it
         if hello.HasField("cursor"):
             self.counters.hellos_returning += 1
         else:
@@ -153,6 +164,14 @@ class Gateway:
         if connection is None:
             return []
         return self._connections.close(connection, CloseCode.TOO_SLOW, "too much waits to be read", now_s)
+
+    def on_expired(self, peer: Peer, now_s: float) -> list[Output]:
+        """What proved who this client is holds no longer."""
+        connection = self._connections.by_peer.get(peer)
+        if connection is None:
+            return []
+        reason = "the certificate or token has expired"
+        return self._counted(self._connections.close(connection, CloseCode.EXPIRED, reason, now_s))
 
     # --- from the matcher's side
 

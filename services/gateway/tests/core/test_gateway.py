@@ -4,10 +4,11 @@ Stands for: connections, unidentified, violation
 """
 
 import pytest
-from coldnotify_gateway.core import Limits, Produce, State
+from coldnotify_gateway.core import Limits, Produce, State, Violation
 from coldnotify_gateway.testing import Bench, WireDouble, ack, beat_answer, fan_out, hello, ping, register
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Closed, Item, Opened
+from coldnotify_schemas.wire_pb2 import Hello
 
 
 @pytest.fixture
@@ -59,6 +60,26 @@ def test_a_bad_beginning_is_told_by_code_and_field(bench, said, code, words):
     assert bench.requests == []
     assert bench.gateway.connection_count == 0
     assert bench.gateway.counters.closes == {code: 1}
+
+
+def test_who_is_not_admitted_is_told_and_nobody_else_sees_the_token():
+    asked = []
+
+    def admit(_peer: object, said: Hello) -> None:
+        asked.append(said.token)
+        if said.client == "thief":
+            raise Violation(CloseCode.NOT_ALLOWED, "client: you are not thief")
+
+    bench = Bench(admit=admit)
+    wire = bench.connect()
+    bench.say(wire, hello("thief", token="secret"))
+    assert code_of(wire) == CloseCode.NOT_ALLOWED
+    assert bench.requests == []
+    wire = bench.opening(hello("owner", token="secret"))
+    assert b"secret" not in bench.take_requests("open")[0].SerializeToString()
+    assert asked == ["secret", "secret"]
+    bench.do(bench.gateway.on_expired(wire, bench.now_s))
+    assert code_of(wire) == CloseCode.EXPIRED
 
 
 def test_names_at_their_limits_are_taken(bench):
