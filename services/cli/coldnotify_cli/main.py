@@ -32,6 +32,8 @@ COMMANDS: dict[str, _Entry] = {
     "watch": _Entry("watch", "Be a client: print what it is notified of."),
     "check": _Entry("check", "Judge what was published and told against the promises."),
     "state": _Entry("state", "Look into the matcher: clients, objects, partitions."),
+    "who-lacks": _Entry("who_lacks", "Say which clients have not applied a version of an object."),
+    "explain": _Entry("explain", "Say why a client has, or has not, applied an object."),
     "object": _Entry("object", "Administer one object."),
     "kafka-tool": _Entry("kafka_tool", "Run one of Kafka's own console tools."),
 }

@@ -73,6 +73,14 @@ class LookSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HttpNodeSettings(Settings):
+    """Where the HTTP service is."""
+
+    http: str = setting("127.0.0.1:55002", "the HTTP service, host:port or a URL: any node of it")
+    http_timeout_s: float = setting(10, "how long it may take to answer, in seconds", minimum=0.1)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ResetSettings(PublishSettings, LookSettings):
     """What starting an object over needs: the matcher to ask, Kafka to publish."""
 

@@ -33,6 +33,7 @@ SECTIONS = (
     Section("coldnotify publish", "coldnotify_cli.settings", "PublishSettings"),
     Section("coldnotify watch", "coldnotify_cli.settings", "WatchSettings"),
     Section("coldnotify state", "coldnotify_cli.settings", "LookSettings"),
+    Section("coldnotify who-lacks, explain", "coldnotify_cli.settings", "HttpNodeSettings"),
     Section("coldnotify object reset", "coldnotify_cli.settings", "ResetSettings"),
 )
 

@@ -107,7 +107,11 @@ class Stack:
             )
             for i, port in enumerate(ports.gateways_http, 1)
         ]
-        services.append(self._service("http", 1, "http", ports.http, f"--http-port={ports.http}"))
+        look = [
+            f"--matcher={','.join(f'{HOST}:{port}' for port in ports.matchers)}",
+            f"--gateway-http={','.join(f'{HOST}:{port}' for port in ports.gateways_http)}",
+        ]
+        services.append(self._service("http", 1, "http", ports.http, f"--http-port={ports.http}", *look))
         self.stages = [kafka, [s for s in services if s.name.startswith("matcher")]]
         self.stages.append([s for s in services if not s.name.startswith("matcher")])
 

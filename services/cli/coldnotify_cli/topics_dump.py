@@ -1,98 +1,104 @@
-"""Reads the topics as they are and writes them as lines of a history."""
+"""Reads the topics as they are, as the lines of a history that say so."""
 
 import json
 import logging
 import time
+from collections.abc import Iterator
 from typing import Any
 
-from coldnotify_checker.histories import HistoryWriter, Record, Topic
+from coldnotify_checker.histories import Record, Topic
+from coldnotify_common.errors import ServiceError
+from coldnotify_common.kafka import describe_topic
 from coldnotify_schemas.topics import OBJECTS, REGISTRATIONS, SESSIONS
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 DUMPED = (OBJECTS, REGISTRATIONS, SESSIONS)
 _POLL_S = 0.5
+_ASK_S = 10.0
+_BATCH = 500
 
 
 class DumpError(Exception):
     """The topics could not be read in full; the message says which and why."""
 
 
-def dump(kafka: str, writer: HistoryWriter, timeout_s: float) -> dict[str, int]:
-    """Writes all records of the topics, each up to where it ends now; how many of each topic. Raises DumpError."""
+def read(kafka: str, timeout_s: float) -> Iterator[Record | Topic]:
+    """All records that are still there, each topic's up to where it ends now; then what each topic is like.
+
+    `kafka`: bootstrap servers. Raises DumpError.
+    """
     deadline_s = time.monotonic() + timeout_s
+    quiet: dict[str, Any] = {"bootstrap.servers": kafka, "logger": _silent()}
     config: dict[str, Any] = {
-        "bootstrap.servers": kafka,
+        **quiet,
         "group.id": "coldnotify-dump",  # never committed: the consumer only needs to have one
         "enable.auto.commit": False,
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
-        "logger": _silent(),
     }
     consumer = Consumer(config)
     try:
-        return {topic: _dump_topic(consumer, topic, writer, deadline_s) for topic in DUMPED}
+        admin = AdminClient(quiet)
+        found = {topic: describe_topic(admin, topic, min(_ASK_S, _left_s(deadline_s))) for topic in DUMPED}
+        starts, ends = {}, {}
+        for topic, described in found.items():
+            for partition in range(len(described.partitions)):
+                place = TopicPartition(topic, partition)
+                starts[topic, partition], ends[topic, partition] = consumer.get_watermark_offsets(
+                    place, timeout=_left_s(deadline_s)
+                )
+        yield from _read_records(consumer, starts, ends, deadline_s)
+    except ServiceError as error:
+        raise DumpError(str(error)) from None
     except KafkaException as error:
         raise DumpError(f"Kafka ({kafka}): {error.args[0].str()}") from None
     finally:
         consumer.close()
+    for topic, described in found.items():
+        partitions = len(described.partitions)
+        of_topic = [ends[topic, partition] for partition in range(partitions)]
+        yield Topic(topic=topic, topic_id=str(described.topic_id), partitions=partitions, ends=of_topic)
 
 
-def _dump_topic(consumer: Consumer, topic: str, writer: HistoryWriter, deadline_s: float) -> int:
-    metadata = consumer.list_topics(topic, timeout=_left_s(topic, deadline_s)).topics[topic]
-    if metadata.error is not None or not metadata.partitions:
-        raise DumpError(f"topic {topic}: {metadata.error.str() if metadata.error else 'has no partitions'}")
-    ends = []
-    count = 0
-    for number in sorted(metadata.partitions):
-        place = TopicPartition(topic, number)
-        start, end = consumer.get_watermark_offsets(place, timeout=_left_s(topic, deadline_s))
-        ends.append(end)
-        if start < end:
-            consumer.assign([TopicPartition(topic, number, start)])
-            count += _dump_partition(consumer, topic, end, writer, deadline_s)
-    writer.write(Topic(topic=topic, partitions=len(ends), ends=ends))
-    return count
+def _read_records(
+    consumer: Consumer, starts: dict[tuple[str, int], int], ends: dict[tuple[str, int], int], deadline_s: float
+) -> Iterator[Record]:
+    unread = {place for place, end in ends.items() if starts[place] < end}
+    consumer.assign([TopicPartition(*place, starts[place]) for place in sorted(unread)])
+    while unread:
+        for message in consumer.consume(_BATCH, min(_POLL_S, _left_s(deadline_s))):
+            place = str(message.topic()), int(message.partition() or 0)
+            offset = int(message.offset() or 0)
+            error = message.error()
+            if error is None:
+                if offset < ends[place]:
+                    yield _record(message)
+                if offset + 1 >= ends[place]:
+                    unread.discard(place)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                # Compaction may have taken the last records: then the end is said, not reached by a record.
+                unread.discard(place)
+            elif not error.retriable():
+                raise KafkaException(error)
 
 
-def _dump_partition(consumer: Consumer, topic: str, end: int, writer: HistoryWriter, deadline_s: float) -> int:
-    """What the consumer is assigned to, up to `end`."""
-    count = 0
-    while True:
-        message = consumer.poll(min(_POLL_S, _left_s(topic, deadline_s)))
-        if message is None:
-            continue
-        error = message.error()
-        if error is not None:
-            # Compaction may have taken the last records: then the end is said, not reached by a record.
-            if error.code() == KafkaError._PARTITION_EOF:
-                return count
-            raise KafkaException(error)
-        partition, offset = message.partition(), message.offset()
-        assert partition is not None
-        assert offset is not None
-        if offset >= end:
-            return count
-        _kind, timestamp_ms = message.timestamp()
-        key, value = _text(message.key()), _text(message.value())
-        writer.write(
-            Record(
-                topic=topic,
-                partition=partition,
-                offset=offset,
-                timestamp=timestamp_ms,
-                key=key,
-                value=None if value is None else _parsed(value),
-            )
-        )
-        count += 1
-        if offset + 1 >= end:
-            return count
+def _record(message: Message) -> Record:
+    value = _text(message.value())
+    return Record(
+        topic=str(message.topic()),
+        partition=int(message.partition() or 0),
+        offset=int(message.offset() or 0),
+        timestamp=message.timestamp()[1],
+        key=_text(message.key()),
+        value=None if value is None else _parsed(value),
+    )
 
 
-def _left_s(topic: str, deadline_s: float) -> float:
+def _left_s(deadline_s: float) -> float:
     left_s = deadline_s - time.monotonic()
     if left_s <= 0:
-        raise DumpError(f"topic {topic}: was not read in time (--topics-timeout-s)")
+        raise DumpError("the topics were not read in time (--topics-timeout-s)")
     return left_s
 
 

@@ -25,3 +25,13 @@ class HttpSettings(ServiceSettings):
         "how many objects may be on their way to Kafka at once; beyond it the answer is 503",
         minimum=1000,
     )
+    http_look_timeout_s: float = setting(
+        # A matcher waits 2 s for a step of its own before it says that it cannot look.
+        3,
+        "how long a matcher or gateway may take to answer who lacks what, in seconds",
+        minimum=0.1,
+    )
+    matcher: str = setting(
+        "127.0.0.1:51001", "the matchers' HTTP ports, host:port[,host:port]: all of them, each serves some partitions"
+    )
+    gateway_http: str = setting("127.0.0.1:55001", "the gateways' HTTP ports, host:port[,host:port]: all of them")

@@ -1,0 +1,67 @@
+"""`coldnotify who-lacks`: which clients have not applied a version of an object."""
+
+import json
+from typing import Any
+
+import click
+from coldnotify_common.settings import settings_options
+
+from coldnotify_cli.http_node import HttpNode
+from coldnotify_cli.settings import HttpNodeSettings
+from coldnotify_cli.tables import cell, print_table
+
+
+@click.command("who-lacks")
+@click.argument("domain")
+@click.argument("group")
+@click.argument("object_id", metavar="OBJECT")
+@click.option("--version", type=click.IntRange(min=0), help="This version; without it, the newest.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many clients; without: all.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: what holds for all, then an object per client.")
+@settings_options(HttpNodeSettings)
+def command_who_lacks(
+    domain: str,
+    group: str,
+    object_id: str,
+    version: int | None,
+    limit: int | None,
+    as_json: bool,
+    settings: HttpNodeSettings,
+) -> int:
+    """Say which clients of DOMAIN and GROUP that are registered for OBJECT have not applied its newest version.
+
+    Since when they lack it, whether they sleep, when they were last seen. What a client acknowledges is known here a
+    second or two later.
+    """
+    path = ("domains", domain, "groups", group, "objects", object_id, "lacking")
+    rows: list[dict[str, Any]] = []
+    summary: dict[str, Any] = {}
+    for page in HttpNode(settings).pages(*path, limit=limit, version=version):
+        if not summary:
+            summary = {name: value for name, value in page.items() if name not in ("items", "next")}
+            click.echo(json.dumps(summary) if as_json else _summary(summary))
+        rows = page["items"]
+        if as_json:
+            for row in rows:
+                click.echo(json.dumps(row))
+        elif rows:
+            print_table(rows)
+    return 0
+
+
+def _summary(shown: dict[str, Any]) -> str:
+    name, registered = shown["object"], shown["registered"]
+    if shown["wanted_version"] is None:
+        return f"{name}: nothing was published yet; {registered} registered"
+    wanted = f"{name} version {shown['wanted_version']}"
+    if not shown["published"]:
+        return f"{wanted}: is not published, the newest is {shown['version']}; {registered} registered"
+    newest = "" if shown["wanted_version"] != shown["version"] else f" (published {_time(shown['published_ms'])})"
+    about = "" if shown["exact"] else "at most "
+    if not shown["lacking"]:
+        return f"{wanted}{newest}: nobody lacks it, of {registered} registered"
+    return f"{wanted}{newest}: {about}{shown['lacking']} of {registered} lack it, {shown['asleep']} of them asleep"
+
+
+def _time(unix_ms: int | None) -> str:
+    return cell("_ms", unix_ms)

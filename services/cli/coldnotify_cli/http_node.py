@@ -1,0 +1,64 @@
+"""Asks the HTTP service, any node of which answers for all partitions."""
+
+import json
+from collections.abc import Iterator
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote, urlencode
+from urllib.request import Request, urlopen
+
+import click
+
+from coldnotify_cli.settings import HttpNodeSettings
+
+_PAGE_LIMIT = 1000
+"""What is given at once at most."""
+
+
+class HttpNode:
+    """The HTTP service of `settings.http`."""
+
+    def __init__(self, settings: HttpNodeSettings) -> None:
+        address = settings.http.strip().rstrip("/")
+        if not address:
+            raise click.UsageError("COLDNOTIFY_HTTP / --http: is empty, host:port is wanted")
+        self._base = address if address.startswith(("http://", "https://")) else f"http://{address}"
+        self._timeout_s = settings.http_timeout_s
+
+    def get(self, *path: str, **query: object) -> Any:
+        """The JSON at /v1/path; what is None of the query is left out. Raises click.ClickException."""
+        url = f"{self._base}/v1/" + "/".join(quote(part, safe="") for part in path)
+        given = {name: value for name, value in query.items() if value is not None}
+        if given:
+            url += "?" + urlencode(given)
+        try:
+            with urlopen(Request(url), timeout=self._timeout_s) as response:
+                return json.load(response)
+        except HTTPError as error:
+            with error:
+                words = _error_words(error)
+            raise (click.UsageError(words) if error.code == 400 else click.ClickException(words)) from None
+        except (OSError, HTTPException, ValueError) as error:
+            why = getattr(error, "reason", None) or error
+            raise click.ClickException(f"HTTP service {self._base} (--http): {why}") from None
+
+    def pages(self, *path: str, limit: int | None, **query: object) -> Iterator[dict[str, Any]]:
+        """The answers of a paged list, page after page, at most `limit` items in all."""
+        after: str | None = None
+        while True:
+            wanted = _PAGE_LIMIT if limit is None else min(limit, _PAGE_LIMIT)
+            page = self.get(*path, limit=wanted, after=after, **query)
+            yield page
+            after = page["next"]
+            if limit is not None:
+                limit -= len(page["items"])
+            if after is None or limit == 0:
+                return
+
+
+def _error_words(error: HTTPError) -> str:
+    try:
+        return str(json.load(error)["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP status {error.code}"

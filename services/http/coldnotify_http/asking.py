@@ -1,0 +1,132 @@
+"""Asks the matchers and gateways, of which each knows a part, over their HTTP ports.
+
+Whoever serves a domain/group is found by asking all matchers at once: there are few of them, those that do not serve it
+say so without looking, and the answer is right also while a partition moves (docs/adr has the reasons).
+"""
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode
+
+from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
+from coldnotify_common.settings import SettingError
+from yarl import URL
+
+from coldnotify_http.settings import HttpSettings
+
+_NOT_HERE = 503
+_ANSWER_BYTES_MAX = 8 * 1024 * 1024
+"""A page of a thousand items is far smaller."""
+_CONNECTIONS_MAX = 100
+"""At once, to all of them together; who comes then waits, within the time limit."""
+
+
+class NobodyAnswers(Exception):
+    """No matcher could say; the message has each one's reason. Soon one may: 503, Retry-After."""
+
+
+class Answer(NamedTuple):
+    """What one process said."""
+
+    address: str
+    status: int
+    """0: it could not be asked."""
+    body: Any
+    """JSON; with status 0 or of an error: {"error": words}."""
+
+    @property
+    def error(self) -> str:
+        """The words of an error."""
+        words = self.body.get("error") if isinstance(self.body, dict) else None
+        return str(words or f"HTTP status {self.status}")
+
+
+def addresses(text: str, name: str) -> list[str]:
+    """host:port[,host:port] as a list. Raises SettingError naming the setting."""
+    found = [one.strip() for one in text.split(",") if one.strip()]
+    for one in found:
+        host, colon, port = one.rpartition(":")
+        if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
+            variable, flag = f"COLDNOTIFY_{name.upper()}", f"--{name.replace('_', '-')}"
+            raise SettingError(f"{variable} / {flag}: {one[:80]!r} is not host:port")
+    return found
+
+
+def path(*parts: str, **query: object) -> str:
+    """/v1/part/part?name=value; what is None is left out."""
+    given = {name: value for name, value in query.items() if value is not None}
+    return "/v1/" + "/".join(quote(part, safe="") for part in parts) + (f"?{urlencode(given)}" if given else "")
+
+
+class Asking:
+    """The matchers and gateways of the settings."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        """Raises SettingError."""
+        self.matchers = addresses(settings.matcher, "matcher")
+        self.gateways = addresses(settings.gateway_http, "gateway_http")
+        self._timeout_s = settings.http_look_timeout_s
+        self._session: ClientSession | None = None
+
+    async def close(self) -> None:
+        """Lets the connections go."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def matcher(self, path: str) -> Answer:
+        """The answer of the matcher that serves it: 200, 400 or 404. Raises NobodyAnswers."""
+        if not self.matchers:
+            raise NobodyAnswers("COLDNOTIFY_MATCHER / --matcher: is empty, so no matcher can be asked")
+        tasks = [asyncio.ensure_future(self._ask(address, path)) for address in self.matchers]
+        reasons: dict[str, str] = {}
+        try:
+            for task in asyncio.as_completed(tasks):
+                answer = await task
+                if answer.status not in (0, _NOT_HERE):
+                    return answer
+                reasons[answer.address] = answer.error
+        finally:
+            for one in tasks:
+                one.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        raise NobodyAnswers("; ".join(f"matcher {one}: {reasons[one]}" for one in self.matchers if one in reasons))
+
+    async def every_matcher(self, path: str) -> list[Answer]:
+        """All answers, also of those that could not be asked."""
+        return await self._all(self.matchers, path)
+
+    async def every_gateway(self, path: str) -> list[Answer]:
+        """All answers, also of those that could not be asked."""
+        return await self._all(self.gateways, path)
+
+    async def _all(self, addresses: Sequence[str], path: str) -> list[Answer]:
+        return list(await asyncio.gather(*(self._ask(address, path) for address in addresses)))
+
+    async def _ask(self, address: str, path: str) -> Answer:
+        if self._session is None:
+            self._session = ClientSession(connector=TCPConnector(limit=_CONNECTIONS_MAX))
+        url = URL(f"http://{address}{path}", encoded=True)
+        try:
+            async with self._session.get(url, timeout=ClientTimeout(total=self._timeout_s)) as response:
+                raw = await response.content.read(_ANSWER_BYTES_MAX)
+                while len(raw) < _ANSWER_BYTES_MAX and not response.content.at_eof():
+                    raw += await response.content.read(_ANSWER_BYTES_MAX - len(raw))
+                return Answer(address, response.status, json.loads(raw))
+        except TimeoutError:
+            return _failed(address, f"no answer within {self._timeout_s:g} s")
+        except ClientError as error:
+            return _failed(address, str(error) or type(error).__name__)
+        except ValueError:
+            return _failed(address, "its answer is not JSON")
+
+
+def _failed(address: str, words: str) -> Answer:
+    return Answer(address, 0, {"error": words})
+
+
+def good(answers: Iterable[Answer]) -> list[tuple[str, Mapping[str, Any]]]:
+    """(address, body) of those with status 200."""
+    return [(one.address, one.body) for one in answers if one.status == 200 and isinstance(one.body, dict)]

@@ -1,0 +1,190 @@
+"""From what matcher and gateways know of a client to one timeline, and to why it has not applied an object. Pure.
+
+The verdict is a word of VERDICTS; `words` say it to a person, with what to do where something can be done.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypedDict
+
+Row = Mapping[str, Any]
+
+VERDICTS = {
+    "applied": "it has applied it",
+    "complete": "it lacks nothing",
+    "unknown_client": "no client of this name is registered",
+    "unknown_object": "nothing of this name was published, and nobody is registered for it",
+    "not_registered": "it is not registered for the object",
+    "never_published": "it is registered, and nothing was published yet",
+    "asleep": "it is not connected",
+    "unsynced": "the service waits for the client to send its whole set of registrations",
+    "held": "conflation holds the publish back, to merge it with the next",
+    "catching_up": "it is being sent what it missed, page by page",
+    "slow": "its connection is full: the newest is sent once it drains",
+    "sent": "it was sent, and the client has not acknowledged it yet: a callback is running, or the link is slow",
+    "on_its_way": "it is connected and is about to be told",
+    "gateway_silent": "it counts as connected at a gateway that cannot be asked, or that does not know the session",
+}
+"""Why, in general words."""
+
+
+class Event(TypedDict):
+    """One line of the timeline."""
+
+    when_ms: int | None
+    step: str
+    """publish, match, gateway, acknowledgement, rejected."""
+    text: str
+
+
+class Explanation(TypedDict):
+    """The answer."""
+
+    verdict: str
+    words: str
+    timeline: list[Event]
+    lacking: list[Row]
+
+
+class AtGateway(NamedTuple):
+    """A session of the client, at one gateway."""
+
+    address: str
+    gateway: str
+    """The gateway's id."""
+    session: Row
+
+
+def explain(matcher: Row, at_gateways: Iterable[AtGateway], *, object_name: str | None) -> Explanation:
+    """`matcher`: its /explanation; `object_name`: None asks about all that the client is registered for."""
+    client, obj = matcher["client"], matcher["object"]
+    sessions = list(at_gateways)
+    current = _current(client, sessions)
+    verdict = _verdict(client, obj, current, matcher, object_name=object_name)
+    timeline = [*_publish(obj, matcher), *_match(matcher, client, obj, object_name)]
+    timeline += [*_gateway(client, sessions, current), *_acknowledgement(client, obj)]
+    return {
+        "verdict": verdict,
+        "words": _words(verdict, client, obj, matcher),
+        "timeline": timeline,
+        "lacking": matcher.get("lacking", []),
+    }
+
+
+def _current(client: Row | None, sessions: Iterable[AtGateway]) -> AtGateway | None:
+    """The session that the matcher counts."""
+    if client is None or not client["online"]:
+        return None
+    wanted = (client["gateway"], client["session"])
+    return next((one for one in sessions if (one.gateway, one.session["session"]) == wanted), None)
+
+
+def _verdict(
+    client: Row | None, obj: Row | None, current: AtGateway | None, matcher: Row, *, object_name: str | None
+) -> str:
+    if client is None:
+        return "unknown_client"
+    offset: int | None
+    if object_name is not None:
+        if obj is None:
+            return "unknown_object"
+        if not obj["client_registered"]:
+            return "not_registered"
+        if obj["version"] is None:
+            return "never_published"
+        if obj["client_applied"]:
+            return "applied"
+        offset = obj["offset"]
+    elif not matcher["lacking"]:
+        return "complete"
+    else:
+        offset = None
+    if not client["online"]:
+        return "asleep"
+    if client["session_state"] == "unsynced":
+        return "unsynced"
+    if obj is not None and obj["held"]:
+        return "held"
+    if current is None:
+        return "gateway_silent"
+    if current.session["state"] == "slow":
+        return "slow"
+    if client["session_state"] == "catching" or current.session["state"] in ("catching", "opening"):
+        return "catching_up"
+    complete = current.session["complete"]
+    sent = complete is not None and (complete >= offset if offset is not None else complete > (client["cursor"] or -1))
+    return "sent" if sent else "on_its_way"
+
+
+def _publish(obj: Row | None, matcher: Row) -> Iterable[Event]:
+    for one in matcher.get("rejected", ()):
+        text = f"a record at offset {one['offset']} was rejected: {one['reason']} (topic coldnotify.rejected has it)"
+        yield {"when_ms": one["timestamp_ms"], "step": "rejected", "text": text}
+    if obj is None or obj["version"] is None:
+        return
+    text = f"version {obj['version']} at offset {obj['offset']} of coldnotify.objects, partition {matcher['partition']}"
+    if obj["incarnation"]:
+        text += f", incarnation {obj['incarnation']}"
+    if obj["source"]:
+        text += f", made by {obj['source']}"
+    yield {"when_ms": obj["published_ms"], "step": "publish", "text": text}
+
+
+def _match(matcher: Row, client: Row | None, obj: Row | None, object_name: str | None) -> Iterable[Event]:
+    text = f"the matcher (generation {matcher['generation']}) has read up to offset {matcher['position'] - 1}"
+    if matcher["requests_waiting"]:
+        text += f"; {matcher['requests_waiting']} batches of requests wait until it has read further"
+    yield {"when_ms": matcher["now_ms"], "step": "match", "text": text}
+    if client is None:
+        text = "no client of this name is registered"
+    elif object_name is not None:
+        registered = obj is not None and obj["client_registered"]
+        text = f"the client is {'registered' if registered else 'not registered'} for {object_name}"
+        text += f", one of {client['registered']} objects" if registered else ""
+    else:
+        text = f"the client is registered for {client['registered']} objects and lacks {len(matcher['lacking'])}"
+    yield {"when_ms": None, "step": "match", "text": text}
+
+
+def _gateway(client: Row | None, sessions: Iterable[AtGateway], current: AtGateway | None) -> Iterable[Event]:
+    for one in sessions:
+        shown = one.session
+        text = f"session {shown['session']} of {shown['address']} at gateway {one.gateway} ({one.address})"
+        text += f" is {shown['state']}, sent up to {_offset(shown['complete'])}"
+        if one is not current:
+            text += "; the matcher counts another session, this one is about to be closed (displaced)"
+        yield {"when_ms": shown["since_ms"], "step": "gateway", "text": text}
+    if client is None:
+        return
+    if client["online"] and current is None:
+        text = f"session {client['session']} at gateway {client['gateway']} is not shown by any gateway that answers"
+        yield {"when_ms": client["gateway_heard_ms"], "step": "gateway", "text": text}
+    elif not client["online"]:
+        yield {"when_ms": client["last_seen_ms"], "step": "gateway", "text": "not connected; last seen then"}
+
+
+def _acknowledgement(client: Row | None, obj: Row | None) -> Iterable[Event]:
+    if client is None:
+        return
+    text = f"applied up to {_offset(client['cursor'])}, as far as the client has acknowledged"
+    if obj is not None and obj["client_registered"] and obj["offset"] is not None:
+        if obj["client_is_source"]:
+            text += "; it made this version itself"
+        else:
+            text += f": version {obj['version']} {'included' if obj['client_applied'] else 'not included'}"
+    yield {"when_ms": client["last_seen_ms"], "step": "acknowledgement", "text": text}
+
+
+def _words(verdict: str, client: Row | None, obj: Row | None, matcher: Row) -> str:
+    words = VERDICTS[verdict]
+    if verdict == "unknown_client":
+        return f"{words}: it never registered, or was forgotten after a long absence"
+    if verdict == "asleep" and client is not None:
+        return f"{words}; it is told when it connects"
+    latest = max((one["offset"] for one in matcher.get("rejected", ())), default=-1)
+    if obj is not None and latest > (obj["offset"] if obj["offset"] is not None else -1):
+        return f"{words}; but a later record of the object was rejected, see the timeline"
+    return words
+
+
+def _offset(complete: int | None) -> str:
+    return "nothing" if complete is None else f"offset {complete}"

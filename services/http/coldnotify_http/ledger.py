@@ -1,0 +1,97 @@
+"""The delivery ledger at any HTTP node: who lacks a version, and why a client does; asked of matcher and gateways."""
+
+import asyncio
+
+from aiohttp import web
+from coldnotify_common.paging import page_request
+from coldnotify_common.web import Handler, error_response
+from coldnotify_schemas.names import check_name, check_object
+
+from coldnotify_http.asking import Answer, Asking, NobodyAnswers, good, path
+from coldnotify_http.explaining import AtGateway, explain
+
+_RETRY_AFTER_S = 1
+_GROUP = "/v1/domains/{domain}/groups/{group}"
+
+
+def routes(asking: Asking) -> list[web.AbstractRouteDef]:
+    """GET endpoints below /v1."""
+    ledger = _Ledger(asking)
+    return [
+        web.get(f"{_GROUP}/objects/{{object:.+}}/lacking", answered(ledger.lacking)),
+        web.get(f"{_GROUP}/clients/{{client}}/explanation", answered(ledger.explanation)),
+        web.get(f"{_GROUP}/clients", answered(ledger.passed_on)),
+        web.get(f"{_GROUP}/clients/{{client}}", answered(ledger.passed_on)),
+        web.get(f"{_GROUP}/objects", answered(ledger.passed_on)),
+        web.get(f"{_GROUP}/objects/{{object:.+}}", answered(ledger.passed_on)),
+    ]
+
+
+def answered(handler: Handler) -> Handler:
+    """503 with Retry-After where no matcher can say."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except NobodyAnswers as error:
+            response = error_response(503, str(error))
+            response.headers["Retry-After"] = str(_RETRY_AFTER_S)
+            return response
+
+    return handle
+
+
+class _Ledger:
+    def __init__(self, asking: Asking) -> None:
+        self._asking = asking
+
+    async def lacking(self, request: web.Request) -> web.Response:
+        """GET .../objects/{object}/lacking?version&limit&after."""
+        check_object(request.match_info["object"])
+        return await self.passed_on(request)
+
+    async def explanation(self, request: web.Request) -> web.Response:
+        """GET .../clients/{client}/explanation?object."""
+        domain, group = _domain_and_group(request)
+        client = check_name("client", request.match_info["client"])
+        object_name = request.query.get("object")
+        base = ("domains", domain, "groups", group, "clients", client)
+        matcher, gateways = await asyncio.gather(
+            self._asking.matcher(path(*base, "explanation", object=object_name)), self._at_gateways(path(*base))
+        )
+        if matcher.status != 200:
+            return _as_it_is(matcher)
+        sessions, silent = gateways
+        explanation = explain(matcher.body, sessions, object_name=object_name)
+        asked = {"domain": domain, "group": group, "client": client, "object": object_name}
+        known = {name: matcher.body[name] for name in ("partition", "generation", "position", "now_ms")}
+        details = {"client_state": matcher.body["client"], "object_state": matcher.body["object"]}
+        return web.json_response({**asked, **explanation, **known, **details, "gateways_silent": silent})
+
+    async def passed_on(self, request: web.Request) -> web.Response:
+        """The same question to the matcher that serves the group."""
+        _domain_and_group(request)
+        page_request(request.query)
+        return _as_it_is(await self._asking.matcher(request.rel_url.raw_path_qs))
+
+    async def _at_gateways(self, path_: str) -> tuple[list[AtGateway], list[str]]:
+        """(sessions of the client, gateways that could not be asked)."""
+        answers, identities = await asyncio.gather(
+            self._asking.every_gateway(path_), self._asking.every_gateway(path("gateway"))
+        )
+        ids = {address: body["gateway"] for address, body in good(identities)}
+        sessions = [
+            AtGateway(address, ids[address], session)
+            for address, body in good(answers)
+            if address in ids
+            for session in body["sessions"]
+        ]
+        return sessions, [f"{one.address}: {one.error}" for one in answers if one.status not in (200, 404)]
+
+
+def _domain_and_group(request: web.Request) -> tuple[str, str]:
+    return check_name("domain", request.match_info["domain"]), check_name("group", request.match_info["group"])
+
+
+def _as_it_is(answer: Answer) -> web.Response:
+    return web.json_response(answer.body, status=answer.status)
