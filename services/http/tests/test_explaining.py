@@ -1,0 +1,103 @@
+"""Every verdict, from what a matcher and a gateway would say."""
+
+from typing import Any
+
+import pytest
+from coldnotify_http.explaining import VERDICTS, AtGateway, explain
+
+CLIENT = {
+    "client": "c",
+    "online": True,
+    "gateway": "ab",
+    "session": 7,
+    "session_state": "live",
+    "registered": 3,
+    "cursor": 3,
+    "last_seen_ms": 5,
+    "gateway_heard_ms": 6,
+}
+OBJECT = {
+    "object": "o",
+    "version": 9,
+    "incarnation": 0,
+    "offset": 4,
+    "published_ms": 4,
+    "source": None,
+    "held": False,
+    "client_registered": True,
+    "client_applied": False,
+    "client_is_source": False,
+    "since_ms": 4,
+}
+SESSION = {"session": 7, "state": "live", "complete": 3, "since_ms": 2, "address": "10.0.0.1:5"}
+ASLEEP = {"online": False, "gateway": None, "session": None, "session_state": None, "gateway_heard_ms": None}
+
+
+def explained(
+    client: dict[str, Any] | None = None,
+    obj: dict[str, Any] | None = None,
+    session: dict[str, Any] | None = None,
+    *,
+    at: str = "ab",
+    object_name: str | None = "o",
+    **known: Any,
+) -> Any:
+    base = {"partition": 1, "generation": 2, "position": 5, "requests_waiting": 0, "now_ms": 9, "rejected": []}
+    lacking = [{"object": "o", "version": 9, "since_ms": 4}]
+    matcher = {**base, "lacking": lacking, "client": CLIENT | (client or {}), "object": OBJECT | (obj or {}), **known}
+    return explain(matcher, [AtGateway("h:1", at, SESSION | (session or {}))], object_name=object_name)
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "applied": {"obj": {"client_applied": True}},
+    "complete": {"object_name": None, "object": None, "lacking": []},
+    "unknown_client": {"matcher_client": None},
+    "unknown_object": {"object": None},
+    "not_registered": {"obj": {"client_registered": False}},
+    "never_published": {"obj": {"version": None, "offset": None, "published_ms": None}},
+    "asleep": {"client": ASLEEP},
+    "unsynced": {"client": {"session_state": "unsynced"}},
+    "held": {"obj": {"held": True}},
+    "catching_up": {"client": {"session_state": "catching"}},
+    "slow": {"session": {"state": "slow"}},
+    "sent": {"session": {"complete": 4}},
+    "on_its_way": {},
+    "gateway_silent": {"at": "cd"},
+}
+
+
+@pytest.mark.parametrize("verdict", VERDICTS)
+def test_every_verdict_is_reached(verdict: str) -> None:
+    case = dict(CASES[verdict])
+    if "matcher_client" in case:
+        case = {"known": None}
+        matcher = {
+            "partition": 1, "generation": 2, "position": 5, "requests_waiting": 0, "now_ms": 9, "rejected": [],
+            "client": None, "object": OBJECT,
+        }  # fmt: skip
+        shown = explain(matcher, [], object_name="o")
+    else:
+        shown = explained(**case)
+
+    assert shown["verdict"] == verdict
+    assert shown["words"].startswith(VERDICTS[verdict])
+    assert all(event["text"] for event in shown["timeline"])
+
+
+def test_a_session_that_is_not_the_one_that_counts_is_about_to_be_displaced() -> None:
+    (event,) = [one for one in explained(session={"session": 8})["timeline"] if "displaced" in one["text"]]
+    assert event["step"] == "gateway"
+
+
+def test_a_record_that_was_rejected_later_is_said() -> None:
+    rejected = [{"offset": 8, "timestamp_ms": 7, "reason": "record: unknown field"}]
+    shown = explained({}, {"client_applied": True}, rejected=rejected)
+    assert shown["verdict"] == "applied"
+    assert "a later record of the object was rejected" in shown["words"]
+    assert (shown["timeline"][0]["step"], shown["timeline"][0]["when_ms"]) == ("rejected", 7)
+
+
+def test_all_that_a_client_lacks_is_told_where_no_object_is_named() -> None:
+    shown = explained(ASLEEP, object_name=None, object=None)
+    assert (shown["verdict"], len(shown["lacking"])) == ("asleep", 1)
+    assert any("registered for 3 objects and lacks 1" in one["text"] for one in shown["timeline"])

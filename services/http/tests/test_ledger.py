@@ -1,0 +1,149 @@
+"""The ledger at an HTTP node in front of played matchers and gateways, over real ports.
+
+Stands for: asking
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+from coldnotify_common.admin import AdminServer, bound_port, listen
+from coldnotify_common.settings import SettingError
+from coldnotify_common.web import error_response, json_errors
+from coldnotify_http import ledger
+from coldnotify_http.asking import Asking, addresses, path
+from coldnotify_http.settings import HttpSettings
+
+OBJECT = "/v1/domains/d/groups/g/objects/a%2Fb%20c"
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def served(*routes: web.AbstractRouteDef) -> AsyncIterator[str]:
+    server = AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes)
+    await server.start()
+    try:
+        yield f"127.0.0.1:{server.port}"
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def node(matchers: list[str], gateways: list[str] | None = None, timeout_s: float = 30) -> AsyncIterator[str]:
+    settings = HttpSettings(
+        matcher=",".join(matchers), gateway_http=",".join(gateways or []), http_look_timeout_s=timeout_s
+    )
+    asking = Asking(settings)
+    app = web.Application(middlewares=[json_errors])
+    app.add_routes(ledger.routes(asking))
+    runner = await listen(app, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{bound_port(runner)}"
+    finally:
+        await runner.cleanup()
+        await asking.close()
+
+
+async def get(url: str) -> tuple[int, Any, str | None]:
+    async with ClientSession() as client, client.get(url) as response:
+        return response.status, json.loads(await response.read()), response.headers.get("Retry-After")
+
+
+def answering(body: object, status: int = 200) -> Handler:
+    async def handle(request: web.Request) -> web.Response:
+        shown = {**body, "raw": request.rel_url.raw_path_qs} if isinstance(body, dict) else body
+        return web.json_response(shown, status=status)
+
+    return handle
+
+
+NOT_MINE = web.get("/v1/{any:.*}", answering({"error": "d/g is not served by this matcher (now)"}, 503))
+
+
+async def test_the_matcher_that_serves_the_group_answers() -> None:
+    async with AsyncExitStack() as stack:
+        ours = web.get("/v1/{any:.*}", answering({"lacking": 1}))
+        matchers = [await stack.enter_async_context(served(one)) for one in (NOT_MINE, ours, NOT_MINE)]
+        url = await stack.enter_async_context(node([*matchers, "127.0.0.1:1"]))
+        status, body, _ = await get(f"{url}{OBJECT}/lacking?version=5&limit=2")
+        assert (status, body["lacking"]) == (200, 1)
+        assert body["raw"] == f"{OBJECT}/lacking?version=5&limit=2"
+
+
+async def test_what_is_unknown_or_wrong_is_said_as_the_matcher_says_it() -> None:
+    unknown = web.get("/v1/{any:.*}", answering({"error": "object: is not known"}, 404))
+    async with served(unknown) as matcher, node([matcher]) as url:
+        assert (await get(f"{url}{OBJECT}/lacking"))[:2] == (
+            404,
+            {"error": "object: is not known", "raw": f"{OBJECT}/lacking"},
+        )
+        assert (await get(f"{url}/v1/domains/d/groups/a%20b/objects/o/lacking"))[0] == 400
+        assert (await get(f"{url}{OBJECT}/lacking?limit=0"))[1]["field"] == "limit"
+
+
+async def test_where_no_matcher_can_say_each_ones_reason_is_told_and_when_to_come_back() -> None:
+    async def silent(_request: web.Request) -> web.Response:
+        await asyncio.sleep(300)
+        raise AssertionError
+
+    async with AsyncExitStack() as stack:
+        matchers = [await stack.enter_async_context(served(web.get("/v1/{any:.*}", silent)))]
+        matchers += [await stack.enter_async_context(served(NOT_MINE)), "127.0.0.1:1"]
+        url = await stack.enter_async_context(node(matchers, timeout_s=0.5))
+        begin_s = time.monotonic()
+        status, body, retry_after = await get(f"{url}{OBJECT}/lacking")
+        assert time.monotonic() - begin_s < 60
+        assert (status, retry_after) == (503, "1")
+        silent_, not_mine, nobody = body["error"].split("; ")
+        assert silent_ == f"matcher {matchers[0]}: no answer within 0.5 s"
+        assert not_mine == f"matcher {matchers[1]}: d/g is not served by this matcher (now)"
+        assert "Cannot connect" in nobody
+
+
+async def test_an_explanation_joins_matcher_and_gateways() -> None:
+    client = {
+        "client": "c", "online": True, "gateway": "ab", "session": 7, "session_state": "live", "registered": 1,
+        "cursor": 3, "last_seen_ms": 5, "gateway_heard_ms": 6,
+    }  # fmt: skip
+    obj = {
+        "object": "o", "version": 9, "incarnation": 0, "offset": 4, "published_ms": 4, "source": None, "held": False,
+        "client_registered": True, "client_applied": False, "client_is_source": False, "since_ms": 4,
+    }  # fmt: skip
+    known = {
+        "partition": 1, "generation": 2, "position": 5, "requests_waiting": 0, "now_ms": 9, "client": client,
+        "object": obj, "lacking": [{"object": "o", "version": 9, "since_ms": 4}], "rejected": [],
+    }  # fmt: skip
+    session = {"session": 7, "state": "live", "complete": 4, "since_ms": 2, "address": "10.0.0.1:5"}
+
+    async def no_session(_request: web.Request) -> web.Response:
+        return error_response(404, "has no session at this gateway")
+
+    async with AsyncExitStack() as stack:
+        matcher = await stack.enter_async_context(served(web.get("/v1/{any:.*}", answering(known))))
+        gateways = [
+            await stack.enter_async_context(
+                served(web.get("/v1/gateway", answering({"gateway": id_})), web.get("/v1/domains/{any:.*}", shown))
+            )
+            for id_, shown in (("cd", no_session), ("ab", answering({"sessions": [session]})))
+        ]
+        url = await stack.enter_async_context(node([matcher], [*gateways, "127.0.0.1:1"]))
+        status, body, _ = await get(f"{url}/v1/domains/d/groups/g/clients/c/explanation?object=o")
+    assert (status, body["verdict"]) == (200, "sent")
+    assert [event["step"] for event in body["timeline"]] == ["publish", "match", "match", "gateway", "acknowledgement"]
+    assert [one.partition(" ")[0] for one in body["gateways_silent"]] == ["127.0.0.1:1:"]
+
+
+@pytest.mark.parametrize("wrong", ["nohost", "h:0", "h:65536", ":1", "h:x", "a:1,b"])
+def test_an_address_that_is_none_is_named_with_its_setting(wrong: str) -> None:
+    with pytest.raises(SettingError, match=r"COLDNOTIFY_GATEWAY_HTTP / --gateway-http: .* is not host:port"):
+        addresses(wrong, "gateway_http")
+
+
+def test_paths_are_quoted_and_what_is_none_is_left_out() -> None:
+    assert path("objects", "a/b c", limit=2, after=None) == "/v1/objects/a%2Fb%20c?limit=2"
+    assert path("gateway") == "/v1/gateway"
