@@ -1,11 +1,18 @@
 """Publishes of one object in quick succession leave as few, the last of them the newest; the cursor waits for it."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
 from coldnotify_cli.testing_up import Recorder, Up, notify, running, wait_for
+from coldnotify_gateway.testing_process import GatewayProcess
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_matcher.testing_kafka import PARTITIONS, committed, matcher
+from coldnotify_schemas import topics
+from coldnotify_schemas.partition import partition_of
 
 pytestmark = pytest.mark.kafka
 
@@ -68,3 +75,30 @@ def test_another_object_does_not_move_the_cursor_over_one_that_is_held(slowed: U
             ou.register(name).subscribe(told)
         assert ou.wait_caught_up(60)
     assert len(told.seen) == seen
+
+
+def test_a_matcher_killed_while_a_publish_is_held_back_owes_it(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
+    kafka, told = fresh_kafka.bootstrap, Recorder()
+    partition = partition_of(DOMAIN, GROUP, PARTITIONS)
+    with ExitStack() as stack:
+        gateway = stack.enter_context(GatewayProcess(kafka))
+        killed = stack.enter_context(matcher(kafka, tmp_path / "killed", matcher_conflation="*=60000"))
+        killed.wait_serving()
+        gateway.wait_ready()
+        connection = Connection("127.0.0.1", gateway.port)
+        ou = Notify(domain=DOMAIN, group_id=GROUP, client_id="ou", state=State(None), connection=connection)
+        stack.enter_context(ou)
+        ou.register("held").subscribe(told)
+        wait_for(lambda: told.seen and ou.status.pending == 0, "it is registered")
+        publisher = stack.enter_context(Publisher(kafka=kafka))
+        publisher.publish(DOMAIN, GROUP, "held", version=1)
+        wait_for(lambda: told.newest("held") == 1, "the first leaves at once")
+        held = publisher.publish(DOMAIN, GROUP, "held", version=2)
+        publisher.publish(DOMAIN, GROUP, "other", version=1)
+        # Whoever committed further than what is held would have nothing to owe.
+        wait_for(lambda: committed(kafka, topics.OBJECTS, partition) >= held.offset, "all before it is committed")
+        assert told.newest("held") == 1
+        killed.kill()
+        stack.enter_context(matcher(kafka, tmp_path / "next", matcher_conflation="*=60000")).wait_serving()
+        wait_for(lambda: told.newest("held") == 2, "what the dead one held back is told")
+        assert told.versions("held") == [None, 1, 2]
