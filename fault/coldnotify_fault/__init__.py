@@ -1,6 +1,6 @@
 """The fault campaign: real processes, a seeded schedule of publishes, clients and faults, then the checker's judgement.
 
 `__main__` is the command, `campaign` runs one seed, `schedule` draws what happens. `services` and `device_host` are the
-processes, `proxy` the network between them, `publishers` the back-ends, `topics_dump` looks into Kafka, `told` follows
-what clients were told, `report` makes the table.
+processes, `proxy` the network between them, `publishers` the back-ends, `told` follows what clients were told, `report`
+makes the table.
 """

@@ -14,6 +14,7 @@ from pathlib import Path
 from coldnotify_checker import Verdict, judge, read_histories
 from coldnotify_checker.histories import Event, HistoryWriter
 from coldnotify_checker.topics import Topics, merge
+from coldnotify_cli import topics_dump
 from coldnotify_kafka.errors import TopicsError
 from coldnotify_schemas.topics import OBJECTS
 from confluent_kafka import KafkaException
@@ -26,7 +27,6 @@ from coldnotify_fault.schedule import NEED_KAFKA, TAKE_KAFKA, Fault, Schedule, S
 from coldnotify_fault.schedule import OBJECTS as OBJECT_NAMES
 from coldnotify_fault.services import Services
 from coldnotify_fault.told import Told
-from coldnotify_fault.topics_dump import read_topics
 
 _READY_S = 120.0
 """For a start on a machine that others keep busy."""
@@ -35,7 +35,8 @@ CALM_S = 120.0
 _LOOK_S = 0.05
 _LOOK_FOR_THE_END_S = 1.0
 _LOOK_FOR_BROKER_S = 1.0
-_KAFKA_ERRORS = (KafkaException, TopicsError, TimeoutError, FutureTimeoutError)
+_READ_S = 60.0
+_KAFKA_ERRORS = (KafkaException, TopicsError, topics_dump.DumpError, TimeoutError, FutureTimeoutError)
 
 
 class NotStarted(Exception):
@@ -315,7 +316,7 @@ class _Campaign:
         return missing
 
     def _read(self) -> list[Event]:
-        return read_topics(self._services.kafka)
+        return list(topics_dump.read(self._services.kafka, _READ_S))
 
     def _pause(self, seconds: float) -> None:
         if self._stop.wait(seconds):

@@ -154,6 +154,9 @@ class Proxy:
     def _call(self, what: Callable[[], object]) -> None:
         self._loop.call_soon_threadsafe(what)
 
+    def _refuses(self) -> bool:
+        return self._refusing
+
     def _cut(self) -> None:
         for writer in self._writers:
             writer.transport.abort()
@@ -170,10 +173,13 @@ class Proxy:
             writer.transport.abort()
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._refusing:
+        if self._refuses():
             return
         async with asyncio.timeout(_CONNECT_S):
             target_reader, target_writer = await asyncio.open_connection(*self._target)
+        if self._refuses():  # since then
+            target_writer.transport.abort()
+            return
         both = {writer, target_writer}
         self._writers |= both
         wire = None if self._wire is None else self._wire()

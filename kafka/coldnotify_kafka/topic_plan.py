@@ -30,6 +30,7 @@ APPLY_SECONDS_MAX = 60.0
 """Default limit: an embedded broker takes under a second for all topics, a busy cluster some seconds."""
 _POLL_SECONDS = 0.05
 _LOOK_AGAIN_S = 0.5
+"""Topics are made and deleted on one broker first: another that is asked may not have heard of it for a moment."""
 
 _RETENTIONS = ("retention.ms", "retention.bytes")
 _UNLIMITED = -1
@@ -230,6 +231,18 @@ def _same(old: str | None, new: str) -> bool:
 
 def _existing(admin: AdminClient, wanted: Sequence[str], deadline: float) -> dict[str, ExistingTopic]:
     """Those of the wanted topics that there are."""
+    while True:
+        try:
+            return _described(admin, wanted, deadline)
+        except TopicsNotAppliedError as error:
+            cause = error.__cause__
+            unknown = isinstance(cause, KafkaException) and cause.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+            if not unknown or time.monotonic() + _LOOK_AGAIN_S >= deadline:
+                raise
+        time.sleep(_LOOK_AGAIN_S)
+
+
+def _described(admin: AdminClient, wanted: Sequence[str], deadline: float) -> dict[str, ExistingTopic]:
     found = {name: topic for name, topic in _metadata(admin, deadline).items() if name in wanted}
     if not found:
         return {}
@@ -237,19 +250,7 @@ def _existing(admin: AdminClient, wanted: Sequence[str], deadline: float) -> dic
     answers = admin.describe_configs(resources, request_timeout=_left(deadline, "reading settings"))
     settings: dict[str, dict[str, str | None]] = {}
     for resource, answer in answers.items():
-        try:
-            entries = _result(answer, deadline, f"{resource.name}: reading settings")
-        except TopicsNotAppliedError as error:
-            cause = error.__cause__
-            if (
-                isinstance(cause, KafkaException)
-                and cause.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART
-                and time.monotonic() + _LOOK_AGAIN_S < deadline
-            ):
-                # Topics are made and deleted on one broker first; the one that was asked has not heard of it yet.
-                time.sleep(_LOOK_AGAIN_S)
-                return _existing(admin, wanted, deadline)
-            raise
+        entries = _result(answer, deadline, f"{resource.name}: reading settings")
         settings[resource.name] = {key: entry.value for key, entry in entries.items()}
     return {
         name: ExistingTopic(

@@ -41,6 +41,7 @@ def apply(settings: TopicsSettings) -> int:
 def dump(history: Path, settings: TopicsSettings) -> int:
     """Write what the topics hold now to the file HISTORY, for `coldnotify check`; changes nothing in Kafka."""
     from coldnotify_checker import HistoryWriter
+    from coldnotify_checker.histories import Record
 
     from coldnotify_cli import topics_dump
 
@@ -48,7 +49,10 @@ def dump(history: Path, settings: TopicsSettings) -> int:
         raise click.UsageError(f"HISTORY: {history} is not empty: two dumps in one history would contradict each other")
     try:
         with HistoryWriter(history) as writer:
-            counts = topics_dump.dump(settings.kafka, writer, settings.topics_timeout_s)
+            counts = dict.fromkeys(topics_dump.DUMPED, 0)
+            for event in topics_dump.read(settings.kafka, settings.topics_timeout_s):
+                writer.write(event)
+                counts[event.topic] += isinstance(event, Record)
     except topics_dump.DumpError as error:
         raise click.ClickException(str(error)) from None
     for topic, count in counts.items():
