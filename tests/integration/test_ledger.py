@@ -1,0 +1,54 @@
+"""The delivery ledger with everything real: who lacks a version, why, and a publisher that waits until it is there."""
+
+import json
+
+from coldnotify.publisher import Publisher
+from coldnotify_cli.testing import coldnotify
+from coldnotify_cli.testing_up import Recorder, Up, notify, wait_for
+
+DOMAIN, GROUP = "animal.observer", "ledger"
+
+
+def asked(up: Up, command: str, *arguments: str) -> str:
+    done = coldnotify(command, DOMAIN, GROUP, *arguments, http=up.report["http"])
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def lackers(up: Up, *arguments: str) -> list[str]:
+    lines = asked(up, "who-lacks", "camera", "--json", *arguments).splitlines()
+    return [json.loads(line)["client"] for line in lines[1:]]
+
+
+def test_the_one_that_sleeps_is_named_and_then_nobody(up: Up, tmp_path) -> None:
+    with Publisher(up.kafka) as publisher:
+        publisher.publish(DOMAIN, GROUP, "camera", version=1)
+        told = {name: Recorder() for name in ("oslo", "tromso")}
+        clients = {name: notify(up, name, tmp_path / name, group=GROUP) for name in told}
+        try:
+            for name, client in clients.items():
+                client.register("camera").subscribe(told[name])
+                client.connect()
+            wait_for(lambda: all(one.newest("camera") == 1 for one in told.values()), "both have the first version")
+            wait_for(lambda: lackers(up) == [], "nobody lacks it")
+            clients["tromso"].disconnect()
+            publisher.publish(DOMAIN, GROUP, "camera", version=2)
+            wait_for(lambda: lackers(up) == ["tromso"], "the one that sleeps is named")
+
+            assert "camera version 2 " in asked(up, "who-lacks", "camera")
+            assert "1 of 2 lack it, 1 of them asleep" in asked(up, "who-lacks", "camera")
+            assert lackers(up, "--version", "1") == []
+            assert lackers(up, "--version", "3") == ["oslo", "tromso"]
+            assert "camera: asleep: it is not connected" in asked(up, "explain", "tromso", "camera")
+            oslo = json.loads(asked(up, "explain", "oslo", "camera", "--json"))
+            assert (oslo["verdict"], oslo["gateways_silent"]) == ("applied", [])
+            assert {"publish", "match", "gateway", "acknowledgement"} == {one["step"] for one in oslo["timeline"]}
+
+            clients["tromso"] = notify(up, "tromso", tmp_path / "tromso", group=GROUP)
+            clients["tromso"].register("camera").subscribe(told["tromso"])
+            clients["tromso"].connect()
+            wait_for(lambda: lackers(up) == [], "it woke up")
+            wait_for(lambda: "tromso: complete" in asked(up, "explain", "tromso"), "it lacks nothing")
+        finally:
+            for client in clients.values():
+                client.disconnect()
