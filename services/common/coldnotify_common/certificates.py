@@ -1,0 +1,153 @@
+"""A certificate authority of one's own in a directory, and what it signs: for development and small fields.
+
+`ca.pem`, `ca.key`; `gateway.pem`, `gateway.key`; `http.pem`, `http.key`; `DOMAIN.GROUP.CLIENT.pem` and `.key` for each
+client; `publisher.DOMAIN.pem` and `.key` for each publisher. What is there already stays; so names can be added later.
+"""
+
+import datetime as dt
+import ipaddress
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from coldnotify_schemas.names import check_name
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+CA_DAYS = 3650
+_CLOCK_SKEW = dt.timedelta(hours=1)
+"""An OU's clock may be behind: what is made now is to hold there, too."""
+
+
+class CertificatesError(ValueError):
+    """A directory that cannot be used as it is; the message begins with the file's name."""
+
+
+class Authority:
+    """The authority in a directory, which is made where it is missing."""
+
+    def __init__(self, directory: Path, days: int = 365) -> None:
+        """`days`: how long what it signs holds. Raises CertificatesError."""
+        self.directory = directory
+        self._days = days
+        self.made: list[Path] = []
+        """The certificates made by now."""
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        certificate, key = directory / "ca.pem", directory / "ca.key"
+        if not certificate.exists() and not key.exists():
+            self._make_ca(certificate, key)
+        try:
+            self._certificate = x509.load_pem_x509_certificate(certificate.read_bytes())
+            loaded = serialization.load_pem_private_key(key.read_bytes(), None)
+        except (OSError, ValueError, TypeError) as error:
+            raise CertificatesError(f"{certificate}, {key}: no authority that can be used: {error}") from None
+        if not isinstance(loaded, ec.EllipticCurvePrivateKey):
+            raise CertificatesError(f"{key}: holds another kind of key than this command makes")
+        self._key = loaded
+
+    def server(self, name: str, hosts: Sequence[str]) -> tuple[Path, Path]:
+        """Certificate and key of a service that is reached as any of `hosts`: names or addresses."""
+        return self._leaf(name, name, [_host(host) for host in hosts], ExtendedKeyUsageOID.SERVER_AUTH)
+
+    def client(self, domain: str, group: str, client: str) -> tuple[Path, Path]:
+        """Certificate and key of a client. Raises InvalidName."""
+        for field, value in (("domain", domain), ("group", group), ("client", client)):
+            check_name(field, value)
+        uri = f"coldnotify://{domain}/{group}/{client}"
+        return self._leaf(f"{domain}.{group}.{client}", client, [_uri(uri)], ExtendedKeyUsageOID.CLIENT_AUTH)
+
+    def publisher(self, domains: Iterable[str]) -> tuple[Path, Path]:
+        """Certificate and key of a back-end that may publish to these domains. Raises InvalidName."""
+        names = [check_name("domain", domain) for domain in domains]
+        uris = [_uri(f"coldnotify-publisher://{domain}") for domain in names]
+        name = f"publisher.{'.'.join(names)}"
+        return self._leaf(name, name[:64], uris, ExtendedKeyUsageOID.CLIENT_AUTH)
+
+    def _make_ca(self, path: Path, key_path: Path) -> None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        name = _name("ColdNotify development authority")
+        builder = (
+            _builder(name, name, key.public_key(), CA_DAYS)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_usage(signs_certificates=True), critical=True)
+        )
+        self._write(path, key_path, builder.sign(key, hashes.SHA256()), key)
+
+    def _leaf(
+        self, file: str, common_name: str, names: Sequence[x509.GeneralName], purpose: x509.ObjectIdentifier
+    ) -> tuple[Path, Path]:
+        path, key_path = self.directory / f"{file}.pem", self.directory / f"{file}.key"
+        if path.exists() != key_path.exists():
+            raise CertificatesError(f"{path}, {key_path}: one is there and the other is not")
+        if path.exists():
+            return path, key_path
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = (
+            _builder(_name(common_name), self._certificate.subject, key.public_key(), self._days)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_usage(signs_certificates=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+            .add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+        )
+        self._write(path, key_path, builder.sign(self._key, hashes.SHA256()), key)
+        return path, key_path
+
+    def _write(
+        self, path: Path, key_path: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
+    ) -> None:
+        pem = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        # Never readable for others, not even for a moment.
+        with os.fdopen(os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(pem)
+        path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        self.made.append(path)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, days: int
+) -> x509.CertificateBuilder:
+    now = dt.datetime.now(dt.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + dt.timedelta(days=days))
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+    )
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _host(host: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _uri(text: str) -> x509.GeneralName:
+    return x509.UniformResourceIdentifier(text)

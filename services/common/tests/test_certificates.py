@@ -1,0 +1,65 @@
+"""The authority of one's own: what it signs is taken by OpenSSL, and keys are for nobody else to read."""
+
+import ssl
+import stat
+from pathlib import Path
+
+import pytest
+from coldnotify_common.authentication import Authenticator, AuthSettings
+from coldnotify_common.certificates import Authority, CertificatesError
+from coldnotify_schemas.names import InvalidName
+
+
+def handshake(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> dict[str, object] | None:
+    """What the server knows of the client's certificate."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    one = client.wrap_bio(to_client, to_server, server_hostname=host)
+    other = server.wrap_bio(to_server, to_client, server_side=True)
+    for _ in range(3):
+        for side in (one, other):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    return other.getpeercert()
+
+
+def test_what_it_signs_is_taken_and_says_who_it_is_for(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "certs")
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(*authority.server("gateway", ["localhost", "127.0.0.1", "::1"]))
+    server.load_verify_locations(authority.directory / "ca.pem")
+    server.verify_mode = ssl.CERT_REQUIRED
+    authenticator = Authenticator(AuthSettings(auth="certificate"))
+    client = ssl.create_default_context(cafile=str(authority.directory / "ca.pem"))
+    client.verify_flags |= ssl.VERIFY_X509_STRICT
+    client.load_cert_chain(*authority.client("animal.observer", "region-1", "observer-1"))
+    for host in ("localhost", "127.0.0.1"):
+        identity = authenticator.identify(certificate=handshake(server, client, host))
+        assert identity.clients == (("animal.observer", "region-1", "observer-1"),)
+        assert identity.publishes == ()
+    client.load_cert_chain(*authority.publisher(["animal.observer", "lamps"]))
+    identity = authenticator.identify(certificate=handshake(server, client, "localhost"))
+    assert (identity.clients, identity.publishes) == ((), ("animal.observer", "lamps"))
+
+
+def test_keys_are_readable_for_their_owner_only_and_stay_when_it_is_asked_again(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    _, key = authority.client("d", "g", "c")
+    before = key.read_bytes()
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (key, tmp_path / "ca.key")] == [0o600, 0o600]
+    again = Authority(tmp_path)
+    assert again.client("d", "g", "c")[1].read_bytes() == before
+    assert again.made == []
+
+
+def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    with pytest.raises(InvalidName, match="group"):
+        authority.client("d", "g/h", "c")
+    authority.client("d", "g", "c")[1].unlink()
+    with pytest.raises(CertificatesError, match=r"d\.g\.c\.key"):
+        authority.client("d", "g", "c")
+    (tmp_path / "ca.key").write_text("nothing")
+    with pytest.raises(CertificatesError, match=r"ca\.key"):
+        Authority(tmp_path)
