@@ -63,6 +63,7 @@ class Schedule:
             interval_ms = self.random.choice([300, 3000])
             for matcher in self.world.matchers:
                 matcher.rules = Rules(conflation=Intervals(others_ms=interval_ms))
+        self._calm = False
         # A different mix in each: faults that come alone go deeper than all of them at once.
         chance = self.random.choice([0.2, 0.5, 0.9])
         self.kinds = {name: one for name, one in kinds.items() if name in always or self.random.random() < chance}
@@ -85,6 +86,7 @@ class Schedule:
             world.run(random.expovariate(1 / pace_s))
             kind = random.choices(names, weights)[0]
             self.kinds[kind][1]()
+        self._calm = True
         world.calm()
         online = []
         for client in world.clients:
@@ -280,6 +282,8 @@ class Schedule:
             self.world.clock.later(1.0, lambda: self.world.start_client(client))
 
         def begin() -> None:
+            if self._calm:
+                return
             for matcher in self.world.matchers:
                 matcher.kill()
             self._commits_held(held=False)
