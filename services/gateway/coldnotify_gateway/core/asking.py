@@ -130,7 +130,9 @@ class Asking:
             self._counters.requests_dropped += 1
             return []
         session.sync_chunks += 1
-        if chunk.last and session.state is State.UNSYNCED:
+        if chunk.last and session.state is State.UNSYNCED and session.answer_due_s == NEVER_S:
+            # Not put off by a set that is sent once more: a matcher that loaded the session answers it in vain, by an
+            # asking that it does not know, until it is asked anew.
             self.wait_for_answer(session, now_s)
         return [self._request(session, sync=chunk)]
 

@@ -57,11 +57,16 @@ class FromMatcher:
         view = self._connections.views[inbox.partition]
         if inbox.generation < view.generation:
             self._counters.stale_records += 1
+            view.said_in_vain = view.said_in_vain or inbox.gateway == self._id
             return
         if inbox.generation > view.generation:
             # The number first: what follows in this very record is counted from the new matcher's 1.
             view.begin_generation(inbox.generation, now_s)
             yield from self._on_new_matcher(view, now_s)
+            if view.said_in_vain:
+                # A matcher that did not know how high the generations were; it came back, and repeats nothing.
+                view.said_in_vain = False
+                yield from self.after_loss(view, now_s)
         if inbox.gateway == 0:
             return
         if not view.take_number(inbox.number):

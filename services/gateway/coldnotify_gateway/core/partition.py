@@ -27,6 +27,8 @@ class PartitionView:
         self.generation = 0
         self.number: int | None = 0
         """Of the last record in this generation; None: unknown, the next one is taken as it is."""
+        self.said_in_vain = False
+        """A record of a lower generation was for this gateway. Its matcher may have committed what it said there."""
         self.position = NONE
         """All live sessions are complete up to here."""
         self._trusted = False

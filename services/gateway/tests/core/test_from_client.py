@@ -201,6 +201,20 @@ def test_too_many_unanswered_requests_are_dropped_and_come_again_later():
     bench.take_requests("register")
 
 
+def test_a_set_that_is_sent_again_and_again_in_vain_makes_the_gateway_ask_anew():
+    """A matcher that loaded the session answers by an asking that is not the session's."""
+    bench = Bench()
+    wire = bench.opening(hello(keepalive_s=60))
+    bench.inbox(Item(opened=Opened(session=1, ask=1, in_sync=False)))
+    bench.new_matcher()
+    bench.take_requests()
+    for _ in range(3):
+        bench.say(wire, sync(0, "a", last=True))
+        bench.inbox(Item(opened=Opened(session=1, ask=0, in_sync=True)))
+        bench.later(4)
+    assert [request.open.ask for request in bench.take_requests() if request.HasField("open")] == [2]
+
+
 def test_sync_chunks_are_passed_on_up_to_their_limit():
     """A client that is not in sync could otherwise fill the requests topic as fast as it can send."""
     bench = Bench(Limits(sync_chunks_max=3))

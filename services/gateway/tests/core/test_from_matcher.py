@@ -340,6 +340,27 @@ def test_records_of_others_are_skipped_and_odd_ones_counted(bench):
     assert (bench.gateway.counters.foreign_records, bench.gateway.counters.malformed_records) == (1, 2)
 
 
+def test_what_a_lower_generation_said_in_vain_is_asked_for_when_a_higher_one_begins(bench):
+    """The sessions topic was lost, and with it the claims: the matcher speaks, commits, hears of it and claims anew."""
+    wire = bench.live(complete=4)
+    bench.take_requests()
+    in_vain = Inbox(
+        format=1,
+        generation=bench.generation - 1,
+        gateway=bench.GATEWAY,
+        number=1,
+        items=[fan_out("a", 1, 5, 1)],
+    )
+    bench.do(bench.gateway.on_inbox(in_vain, bench.now_s))
+    assert bench.take_requests() == []
+    bench.new_matcher()
+    (request,) = bench.take_requests("open")
+    assert (request.open.cursor, request.open.again) == (4, True)
+    assert wire.kinds() == []
+    bench.new_matcher()
+    assert bench.take_requests() == []
+
+
 # --- position
 
 
