@@ -3,8 +3,9 @@
 import os
 import resource
 import socket
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -37,6 +38,7 @@ RSS_GROWTH_BYTES_MAX = 128 * 1024 * 1024
 HOSTILE = "127.0.0.66"
 """Where the hostile clients come from; the others come from 127.0.0.1."""
 PAYLOAD = "x" * 4000
+BYTE_EVERY_S = 1.0
 
 
 @pytest.fixture(scope="module")
@@ -221,6 +223,34 @@ def test_half_frames_are_held_no_longer_than_a_whole_one(up: Up) -> None:
         silent = stack.enter_context(Raw(up))
         silent.socket.sendall(encode_length(100))
         assert silent.until("close").close.code == CloseCode.HANDSHAKE_TIMEOUT
+
+
+def test_who_sends_a_byte_a_second_is_read_at_that_pace_and_nobody_feels_it(up: Up) -> None:
+    told = Recorder()
+    hello = encode(ClientFrame(hello=Hello(protocol=1, domain=DOMAIN, group=GROUP, client="never")))
+    register = encode(ClientFrame(register=Register(request=1, objects=["o"])))
+    assert len(register) < len(hello)
+    with ExitStack() as stack, Publisher(kafka=up.kafka) as publisher:
+        quick = stack.enter_context(notify(up, "quick", None))
+        quick.register("beside").subscribe(told)
+        wait_for(lambda: told.seen, "the one beside them is registered")
+        never, slow = ([stack.enter_context(Raw(up)) for _ in range(40)] for _ in range(2))
+        for i, one in enumerate(slow):
+            one.hello(f"slow-{i}")
+            one.until("caught_up")
+        for i in range(len(register)):
+            time.sleep(BYTE_EVERY_S)
+            for one in never:
+                with suppress(OSError):  # sent away meanwhile
+                    one.socket.sendall(hello[i : i + 1])
+            for one in slow:
+                one.socket.sendall(register[i : i + 1])
+            publisher.publish(DOMAIN, GROUP, "beside", version=i + 1)
+            wait_for(lambda i=i: told.newest("beside") == i + 1, "the one beside them is told")  # type: ignore[misc]
+        for one in slow:
+            assert one.until("registered").registered.request == 1
+        wait_for(lambda: metric(up, "coldnotify_gateway_connections_unidentified") == 0, "no Hello takes for ever")
+    assert told.versions("beside") == [None, *range(1, len(register) + 1)]
 
 
 def test_chunks_of_a_set_that_never_ends_stop_at_the_gateway(up: Up) -> None:
