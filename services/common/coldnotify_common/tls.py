@@ -40,7 +40,7 @@ class ServerTls:
     def __init__(self, settings: SecureSettings) -> None:
         """Reads the files. Raises SettingError."""
         self._settings = settings
-        self._contexts: list[ssl.SSLContext] = []
+        self._contexts: dict[bool, ssl.SSLContext] = {}
         if not settings.tls_certificate:
             for name in ("tls_key", "tls_client_ca"):
                 if getattr(settings, name):
@@ -58,12 +58,12 @@ class ServerTls:
         return bool(self._settings.tls_certificate)
 
     def context(self, *, required: bool) -> ssl.SSLContext | None:
-        """For one port; None: no TLS. `required`: where the settings want a client certificate, one is insisted on.
+        """For a port, the same at each call; None: no TLS. `required`: where the settings want a client certificate, one is insisted on.
 
         HTTP ports do not insist: probes of /healthz have no certificate, and who needs one is answered with 401.
         """
-        if not self.on:
-            return None
+        if not self.on or required in self._contexts:
+            return self._contexts.get(required)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # A client may not make us do the work of a handshake again and again.
@@ -73,7 +73,7 @@ class ServerTls:
         self._load(context)
         if self._settings.tls_client_ca:
             context.verify_mode = ssl.CERT_REQUIRED if required and self._insists else ssl.CERT_OPTIONAL
-        self._contexts.append(context)
+        self._contexts[required] = context
         return context
 
     def reload(self) -> None:
@@ -83,7 +83,7 @@ class ServerTls:
         """
         try:
             self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
-            for context in self._contexts:
+            for context in self._contexts.values():
                 self._load(context)
         except SettingError as error:
             log.error("certificates not reloaded", error=str(error))

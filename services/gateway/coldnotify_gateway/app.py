@@ -1,14 +1,17 @@
 """The gateway as a process: its ports, and one run after the other."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import closing
 
 import structlog
 import uvloop
 from coldnotify_common.admin import AdminServer
+from coldnotify_common.authentication import Authenticator
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.log import configure
 from coldnotify_common.stop import stop_event
+from coldnotify_common.tls import ServerTls
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
 from coldnotify_gateway.errors import Reload
@@ -48,7 +51,9 @@ def run(settings: GatewaySettings) -> int:
 
 
 async def serve(settings: GatewaySettings) -> int:
-    """What `run` does, in a running event loop of the main thread. Returns the exit code."""
+    """What `run` does, in a running event loop of the main thread. Returns the exit code. Raises SettingError."""
+    authenticator, tls = Authenticator(settings), ServerTls(settings)
+    authenticator.announce(GATEWAY_PORT_SETTING, tls=tls.on)
     current = Current()
     registry = CollectorRegistry()
     registry.register(GatewayCollector(current))
@@ -62,7 +67,7 @@ async def serve(settings: GatewaySettings) -> int:
         registry=registry,
         setting=GATEWAY_HTTP_PORT_SETTING,
     )
-    with stop_event() as stop:
+    with stop_event() as stop, tls.reloaded_by_signal():
         try:
             with (
                 closing(Port(settings, settings.gateway_port, GATEWAY_PORT_SETTING)) as port,
@@ -76,7 +81,7 @@ async def serve(settings: GatewaySettings) -> int:
                     http_port=admin.port,
                     kafka=settings.kafka,
                 )
-                await _run_after_run(settings, port, web_port, current, stop)
+                await _run_after_run(lambda: Service(settings, port, web_port, authenticator, tls), current, stop)
         except ServiceError as error:
             log.error("cannot start", error=str(error))
             return 1
@@ -86,11 +91,9 @@ async def serve(settings: GatewaySettings) -> int:
     return 0
 
 
-async def _run_after_run(
-    settings: GatewaySettings, port: Port, web_port: Port, current: Current, stop: asyncio.Event
-) -> None:
+async def _run_after_run(make: Callable[[], Service], current: Current, stop: asyncio.Event) -> None:
     while not stop.is_set():
-        current.service = Service(settings, port, web_port)
+        current.service = make()
         try:
             await current.service.run(stop)
         except Reload:

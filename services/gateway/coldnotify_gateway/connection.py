@@ -1,8 +1,8 @@
 """What the shell needs of a device's connection, whatever carries it: TCP, WebSocket, one HTTP request."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 
 class Connection(Protocol):
@@ -10,6 +10,14 @@ class Connection(Protocol):
 
     blocked: bool
     """More than the high-water mark waits to be written."""
+
+    @property
+    def certificate(self) -> Mapping[str, Any] | None:
+        """The client's verified certificate, as ssl's getpeercert() says it; None: there is none."""
+
+    @property
+    def token(self) -> str:
+        """What came beside the byte stream to say who this is, in a header; "" if nothing."""
 
     @property
     def send(self) -> Callable[[bytes], None]:

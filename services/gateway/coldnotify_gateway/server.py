@@ -3,8 +3,8 @@
 import asyncio
 import os
 import socket
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from coldnotify_gateway.connection import ConnectionEvents
 from coldnotify_gateway.errors import ListenError
@@ -55,6 +55,16 @@ class ClientConnection(asyncio.Protocol):
         if self._linger is not None:
             self._linger.cancel()
         self._events.on_disconnected(self)
+
+    @property
+    def certificate(self) -> Mapping[str, Any] | None:
+        """Without TLS there is none."""
+        return None
+
+    @property
+    def token(self) -> str:
+        """On TCP it comes in the Hello."""
+        return ""
 
     @property
     def buffered_bytes(self) -> int:

@@ -11,9 +11,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec
 
 import structlog
+from coldnotify_common.authentication import Authenticator
+from coldnotify_common.tls import ServerTls
 from coldnotify_schemas.internal_pb2 import Inbox
 
-from coldnotify_gateway.core import Gateway, Produce
+from coldnotify_gateway.admission import Admission
+from coldnotify_gateway.core import Gateway, Peer, Produce
 from coldnotify_gateway.errors import Reload
 from coldnotify_gateway.inbox_reader import InboxReader, Mark
 from coldnotify_gateway.latency import Latency
@@ -22,6 +25,7 @@ from coldnotify_gateway.request_writer import RequestWriter
 from coldnotify_gateway.server import LINGER_S, ClientConnection, Port
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
+from coldnotify_gateway.tls import TlsConnection
 from coldnotify_gateway.topics_watch import Topics, TopicsWatch
 from coldnotify_gateway.web.site import WebSite
 
@@ -37,8 +41,12 @@ _FLUSH_SHARE = 0.3
 class Service:
     """To be made in the event loop that `run` runs in."""
 
-    def __init__(self, settings: GatewaySettings, port: Port, web_port: Port) -> None:
+    def __init__(
+        self, settings: GatewaySettings, port: Port, web_port: Port, authenticator: Authenticator, tls: ServerTls
+    ) -> None:
         self._settings = settings
+        self._authenticator = authenticator
+        self._tls = tls
         self._port = port
         self._web_port = web_port
         self._loop = asyncio.get_running_loop()
@@ -124,11 +132,12 @@ class Service:
         settings, inboxes = self._settings, self._inboxes.result()
         gateway_id, inbox = secrets.randbelow((1 << 64) - 1) + 1, secrets.randbelow(inboxes)
         limits = settings.limits(connections_possible(settings.gateway_connections_max))
-        gateway = Gateway(gateway_id, inbox, self._topics.requests_partitions, limits)
+        admission = Admission(self._authenticator, self._on_expired)
+        gateway = Gateway(gateway_id, inbox, self._topics.requests_partitions, limits, admission.admit)
         self._writer = RequestWriter(
             settings, self._from_thread(self._on_delivery_failed), self._from_thread(self._end)
         )
-        self._shell = Shell(settings, gateway, self._writer, broken=self._end)
+        self._shell = Shell(settings, gateway, self._writer, broken=self._end, forgotten=admission.forget)
         self.reader = InboxReader(
             settings,
             gateway_id,
@@ -145,8 +154,11 @@ class Service:
         return self._shell
 
     async def _serve(self, shell: Shell, stopped: "asyncio.Future[Any]") -> None:
-        server = await self._loop.create_server(lambda: ClientConnection(shell), sock=self._port.listener())
-        self._site = site = WebSite(self._settings, shell, self._web_port)
+        tls = self._tls.context(required=True)
+        server = await self._loop.create_server(
+            lambda: ClientConnection(shell) if tls is None else TlsConnection(shell, tls), sock=self._port.listener()
+        )
+        self._site = site = WebSite(self._settings, shell, self._web_port, self._tls.context(required=False))
         await site.start()
         self._accepting = True
         log.info("gateway ready", host=self._settings.gateway_host, port=self.port, web_port=self.web_port)
@@ -185,6 +197,10 @@ class Service:
             left = await asyncio.to_thread(self._writer.stop, self._settings.gateway_drain_s * _FLUSH_SHARE)
             if left:
                 log.warning("requests were not written", requests=left)
+
+    def _on_expired(self, peer: Peer) -> None:
+        assert self._shell is not None
+        self._shell.do(self._shell.gateway.on_expired(peer, self.now_s()))
 
     # --- from Kafka's threads
 

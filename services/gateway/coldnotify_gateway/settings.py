@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from coldnotify_common.settings import ServiceSettings, setting
+from coldnotify_common.settings import setting
+from coldnotify_common.tls import SecureSettings
 
 from coldnotify_gateway.core import Limits
 
@@ -12,7 +13,7 @@ GATEWAY_HTTP_PORT_SETTING = "COLDNOTIFY_GATEWAY_HTTP_PORT / --gateway-http-port"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GatewaySettings(ServiceSettings):
+class GatewaySettings(SecureSettings):
     """What `coldnotify gateway` can be told."""
 
     gateway_host: str = setting("127.0.0.1", "address on which devices connect")

@@ -29,7 +29,8 @@ when a connection is full."""
 
 
 class Shell(ConnectionEvents):
-    """All of it runs in the event loop. `broken(reason)` is called when the core can not be relied on any more."""
+    """All of it runs in the event loop. `broken(reason)` is called when the core can not be relied on any more,
+    `forgotten(peer)` when a connection is gone."""
 
     def __init__(
         self,
@@ -38,11 +39,13 @@ class Shell(ConnectionEvents):
         writer: RequestWriter,
         *,
         broken: Callable[[str], None],
+        forgotten: Callable[[Peer], None],
     ) -> None:
         self.gateway = gateway
         self._settings = settings
         self._writer = writer
         self._broken = broken
+        self._forgotten = forgotten
         self._loop = asyncio.get_running_loop()
         self._open: set[Connection] = set()
         self._blocked: set[Connection] = set()
@@ -108,6 +111,7 @@ class Shell(ConnectionEvents):
         self._open.discard(connection)
         self._blocked.discard(connection)
         self._lingering.pop(connection, None)
+        self._forgotten(connection)
         if not self._open:
             self._none_open.set()
 

@@ -1,7 +1,8 @@
 """The core's peer for what is not written by a transport of its own: bytes wait until somebody takes them."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from coldnotify_gateway.connection import ConnectionEvents
 
@@ -23,7 +24,9 @@ class QueuedConnection:
         "_wake",
         "aborted",
         "blocked",
+        "certificate",
         "finished",
+        "token",
     )
 
     def __init__(
@@ -39,6 +42,10 @@ class QueuedConnection:
         self._taken_bytes = 0
         self._wake = asyncio.Event()
         self.blocked = False
+        self.certificate: Mapping[str, Any] | None = None
+        """The client's verified certificate, as ssl's getpeercert() says it."""
+        self.token = ""
+        """That of the request's Authorization header."""
         self.finished = False
         """The core has said all it has to say."""
         self.aborted = False

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import suppress
 
 from aiohttp import WSCloseCode, WSMsgType, web
+from coldnotify_common.authentication import bearer
 
 from coldnotify_gateway.connection import ConnectionEvents
 from coldnotify_gateway.server import LINGER_S
@@ -30,6 +31,8 @@ async def serve(request: web.Request, events: ConnectionEvents, settings: Gatewa
     connection = QueuedConnection(
         events, settings.gateway_high_water_bytes, settings.gateway_low_water_bytes, cut_off=transport.abort
     )
+    connection.certificate = transport.get_extra_info("peercert") or None
+    connection.token = bearer(request.headers.get("Authorization")) or ""
     events.on_connect(connection, transport)
     transport.set_write_buffer_limits(settings.gateway_low_water_bytes)
     writer = asyncio.create_task(_write(socket, connection, transport))
