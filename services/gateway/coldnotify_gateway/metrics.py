@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.internal_pb2 import Request
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
@@ -67,6 +68,10 @@ _LATENCY = (
 _AWAY = ("coldnotify_gateway_matchers_away", "Partitions with sessions here whose matcher does not answer.")
 
 
+_KINDS = [field.name for field in Request.DESCRIPTOR.oneofs_by_name["body"].fields]
+"""Also those that did not occur yet are shown: a rate that begins with the first one would not see it."""
+
+
 class Running(Protocol):
     """Where the present run is found."""
 
@@ -95,10 +100,11 @@ class GatewayCollector(Collector):
         in_reader = service.reader.foreign_records if service.reader is not None else 0
         yield CounterMetricFamily(*_FOREIGN, value=counters.foreign_records + in_reader)
         hellos = Counter({"new": counters.hellos_new, "returning": counters.hellos_returning})
-        yield _labelled(_HELLOS, "client", hellos)
-        yield _labelled(_CLOSES, "code", Counter({_close_name(c): n for c, n in counters.closes.items()}))
-        yield _labelled(_REQUESTS, "kind", counters.requests)
-        yield _labelled(_REQUESTS_FAILED, "kind", counters.failed_requests)
+        yield _labelled(_HELLOS, "client", hellos, [])
+        closes = Counter({_close_name(c): n for c, n in counters.closes.items()})
+        yield _labelled(_CLOSES, "code", closes, [code.name.lower() for code in CloseCode])
+        yield _labelled(_REQUESTS, "kind", counters.requests, _KINDS)
+        yield _labelled(_REQUESTS_FAILED, "kind", counters.failed_requests, _KINDS)
         states = Counter(session.state for session in gateway.sessions())
         sessions = GaugeMetricFamily(*_SESSIONS, labels=["state"])
         for state in State:
@@ -113,10 +119,10 @@ class GatewayCollector(Collector):
         yield HistogramMetricFamily(*_LATENCY, buckets=latency.buckets(), sum_value=latency.sum_s)
 
 
-def _labelled(name_and_words: tuple[str, str], label: str, counts: Counter[str]) -> Metric:
+def _labelled(name_and_words: tuple[str, str], label: str, counts: Counter[str], values: Iterable[str]) -> Metric:
     family = CounterMetricFamily(*name_and_words, labels=[label])
-    for value, count in sorted(counts.items()):
-        family.add_metric([value], count)
+    for value in sorted({*values, *counts}):
+        family.add_metric([value], counts[value])
     return family
 
 

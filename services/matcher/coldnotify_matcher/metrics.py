@@ -44,6 +44,8 @@ TAKEOVER_SECONDS = Histogram(
     ("state",),
     buckets=(0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300),
 )
+for _state in ("followed", "loaded"):
+    TAKEOVER_SECONDS.labels(_state)
 STEP_SECONDS = Histogram(
     "coldnotify_matcher_step_seconds",
     "One step: engine, writes, answers",

@@ -1,0 +1,80 @@
+"""The alerts: each has a runbook and tests, goes by metrics that exist, and Prometheus takes them."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from coldnotify_cli.metrics_doc import all_metrics
+
+ROOT = Path(__file__).parents[2]
+PROMETHEUS = ROOT / "monitoring" / "prometheus"
+RUNBOOKS = ROOT / "docs" / "runbooks"
+_OF_PROMETHEUS = {"up", "process_open_fds", "process_max_fds"}
+_SUFFIXES = re.compile(r"_(bucket|count|sum)$")
+_WORDS = re.compile(r"\b[a-z][a-z0-9_]+_[a-z0-9_]+\b|\bup\b")
+
+GROUPS: list[dict[str, Any]] = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text(encoding="utf-8"))["groups"]
+ALERTS: dict[str, dict[str, Any]] = {rule["alert"]: rule for group in GROUPS for rule in group["rules"]}
+
+
+def names() -> set[str]:
+    """Of all metrics of all services."""
+    return {metric.name for metrics in all_metrics().values() for metric in metrics}
+
+
+def test_each_alert_has_a_runbook_and_each_runbook_an_alert() -> None:
+    runbooks = {path.stem for path in RUNBOOKS.glob("*.md")} - {"README"}
+    assert runbooks == set(ALERTS)
+    assert set(re.findall(r"\]\((\w+)\.md\)", (RUNBOOKS / "README.md").read_text(encoding="utf-8"))) == set(ALERTS)
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_an_alert_says_how_bad_it_is_and_where_its_runbook_is(name: str) -> None:
+    alert = ALERTS[name]
+    assert alert["labels"]["severity"] in ("page", "ticket")
+    assert alert["annotations"]["runbook"] == f"docs/runbooks/{name}.md"
+    assert alert["annotations"]["summary"]
+    text = (RUNBOOKS / f"{name}.md").read_text(encoding="utf-8")
+    assert re.findall(r"^#+ (.*)$", text.partition("```sh")[0], re.MULTILINE) == [name, "What users feel", "Look"]
+    assert re.search(r"\n```\n\n## Do\n\n- ", text)
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_an_alert_goes_by_metrics_that_exist(name: str) -> None:
+    expression = re.sub(r'"[^"]*"', "", ALERTS[name]["expr"])
+    known = names() | _OF_PROMETHEUS
+    used = {w for w in _WORDS.findall(expression) if w.startswith(("coldnotify_", "process_")) or w == "up"}
+    assert used
+    assert {word for word in used if word not in known and _SUFFIXES.sub("", word) not in known} == set()
+
+
+def test_each_alert_is_tested_to_fire_and_to_clear() -> None:
+    tests = yaml.safe_load((PROMETHEUS / "alerts_test.yml").read_text(encoding="utf-8"))["tests"]
+    assert {test["name"] for test in tests} == set(ALERTS)
+    for test in tests:
+        samples = [expected["exp_samples"][0]["value"] for expected in test["promql_expr_test"]]
+        assert samples == [0, 1, 0], test["name"]
+        assert all(f'alertname="{test["name"]}"' in expected["expr"] for expected in test["promql_expr_test"])
+
+
+def test_prometheus_scrapes_the_containers_at_their_ports() -> None:
+    jobs = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+    for job in jobs:
+        (target,) = job["static_configs"][0]["targets"]
+        host, _, port = target.partition(":")
+        assert host == job["job_name"]
+        assert any(mapping.endswith(f":{port}") for mapping in services[host]["ports"])
+
+
+@pytest.mark.parametrize("arguments", [("check", "config", "prometheus.yml"), ("test", "rules", "alerts_test.yml")])
+def test_promtool_is_content(arguments: tuple[str, ...]) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("there is no promtool (Debian's package prometheus has it)")
+    done = subprocess.run([promtool, *arguments], cwd=PROMETHEUS, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
