@@ -13,12 +13,12 @@ from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher, PublishError
 from coldnotify_cli.testing import coldnotify
 from coldnotify_cli.testing import running as service
-from coldnotify_cli.testing_up import Recorder, running, wait_for
+from coldnotify_cli.testing_up import Recorder, get_json, running, wait_for
 from coldnotify_kafka.broker import EmbeddedCluster, free_port
 from coldnotify_kafka.broker.cluster import coordinator
 from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_schemas.partition import partition_of
-from coldnotify_schemas.topics import OBJECTS, REQUESTS
+from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, REQUESTS
 from confluent_kafka import Consumer, TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
@@ -90,10 +90,15 @@ def test_the_leader_is_killed_under_load(cluster: EmbeddedCluster, tmp_path: Pat
         "leader of objects": lambda: cluster.leader(OBJECTS, partition),
         "leader of requests": lambda: cluster.leader(REQUESTS, partition),
         "coordinator of the matchers' group": lambda: coordinator(admin, "coldnotify-matcher"),
+        "leader of the gateway's inbox": lambda: cluster.leader(NOTIFICATIONS, inbox()),
     }
     ports = {
         name: str(free_port()) for name in ("matcher_port", "gateway_port", "gateway_web_port", "gateway_http_port")
     }
+
+    def inbox() -> int:
+        return int(get_json(f"http://127.0.0.1:{ports['gateway_http_port']}/v1/gateway")["inbox"])
+
     recorders = {(client, name): Recorder() for client, names in CLIENTS.items() for name in names}
     with ExitStack() as stack:
         for name, port in (("matcher", "matcher_port"), ("gateway", "gateway_http_port")):
