@@ -40,6 +40,9 @@ class GatewaySettings(SecureSettings):
         "longest body of a POST to /v1/sync, bytes",
         minimum=1024,
     )
+    gateway_sync_s: float = setting(
+        30, "seconds that a POST to /v1/sync may wait for its body, or the matcher, or the client's reading", minimum=1
+    )
     gateway_http_host: str = setting("127.0.0.1", "address of the gateway's HTTP port")
     gateway_http_port: int = setting(
         55001, "port of the gateway's /healthz, /readyz, /metrics and /v1; 0: any free one", minimum=0, maximum=65535

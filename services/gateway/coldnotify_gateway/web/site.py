@@ -13,6 +13,7 @@ from coldnotify_gateway.server import LINGER_S, Port
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
 from coldnotify_gateway.web import websocket
+from coldnotify_gateway.web.sync import Sync
 
 log = structlog.get_logger()
 
@@ -34,9 +35,14 @@ class WebSite:
         self._silent: dict[web.RequestHandler, float] = {}
         """Connections without a request so far, and until when; in the order in which they came."""
         app = web.Application(middlewares=[self._admit, json_errors], client_max_size=settings.gateway_sync_bytes_max)
-        app.add_routes([web.get("/v1/connect", self._connect)])
+        app.add_routes([web.get("/v1/connect", self._connect), web.post("/v1/sync", Sync(shell, settings).post)])
         self._runner = web.AppRunner(
-            app, access_log=None, keepalive_timeout=_IDLE_S, shutdown_timeout=LINGER_S, handle_signals=False
+            app,
+            access_log=None,
+            keepalive_timeout=_IDLE_S,
+            shutdown_timeout=LINGER_S,
+            handle_signals=False,
+            handler_cancellation=True,
         )
         self._server: asyncio.Server | None = None
 

@@ -1,0 +1,250 @@
+"""POST /v1/sync: a whole wake in one request. The request is a session of the gateway's core, from Hello to its end.
+
+Two forms, by the body's type: JSON, of which the gateway plays the client's part; and frames, of which the client plays
+it itself, while the gateway acknowledges the pages in its place.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+from coldnotify_common.authentication import bearer
+from coldnotify_common.web import BadRequest, error_response
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.frames import (
+    GATEWAY_FRAME_BYTES_MAX,
+    FrameBuffer,
+    FrameError,
+    encode,
+    encode_length,
+    parse_gateway_frame,
+)
+from coldnotify_schemas.wire_pb2 import Ack, Bye, ClientFrame, Close
+
+from coldnotify_gateway.connection import ConnectionEvents
+from coldnotify_gateway.settings import GatewaySettings
+from coldnotify_gateway.web import sync_body
+from coldnotify_gateway.web.exchange import Asked, Exchange
+from coldnotify_gateway.web.queued import QueuedConnection
+
+FRAMES_TYPE = "application/vnd.coldnotify.frames"
+WAIT_S_MAX = 60.0
+"""Longer, and what is between may take the connection for dead."""
+_BYE = encode(ClientFrame(bye=Bye()))
+_STATUS = {
+    CloseCode.DISPLACED: 409,
+    CloseCode.EXPIRED: 401,
+    CloseCode.NOT_AUTHENTICATED: 401,
+    CloseCode.NOT_ALLOWED: 403,
+}
+_RETRY_AFTER_S = {CloseCode.DISPLACED: 60}
+
+
+class Sync:
+    """The handler."""
+
+    def __init__(self, events: ConnectionEvents, settings: GatewaySettings) -> None:
+        self._events = events
+        self._settings = settings
+
+    async def post(self, request: web.Request) -> web.StreamResponse:
+        """POST /v1/sync."""
+        body = await self._body(request)
+        if request.content_type == FRAMES_TYPE:
+            hello, rest = _split(body, self._settings.gateway_frame_bytes_max)
+            return await self._frames(request, hello, rest, _wait_s(request))
+        asked, wait_s = sync_body.parse(body, wait_s_max=WAIT_S_MAX)
+        return await self._json(request, asked, wait_s)
+
+    async def _body(self, request: web.Request) -> bytes:
+        try:
+            async with asyncio.timeout(self._settings.gateway_sync_s):
+                return await request.read()
+        except TimeoutError:
+            raise web.HTTPRequestTimeout(
+                text=f"the body did not arrive within {self._settings.gateway_sync_s:g} s"
+            ) from None
+
+    @asynccontextmanager
+    async def _session(self, request: web.Request) -> AsyncIterator[QueuedConnection]:
+        """A connection of the core's, from here to the end of the block."""
+        settings = self._settings
+        transport = request.transport
+        if transport is None:
+            raise ConnectionResetError("the client is gone")
+        connection = QueuedConnection(
+            self._events, settings.gateway_high_water_bytes, settings.gateway_low_water_bytes, cut_off=lambda: None
+        )
+        connection.certificate = transport.get_extra_info("peercert") or None
+        connection.token = bearer(request.headers.get("Authorization")) or ""
+        self._events.on_connect(connection, transport)
+        try:
+            yield connection
+        finally:
+            if not connection.finished:
+                self._events.on_bytes(connection, _BYE)
+            self._events.on_disconnected(connection)
+
+    # --- JSON
+
+    async def _json(self, request: web.Request, asked: Asked, wait_s: float) -> web.StreamResponse:
+        exchange = Exchange(asked)
+        async with self._session(request) as connection:
+            self._events.on_bytes(connection, exchange.begin())
+            # As long as it is one page, it is one answer, with a status of its own. More pages leave one by one.
+            streamed: web.StreamResponse | None = None
+            shown = 0
+            while not exchange.caught_up:
+                if not await self._step(connection, exchange, self._settings.gateway_sync_s):
+                    if streamed is not None:
+                        return _broken_off(request, streamed)
+                    return _not_answered(exchange.closed)
+                if exchange.page_end:
+                    if streamed is None:
+                        streamed = web.StreamResponse(headers={"Content-Type": "application/json"})
+                        await streamed.prepare(request)
+                    await self._write(streamed, _notifications(exchange, shown))
+                    shown += len(exchange.found)
+                    exchange.found.clear()
+                    self._events.on_bytes(connection, exchange.acknowledge_page())
+            if wait_s and not shown:
+                await self._wait(connection, exchange, wait_s)
+                if exchange.closed is not None and exchange.closed.code != CloseCode.GOING_AWAY and not exchange.found:
+                    return _not_answered(exchange.closed)
+        end = _notifications(exchange, shown) + b"]," + sync_body.show_end(exchange) + b"}\n"
+        if streamed is None:
+            return web.Response(body=end, content_type="application/json")
+        await self._write(streamed, end)
+        return streamed
+
+    async def _wait(self, connection: QueuedConnection, exchange: Exchange, wait_s: float) -> None:
+        """Until something is published, the time is over, or the session."""
+        end_s = asyncio.get_running_loop().time() + wait_s
+        while not exchange.found:
+            left_s = end_s - asyncio.get_running_loop().time()
+            if left_s <= 0 or not await self._step(connection, exchange, left_s):
+                return
+
+    async def _step(self, connection: QueuedConnection, exchange: Exchange, timeout_s: float) -> bool:
+        """Takes what the gateway says next. False: nothing within the time, or the session is over."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                data = await connection.take()
+        except TimeoutError:
+            return False
+        reply = exchange.receive(data)
+        if reply:
+            self._events.on_bytes(connection, reply)
+        return bool(data) and exchange.closed is None
+
+    # --- frames
+
+    async def _frames(self, request: web.Request, hello: bytes, rest: bytes, wait_s: float) -> web.StreamResponse:
+        """`rest`, the client's whole set, is said only if the service asks for it: then its Welcome is the second."""
+        response = web.StreamResponse(headers={"Content-Type": FRAMES_TYPE})
+        frames = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
+        loop = asyncio.get_running_loop()
+        begun = over = False
+        limit_s, wait_end_s = self._settings.gateway_sync_s, float("inf")
+        async with self._session(request) as connection:
+            self._events.on_bytes(connection, hello)
+            while not over:
+                try:
+                    async with asyncio.timeout(limit_s):
+                        data = await connection.take()
+                except TimeoutError:
+                    data = b""
+                    if wait_end_s == float("inf"):  # not caught up
+                        return _broken_off(request, response) if begun else _not_answered(None)
+                over = not data
+                out, page = [], 0
+                for body in frames.feed(data):
+                    frame = parse_gateway_frame(body)
+                    kind = frame.WhichOneof("frame")
+                    if kind == "page_end":
+                        page = frame.page_end.page
+                        continue
+                    if kind == "welcome" and not frame.welcome.in_sync and rest:
+                        self._events.on_bytes(connection, rest)
+                        rest = b""
+                        continue
+                    out.append(encode_length(len(body)) + body)
+                    if kind == "caught_up":
+                        wait_end_s = loop.time() + wait_s
+                    over = (
+                        over
+                        or kind == "close"
+                        or (kind == "welcome" and not frame.welcome.in_sync)
+                        or (kind == "notification" and wait_end_s != float("inf"))
+                    )
+                if out:
+                    if not begun:
+                        begun = True
+                        await response.prepare(request)
+                    await self._write(response, b"".join(out))
+                if page:
+                    self._events.on_bytes(connection, encode(ClientFrame(ack=Ack(page=page))))
+                if wait_end_s != float("inf"):
+                    limit_s = wait_end_s - loop.time()
+                    over = over or limit_s <= 0
+        return response
+
+    async def _write(self, response: web.StreamResponse, data: bytes) -> None:
+        """Writes, and waits until the client takes it: nothing is acknowledged before."""
+        async with asyncio.timeout(self._settings.gateway_sync_s):
+            await response.write(data)
+
+
+def _notifications(exchange: Exchange, shown: int) -> bytes:
+    """More of the answer, which goes on after it."""
+    begin = b"" if shown else b'{"notifications":['
+    separator = b"," if shown and exchange.found else b""
+    return begin + separator + b",".join(map(sync_body.show, exchange.found))
+
+
+def _split(body: bytes, frame_bytes_max: int) -> tuple[bytes, bytes]:
+    """The first frame, and the others. Raises BadRequest."""
+    try:
+        first = next(FrameBuffer(frame_bytes_max).feed(body), None)
+    except FrameError as error:
+        raise BadRequest("body", str(error)) from None
+    if first is None:
+        raise BadRequest("body", "holds no whole frame")
+    hello = encode_length(len(first)) + first
+    return hello, body[len(hello) :]
+
+
+def _wait_s(request: web.Request) -> float:
+    text = request.query.get("wait_s", "0")
+    try:
+        wait_s = float(text)
+    except ValueError:
+        wait_s = -1.0
+    if not 0 <= wait_s <= WAIT_S_MAX:
+        raise BadRequest("wait_s", f"{text[:40]!r} is not from 0 to {WAIT_S_MAX:g}")
+    return wait_s
+
+
+def _not_answered(close: Close | None) -> web.Response:
+    if close is None:
+        response = error_response(503, "the service did not answer in time, ask again")
+        response.headers["Retry-After"] = "1"
+        return response
+    try:
+        code: CloseCode | None = CloseCode(close.code)
+    except ValueError:
+        code = None
+    status = _STATUS.get(code, 503 if close.code < CloseCode.PROTOCOL_ERROR else 400) if code is not None else 503
+    response = error_response(status, close.reason, close=code.name if code is not None else close.code)
+    if status in (409, 503):
+        response.headers["Retry-After"] = str(_RETRY_AFTER_S.get(code, 1) if code is not None else 1)
+    return response
+
+
+def _broken_off(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+    """What was begun cannot be ended: the client sees a body without its end, and asks again."""
+    response.force_close()
+    if request.transport is not None:
+        request.transport.abort()
+    return response

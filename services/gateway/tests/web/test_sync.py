@@ -1,0 +1,169 @@
+"""Whole wakes in one request, with a gateway's process and a real Kafka; the test plays the matcher.
+
+Stands for: exchange
+"""
+
+import json
+import signal
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+from coldnotify_gateway.testing import hello, parse, sync
+from coldnotify_gateway.testing_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
+from coldnotify_gateway.web.sync import FRAMES_TYPE
+from coldnotify_kafka.testing import reset_topics
+from coldnotify_schemas.partition import partition_of
+
+pytestmark = pytest.mark.kafka
+
+PARTITIONS = 8
+PARTITION = partition_of("animal.observer", "region-1", PARTITIONS)
+
+
+@pytest.fixture(scope="module")
+def matcher(kafka):
+    reset_topics(kafka.bootstrap)
+    with MatcherOnKafka(kafka.bootstrap, PARTITIONS) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def gateway(kafka, matcher):
+    with GatewayProcess(kafka.bootstrap, gateway_sync_s=2) as running:
+        yield running.wait_ready()
+
+
+def post(gateway, data, content_type="application/json", query=""):
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{gateway.web_port}/v1/sync{query}", data=data, headers={"Content-Type": content_type}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+            return answer.status, answer.read(), answer.headers
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read(), error.headers
+
+
+def ask(gateway, *registrations, **more):
+    fields = {"domain": "animal.observer", "group": "region-1", "client": "client-1", "registrations": registrations}
+    status, body, _ = post(gateway, json.dumps({**fields, **more}).encode())
+    return status, json.loads(body)
+
+
+def versions(answer):
+    return {found["object"]: found["version"] for found in answer["notifications"]}
+
+
+def test_a_wake_is_one_request_and_is_told_once(matcher, gateway):
+    matcher.publish(PARTITION, "a", 3, b'{"fps": 5}')
+    status, first = ask(gateway, "a", "b")
+    assert status == 200
+    assert {"object": "a", "version": 3, "payload": {"fps": 5}} in first["notifications"]
+    assert (versions(first), first["in_sync"]) == ({"a": 3, "b": None}, False)
+
+    # Nothing new: one exchange of constant size.
+    _, second = ask(gateway, "a", "b", cursor=first["cursor"])
+    assert second == {"notifications": [], "cursor": first["cursor"], "in_sync": True}
+
+    # The answer with what was registered in addition may be lost: whoever asks again is told again.
+    matcher.publish(PARTITION, "c", 1)
+    _, lost = ask(gateway, "a", "b", "c", cursor=second["cursor"])
+    _, again = ask(gateway, "a", "b", "c", cursor=second["cursor"])
+    assert versions(lost)["c"] == versions(again)["c"] == 1
+
+    matcher.publish(PARTITION, "b", 1)
+    matcher.publish(PARTITION, "b", 2)
+    _, missed = ask(gateway, "a", "b", "c", cursor=again["cursor"])
+    assert versions(missed) == {"b": 2}
+    wait_until(lambda: not gateway.json("/v1/sessions")["items"], "no session stays")
+
+
+def test_many_objects_leave_page_by_page_and_the_cursor_comes_last(matcher, gateway):
+    names = [f"object-{number}" for number in range(150)]
+    for number, name in enumerate(names):
+        matcher.publish(PARTITION, name, number)
+    _, answer = ask(gateway, *names)
+    assert versions(answer) == {name: number for number, name in enumerate(names)}
+    _, nothing = ask(gateway, *names, cursor=answer["cursor"])
+    assert (nothing["notifications"], nothing["in_sync"]) == ([], True)
+
+
+def test_what_is_wrong_and_a_matcher_that_is_away(matcher, gateway):
+    assert ask(gateway, "a", domain="no/name")[0] == 400
+    assert ask(gateway, "a", wait_s=100) == (
+        400,
+        {"error": "wait_s: 100 is not from 0 to 60", "field": "wait_s"},
+    )
+    assert post(gateway, b"\xff" * 10, FRAMES_TYPE)[0] == 400
+    matcher.answering = False
+    try:
+        status, body, headers = post(gateway, hello("away"), FRAMES_TYPE)
+        assert (status, headers["Retry-After"]) == (503, "1"), body
+        assert ask(gateway, "a", client="away")[0] == 503
+    finally:
+        matcher.answering = True
+
+
+def test_frames_are_the_same_session_and_the_set_is_taken_from_the_body(matcher, gateway):
+    matcher.publish(PARTITION, "a", 10)
+    said = hello("frames", wanted=("a", "b"))
+    _, body, headers = post(gateway, said, FRAMES_TYPE)
+    assert headers["Content-Type"] == FRAMES_TYPE
+    (welcome,) = parse(body)
+    assert not welcome.welcome.in_sync
+    _, body, _ = post(gateway, said + sync(0, "a", "b", last=True), FRAMES_TYPE)
+    kinds = [frame.WhichOneof("frame") for frame in parse(body)]
+    assert (kinds[0], kinds[-1], kinds.count("notification")) == ("welcome", "caught_up", 2)
+    complete = parse(body)[-1].caught_up.complete
+
+    def publish():
+        wait_until(lambda: [one["state"] for one in gateway.json("/v1/sessions")["items"]] == ["live"], "it waits")
+        matcher.publish(PARTITION, "b", 17)
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    _, body, _ = post(gateway, hello("frames", wanted=("a", "b"), cursor=complete), FRAMES_TYPE, "?wait_s=60")
+    thread.join(WAIT_S)
+    assert parse(body)[-1].notification.version == 17
+    _, body, _ = post(gateway, hello(protocol=0), FRAMES_TYPE)
+    assert "protocol: 0" in parse(body)[0].close.reason
+
+
+def test_waiting_ends_with_the_first_publish_with_another_session_and_with_the_gateway(matcher, gateway):
+    answers = [ask(gateway, "a", client="waits")]
+
+    def wait():
+        answers.append(ask(gateway, "a", client="waits", cursor=answers[0][1]["cursor"], wait_s=60))
+
+    def waiting():
+        def sessions():
+            found = gateway.json("/v1/sessions")["items"]
+            return [one["session"] for one in found if one["state"] == "live"]
+
+        thread = threading.Thread(target=wait)
+        before = set(sessions())
+        thread.start()
+        wait_until(lambda: set(sessions()) - before, "it waits")
+        return thread
+
+    one = waiting()
+    matcher.publish(PARTITION, "a", 20)
+    one.join(WAIT_S)
+    assert versions(answers[-1][1]) == {"a": 20}
+    answers[0] = answers[-1]
+
+    two = waiting()
+    with RawClient(gateway.port) as same_client:
+        same_client.send(hello("waits", wanted=("a",)))
+        same_client.until("welcome")
+        two.join(WAIT_S)
+    assert (answers[-1][0], answers[-1][1]["close"]) == (409, "DISPLACED")
+
+    three = waiting()
+    gateway.process.send_signal(signal.SIGTERM)
+    three.join(WAIT_S)
+    assert (answers[-1][0], answers[-1][1]["notifications"]) == (200, [])
+    assert gateway.process.wait(WAIT_S) == 0

@@ -1,0 +1,78 @@
+"""What a sync may ask, and how it is told."""
+
+import json
+
+import msgspec
+import pytest
+from coldnotify_common.web import BadRequest
+from coldnotify_gateway.web.exchange import Exchange
+from coldnotify_gateway.web.sync_body import cursor_of, parse, show, show_end
+from coldnotify_schemas.names import InvalidName
+from coldnotify_schemas.wire_pb2 import Notification
+
+WHO = {"domain": "d", "group": "g", "client": "c"}
+
+
+def body(**fields):
+    return msgspec.json.encode({**WHO, "registrations": ["a"], **fields})
+
+
+def test_a_cursor_is_good_for_the_set_it_was_told_about_only():
+    asked, _ = parse(body(), wait_s_max=60)
+    exchange = Exchange(asked)
+    assert cursor_of(exchange) is None  # no epoch yet
+    exchange.epoch, exchange.cursor = 0xABC, 41
+    cursor = cursor_of(exchange)
+    again, wait_s = parse(body(registrations=["a", "a"], cursor=cursor, wait_s=1.5), wait_s_max=60)
+    assert (again.registrations, again.epoch, again.cursor, wait_s) == (["a"], 0xABC, 41, 1.5)
+    changed, _ = parse(body(registrations=["a", "b"], cursor=cursor), wait_s_max=60)
+    assert (changed.epoch, changed.cursor) == (0xABC, None)
+    exchange.cursor = None  # the partition is empty
+    empty, _ = parse(body(cursor=cursor_of(exchange)), wait_s_max=60)
+    assert (empty.epoch, empty.cursor) == (0xABC, None)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (b"", "body: "),
+        (b"[" * 100_000, "body: "),
+        (b'"\xff"', "body: "),
+        (msgspec.json.encode({"domain": "d"}), "group"),
+        (body(registrations="a"), "registrations: "),
+        (body(registrations=["a", 1]), "registrations"),
+        (body(registrations=["x" * 256]), "object: "),
+        (body(domain="no/name"), "domain: "),
+        (body(cursor="1.2"), "cursor: "),
+        (body(cursor="fffffffff.1.1"), "cursor: "),
+        (body(wait_s=61), "wait_s: 61 is not from 0 to 60"),
+        (body(wait_s=-1), "wait_s: "),
+        (body(curser="x"), "curser"),
+    ],
+)
+def test_what_is_wrong_is_named(said, words):
+    with pytest.raises((BadRequest, InvalidName)) as error:
+        parse(said, wait_s_max=60)
+    assert words in str(error.value)
+
+
+def test_what_was_found_as_json():
+    assert json.loads(show(Notification(name="a/b", version=2**62, payload=b'{"fps": 5}', offset=7))) == {
+        "object": "a/b",
+        "version": 2**62,
+        "payload": {"fps": 5},
+    }
+    assert json.loads(show(Notification(name="a", version=0, incarnation=2, deleted=True))) == {
+        "object": "a",
+        "version": 0,
+        "incarnation": 2,
+        "deleted": True,
+    }
+    assert json.loads(show(Notification(name="a", answer=True))) == {"object": "a", "version": None}
+    exchange = Exchange(parse(body(), wait_s_max=60)[0])
+    exchange.refused["a"] = "no room"
+    assert json.loads(b"{" + show_end(exchange) + b"}") == {
+        "cursor": None,
+        "in_sync": False,
+        "refused": {"a": "no room"},
+    }
