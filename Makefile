@@ -10,6 +10,8 @@ PACKAGES := $(filter-out dist/%,$(wildcard clients/python/coldnotify */coldnotif
 # The directories of tests, each a mypy run of its own: their modules share names.
 TESTS := $(foreach dir,$(wildcard clients/python/tests */tests services/*/tests tests),$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 INSTALLED := .venv/.installed
+# Debian packages. prometheus: with its promtool it tests the alerts and the dashboards' queries.
+TOOLS := prometheus
 
 .PHONY: help
 help: ## list the verbs
@@ -30,6 +32,14 @@ fault: $(INSTALLED) ## run the fault campaign: real processes, drawn faults, a c
 .PHONY: simulate
 simulate: $(INSTALLED) ## thousands of random schedules of the pure cores: make simulate ARGS="--seeds 1-5000"
 	@$(BIN)/python -m coldnotify_simulation $(ARGS)
+
+.PHONY: tools
+tools: ## install what some tests use and are skipped without, as Debian packages (root, apt-get)
+	@missing=""; for package in $(TOOLS); do dpkg -s $$package > /dev/null 2>&1 || missing="$$missing $$package"; done; \
+	if [ -z "$$missing" ]; then exit 0; fi; \
+	if [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then \
+		echo "Not installed, needs root and apt-get:$$missing" >&2; exit 0; fi; \
+	apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing
 
 .PHONY: up
 up: $(INSTALLED) ## run everything: Kafka, topics, matcher, gateway, HTTP; until Ctrl-C
@@ -72,9 +82,10 @@ proto: $(INSTALLED) ## generate the Python code of schemas/*.proto
 	$(BIN)/python -m grpc_tools.protoc -I coldnotify_schemas=schemas --python_out=schemas --pyi_out=schemas schemas/wire.proto schemas/internal.proto
 
 .PHONY: docs
-docs: $(INSTALLED) ## generate docs/settings.md and docs/metrics.md
+docs: $(INSTALLED) ## generate docs/settings.md, docs/metrics.md and Grafana's dashboards
 	$(BIN)/python -m coldnotify_cli.settings_doc > docs/settings.md
 	$(BIN)/python -m coldnotify_cli.metrics_doc > docs/metrics.md
+	$(BIN)/python -m coldnotify_cli.dashboards monitoring/grafana/dashboards
 
 .PHONY: wheels
 wheels: $(INSTALLED) ## what an observation unit installs, as wheels in dist/
