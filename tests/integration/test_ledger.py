@@ -2,9 +2,10 @@
 
 import json
 
+import pytest
 from coldnotify.publisher import Publisher
 from coldnotify_cli.testing import coldnotify
-from coldnotify_cli.testing_up import Recorder, Up, notify, wait_for
+from coldnotify_cli.testing_up import WAIT_S, Recorder, Up, notify, wait_for
 
 DOMAIN, GROUP = "animal.observer", "ledger"
 
@@ -21,8 +22,8 @@ def lackers(up: Up, *arguments: str) -> list[str]:
 
 
 def test_the_one_that_sleeps_is_named_and_then_nobody(up: Up, tmp_path) -> None:
-    with Publisher(up.kafka) as publisher:
-        publisher.publish(DOMAIN, GROUP, "camera", version=1)
+    with Publisher(up.kafka, http=up.report["http"]) as publisher:
+        first = publisher.publish(DOMAIN, GROUP, "camera", version=1)
         told = {name: Recorder() for name in ("oslo", "tromso")}
         clients = {name: notify(up, name, tmp_path / name, group=GROUP) for name in told}
         try:
@@ -30,10 +31,14 @@ def test_the_one_that_sleeps_is_named_and_then_nobody(up: Up, tmp_path) -> None:
                 client.register("camera").subscribe(told[name])
                 client.connect()
             wait_for(lambda: all(one.newest("camera") == 1 for one in told.values()), "both have the first version")
-            wait_for(lambda: lackers(up) == [], "nobody lacks it")
+            assert first.applied_by(2, timeout_s=WAIT_S) == (2, 0)
+            assert lackers(up) == []
             clients["tromso"].disconnect()
-            publisher.publish(DOMAIN, GROUP, "camera", version=2)
+            second = publisher.publish(DOMAIN, GROUP, "camera", version=2)
+            second.applied_by(0.5, timeout_s=WAIT_S)
             wait_for(lambda: lackers(up) == ["tromso"], "the one that sleeps is named")
+            with pytest.raises(TimeoutError, match=r"1 of 2 registered clients .* 1 lack it: tromso$"):
+                second.applied_by(1.0, timeout_s=1)
 
             assert "camera version 2 " in asked(up, "who-lacks", "camera")
             assert "1 of 2 lack it, 1 of them asleep" in asked(up, "who-lacks", "camera")
@@ -47,7 +52,8 @@ def test_the_one_that_sleeps_is_named_and_then_nobody(up: Up, tmp_path) -> None:
             clients["tromso"] = notify(up, "tromso", tmp_path / "tromso", group=GROUP)
             clients["tromso"].register("camera").subscribe(told["tromso"])
             clients["tromso"].connect()
-            wait_for(lambda: lackers(up) == [], "it woke up")
+            assert second.applied_by(1.0, timeout_s=WAIT_S).registered == 2
+            assert lackers(up) == []
             wait_for(lambda: "tromso: complete" in asked(up, "explain", "tromso"), "it lacks nothing")
         finally:
             for client in clients.values():

@@ -6,14 +6,20 @@ Needs the extra `coldnotify[publisher]`; the OU's client does not import this mo
         publisher.publish("animal.observer", "region-1", "camera-config", version=42, payload={"fps": 5})
         await publisher.publish_async("animal.observer", "region-1", "camera-config", version=43)
 
+    with Publisher("kafka-1:9092", http="coldnotify-1:55002") as publisher:
+        publisher.publish("animal.observer", "region-1", "camera-config", version=44).applied_by(0.9, timeout_s=3600)
+
 Exceptions
     ValueError (InvalidName, InvalidRecord)  bad input; the message begins with the field, nothing was sent
     PublishError                  Kafka did not take the record; `indeterminate`: it may be there all the same
         PublishTimeout            not acknowledged in time
         PublishManyError          some of many; `outcomes` has each one's
+    NotApplied                    (a TimeoutError) too few clients have applied a version in time
+    LedgerRefused                 the HTTP service does not say who has applied what
 """
 
 import asyncio
+import ssl
 import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
@@ -24,19 +30,24 @@ from coldnotify_schemas.records import InvalidRecord, PublicRecord
 from coldnotify_schemas.topics import OBJECTS
 from confluent_kafka import KafkaError, KafkaException
 
+from coldnotify._publishing.applied import Applied, Ledger, LedgerRefused, NotApplied, Receipt
 from coldnotify._publishing.checks import Many, check_key, checked_records, make_record
 from coldnotify._publishing.outcomes import Published, PublishError, PublishManyError, PublishTimeout
 from coldnotify._publishing.sender import QUEUE_MAX, NotNow, Sender, Sending
 
 __all__ = [
+    "Applied",
     "InvalidName",
     "InvalidRecord",
+    "LedgerRefused",
+    "NotApplied",
     "PublicRecord",
     "PublishError",
     "PublishManyError",
     "PublishTimeout",
     "Published",
     "Publisher",
+    "Receipt",
     "make_record",
 ]
 
@@ -56,6 +67,9 @@ class Publisher:
         kafka_config: Mapping[str, Any] | None = None,
         queue_max: int = QUEUE_MAX,
         sole_publisher: bool = False,
+        http: str | None = None,
+        http_token: str | None = None,
+        http_ssl: ssl.SSLContext | None = None,
     ) -> None:
         """`kafka`: bootstrap servers. `timeout_s`: how long a publish may take. `kafka_config`: more options for
         librdkafka (TLS, SASL ...). `queue_max`: publishes on their way at once.
@@ -64,12 +78,16 @@ class Publisher:
         and incarnation. `sole_publisher` promises that nobody else writes or resets the objects; then that also holds
         without incarnation. (Otherwise somebody may have begun the versions over, and the repeat be news.)
 
+        `http`: the HTTP service, host:port or a URL, for applied_by(); `http_token` is shown to it, `http_ssl` says
+        which certificates count with https.
+
         Raises ValueError naming the argument. Does not wait for Kafka yet.
         """
         if not timeout_s > 0:
             raise ValueError(f"timeout_s: {timeout_s!r} is not above 0")
         if queue_max < 1:
             raise ValueError(f"queue_max: {queue_max!r} is less than 1")
+        self._ledger = None if http is None else Ledger(http, http_token, http_ssl)
         self._kafka = kafka
         self._timeout_s = timeout_s
         self._sender = Sender(kafka, timeout_s, kafka_config or {}, queue_max, sole_publisher)
@@ -88,7 +106,7 @@ class Publisher:
         expires_at: int | None = None,
         deleted: bool = False,
         incarnation: int | None = None,
-    ) -> Published:
+    ) -> Receipt:
         """Publishes one version of an object; returns when it is durable.
 
         `version`: 0 to 2^63-1; None: the record's Kafka timestamp. `payload`: anything JSON can say, at most 4 KiB of
@@ -115,14 +133,14 @@ class Publisher:
         expires_at: int | None = None,
         deleted: bool = False,
         incarnation: int | None = None,
-    ) -> Published:
+    ) -> Receipt:
         """As publish(), for asyncio. Cancelling the wait does not take back what is sent."""
         record = make_record(
             version, payload, source=source, expires_at=expires_at, deleted=deleted, incarnation=incarnation
         )
         return await self.publish_record_async(domain, group_id, object_id, record)
 
-    def publish_many(self, domain: str, group_id: str, objects: Many) -> list[Published]:
+    def publish_many(self, domain: str, group_id: str, objects: Many) -> list[Receipt]:
         """Publishes many at once: {object: {"version": 1, ...}} or pairs of the two.
 
         All are checked before any is sent. Returns when all are durable. Raises ValueError naming object and field,
@@ -131,24 +149,26 @@ class Publisher:
         records = checked_records(domain, group_id, objects)
         deadline_s = time.monotonic() + self._timeout_s
         futures = [self._send(domain, group_id, object_, record, deadline_s) for object_, record in records]
-        return _all_published([self._outcome(future, deadline_s) for future in futures])
+        outcomes = [self._outcome(future, deadline_s) for future in futures]
+        return _all_published([self._receipt(domain, group_id, *one) for one in zip(records, outcomes, strict=True)])
 
-    async def publish_many_async(self, domain: str, group_id: str, objects: Many) -> list[Published]:
+    async def publish_many_async(self, domain: str, group_id: str, objects: Many) -> list[Receipt]:
         """As publish_many(), for asyncio."""
         return _all_published(
             await self.publish_records_async(domain, group_id, checked_records(domain, group_id, objects))
         )
 
-    def publish_record(self, domain: str, group_id: str, object_id: str, record: PublicRecord) -> Published:
+    def publish_record(self, domain: str, group_id: str, object_id: str, record: PublicRecord) -> Receipt:
         """As publish(), of a record that is checked already (make_record, parse_public_record)."""
         check_key(domain, group_id, object_id)
         deadline_s = time.monotonic() + self._timeout_s
-        outcome = self._outcome(self._send(domain, group_id, object_id, record, deadline_s), deadline_s)
+        sent = self._send(domain, group_id, object_id, record, deadline_s)
+        outcome = self._receipt(domain, group_id, (object_id, record), self._outcome(sent, deadline_s))
         if isinstance(outcome, PublishError):
             raise outcome
         return outcome
 
-    async def publish_record_async(self, domain: str, group_id: str, object_id: str, record: PublicRecord) -> Published:
+    async def publish_record_async(self, domain: str, group_id: str, object_id: str, record: PublicRecord) -> Receipt:
         """As publish_record(), for asyncio."""
         check_key(domain, group_id, object_id)
         (outcome,) = await self.publish_records_async(domain, group_id, [(object_id, record)])
@@ -158,7 +178,7 @@ class Publisher:
 
     async def publish_records_async(
         self, domain: str, group_id: str, records: Iterable[tuple[str, PublicRecord]]
-    ) -> list[Published | PublishError]:
+    ) -> list[Receipt | PublishError]:
         """Publishes many checked records; what became of each, in order. Raises ValueError for a bad name only."""
         records = list(records)
         for object_, _record in records:
@@ -167,7 +187,8 @@ class Publisher:
         sent: list[Sending | PublishError] = []
         for object_, record in records:
             sent.append(await self._send_async(domain, group_id, object_, record, deadline_s))
-        return [await self._outcome_async(future, deadline_s) for future in sent]
+        outcomes = [await self._outcome_async(future, deadline_s) for future in sent]
+        return [self._receipt(domain, group_id, *one) for one in zip(records, outcomes, strict=True)]
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -264,6 +285,14 @@ class Publisher:
         except TimeoutError:
             return self._sender.timeout()
 
+    def _receipt(
+        self, domain: str, group: str, named: tuple[str, PublicRecord], outcome: Published | PublishError
+    ) -> Receipt | PublishError:
+        if isinstance(outcome, PublishError):
+            return outcome
+        object_, record = named
+        return Receipt.of(outcome, self._ledger, (domain, group, object_), record.incarnation)
+
     def _lookup_failed(self, error: BaseException, deadline_s: float) -> None:
         """Raises PublishError unless there is time to ask once more."""
         if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -287,8 +316,8 @@ def _left_s(deadline_s: float) -> float:
     return max(0.0, deadline_s - time.monotonic())
 
 
-def _all_published(outcomes: "list[Published | PublishError]") -> list[Published]:
-    published = [outcome for outcome in outcomes if isinstance(outcome, Published)]
+def _all_published(outcomes: list[Receipt | PublishError]) -> list[Receipt]:
+    published = [outcome for outcome in outcomes if isinstance(outcome, Receipt)]
     if len(published) < len(outcomes):
-        raise PublishManyError(outcomes)
+        raise PublishManyError(list(outcomes))
     return published

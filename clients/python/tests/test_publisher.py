@@ -3,23 +3,32 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
+from coldnotify._publishing.applied import Ledger
 from coldnotify.publisher import (
+    Applied,
     InvalidName,
     InvalidRecord,
+    LedgerRefused,
+    NotApplied,
     Published,
     Publisher,
     PublishError,
     PublishManyError,
     PublishTimeout,
+    Receipt,
     make_record,
 )
 from coldnotify_kafka.broker import EmbeddedBroker
@@ -395,3 +404,105 @@ def test_importing_the_client_does_not_import_what_only_publishers_need() -> Non
     script = "import coldnotify, sys; print([m for m in ('confluent_kafka', 'msgspec') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout == "[]\n"
+
+
+# -- whether clients have it -------------------------------------------------------------------------------------------
+
+
+class PlayedLedger(ThreadingHTTPServer):
+    """Answers what `answers` says, the last one again and again; `asked` are the paths."""
+
+    def __init__(self, *answers: tuple[int, dict[str, Any]]) -> None:
+        super().__init__(("127.0.0.1", 0), self.Handler)
+        self.answers, self.asked, self.tokens = list(answers), list[str](), list[str | None]()
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            server = self.server
+            assert isinstance(server, PlayedLedger)
+            server.asked.append(self.path)
+            server.tokens.append(self.headers["Authorization"])
+            status, body = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
+            text = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+
+@contextmanager
+def played_ledger(*answers: tuple[int, dict[str, Any]]) -> Iterator[PlayedLedger]:
+    with PlayedLedger(*answers) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join(60)
+
+
+def says(applied: int, lacking: int, position: int = 9, **more: Any) -> tuple[int, dict[str, Any]]:
+    names = [{"client": f"c{number}"} for number in range(min(lacking, 10))]
+    known = {"applied": applied, "lacking": lacking, "position": position, "incarnation": 0, "published": True}
+    return 200, {**known, "items": names, **more}
+
+
+def receipt(url: str | None, incarnation: int | None = None, token: str | None = None) -> Receipt:
+    ledger = None if url is None else Ledger(url, token, None)
+    return Receipt.of(Published(5, 0, 8), ledger, (DOMAIN, GROUP, "cams/north"), incarnation)
+
+
+def test_it_is_waited_for_until_so_many_have_applied_it() -> None:
+    away = (503, {"error": "being loaded"})
+    answers = [says(9, 0, position=8), away, (404, {"error": "not known"}), says(1, 9), says(8, 2), says(9, 1)]
+    with played_ledger(*answers) as ledger:
+        assert receipt(ledger.url, token="t").applied_by(0.9, timeout_s=60) == Applied(9, 1)
+        assert len(ledger.asked) == 6
+        assert ledger.asked[0] == f"/v1/domains/{DOMAIN}/groups/{GROUP}/objects/cams%2Fnorth/lacking?version=5&limit=10"
+        assert set(ledger.tokens) == {"Bearer t"}
+        assert receipt(ledger.url).applied_by(9, timeout_s=60).registered == 10
+        assert asyncio.run(receipt(ledger.url).applied_by_async(9, timeout_s=60)) == Applied(9, 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (says(1, 2), "1 of 3 registered clients have applied it after 0.3 s (100% were wanted); 2 lack it: c0, c1"),
+        (says(0, 12), "12 lack it: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, 2 more"),
+        (says(1, 0, published=False), "the matcher has not read it within 0.3 s"),
+        (says(1, 0, incarnation=6), "the matcher has not read it within 0.3 s"),
+        ((503, {"error": "no matcher"}), "how many have applied it is not known after 0.3 s: no matcher"),
+    ],
+)  # fmt: skip
+def test_too_few_in_time_is_a_timeout_that_names_who_lacks_it(answer: tuple[int, dict[str, Any]], words: str) -> None:
+    with played_ledger(answer) as ledger, pytest.raises(TimeoutError, match=re.escape(words)) as caught:
+        receipt(
+            ledger.url, incarnation=7 if "incarnation" in answer[1] and answer[1]["incarnation"] else None
+        ).applied_by(1.0, timeout_s=0.3)
+    assert isinstance(caught.value, NotApplied)
+
+
+def test_what_cannot_be_waited_for_is_said_at_once() -> None:
+    with pytest.raises(RuntimeError, match=r"Publisher\(http="):
+        receipt(None).applied_by(1)
+    for wrong in (1.5, -1, True, -0.1):
+        with pytest.raises(ValueError, match="clients: "):
+            receipt("127.0.0.1:1").applied_by(wrong)
+    with pytest.raises(ValueError, match="http: "):
+        Publisher("127.0.0.1:1", http=" ")
+    with played_ledger((403, {"error": "not yours"})) as ledger, pytest.raises(LedgerRefused, match="not yours"):
+        receipt(ledger.url).applied_by(1, timeout_s=60)
+
+
+@pytest.mark.kafka
+def test_what_is_published_can_be_waited_for(bootstrap: str) -> None:
+    with played_ledger(says(1, 0, position=1 << 40)) as ledger, Publisher(bootstrap, http=ledger.url) as publisher:
+        assert publisher.publish(DOMAIN, GROUP, "o", 1).applied_by(1) == Applied(1, 0)
+        (many,) = publisher.publish_many(DOMAIN, GROUP, {"p": {"version": 2}})
+        assert many.applied_by(1.0) == Applied(1, 0)
+        assert "/objects/p/lacking?version=2" in ledger.asked[-1]

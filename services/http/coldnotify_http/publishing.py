@@ -22,7 +22,7 @@ class RecordPublisher(Protocol):
 
     async def publish_records_async(
         self, domain: str, group_id: str, records: Sequence[Named]
-    ) -> list[Published | PublishError]:
+    ) -> Sequence[Published | PublishError]:
         """What became of each record, in order."""
 
 
@@ -88,7 +88,7 @@ class Publishing:
 
     async def _publish(
         self, domain: str, group: str, records: Sequence[Named]
-    ) -> list[Published | PublishError] | None:
+    ) -> Sequence[Published | PublishError] | None:
         """None: too many are on their way already, nothing was sent."""
         if self._under_way + len(records) > self._publishes_max:
             self._metrics.publishes.labels(REFUSED).inc(len(records))

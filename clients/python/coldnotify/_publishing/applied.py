@@ -1,0 +1,199 @@
+"""Waiting until clients have applied a version: asks the delivery ledger at the HTTP service, ever more rarely."""
+
+import asyncio
+import json
+import ssl
+import time
+from collections.abc import Generator
+from http.client import HTTPException
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+from coldnotify._publishing.outcomes import Published
+
+POLL_FIRST_S = 0.1
+POLL_FACTOR = 1.6
+POLL_MAX_S = 5.0
+"""A look costs the matcher a pass over its clients, and what takes long is not known sooner by asking often."""
+_ASK_TIMEOUT_S = 10.0
+_NAMES_SHOWN = 10
+_NOT_KNOWN_YET = 404
+
+
+class Applied(NamedTuple):
+    """How many of the clients that are registered for an object have applied a version of it, or a newer one."""
+
+    applied: int
+    lacking: int
+
+    @property
+    def registered(self) -> int:
+        """All of them."""
+        return self.applied + self.lacking
+
+
+class NotApplied(TimeoutError):
+    """Too few clients have applied a version in time; the message says how many lack it, and names some."""
+
+    def __init__(self, message: str, applied: Applied | None) -> None:
+        super().__init__(message)
+        self.applied = applied
+        """As of the last answer; None: there was none."""
+
+
+class LedgerRefused(Exception):
+    """The HTTP service does not answer such a question: not allowed, or no such address."""
+
+
+class Ledger:
+    """The HTTP service's ledger."""
+
+    def __init__(self, http: str, token: str | None, context: ssl.SSLContext | None) -> None:
+        """`http`: host:port or a URL. Raises ValueError."""
+        base = http.strip().rstrip("/")
+        self._base = base if base.startswith(("http://", "https://")) else f"http://{base}"
+        if self._base == "http://":
+            raise ValueError(f"http: {http!r} is neither host:port nor a URL")
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._context = context
+
+    def ask(self, domain: str, group: str, object_: str, version: int, timeout_s: float) -> dict[str, Any] | str:
+        """What the ledger says, or why it could not. Raises LedgerRefused."""
+        names = "/".join(quote(part, safe="") for part in ("domains", domain, "groups", group, "objects", object_))
+        url = f"{self._base}/v1/{names}/lacking?version={version}&limit={_NAMES_SHOWN}"
+        try:
+            with urlopen(Request(url, headers=self._headers), timeout=timeout_s, context=self._context) as response:
+                answer = json.load(response)
+                return answer if isinstance(answer, dict) else "its answer is no JSON object"
+        except HTTPError as error:
+            with error:
+                words = _words(error)
+            if error.code < 500 and error.code not in (_NOT_KNOWN_YET, 408, 429):
+                raise LedgerRefused(f"{self._base}: {words}") from None
+            return words
+        except (OSError, HTTPException, ValueError) as error:
+            return f"{self._base}: {getattr(error, 'reason', None) or error}"
+
+
+class Receipt(Published):
+    """A version that Kafka has; whether clients have it, too, can be waited for."""
+
+    _ledger: Ledger | None
+    _about: tuple[str, str, str]
+    _incarnation: int | None
+
+    @classmethod
+    def of(
+        cls, published: Published, ledger: Ledger | None, about: tuple[str, str, str], incarnation: int | None
+    ) -> "Receipt":
+        """`about`: domain, group, object."""
+        receipt = cls(*published)
+        receipt._ledger, receipt._about, receipt._incarnation = ledger, about, incarnation
+        return receipt
+
+    def applied_by(self, clients: int | float, timeout_s: float = 60) -> Applied:
+        """Waits until so many clients have applied this version or a newer one: an int is a count, a float from 0 to 1
+        a fraction of those registered then (1.0: all; of none, that is none).
+
+        What a client acknowledges is known a second or two later. Needs Publisher(http=...). Raises NotApplied, which
+        is a TimeoutError; LedgerRefused; ValueError naming the argument; RuntimeError without `http`.
+        """
+        poll = self._poll(clients, timeout_s)
+        ledger = self._checked()
+        answer: dict[str, Any] | str | None = None
+        try:
+            while True:
+                pause_s, ask_s = poll.send(answer)  # type: ignore[arg-type]
+                time.sleep(pause_s)
+                answer = ledger.ask(*self._about, self.version, ask_s)
+        except StopIteration as done:
+            applied: Applied = done.value
+            return applied
+
+    async def applied_by_async(self, clients: int | float, timeout_s: float = 60) -> Applied:
+        """As applied_by(), for asyncio."""
+        poll = self._poll(clients, timeout_s)
+        ledger = self._checked()
+        answer: dict[str, Any] | str | None = None
+        while True:
+            try:
+                pause_s, ask_s = poll.send(answer)  # type: ignore[arg-type]
+            except StopIteration as done:
+                applied: Applied = done.value
+                return applied
+            await asyncio.sleep(pause_s)
+            answer = await asyncio.to_thread(ledger.ask, *self._about, self.version, ask_s)
+
+    def _checked(self) -> Ledger:
+        if self._ledger is None:
+            raise RuntimeError("applied_by: needs the HTTP service's address, as in Publisher(http='host:55002')")
+        return self._ledger
+
+    def _poll(
+        self, clients: int | float, timeout_s: float
+    ) -> Generator[tuple[float, float], dict[str, Any] | str, Applied]:
+        """Yields (how long to wait, how long an answer may take), takes the answer; the waiting is the caller's."""
+        _check_wanted(clients)
+        if not timeout_s >= 0:
+            raise ValueError(f"timeout_s: {timeout_s!r} is not 0 or more")
+        deadline_s = time.monotonic() + timeout_s
+        pause_s = 0.0
+        while True:
+            left_s = deadline_s - time.monotonic()
+            answer = yield min(pause_s, max(left_s, 0.0)), max(0.1, min(left_s - pause_s, _ASK_TIMEOUT_S))
+            applied = None if isinstance(answer, str) or not self._counts(answer) else _applied(answer)
+            if applied is not None and _enough(applied, clients):
+                return applied
+            if time.monotonic() >= deadline_s:
+                raise NotApplied(self._late(clients, timeout_s, answer, applied), applied)
+            pause_s = min(POLL_MAX_S, pause_s * POLL_FACTOR or POLL_FIRST_S)
+
+    def _counts(self, answer: dict[str, Any]) -> bool:
+        """Whether the matcher had read this publish when it answered."""
+        if answer["position"] <= self.offset or not answer["published"]:
+            return False
+        return self._incarnation is None or answer["incarnation"] >= self._incarnation
+
+    def _late(
+        self, clients: int | float, timeout_s: float, answer: dict[str, Any] | str, applied: Applied | None
+    ) -> str:
+        about = f"{'/'.join(self._about)} version {self.version}"
+        if isinstance(answer, str):
+            return f"{about}: how many have applied it is not known after {timeout_s:g} s: {answer}"
+        if applied is None:
+            return f"{about}: the matcher has not read it within {timeout_s:g} s"
+        wanted = f"{clients:.0%} were" if isinstance(clients, float) else f"{clients} were"
+        names = [str(one["client"]) for one in answer["items"]]
+        more = [f"{applied.lacking - len(names)} more"] if applied.lacking > len(names) else []
+        who = f": {', '.join(names + more)}" if names else ""
+        return (
+            f"{about}: {applied.applied} of {applied.registered} registered clients have applied it after "
+            f"{timeout_s:g} s ({wanted} wanted); {applied.lacking} lack it{who}"
+        )
+
+
+def _check_wanted(clients: int | float) -> None:
+    fraction = isinstance(clients, float) and 0 <= clients <= 1
+    count = isinstance(clients, int) and not isinstance(clients, bool) and clients >= 0
+    if not fraction and not count:
+        raise ValueError(f"clients: {clients!r} is neither a count (int) nor a fraction (float) from 0.0 to 1.0")
+
+
+def _applied(answer: dict[str, Any]) -> Applied:
+    return Applied(answer["applied"], answer["lacking"])
+
+
+def _enough(applied: Applied, clients: int | float) -> bool:
+    if isinstance(clients, float):
+        # Not applied / registered >= clients: 0.1 of 10 would be 1.0000000000000002 or less, as it happens.
+        return applied.applied >= clients * applied.registered - 1e-9
+    return applied.applied >= clients
+
+
+def _words(error: HTTPError) -> str:
+    try:
+        return str(json.load(error)["error"])
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP status {error.code}"
