@@ -28,7 +28,6 @@ _TICK_S = 1.0
 _RESTART_S = 0.5
 _COMMIT_EVERY_S = 1.0
 _WATCH_TOPICS_S = 5.0
-_READ_MAX = 1000
 
 Queues = dict[tuple[str, int], deque[Write]]
 
@@ -53,6 +52,7 @@ class Matcher(Process):
         """(writes, fate): after so many writes more it is killed or stopped, or Kafka does not take the next one."""
         self.commits_held = False
         """The group's coordinator takes no commits: a successor reads again what this one has done."""
+        self.requests_at_once = 1000
         self.rules = Rules()
         self.run: Run | None = None
 
@@ -275,7 +275,7 @@ class Run:
             if position < log.end and self.random.random() < self.matcher.lag:
                 left = True
                 continue
-            for entry in log.read(position, _READ_MAX):
+            for entry in log.read(position, log.end - position):
                 moved = any(name == MOVED_HEADER for name, _ in entry.headers)
                 record = Record(
                     topic,
@@ -296,7 +296,7 @@ class Run:
 
     def _take_requests(self, number: int, partition: Partition) -> None:
         log = self._checked_log(topics.REQUESTS, number)
-        entries = log.read(self._read[topics.REQUESTS, number], _READ_MAX)
+        entries = log.read(self._read[topics.REQUESTS, number], self.matcher.requests_at_once)
         if not entries:
             return
         batch = [(entry.offset, internal_pb2.Request.FromString(entry.value or b"")) for entry in entries]

@@ -44,6 +44,10 @@ class Promises:
         """It registers anew, was killed, or its callback failed: what it knows may be told again."""
         self._may_repeat |= {(client, name) for name in names}
 
+    def wiped(self, client: str) -> None:
+        """What its application was told counts no more."""
+        self._told = {place: version for place, version in self._told.items() if place[0] != client}
+
     def doubt(self, client: str, wanted: set[str]) -> None:
         """Its registrations were lost. Until it asks for them anew its cursor means nothing, and neither side knows."""
         self._doubted |= {(client, name) for name in wanted}
@@ -98,6 +102,10 @@ class Promises:
             told = self._told.get((client.key, name), UNKNOWN)
             if told < due:
                 raise Broken(f"P2: {client.name} is caught up and was told {told} of {name}, not {due}")
+
+    def told(self, client: Client, name: str) -> Version:
+        """The newest version of the object that its application was told."""
+        return self._told.get((client.key, name), UNKNOWN)
 
     # ---- P6
 

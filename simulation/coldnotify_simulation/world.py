@@ -209,6 +209,8 @@ class World:
         self.promises.allow_repeat(client.key, *OBJECTS, *client.wish)
         was_on = client.alive
         (client.wipe if wiped else client.power_loss)()
+        if wiped:
+            self.promises.wiped(client.key)
         if was_on:
             self.promises.on_offline(client.key)
 

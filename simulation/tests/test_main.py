@@ -1,6 +1,6 @@
 """Random schedules, as the command plays them, and what it says.
 
-Stands for: clock, client, gateway, group, kafka, link, main, matcher, promises, schedule, trace, truth, world
+Stands for: clock, client, gateway, group, kafka, link, main, matcher, promises, schedule, scripted, trace, truth, world
 """
 
 import os
