@@ -110,6 +110,7 @@ class Stack:
         look = [
             f"--matcher={','.join(f'{HOST}:{port}' for port in ports.matchers)}",
             f"--gateway-http={','.join(f'{HOST}:{port}' for port in ports.gateways_http)}",
+            f"--http-gateways={HOST}:{ports.web}",
         ]
         services.append(self._service("http", 1, "http", ports.http, f"--http-port={ports.http}", *look))
         self.stages = [kafka, [s for s in services if s.name.startswith("matcher")]]

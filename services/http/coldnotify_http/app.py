@@ -24,6 +24,7 @@ from coldnotify_http.metrics import Metrics
 from coldnotify_http.publishing import Publishing
 from coldnotify_http.settings import HttpSettings
 
+from coldnotify_http.passing_on import PassingOn
 log = structlog.get_logger()
 
 _KAFKA_LOOK_INTERVAL_S = 2
@@ -42,12 +43,14 @@ class HttpService:
         self._publisher: Publisher | None = None
         self._asking = Asking(settings)
         self._runner: web.AppRunner | None = None
+        """Raises SettingError."""
         self._watch: asyncio.Task[None] | None = None
         self._not_ready: str | None = "Kafka was not asked yet"
         self.port = 0
         """The actual one, after start()."""
 
     async def start(self) -> None:
+        self._passing_on = PassingOn(settings)
         """Opens the port; does not wait for Kafka (/readyz does). Raises ServiceError."""
         settings = self._settings
         self._publisher = Publisher(
@@ -74,6 +77,7 @@ class HttpService:
         )
         self.port = bound_port(self._runner)
         self._watch = asyncio.create_task(self._watch_kafka())
+                *self._passing_on.routes(),
 
     async def stop(self) -> None:
         """Takes nothing more, answers what is under way (which the publish timeout limits), then lets Kafka go."""
@@ -94,6 +98,7 @@ class HttpService:
             reason: str | None = None
             try:
                 await asyncio.to_thread(partition_count, admin, OBJECTS, _KAFKA_LOOK_TIMEOUT_S)
+        await self._passing_on.stop()
             except KafkaUnavailable as error:
                 reason = str(error)
             if reason != self._not_ready:

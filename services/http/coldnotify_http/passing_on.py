@@ -1,0 +1,216 @@
+"""What devices and browsers want of a gateway, passed on to one: so one address serves them and publishers."""
+
+import asyncio
+import itertools
+import resource
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import structlog
+from aiohttp import (
+    ClientConnectionError,
+    ClientError,
+    ClientSession,
+    ClientTimeout,
+    ClientWebSocketResponse,
+    TCPConnector,
+    WSMsgType,
+    WSServerHandshakeError,
+    web,
+)
+from coldnotify_common.errors import SettingError
+from coldnotify_common.web import error_response
+from multidict import CIMultiDict
+
+from coldnotify_http.settings import HttpSettings
+
+log = structlog.get_logger()
+
+_CONNECT_TIMEOUT_S = 5.0
+_READ_TIMEOUT_S = 120.0
+"""Of a gateway that says nothing: longer than a sync may wait, and than the pause between two events."""
+_MESSAGE_BYTES_MAX = 4 * 1024 * 1024
+_OTHER_FILES = 256
+_REQUEST_HEADERS = ("Accept", "Authorization", "Content-Type", "Host", "Last-Event-ID", "Origin")
+_RESPONSE_HEADERS = ("Cache-Control", "Content-Type", "Retry-After", "Vary", "WWW-Authenticate")
+_CORS = "Access-Control-"
+_CHUNK_BYTES = 64 * 1024
+
+
+class PassingOn:
+    """GET /v1/connect (WebSocket), POST and OPTIONS /v1/sync, GET /v1/events: asked of the gateways in turn."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        """Raises SettingError."""
+        self._gateways = _urls(settings.http_gateways)
+        self._turn = itertools.count()
+        if not self._gateways:
+            raise SettingError("COLDNOTIFY_HTTP_GATEWAYS / --http-gateways: is empty")
+        try:
+            self._tls = ssl.create_default_context(cafile=settings.http_gateways_ca or None)
+        except (OSError, ssl.SSLError) as error:
+            raise SettingError(
+                f"COLDNOTIFY_HTTP_GATEWAYS_CA / --http-gateways-ca: {settings.http_gateways_ca}: {error}"
+            ) from None
+        self._body_timeout_s = settings.http_body_timeout_s
+        self._under_way = 0
+        # Each takes two files: one to the client, one to the gateway.
+        _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        possible = settings.http_passed_on_max
+        if files != resource.RLIM_INFINITY:
+            possible = min(possible, max(1, (files - _OTHER_FILES) // 2))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
+        self._max = possible
+        self._session: ClientSession | None = None
+
+    def routes(self) -> list[web.AbstractRouteDef]:
+        """The endpoints' routes."""
+        return [
+            web.get("/v1/connect", self.connect),
+            web.post("/v1/sync", self.request),
+            web.options("/v1/sync", self.request),
+            web.get("/v1/events", self.request),
+        ]
+
+    async def stop(self) -> None:
+        """Ends what is under way."""
+        if self._session is not None:
+            await self._session.close()
+
+    def _client(self) -> ClientSession:
+        if self._session is None:
+            # A connection that was kept may be closed by the gateway the moment it is used: each request makes its own.
+            self._session = ClientSession(
+                connector=TCPConnector(limit=0, force_close=True),
+                timeout=ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=_READ_TIMEOUT_S),
+                auto_decompress=False,
+            )
+        return self._session
+
+    @asynccontextmanager
+    async def _counted(self) -> AsyncIterator[None]:
+        if self._under_way >= self._max:
+            raise web.HTTPServiceUnavailable(text=f"{self._max} requests are passed on to gateways already")
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+
+    def _in_turn(self) -> list[str]:
+        first = next(self._turn) % len(self._gateways)
+        return self._gateways[first:] + self._gateways[:first]
+
+    # --- one request, one answer
+
+    async def request(self, request: web.Request) -> web.StreamResponse:
+        """The gateway's answer, as it comes."""
+        async with self._counted():
+            body = await self._body(request)
+            for gateway in self._in_turn():
+                try:
+                    answer = await self._client().request(
+                        request.method,
+                        gateway + request.path_qs,
+                        headers=_headers(request),
+                        data=body,
+                        ssl=self._tls,
+                        allow_redirects=False,
+                    )
+                except (ClientConnectionError, TimeoutError) as error:
+                    log.warning("a gateway cannot be reached", gateway=gateway, error=str(error))
+                    continue
+                async with answer:
+                    response = web.StreamResponse(status=answer.status)
+                    for name, value in answer.headers.items():
+                        if name.title() in map(str.title, _RESPONSE_HEADERS) or name.title().startswith(_CORS):
+                            response.headers.add(name, value)
+                    await response.prepare(request)
+                    try:
+                        async for data in answer.content.iter_chunked(_CHUNK_BYTES):
+                            await response.write(data)
+                    except (ClientError, TimeoutError):
+                        # The client must see that the answer has no end.
+                        response.force_close()
+                        if request.transport is not None:
+                            request.transport.abort()
+                    return response
+        return _no_gateway()
+
+    async def _body(self, request: web.Request) -> bytes:
+        try:
+            async with asyncio.timeout(self._body_timeout_s):
+                return await request.read()
+        except TimeoutError:
+            raise web.HTTPRequestTimeout(text=f"the body did not arrive within {self._body_timeout_s:g} s") from None
+
+    # --- WebSocket
+
+    async def connect(self, request: web.Request) -> web.StreamResponse:
+        """Messages both ways, until either side closes."""
+        async with self._counted():
+            for gateway in self._in_turn():
+                try:
+                    upstream = await self._client().ws_connect(
+                        gateway + request.path_qs,
+                        headers=_headers(request),
+                        ssl=self._tls,
+                        max_msg_size=_MESSAGE_BYTES_MAX,
+                    )
+                except WSServerHandshakeError as error:
+                    return error_response(error.status, error.message)
+                except (ClientError, TimeoutError) as error:
+                    log.warning("a gateway cannot be reached", gateway=gateway, error=str(error))
+                    continue
+                async with upstream:
+                    return await _bridge(request, upstream)
+        return _no_gateway()
+
+
+async def _bridge(request: web.Request, upstream: ClientWebSocketResponse) -> web.WebSocketResponse:
+    # The writers' limit: each message waits until the other side takes it, so nothing piles up here.
+    client = web.WebSocketResponse(compress=False, max_msg_size=_MESSAGE_BYTES_MAX, writer_limit=1)
+    await client.prepare(request)
+    up = asyncio.create_task(_pump(client, upstream))
+    down = asyncio.create_task(_pump(upstream, client))
+    try:
+        await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (up, down):
+            task.cancel()
+        await asyncio.gather(up, down, return_exceptions=True)
+        await upstream.close()
+        await client.close()
+    return client
+
+
+async def _pump(
+    source: web.WebSocketResponse | ClientWebSocketResponse, target: web.WebSocketResponse | ClientWebSocketResponse
+) -> None:
+    with suppress(ConnectionError, ClientError):
+        async for message in source:
+            if message.type is WSMsgType.BINARY:
+                await target.send_bytes(message.data)
+            elif message.type is WSMsgType.TEXT:
+                await target.send_str(message.data)
+
+
+def _headers(request: web.Request) -> CIMultiDict[str]:
+    return CIMultiDict(
+        (name, value)
+        for name, value in request.headers.items()
+        if name.title() in map(str.title, _REQUEST_HEADERS) or name.title().startswith(_CORS)
+    )
+
+
+def _urls(addresses: str) -> list[str]:
+    """host:port or http[s]://host:port, separated by commas."""
+    entries = [entry.strip().rstrip("/") for entry in addresses.split(",") if entry.strip()]
+    return [entry if "://" in entry else f"http://{entry}" for entry in entries]
+
+
+def _no_gateway() -> web.Response:
+    response = error_response(503, "no gateway can be reached, see COLDNOTIFY_HTTP_GATEWAYS / --http-gateways")
+    response.headers["Retry-After"] = "1"
+    return response
