@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
@@ -111,13 +112,19 @@ class AdminServer:
 
 
 async def listen(
-    app: web.Application, host: str, port: int, *, setting: str = "", shutdown_timeout_s: float = _STOP_TIMEOUT_S
+    app: web.Application,
+    host: str,
+    port: int,
+    *,
+    setting: str = "",
+    shutdown_timeout_s: float = _STOP_TIMEOUT_S,
+    ssl_context: ssl.SSLContext | None = None,
 ) -> web.AppRunner:
     """Serves `app` until the returned runner's cleanup(). Raises ListenError."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=shutdown_timeout_s)
     await runner.setup()
     try:
-        await web.TCPSite(runner, host, port).start()
+        await web.TCPSite(runner, host, port, ssl_context=ssl_context).start()
     except OSError as error:
         await runner.cleanup()
         prefix = f"{setting}: " if setting else ""

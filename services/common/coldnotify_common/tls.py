@@ -58,8 +58,9 @@ class ServerTls:
         return bool(self._settings.tls_certificate)
 
     def context(self, *, required: bool) -> ssl.SSLContext | None:
-        """For a port, the same at each call; None: no TLS. `required`: where the settings want a client certificate, one is insisted on.
+        """For a port, the same at each call; None: no TLS.
 
+        `required`: where the settings want a client certificate, one is insisted on.
         HTTP ports do not insist: probes of /healthz have no certificate, and who needs one is answered with 401.
         """
         if not self.on or required in self._contexts:

@@ -78,7 +78,7 @@ def test_a_token_signed_with_a_private_key(tmp_path: Path) -> None:
         (token("x" * 40), "signed", False),
         (token(SECRET * 2, "HS512"), "signed", False),
         (jwt.encode({"sub": "d/g/c"}, SECRET), "does not say exp", False),
-        (jwt.encode({"sub": "d/g/c", "exp": 9999999999}, None, "none"), "signed", False),
+        (jwt.encode({"sub": "d/g/c", "exp": 9999999999}, "", "none"), "signed", False),
         ("no token", "signed", False),
         ("x" * 9000, "longer", False),
         (None, "certificate or a token is needed", False),

@@ -2,7 +2,9 @@
 
 import ssl
 import stat
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from coldnotify_common.authentication import Authenticator, AuthSettings
@@ -10,7 +12,7 @@ from coldnotify_common.certificates import Authority, CertificatesError
 from coldnotify_schemas.names import InvalidName
 
 
-def handshake(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> dict[str, object] | None:
+def handshake(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> Mapping[str, Any] | None:
     """What the server knows of the client's certificate."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     one = client.wrap_bio(to_client, to_server, server_hostname=host)

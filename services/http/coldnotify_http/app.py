@@ -8,12 +8,15 @@ import uvloop
 from aiohttp import web
 from coldnotify.publisher import Publisher
 from coldnotify_common.admin import bound_port, listen, standard_routes
+from coldnotify_common.authentication import Authenticator
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka import KafkaUnavailable, admin_config, partition_count
 from coldnotify_common.kafka_stats import STATISTICS
 from coldnotify_common.log import configure
 from coldnotify_common.stop import stop_event
+from coldnotify_common.tls import ServerTls
 from coldnotify_common.web import json_errors
+from coldnotify_common.web_auth import PROBES, authorized
 from coldnotify_schemas.topics import OBJECTS
 from confluent_kafka.admin import AdminClient
 from prometheus_client import REGISTRY, CollectorRegistry
@@ -21,15 +24,17 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from coldnotify_http import ledger
 from coldnotify_http.asking import Asking
 from coldnotify_http.metrics import Metrics
+from coldnotify_http.passing_on import PassingOn
 from coldnotify_http.publishing import Publishing
 from coldnotify_http.settings import HttpSettings
 
-from coldnotify_http.passing_on import PassingOn
 log = structlog.get_logger()
 
 _KAFKA_LOOK_INTERVAL_S = 2
 """How old /readyz's knowledge may be: one small question to Kafka each time."""
 _KAFKA_LOOK_TIMEOUT_S = 5
+_OPEN_PATHS = (*PROBES, "/v1/connect", "/v1/sync", "/v1/events")
+"""What a gateway answers asks for identities itself: at the Hello."""
 _STOP_MARGIN_S = 2
 """Beyond the publish timeout, for requests under way: to write the answer."""
 
@@ -38,19 +43,21 @@ class HttpService:
     """The service between start() and stop()."""
 
     def __init__(self, settings: HttpSettings, registry: CollectorRegistry = REGISTRY) -> None:
+        """Raises SettingError."""
         self._settings = settings
         self._registry = registry
         self._publisher: Publisher | None = None
+        self._authenticator = Authenticator(settings)
+        self.tls = ServerTls(settings)
         self._asking = Asking(settings)
+        self._passing_on = PassingOn(settings)
         self._runner: web.AppRunner | None = None
-        """Raises SettingError."""
         self._watch: asyncio.Task[None] | None = None
         self._not_ready: str | None = "Kafka was not asked yet"
         self.port = 0
         """The actual one, after start()."""
 
     async def start(self) -> None:
-        self._passing_on = PassingOn(settings)
         """Opens the port; does not wait for Kafka (/readyz does). Raises ServiceError."""
         settings = self._settings
         self._publisher = Publisher(
@@ -60,12 +67,17 @@ class HttpService:
             kafka_config=STATISTICS.options("publisher"),
         )
         publishing = Publishing(self._publisher, settings, Metrics(self._registry))
-        app = web.Application(middlewares=[json_errors], client_max_size=settings.http_body_bytes_max)
+        self._authenticator.announce("COLDNOTIFY_HTTP_PORT / --http-port", tls=self.tls.on)
+        app = web.Application(
+            middlewares=[json_errors, authorized(self._authenticator, _OPEN_PATHS)],
+            client_max_size=settings.http_body_bytes_max,
+        )
         app.add_routes(
             [
                 *standard_routes(lambda: self._not_ready, self._registry),
                 *publishing.routes(),
                 *ledger.routes(self._asking),
+                *self._passing_on.routes(),
             ]
         )
         self._runner = await listen(
@@ -74,10 +86,10 @@ class HttpService:
             settings.http_port,
             setting="COLDNOTIFY_HTTP_PORT / --http-port",
             shutdown_timeout_s=settings.http_publish_timeout_s + _STOP_MARGIN_S,
+            ssl_context=self.tls.context(required=False),
         )
         self.port = bound_port(self._runner)
         self._watch = asyncio.create_task(self._watch_kafka())
-                *self._passing_on.routes(),
 
     async def stop(self) -> None:
         """Takes nothing more, answers what is under way (which the publish timeout limits), then lets Kafka go."""
@@ -86,6 +98,7 @@ class HttpService:
             self._watch.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watch
+        await self._passing_on.stop()
         if self._runner is not None:
             await self._runner.cleanup()
         await self._asking.close()
@@ -98,7 +111,6 @@ class HttpService:
             reason: str | None = None
             try:
                 await asyncio.to_thread(partition_count, admin, OBJECTS, _KAFKA_LOOK_TIMEOUT_S)
-        await self._passing_on.stop()
             except KafkaUnavailable as error:
                 reason = str(error)
             if reason != self._not_ready:
@@ -112,7 +124,7 @@ class HttpService:
 
 async def _serve(settings: HttpSettings) -> None:
     service = HttpService(settings)
-    with stop_event() as stop:
+    with stop_event() as stop, service.tls.reloaded_by_signal():
         try:
             await service.start()
             log.info("listening", address=f"{settings.http_host}:{service.port}", kafka=settings.kafka)

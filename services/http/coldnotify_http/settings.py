@@ -2,11 +2,12 @@
 
 from dataclasses import dataclass
 
-from coldnotify_common.settings import ServiceSettings, setting
+from coldnotify_common.settings import setting
+from coldnotify_common.tls import SecureSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class HttpSettings(ServiceSettings):
+class HttpSettings(SecureSettings):
     """What the HTTP service can be told."""
 
     http_host: str = setting("127.0.0.1", "the address that publishers connect to")
