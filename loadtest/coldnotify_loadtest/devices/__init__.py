@@ -1,0 +1,48 @@
+"""The devices' side of each protocol, as little of it as a real client would say. Pure: bytes in, bytes out.
+
+A device says `hello()`, then answers what it receives; `receive` returns what to send and the publishers' stamps that
+arrived. Devices of a fan-out receive the same bytes: what those mean is remembered, so that a swarm stays light.
+"""
+
+from typing import Protocol
+
+from coldnotify_loadtest.devices.bare import BareDevice
+from coldnotify_loadtest.devices.coldnotify import ColdNotifyDevice
+from coldnotify_loadtest.devices.mqtt import MqttDevice
+from coldnotify_loadtest.devices.nats import KvDevice, NatsDevice
+from coldnotify_loadtest.devices.redis import RedisDevice
+from coldnotify_loadtest.population import Population
+
+
+class Device(Protocol):
+    """One connection's protocol."""
+
+    ready: bool
+    """Subscribed and complete: what is published from now on arrives."""
+    closed: str
+    """Why the server sent it away; empty: it did not."""
+
+    def hello(self) -> bytes:
+        """What to say on a new connection; begins a session anew."""
+
+    def receive(self, data: bytes) -> tuple[bytes, tuple[int, ...]]:
+        """What to answer, and the stamps of the publishes that arrived."""
+
+    def tick(self) -> bytes:
+        """What to say a second after something arrived."""
+
+
+KINDS: dict[str, type] = {
+    "coldnotify": ColdNotifyDevice,
+    "nats": NatsDevice,
+    "nats-kv": KvDevice,
+    "mqtt": MqttDevice,
+    "redis": RedisDevice,
+    "bare": BareDevice,
+}
+
+
+def make(kind: str, population: Population, number: int) -> Device:
+    """Device `number` of a population."""
+    device: Device = KINDS[kind](population, number)
+    return device

@@ -1,0 +1,21 @@
+"""What the same bytes mean, remembered: the devices of a fan-out all receive the same. Pure."""
+
+from typing import Generic, TypeVar
+
+MEANING = TypeVar("MEANING")
+ENTRIES_MAX = 256
+"""Fan-outs are few at a time; what is older will not come again."""
+
+
+class Remembered(Generic[MEANING]):
+    """A small dictionary from received bytes to what they mean."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, MEANING] = {}
+        self.get = self._known.get
+
+    def put(self, data: bytes, meaning: MEANING) -> None:
+        """Remember; forgets all where there are too many."""
+        if len(self._known) >= ENTRIES_MAX:
+            self._known.clear()
+        self._known[data] = meaning

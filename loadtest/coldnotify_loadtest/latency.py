@@ -1,0 +1,54 @@
+"""Latencies as HDR histograms: microseconds with three digits, from 1 us to 10 minutes."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from hdrh.histogram import HdrHistogram
+
+_LOWEST_US, _HIGHEST_US, _DIGITS = 1, 600_000_000, 3
+
+
+class Latencies:
+    """A histogram that can be sent between processes and merged."""
+
+    def __init__(self) -> None:
+        self._histogram = HdrHistogram(_LOWEST_US, _HIGHEST_US, _DIGITS)
+
+    def add_ns(self, values_ns: Iterable[int]) -> None:
+        """Nanoseconds; what is shorter than 1 us counts as that, what is longer than 10 minutes as that."""
+        for value_us, count in Counter(value // 1000 for value in values_ns).items():
+            self._histogram.record_value(min(max(value_us, _LOWEST_US), _HIGHEST_US), count)
+
+    def encoded(self) -> bytes:
+        """In the form that HDR histograms have in all languages (base64 of compressed)."""
+        data: bytes = self._histogram.encode()
+        return data
+
+    def merge(self, encoded: bytes) -> None:
+        """Add what another one encoded."""
+        self._histogram.decode_and_add(encoded)
+
+    @property
+    def count(self) -> int:
+        """How many values."""
+        return int(self._histogram.get_total_count())
+
+    def percentile_ms(self, percent: float) -> float:
+        """The value that this share is at or below."""
+        return float(self._histogram.get_value_at_percentile(percent)) / 1000
+
+    def summary(self) -> dict[str, Any]:
+        """Mean, median, p95, p99, maximum and standard deviation in ms, and how many; without values only how many."""
+        if not self.count:
+            return {"count": 0}
+        histogram = self._histogram
+        return {
+            "count": self.count,
+            "mean_ms": round(histogram.get_mean_value() / 1000, 3),
+            "p50_ms": round(self.percentile_ms(50), 3),
+            "p95_ms": round(self.percentile_ms(95), 3),
+            "p99_ms": round(self.percentile_ms(99), 3),
+            "max_ms": round(histogram.get_max_value() / 1000, 3),
+            "std_ms": round(histogram.get_stddev() / 1000, 3),
+        }

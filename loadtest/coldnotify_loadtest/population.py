@@ -1,0 +1,37 @@
+"""Who the devices of a run are and what they register for, so that swarm and publisher agree without talking. Pure."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Population:
+    """Devices by number: blocks of `fan_out` of them register for the same objects."""
+
+    fan_out: int = 1000
+    registrations: int = 1
+    """Of each device."""
+    groups: int = 1
+    """Blocks are spread over so many groups, and so over partitions."""
+    domain: str = "animal.observer"
+    prefix: str = "observer"
+    """Of the devices' names: another one makes them devices that nobody has seen."""
+
+    def block_of(self, device: int) -> int:
+        """The block that a device belongs to."""
+        return device // self.fan_out
+
+    def group(self, block: int) -> str:
+        """The group of a block."""
+        return f"region-{block % self.groups + 1}"
+
+    def object(self, block: int, number: int) -> str:
+        """The name of one of a block's objects."""
+        return f"object-{block}-{number}"
+
+    def objects(self, block: int) -> tuple[str, ...]:
+        """All that the devices of a block register for."""
+        return tuple(self.object(block, number) for number in range(self.registrations))
+
+    def client(self, device: int) -> str:
+        """The device's name."""
+        return f"{self.prefix}-{device}"

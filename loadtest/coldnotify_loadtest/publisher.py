@@ -1,0 +1,161 @@
+"""Publishing in a process of its own, by a schedule: a late answer does not slow the next publish (open loop)."""
+
+import contextlib
+import multiprocessing
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection as Pipe
+from types import TracebackType
+from typing import Self
+
+from coldnotify_loadtest.latency import Latencies
+from coldnotify_loadtest.senders import SENDERS, Target
+
+_LATE_NS = 1_000_000
+"""A publish that comes later than this counts from when it was due: else a publisher that lags would hide it."""
+_SPIN_NS = 200_000
+"""Sleeping takes about 0.1 ms longer than asked for; the rest is waited for awake."""
+_ANSWER_S = 60.0
+
+
+class PublisherError(Exception):
+    """The publisher's process could not do what it was told."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """When to publish what."""
+
+    per_s: float
+    seconds: float
+    blocks: int = 1
+    """Objects number 0 of blocks 0 to blocks - 1, one after the other."""
+    numbers: int = 1
+    """Of each block, so many objects in turn."""
+    poisson: bool = True
+    """Arrivals as of many independent publishers; False: evenly spaced."""
+    seed: int = 1
+
+    def arrivals_s(self) -> Iterator[float]:
+        """Seconds from the beginning."""
+        chance = random.Random(self.seed)
+        count = 0
+        at_s = chance.expovariate(self.per_s) if self.poisson else 0.0
+        while at_s < self.seconds:
+            yield at_s
+            count += 1
+            at_s = at_s + chance.expovariate(self.per_s) if self.poisson else count / self.per_s
+
+
+@dataclass(frozen=True)
+class Published:
+    """What came of a plan."""
+
+    sent: int
+    acknowledged: int
+    failed: int
+    first_ns: int
+    last_ns: int
+    late_p99_ms: float
+    """Of the publishes, how much later than planned they were made."""
+
+
+class Publisher:
+    """A handle of the process."""
+
+    def __init__(self, target: Target) -> None:
+        """Connects. Raises PublisherError."""
+        context = multiprocessing.get_context("spawn")
+        self._pipe, there = context.Pipe()
+        self._process = context.Process(target=_run, args=(target, there), daemon=True)
+        self._process.start()
+        there.close()
+        self._answer(_ANSWER_S)
+
+    def begin(self, plan: Plan) -> None:
+        """Start publishing; `end` waits for it."""
+        self._pipe.send(plan)
+        self._seconds = plan.seconds
+
+    def end(self) -> Published:
+        """Wait until all is published and acknowledged. Raises PublisherError."""
+        answer = self._answer(self._seconds * 3 + 2 * _ANSWER_S)
+        assert isinstance(answer, Published)
+        return answer
+
+    def publish(self, plan: Plan) -> Published:
+        """Both."""
+        self.begin(plan)
+        return self.end()
+
+    def once(self, blocks: int = 1) -> Published:
+        """Each block's first object, at once."""
+        return self.publish(Plan(per_s=1e6, seconds=blocks / 1e6, blocks=blocks, poisson=False))
+
+    def stop(self) -> None:
+        """End the process."""
+        with contextlib.suppress(OSError):
+            self._pipe.send(None)
+        self._process.join(10)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join(10)
+        self._pipe.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _answer(self, timeout_s: float) -> object:
+        if not self._pipe.poll(timeout_s):
+            raise PublisherError(f"the publisher has not answered for {timeout_s:g} s")
+        try:
+            answer = self._pipe.recv()
+        except EOFError:
+            raise PublisherError("the publisher has ended; its error is above") from None
+        if isinstance(answer, str):
+            raise PublisherError(answer)
+        return answer
+
+
+def _run(target: Target, pipe: Pipe) -> None:
+    try:
+        sender = SENDERS[target.kind](target)
+    except Exception as error:
+        pipe.send(f"{target.kind} at {target.host}:{target.port}: {error}")
+        return
+    pipe.send(None)
+    try:
+        while (plan := pipe.recv()) is not None:
+            before = sender.acknowledged, sender.failed
+            late_ns: list[int] = []
+            first_ns = begin_ns = time.monotonic_ns()
+            sent = 0
+            for at_s in plan.arrivals_s():
+                due_ns = begin_ns + int(at_s * 1e9)
+                while (left_ns := due_ns - time.monotonic_ns()) > 0:
+                    if left_ns > _SPIN_NS:
+                        time.sleep((left_ns - _SPIN_NS) / 1e9)
+                now_ns = time.monotonic_ns()
+                late_ns.append(now_ns - due_ns)
+                stamp_ns = now_ns if now_ns - due_ns < _LATE_NS else due_ns
+                sender.send(sent % plan.blocks, sent // plan.blocks % plan.numbers, stamp_ns)
+                sender.poll()
+                sent += 1
+            last_ns = time.monotonic_ns()
+            sender.flush()
+            late = Latencies()
+            late.add_ns(late_ns)
+            done, failed = sender.acknowledged - before[0], sender.failed - before[1]
+            p99_ms = late.percentile_ms(99) if sent else 0.0
+            pipe.send(Published(sent, done, failed, first_ns, last_ns, p99_ms))
+    except EOFError:
+        pass
+    finally:
+        sender.close()

@@ -1,0 +1,399 @@
+"""The servers under load, started here: ColdNotify's processes and its peers, and what their answers are worth."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from coldnotify_kafka import topic_plan, topics
+from coldnotify_kafka.broker import EmbeddedBroker, free_port
+from coldnotify_kafka.broker.process import spawn
+from confluent_kafka.admin import AdminClient
+
+from coldnotify_loadtest.devices import nats
+from coldnotify_loadtest.population import Population
+from coldnotify_loadtest.senders import Target
+
+HOST = "127.0.0.1"
+READY_S = 120.0
+_STOP_S = 20.0
+_LOOK_S = 0.01
+
+NONE = "none"
+PROCESS = "survives a process crash"
+FSYNC = "fsynced"
+"""What an acknowledged publish survives."""
+
+PEERS = Path(__file__).parents[1] / "peers"
+INSTALLED = PEERS / ".installed"
+"""Where peers/install puts what it builds."""
+
+
+class ServerError(Exception):
+    """A server is missing, or does not become ready."""
+
+
+class Child:
+    """One process that can be killed and started again."""
+
+    def __init__(self, argv: list[str], log: Path, ready: Callable[[], bool]) -> None:
+        self._argv, self.log, self._ready = argv, log, ready
+        self._process: subprocess.Popen[bytes] | None = None
+        self.started_s = 0.0
+        """When it was started last, by the monotonic clock."""
+
+    def start(self) -> None:
+        """Start it; does not wait."""
+        self.started_s = time.monotonic()
+        self._process = spawn(self._argv, self.log)
+
+    def wait_ready(self, timeout_s: float = READY_S) -> float:
+        """Seconds from the start until it was ready. Raises ServerError."""
+        while not self._ready():
+            if self._process is None or self._process.poll() is not None:
+                raise ServerError(f"{self._argv[0]} has ended:\n{tail(self.log)}")
+            if time.monotonic() - self.started_s > timeout_s:
+                raise ServerError(f"{self._argv[0]} is not ready after {timeout_s:g} s:\n{tail(self.log)}")
+            time.sleep(_LOOK_S)
+        return time.monotonic() - self.started_s
+
+    @property
+    def pid(self) -> int:
+        """Of the process that runs, or ran last."""
+        assert self._process is not None
+        return self._process.pid
+
+    def kill(self) -> None:
+        """SIGKILL, and wait for its end."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait(_STOP_S)
+
+    def stop(self) -> None:
+        """SIGTERM; SIGKILL where that does not suffice."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_STOP_S)
+        self.kill()
+
+
+def tail(path: Path, bytes_max: int = 2000) -> str:
+    """The end of a log."""
+    return path.read_bytes()[-bytes_max:].decode(errors="replace") if path.exists() else ""
+
+
+def listens(port: int) -> Callable[[], bool]:
+    """Whether something takes connections there."""
+
+    def ready() -> bool:
+        try:
+            socket.create_connection((HOST, port), 1).close()
+        except OSError:
+            return False
+        return True
+
+    return ready
+
+
+def says_ready(port: int) -> Callable[[], bool]:
+    """Whether /readyz says so."""
+
+    def ready() -> bool:
+        try:
+            with urllib.request.urlopen(f"http://{HOST}:{port}/readyz", timeout=2):
+                return True
+        except (OSError, ValueError):
+            return False
+
+    return ready
+
+
+class Server:
+    """What every experiment needs of a server."""
+
+    name = ""
+    kind = ""
+    """Of its devices and its publisher."""
+    durability = NONE
+    needs: tuple[str, ...] = ()
+    """Programs; without them the row is left out."""
+
+    def __init__(self, directory: Path) -> None:
+        """Nothing is started yet. Files go into `directory`."""
+        self.directory = directory
+        self.children: dict[str, Child] = {}
+        self.port = 0
+
+    @classmethod
+    def missing(cls) -> list[str]:
+        """The programs that are not there."""
+        return [program for program in cls.needs if not find(program)]
+
+    def start(self) -> None:
+        """Start, and wait until it is ready. Raises ServerError."""
+        for child in self.children.values():
+            child.start()
+        for child in self.children.values():
+            child.wait_ready()
+
+    def stop(self) -> None:
+        """All processes."""
+        for child in reversed(self.children.values()):
+            child.stop()
+
+    def addresses(self) -> list[tuple[str, int]]:
+        """Where devices connect."""
+        return [(HOST, self.port)]
+
+    def target(self, population: Population) -> Target:
+        """Where publishers connect."""
+        return Target(self.kind, HOST, self.port, population)
+
+    def roles(self) -> dict[str, list[int]]:
+        """Process ids by what they are for."""
+        return {"server": [child.pid for child in self.children.values()]}
+
+    def __enter__(self) -> Self:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class ColdNotify(Server):
+    """Broker, topics, matchers, gateways; each to be killed by its name."""
+
+    name = "ColdNotify"
+    kind = "coldnotify"
+    durability = PROCESS
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        gateways: int = 1,
+        matchers: int = 1,
+        settings: Mapping[str, object] | None = None,
+    ) -> None:
+        """`settings`: more of the services' settings, such as {"matcher-conflation": "*=200"}."""
+        super().__init__(directory)
+        settings = settings or {}
+        self.port = free_port(HOST)
+        taken = {self.port}
+        kafka_port = _free(taken)
+        self.broker = EmbeddedBroker(directory / "kafka", kafka_port, host=HOST)
+        self.kafka = f"{HOST}:{kafka_port}"
+        self._kafka_port = kafka_port
+        for number in range(1, matchers + 1):
+            port = _free(taken)
+            self._add("matcher", number, port, {"matcher-port": port, "matcher-id": f"matcher-{number}"}, settings)
+        for number in range(1, gateways + 1):
+            port = _free(taken)
+            self._add("gateway", number, port, {"gateway-port": self.port, "gateway-http-port": port}, settings)
+
+    def start(self) -> None:
+        """See Server."""
+        self.broker.start()
+        self.broker.wait_ready(READY_S)
+        self.apply_topics()
+        super().start()
+
+    def stop(self) -> None:
+        """See Server."""
+        super().stop()
+        self.broker.stop()
+
+    def apply_topics(self) -> None:
+        """Make those that are missing."""
+        topic_plan.apply(self._admin(), topics.load(), READY_S)
+
+    def delete_topic(self, name: str) -> None:
+        """With all that is in it; `apply_topics` makes it anew."""
+        admin = self._admin()
+        admin.delete_topics([name], operation_timeout=READY_S)[name].result(READY_S)
+        until_s = time.monotonic() + READY_S
+        while name in admin.list_topics(timeout=READY_S).topics:
+            if time.monotonic() > until_s:
+                raise ServerError(f"{name} is still there")
+            time.sleep(_LOOK_S)
+
+    def target(self, population: Population) -> Target:
+        """Kafka itself."""
+        return Target(self.kind, HOST, self._kafka_port, population, topics.load()[0].partitions)
+
+    def roles(self) -> dict[str, list[int]]:
+        """See Server."""
+        by_role = {"broker": [self.broker.pid], "matcher": [], "gateway": []}
+        for name, child in self.children.items():
+            by_role[name.partition("-")[0]].append(child.pid)
+        return by_role
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.kafka})
+
+    def _add(
+        self, command: str, number: int, port: int, own: Mapping[str, object], settings: Mapping[str, object]
+    ) -> None:
+        flags = {**own, **{name: value for name, value in settings.items() if name.startswith(f"{command}-")}}
+        argv = [sys.executable, "-m", "coldnotify_cli.main", command, f"--kafka={self.kafka}", "--log-format=json"]
+        argv += [f"--{name}={value}" for name, value in flags.items()]
+        self.children[f"{command}-{number}"] = Child(argv, self.directory / f"{command}-{number}.log", says_ready(port))
+
+
+class Bare(Server):
+    """The physical limit: a loop in C that writes to every connection."""
+
+    name = "bare C loop"
+    kind = "bare"
+    needs = ("bare_loop",)
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.port = free_port(HOST)
+        log = directory / "bare.log"
+        self.children["bare"] = Child([find("bare_loop"), str(self.port)], log, listens(self.port))
+
+
+class Nats(Server):
+    """nats-server without JetStream."""
+
+    name = "NATS core"
+    kind = "nats"
+    needs = ("nats-server",)
+    _jetstream = ""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.port = free_port(HOST)
+        config = directory / "nats.conf"
+        directory.mkdir(parents=True, exist_ok=True)
+        config.write_text(
+            f'listen: "{HOST}:{self.port}"\nmax_connections: 1000000\n{self._jetstream.format(directory=directory)}\n'
+        )
+        argv = [find("nats-server"), "-c", str(config)]
+        self.children["nats"] = Child(argv, directory / "nats.log", listens(self.port))
+
+
+class NatsKv(Nats):
+    """nats-server with a JetStream KV bucket on files; each device has one watch."""
+
+    name = "JetStream KV"
+    kind = "nats-kv"
+    durability = PROCESS
+    _jetstream = 'jetstream {{\n  store_dir: "{directory}"\n}}'
+
+    def start(self) -> None:
+        """Also makes the bucket, as clients make it."""
+        super().start()
+        body = (
+            f'{{"name":"KV_{nats.BUCKET}","subjects":["$KV.{nats.BUCKET}.>"],"max_msgs_per_subject":1,"discard":"new",'
+            '"allow_rollup_hdrs":true,"deny_delete":true,"allow_direct":true,"storage":"file","num_replicas":1}'
+        ).encode()
+        with socket.create_connection((HOST, self.port), 10) as connection:
+            connection.sendall(
+                b'CONNECT {"verbose":false,"headers":true}\r\nSUB _B 1\r\n'
+                + f"PUB $JS.API.STREAM.CREATE.KV_{nats.BUCKET} _B {len(body)}\r\n".encode()
+                + body
+                + b"\r\n"
+            )
+            answer = b""
+            while b"}\r\n" not in answer.partition(b"MSG _B")[2]:
+                data = connection.recv(65536)
+                if not data:
+                    raise ServerError(f"nats-server closed: {answer!r}")
+                answer += data
+            if b'"error"' in answer:
+                raise ServerError(f"nats-server makes no bucket: {answer!r}")
+
+
+class NatsKvFsync(NatsKv):
+    """The same, every write synced to the disk."""
+
+    name = "JetStream KV, sync always"
+    durability = FSYNC
+    _jetstream = 'jetstream {{\n  store_dir: "{directory}"\n  sync_interval: always\n}}'
+
+
+class Mosquitto(Server):
+    """mosquitto as packaged: what it keeps is saved every half hour and when it stops."""
+
+    name = "mosquitto"
+    kind = "mqtt"
+    durability = NONE
+    needs = ("mosquitto",)
+    _more = "autosave_interval 1800"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.port = free_port(HOST)
+        directory.mkdir(parents=True, exist_ok=True)
+        config = directory / "mosquitto.conf"
+        config.write_text(
+            f"listener {self.port} {HOST}\nallow_anonymous true\npersistence true\npersistence_location {directory}/\n"
+            f"max_connections -1\nmax_queued_messages 100000\nset_tcp_nodelay true\n{self._more}\n"
+            # Started by root it would become a user who may not write here.
+            + ("user root\n" if os.geteuid() == 0 else "")
+        )
+        argv = [find("mosquitto"), "-c", str(config)]
+        self.children["mosquitto"] = Child(argv, directory / "mosquitto.log", listens(self.port))
+
+
+class Redis(Server):
+    """Redis with an append-only file that is synced every second: pub/sub, values read on reconnect."""
+
+    name = "Redis"
+    kind = "redis"
+    durability = PROCESS
+    needs = ("redis-server",)
+    _fsync = "everysec"
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.port = free_port(HOST)
+        argv = [find("redis-server"), "--bind", HOST, "--port", str(self.port), "--dir", str(directory)]
+        argv += ["--appendonly", "yes", "--appendfsync", self._fsync, "--save", "", "--maxclients", "100000"]
+        argv += ["--client-output-buffer-limit", "pubsub", "0", "0", "0", "--tcp-backlog", "4096"]
+        self.children["redis"] = Child(argv, directory / "redis.log", listens(self.port))
+
+
+class RedisFsync(Redis):
+    """The same, every write synced to the disk."""
+
+    name = "Redis, fsync always"
+    durability = FSYNC
+    _fsync = "always"
+
+
+PEER_SERVERS: tuple[type[Server], ...] = (Nats, NatsKv, NatsKvFsync, Mosquitto, Redis, RedisFsync, Bare)
+
+
+def find(program: str) -> str:
+    """Its path: what peers/install built, or what is on PATH; empty if it is not there."""
+    own = INSTALLED / program
+    # Debian keeps servers where only root looks.
+    return str(own) if own.exists() else shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin") or ""
+
+
+def _free(taken: set[int]) -> int:
+    while (port := free_port(HOST)) in taken:
+        pass
+    taken.add(port)
+    return port

@@ -1,0 +1,177 @@
+"""The swarm as the experiments see it: devices in several processes, told what to do and asked what they saw."""
+
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable
+from dataclasses import fields
+from multiprocessing.connection import Connection as Pipe
+from types import TracebackType
+from typing import Any, Self
+
+from coldnotify_loadtest.latency import Latencies
+from coldnotify_loadtest.population import Population
+from coldnotify_loadtest.swarm_process import Counts, Share, run
+
+ANSWER_S = 120.0
+"""A process that parses a backlog answers late; one that does not answer for so long is gone."""
+_LOOK_S = 0.02
+_FILES_KEPT = 500
+"""Of those that a process may open: for Python itself."""
+_SOURCES_MAX = 250
+
+
+class SwarmError(Exception):
+    """Devices did not get where they should in time."""
+
+
+class Swarm:
+    """Devices 0 to `devices` - 1 of a population; none is connected before `add`."""
+
+    def __init__(
+        self,
+        kind: str,
+        population: Population,
+        devices: int,
+        addresses: list[tuple[str, int]],
+        *,
+        processes: int = 2,
+    ) -> None:
+        """More processes are taken where one may not open so many files. Raises SwarmError if those are too many."""
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[1] - _FILES_KEPT
+        processes = max(1, min(processes, devices), -(-devices // files))
+        if processes > _SOURCES_MAX:
+            raise SwarmError(
+                f"{devices} devices need {processes} processes of {files} files; {_SOURCES_MAX} can be had"
+            )
+        self.devices = devices
+        bounds = [devices * i // processes for i in range(processes + 1)]
+        self._shares = [
+            Share(kind, population, bounds[i], f"127.0.0.{2 + i}", tuple(addresses)) for i in range(processes)
+        ]
+        self._sizes = [bounds[i + 1] - bounds[i] for i in range(processes)]
+        self._added = [0] * processes
+        context = multiprocessing.get_context("spawn")
+        self._pipes: list[Pipe] = []
+        self._processes = []
+        for share in self._shares:
+            here, there = context.Pipe()
+            process = context.Process(target=_with_all_files, args=(share, there), daemon=True)
+            process.start()
+            there.close()
+            self._pipes.append(here)
+            self._processes.append(process)
+
+    @property
+    def pids(self) -> list[int]:
+        """Of its processes."""
+        return [process.pid for process in self._processes if process.pid is not None]
+
+    def add(self, count: int, per_s: float = 0.0) -> None:
+        """Begin to connect the next `count` devices, together `per_s` a second (0: as fast as it goes)."""
+        while count > 0:
+            for i, size in enumerate(self._sizes):
+                share = min(size - self._added[i], -(-count // len(self._pipes)) if count > 0 else 0, count)
+                if share > 0:
+                    self._ask_one(i, "add", share, per_s / len(self._pipes))
+                    self._added[i] += share
+                    count -= share
+            if self._added == self._sizes and count > 0:
+                raise SwarmError(f"{count} devices more than the swarm has")
+
+    def counts(self) -> Counts:
+        """Of all processes together: sums; of the times, the first loss and the last of the others."""
+        total = Counts()
+        for one in self._ask("counts"):
+            for name in (field.name for field in fields(Counts)):
+                here, there = getattr(total, name), getattr(one, name)
+                if name == "first_lost_ns":
+                    value = min(filter(None, (here, there)), default=0)
+                elif name.endswith("_ns"):
+                    value = max(here, there)
+                else:
+                    value = here + there
+                setattr(total, name, value)
+        return total
+
+    def wait(self, condition: Callable[[Counts], bool], timeout_s: float, what: str) -> Counts:
+        """Returns the counts once they fulfil it. Raises SwarmError, naming `what`, after `timeout_s`."""
+        until_s = time.monotonic() + timeout_s
+        while not condition(counts := self.counts()):
+            if time.monotonic() > until_s:
+                raise SwarmError(f"{what}: not within {timeout_s:g} s; {counts}")
+            time.sleep(_LOOK_S)
+        return counts
+
+    def wait_ready(self, timeout_s: float = 120.0, count: int | None = None) -> Counts:
+        """Until so many devices (all that were added) are complete."""
+        wanted = sum(self._added) if count is None else count
+        return self.wait(lambda counts: counts.ready >= wanted, timeout_s, f"{wanted} devices complete")
+
+    def record(self, since_ns: int | None = None) -> None:
+        """Count anew; only what was published at or after `since_ns` (now) counts as a delivery."""
+        self._ask("record", time.monotonic_ns() if since_ns is None else since_ns)
+
+    def take(self) -> tuple[Latencies, Latencies]:
+        """Since `record`: from publish to callback, and from connecting to complete."""
+        delivered, to_ready = Latencies(), Latencies()
+        for one, other in self._ask("take"):
+            delivered.merge(one)
+            to_ready.merge(other)
+        return delivered, to_ready
+
+    def drop(self) -> None:
+        """End all connections without a word; nobody comes back by himself."""
+        self._ask("drop")
+
+    def come_back(self, per_s: float = 0.0, delay_s: float | None = 0.05) -> None:
+        """All that are away connect; whoever is lost from now on does so after `delay_s` (None: never)."""
+        self._ask("come back", per_s / len(self._pipes), delay_s)
+
+    def stop(self) -> None:
+        """End all processes. May be called twice."""
+        for pipe in self._pipes:
+            try:
+                pipe.send(("stop",))
+            except OSError:
+                continue
+        for process in self._processes:
+            process.join(10)
+            if process.is_alive():
+                process.kill()
+                process.join(10)
+        for pipe in self._pipes:
+            pipe.close()
+        self._pipes = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _ask(self, *order: Any) -> list[Any]:
+        for pipe in self._pipes:
+            pipe.send(order)
+        return [_answer(pipe) for pipe in self._pipes]
+
+    def _ask_one(self, process: int, *order: Any) -> Any:
+        self._pipes[process].send(order)
+        return _answer(self._pipes[process])
+
+
+def _answer(pipe: Pipe) -> Any:
+    if not pipe.poll(ANSWER_S):
+        raise SwarmError(f"a process of the swarm has not answered for {ANSWER_S:g} s")
+    try:
+        return pipe.recv()
+    except EOFError:
+        raise SwarmError("a process of the swarm has ended; its error is above") from None
+
+
+def _with_all_files(share: Share, pipe: Pipe) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    run(share, pipe)

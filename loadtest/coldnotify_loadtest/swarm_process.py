@@ -1,0 +1,337 @@
+"""One process of the swarm: an epoll loop over up to 19,000 connections, steered through a pipe."""
+
+import errno
+import select
+import socket
+import time
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection as Pipe
+from typing import Any
+
+from coldnotify_loadtest.devices import Device, make
+from coldnotify_loadtest.latency import Latencies
+from coldnotify_loadtest.population import Population
+
+_TICKS = 20
+"""A second has so many: Acks of all devices at once would be a load of its own."""
+_CONNECTING_MAX = 200
+"""Connections begun and not made yet: the servers' backlogs are no part of what is measured."""
+_RECEIVE_BYTES = 16_384
+_PENDING_VALUES_MAX = 100_000
+_IP_BIND_ADDRESS_NO_PORT = 24
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one process is for."""
+
+    kind: str
+    population: Population
+    first: int
+    """The number of its first device; the others have the next ones."""
+    source: str
+    """The address that its connections come from: one has 28,000 ports."""
+    addresses: tuple[tuple[str, int], ...]
+
+
+@dataclass
+class Counts:
+    """What a process has seen; times are of the machine's monotonic clock."""
+
+    connected: int = 0
+    ready: int = 0
+    lost: int = 0
+    failed: int = 0
+    deliveries: int = 0
+    reached: int = 0
+    """Devices that something arrived at since `record`."""
+    bytes_in: int = 0
+    bytes_out: int = 0
+    first_lost_ns: int = 0
+    last_ready_ns: int = 0
+    last_reached_ns: int = 0
+    cpu_s: float = 0.0
+    closed: list[str] = field(default_factory=list)
+    """Why servers sent devices away, the first few."""
+
+
+class _Slot:
+    __slots__ = ("device", "number", "out", "reached", "ready", "socket", "started_ns", "state")
+
+    def __init__(self, number: int, device: Device) -> None:
+        self.number = number
+        self.device = device
+        self.socket: socket.socket | None = None
+        self.state = "idle"
+        self.started_ns = 0
+        self.ready = False
+        self.reached = False
+        self.out = b""
+
+
+def run(share: Share, pipe: Pipe) -> None:
+    """Obeys until told to stop, or the pipe is closed."""
+    with suppress(EOFError, KeyboardInterrupt):
+        _Loop(share, pipe).run()
+
+
+class _Loop:
+    def __init__(self, share: Share, pipe: Pipe) -> None:
+        self._share, self._pipe = share, pipe
+        self._addresses = share.addresses
+        self._epoll = select.epoll()
+        self._slots: list[_Slot] = []
+        self._by_fd: dict[int, _Slot] = {}
+        self._waiting: deque[_Slot] = deque()
+        self._later: deque[tuple[float, _Slot]] = deque()
+        self._connecting = 0
+        self._pace_s = 0.0
+        self._next_start_s = 0.0
+        self._dirty: list[set[_Slot]] = [set() for _ in range(_TICKS)]
+        self._tick = 0
+        self._counts = Counts()
+        self._since_ns = 0
+        self._values_ns: list[int] = []
+        self._ready_ns: list[int] = []
+        self._latencies, self._to_ready = Latencies(), Latencies()
+        self._come_back_s: float | None = 0.05
+        self._stopping = False
+
+    def run(self) -> None:
+        pipe_fd = self._pipe.fileno()
+        self._epoll.register(pipe_fd, select.EPOLLIN)
+        next_tick_s = time.monotonic()
+        while not self._stopping:
+            now_s = time.monotonic()
+            if now_s >= next_tick_s:
+                next_tick_s = max(next_tick_s + 1 / _TICKS, now_s)
+                self._on_tick()
+            self._start_connections(now_s)
+            until_s = next_tick_s
+            if self._waiting and self._connecting < _CONNECTING_MAX:
+                until_s = min(until_s, self._next_start_s)
+            for fd, mask in self._epoll.poll(max(0.0, until_s - time.monotonic()), 4096):
+                if fd == pipe_fd:
+                    self._obey(self._pipe.recv())
+                    continue
+                slot = self._by_fd.get(fd)
+                if slot is None:
+                    continue
+                if slot.state == "connecting":
+                    self._on_connected(slot)
+                    continue
+                if mask & select.EPOLLOUT:
+                    self._send(slot, b"")
+                if mask & ~select.EPOLLOUT:
+                    self._on_readable(slot)
+
+    # -- connections ---------------------------------------------------------------------------------------------------
+
+    def _start_connections(self, now_s: float) -> None:
+        while self._later and self._later[0][0] <= now_s:
+            self._waiting.append(self._later.popleft()[1])
+        while self._waiting and self._connecting < _CONNECTING_MAX and self._next_start_s <= now_s:
+            self._next_start_s = max(self._next_start_s + self._pace_s, now_s - 0.1)
+            self._start(self._waiting.popleft())
+
+    def _start(self, slot: _Slot) -> None:
+        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        connection.setsockopt(socket.SOL_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        slot.socket, slot.state, slot.started_ns, slot.out = connection, "connecting", time.monotonic_ns(), b""
+        self._by_fd[connection.fileno()] = slot
+        self._connecting += 1
+        try:
+            connection.bind((self._share.source, 0))
+            code = connection.connect_ex(self._addresses[slot.number % len(self._addresses)])
+        except OSError as error:
+            code = error.errno or errno.EIO
+        if code not in (0, errno.EINPROGRESS):
+            self._connecting -= 1
+            self._failed(slot)
+            return
+        self._epoll.register(connection.fileno(), select.EPOLLOUT)
+
+    def _on_connected(self, slot: _Slot) -> None:
+        assert slot.socket is not None
+        self._connecting -= 1
+        if slot.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self._failed(slot)
+            return
+        slot.state = "open"
+        self._counts.connected += 1
+        self._epoll.modify(slot.socket.fileno(), select.EPOLLIN)
+        self._send(slot, slot.device.hello())
+
+    def _failed(self, slot: _Slot) -> None:
+        self._counts.failed += 1
+        self._close(slot)
+        self._again(slot)
+
+    def _lost(self, slot: _Slot) -> None:
+        self._counts.lost += 1
+        self._counts.first_lost_ns = self._counts.first_lost_ns or time.monotonic_ns()
+        if slot.device.closed and len(self._counts.closed) < 10:
+            self._counts.closed.append(slot.device.closed)
+        self._close(slot)
+        self._again(slot)
+
+    def _again(self, slot: _Slot) -> None:
+        if self._come_back_s is not None:
+            self._later.append((time.monotonic() + self._come_back_s, slot))
+
+    def _close(self, slot: _Slot) -> None:
+        if slot.socket is None:
+            return
+        self._by_fd.pop(slot.socket.fileno(), None)
+        slot.socket.close()
+        if slot.state == "open":
+            self._counts.connected -= 1
+        if slot.ready:
+            self._counts.ready -= 1
+        slot.socket, slot.state, slot.ready = None, "idle", False
+
+    # -- data ----------------------------------------------------------------------------------------------------------
+
+    def _send(self, slot: _Slot, data: bytes) -> None:
+        if slot.socket is None:
+            return
+        waited = bool(slot.out)
+        data = slot.out + data
+        try:
+            sent = slot.socket.send(data) if data else 0
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._lost(slot)
+            return
+        self._counts.bytes_out += sent
+        slot.out = data[sent:]
+        if bool(slot.out) != waited:
+            wanted = select.EPOLLIN | (select.EPOLLOUT if slot.out else 0)
+            self._epoll.modify(slot.socket.fileno(), wanted)
+
+    def _on_readable(self, slot: _Slot) -> None:
+        if slot.socket is None:
+            return
+        try:
+            data = slot.socket.recv(_RECEIVE_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._lost(slot)
+            return
+        device = slot.device
+        reply, stamps = device.receive(data)
+        counts = self._counts
+        counts.bytes_in += len(data)
+        if stamps:
+            now_ns = time.monotonic_ns()
+            self._dirty[slot.number % _TICKS].add(slot)
+            since_ns = self._since_ns
+            for stamp in stamps:
+                if stamp >= since_ns:
+                    counts.deliveries += 1
+                    self._values_ns.append(now_ns - stamp)
+                    if not slot.reached:
+                        slot.reached = True
+                        counts.reached += 1
+                        counts.last_reached_ns = now_ns
+            if len(self._values_ns) > _PENDING_VALUES_MAX:
+                self._latencies.add_ns(self._values_ns)
+                self._values_ns.clear()
+        if device.ready != slot.ready:
+            slot.ready = device.ready
+            counts.ready += 1 if slot.ready else -1
+            if slot.ready:
+                counts.last_ready_ns = time.monotonic_ns()
+                self._ready_ns.append(counts.last_ready_ns - slot.started_ns)
+        if reply:
+            self._send(slot, reply)
+
+    def _on_tick(self) -> None:
+        self._tick = (self._tick + 1) % _TICKS
+        dirty = self._dirty[self._tick]
+        if dirty:
+            for slot in dirty:
+                if slot.state == "open" and (said := slot.device.tick()):
+                    self._send(slot, said)
+            dirty.clear()
+
+    # -- orders --------------------------------------------------------------------------------------------------------
+
+    def _obey(self, order: tuple[Any, ...]) -> None:
+        word, *arguments = order
+        answer: Any = None
+        if word == "add":
+            self._add(*arguments)
+        elif word == "counts":
+            self._counts.cpu_s = time.process_time()
+            answer = self._counts
+        elif word == "record":
+            self._record(*arguments)
+        elif word == "take":
+            answer = self._take()
+        elif word == "retarget":
+            (self._addresses,) = arguments
+        elif word == "come back":
+            self._come_back(*arguments)
+        elif word == "drop":
+            self._drop()
+        elif word == "stop":
+            self._drop()
+            self._stopping = True
+        else:
+            raise ValueError(f"an order that nobody knows: {word!r}")
+        self._pipe.send(answer)
+
+    def _add(self, count: int, per_s: float) -> None:
+        first = self._share.first + len(self._slots)
+        new = [_Slot(n, make(self._share.kind, self._share.population, n)) for n in range(first, first + count)]
+        self._slots += new
+        self._pace(per_s)
+        self._waiting.extend(new)
+
+    def _pace(self, per_s: float) -> None:
+        self._pace_s = 1 / per_s if per_s else 0.0
+        self._next_start_s = time.monotonic()
+
+    def _record(self, since_ns: int) -> None:
+        self._since_ns = since_ns
+        self._latencies, self._to_ready = Latencies(), Latencies()
+        self._values_ns.clear()
+        self._ready_ns.clear()
+        for slot in self._slots:
+            slot.reached = False
+        counts = self._counts
+        counts.deliveries = counts.reached = counts.bytes_in = counts.bytes_out = counts.lost = counts.failed = 0
+        counts.first_lost_ns = counts.last_ready_ns = counts.last_reached_ns = 0
+        counts.closed.clear()
+
+    def _take(self) -> tuple[bytes, bytes]:
+        self._latencies.add_ns(self._values_ns)
+        self._to_ready.add_ns(self._ready_ns)
+        self._values_ns.clear()
+        self._ready_ns.clear()
+        return self._latencies.encoded(), self._to_ready.encoded()
+
+    def _come_back(self, per_s: float, delay_s: float | None) -> None:
+        """All that are away connect; from now on who is lost does so after `delay_s` (None: never)."""
+        self._come_back_s = delay_s
+        self._pace(per_s)
+        self._later.clear()
+        self._waiting = deque(slot for slot in self._slots if slot.state == "idle")
+
+    def _drop(self) -> None:
+        """All connections end without a word, and nobody comes back before he is told to."""
+        self._come_back_s = None
+        self._later.clear()
+        self._waiting.clear()
+        for slot in self._slots:
+            if slot.state == "connecting":
+                self._connecting -= 1
+            self._close(slot)

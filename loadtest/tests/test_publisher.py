@@ -1,0 +1,76 @@
+"""Open-loop publishing: arrivals, the process, what it says.
+
+Stands for: publisher, senders
+"""
+
+import socket
+import threading
+from collections.abc import Iterator
+from statistics import mean
+
+import pytest
+from coldnotify_loadtest.population import Population
+from coldnotify_loadtest.publisher import Plan, Publisher, PublisherError
+from coldnotify_loadtest.senders import SENDERS, KvSender, Target
+
+FEW = Population(fan_out=1, registrations=1)
+
+
+@pytest.fixture
+def sink() -> Iterator[tuple[int, bytearray]]:
+    """A server that takes what one connection says, and answers nothing."""
+    heard = bytearray()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def listen() -> None:
+            connection, _ = server.accept()
+            with connection:
+                while data := connection.recv(65536):
+                    heard.extend(data)
+
+        thread = threading.Thread(target=listen, daemon=True)
+        thread.start()
+        yield server.getsockname()[1], heard
+        thread.join(10)
+
+
+def test_arrivals_keep_their_rate() -> None:
+    even = list(Plan(10, 2, poisson=False).arrivals_s())
+    assert len(even) == 20
+    assert even[:3] == pytest.approx([0, 0.1, 0.2])
+    counts = [len(list(Plan(100, 10, seed=seed).arrivals_s())) for seed in range(20)]
+    assert abs(mean(counts) - 1000) < 50
+    assert len(set(counts)) > 1
+    assert list(Plan(5, 3).arrivals_s()) == list(Plan(5, 3).arrivals_s())
+
+
+def test_publishes_go_out_on_schedule_although_nothing_answers(sink: tuple[int, bytearray]) -> None:
+    port, heard = sink
+    with Publisher(Target("bare", "127.0.0.1", port, FEW)) as publisher:
+        published = publisher.publish(Plan(200, 0.5, poisson=False))
+        assert (published.sent, published.acknowledged, published.failed) == (100, 100, 0)
+        assert published.last_ns - published.first_ns >= 490_000_000
+        assert publisher.once(blocks=3).sent == 3
+    lines = bytes(heard).removeprefix(b"P").split()
+    stamps = [int(line) for line in lines]
+    assert len(stamps) == 103
+    assert stamps == sorted(stamps)
+    assert published.first_ns <= stamps[0]
+    assert published.last_ns >= stamps[99]
+
+
+def test_a_server_that_is_not_there_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    with pytest.raises(PublisherError, match=f"nats at 127.0.0.1:{port}"):
+        Publisher(Target("nats", "127.0.0.1", port, FEW))
+
+
+def test_answers_are_counted() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        sender = SENDERS["nats-kv"](Target("nats-kv", "127.0.0.1", server.getsockname()[1], FEW))
+        assert isinstance(sender, KvSender)
+        good = b'INFO {}\r\nMSG _P.acks 1 30\r\n{"stream":"KV_bench", "seq":1}\r\n'
+        assert sender.answers(good + b'MSG _P.acks 1 13\r\n{"err') == (1, 0, b'MSG _P.acks 1 13\r\n{"err')
+        assert sender.answers(b'MSG _P.acks 1 12\r\n{"error":{}}\r\n') == (0, 1, b"")
+        sender.close()

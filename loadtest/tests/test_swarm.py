@@ -1,0 +1,96 @@
+"""A swarm and a publisher at real servers: connecting, publishing, storms.
+
+Stands for: swarm, swarm_process, servers
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from coldnotify_loadtest import servers
+from coldnotify_loadtest.population import Population
+from coldnotify_loadtest.publisher import Plan, Publisher
+from coldnotify_loadtest.servers import PEER_SERVERS, ColdNotify, Server, ServerError
+from coldnotify_loadtest.swarm import Swarm, SwarmError
+
+WAIT_S = 120.0
+POPULATION = Population(fan_out=20, registrations=2, groups=2)
+DEVICES = 40
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _bare_loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Built here where it was not installed, so that something is tested on every machine with a C compiler."""
+    directory = tmp_path_factory.mktemp("built")
+    if not servers.find("bare_loop") and (compiler := shutil.which("cc")):
+        assert not os.spawnv(
+            os.P_WAIT, compiler, [compiler, "-o", str(directory / "bare_loop"), str(servers.PEERS / "bare_loop.c")]
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("PATH", f"{directory}:{os.environ['PATH']}")
+            yield
+        return
+    yield
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("kind", [ColdNotify, *PEER_SERVERS], ids=lambda kind: kind.name)
+def test_every_device_is_reached_also_after_a_storm(kind: type[Server], tmp_path: Path) -> None:
+    if missing := kind.missing():
+        pytest.skip(f"not installed: {', '.join(missing)} (loadtest/peers/install)")
+    with (
+        kind(tmp_path) as server,
+        Swarm(server.kind, POPULATION, DEVICES, server.addresses()) as swarm,
+        Publisher(server.target(POPULATION)) as publisher,
+    ):
+        swarm.add(DEVICES)
+        swarm.wait_ready(WAIT_S)
+        assert all(pids for pids in server.roles().values())
+        swarm.record()
+        published = publisher.publish(Plan(20, 0.5, blocks=2, poisson=False))
+        assert (published.sent, published.acknowledged, published.failed) == (10, 10, 0)
+        counts = swarm.wait(lambda counts: counts.reached == DEVICES, WAIT_S, "all reached")
+        latencies, _ = swarm.take()
+        assert 0 < latencies.summary()["p50_ms"] < WAIT_S * 1000
+        assert counts.bytes_in > DEVICES
+        swarm.drop()
+        assert swarm.counts().connected == 0
+        swarm.record()
+        swarm.come_back()
+        swarm.wait_ready(WAIT_S)
+        assert swarm.take()[1].count == DEVICES
+        assert not swarm.counts().closed
+        swarm.record()
+        publisher.once(blocks=2)
+        swarm.wait(lambda counts: counts.reached == DEVICES, WAIT_S, "all reached again")
+        assert swarm.counts().lost == 0
+
+
+def test_devices_come_back_by_themselves_to_a_server_that_was_killed(tmp_path: Path) -> None:
+    if servers.Bare.missing():
+        pytest.skip("no C compiler, and no bare loop")
+    with servers.Bare(tmp_path) as server, Swarm("bare", POPULATION, DEVICES, server.addresses()) as swarm:
+        swarm.add(DEVICES // 2, per_s=1000)
+        swarm.wait_ready(WAIT_S)
+        swarm.add(DEVICES // 2)
+        with pytest.raises(SwarmError, match="1 devices more"):
+            swarm.add(1)
+        swarm.wait_ready(WAIT_S)
+        swarm.record()
+        (child,) = server.children.values()
+        child.kill()
+        swarm.wait(lambda counts: counts.lost == DEVICES and counts.failed > 0, WAIT_S, "all lost")
+        begun_ns = time.monotonic_ns()
+        child.start()
+        assert child.wait_ready(WAIT_S) < WAIT_S
+        assert swarm.wait_ready(WAIT_S).last_ready_ns > begun_ns
+
+
+def test_a_server_that_ends_at_once_says_why(tmp_path: Path) -> None:
+    child = servers.Child(["/bin/sh", "-c", "echo no such thing; exit 1"], tmp_path / "log", lambda: False)
+    child.start()
+    with pytest.raises(ServerError, match="no such thing"):
+        child.wait_ready(WAIT_S)
