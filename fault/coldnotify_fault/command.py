@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coldnotify_fault import campaign, report
-from coldnotify_fault.schedule import Schedule, schedule
+from coldnotify_fault.schedule import Fault, Schedule, schedule
 
 _VIOLATIONS_SHOWN = 20
 
@@ -24,12 +24,23 @@ def seeds_of(text: str) -> list[int]:
     return seeds
 
 
+def kinds_of(text: str) -> list[Fault]:
+    """ "matcher_killed,gateway_paused" as kinds of fault. Raises ArgumentTypeError."""
+    try:
+        return [Fault(part) for part in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{error}; the kinds are {', '.join(Fault)}") from None
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the campaigns; returns the exit code."""
     parser = argparse.ArgumentParser(prog="make fault", description="Real processes, random faults, a checker.")
     parser.add_argument("--seeds", type=seeds_of, default=[1, 2, 3], help='such as "1-20" or "4,7" (1-3)')
     parser.add_argument("--seconds", type=float, default=60.0, help="how long faults and publishes go on (60)")
     parser.add_argument("--fault-every", type=float, default=3.0, help="seconds between two faults, on average (3)")
+    parser.add_argument(
+        "--only", type=kinds_of, default=list(Fault), help="kinds of fault to draw from, separated by commas (all)"
+    )
     parser.add_argument("--publishes", type=float, default=12.0, help="publishes a second, on average (12)")
     parser.add_argument("--directory", type=Path, help="where logs and histories go (a temporary one)")
     parser.add_argument("--keep", action="store_true", help="keep them also when all is well")
@@ -43,7 +54,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     clean = True
     try:
         for seed in chosen.seeds:
-            plan = schedule(seed, chosen.seconds, fault_every_s=chosen.fault_every, publishes_per_s=chosen.publishes)
+            plan = schedule(
+                seed,
+                chosen.seconds,
+                fault_every_s=chosen.fault_every,
+                publishes_per_s=chosen.publishes,
+                kinds=chosen.only,
+            )
             if chosen.list:
                 _show(plan)
                 continue

@@ -1,8 +1,9 @@
 """What happens in a campaign, and when: drawn from a seed, the same for the same arguments. Pure."""
 
 import bisect
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from random import Random
 from typing import Any
 
@@ -30,7 +31,7 @@ _REST_S = 1.0
 """After its healing a target is left alone for so long."""
 
 
-class Fault(Enum):
+class Fault(StrEnum):
     """The kinds of fault."""
 
     GATEWAY_KILLED = "gateway_killed"
@@ -137,13 +138,20 @@ class Schedule:
         return counts
 
 
-def schedule(seed: int, seconds: float, *, fault_every_s: float = 3.0, publishes_per_s: float = 12.0) -> Schedule:
+def schedule(
+    seed: int,
+    seconds: float,
+    *,
+    fault_every_s: float = 3.0,
+    publishes_per_s: float = 12.0,
+    kinds: Sequence[Fault] = tuple(Fault),
+) -> Schedule:
     """Steps in order of time, for `seconds`; the rates are averages. Heals come within the time or up to 8 s after."""
     random = Random(f"{seed}/{seconds}/{fault_every_s}/{publishes_per_s}")
     clients = _draw_clients(random)
     steps: list[Step] = []
     _draw_publishes(random, seconds, publishes_per_s, steps)
-    _draw_faults(random, seconds, fault_every_s, clients, steps)
+    _draw_faults(random, seconds, fault_every_s, clients, kinds, steps)
     _draw_clients_doing(random, seconds, clients, steps)
     return Schedule(seed, seconds, clients, tuple(sorted(steps, key=lambda step: step.at_s)))
 
@@ -195,7 +203,12 @@ def version_arguments(name: str, incarnation: int, version: int) -> dict[str, An
 
 
 def _draw_faults(
-    random: Random, seconds: float, every_s: float, clients: tuple[Client, ...], steps: list[Step]
+    random: Random,
+    seconds: float,
+    every_s: float,
+    clients: tuple[Client, ...],
+    kinds: Sequence[Fault],
+    steps: list[Step],
 ) -> None:
     bag: list[Fault] = []
     busy_until_s: dict[str, float] = {}
@@ -204,7 +217,7 @@ def _draw_faults(
     while at_s < seconds - _TAIL_S:
         # Out of a bag that is emptied before it is filled anew: rare kinds do not stay away for long.
         if not bag:
-            bag = random.sample(list(Fault), len(Fault))
+            bag = random.sample(kinds, len(kinds))
         kind = bag.pop()
         target = random.choice(_TARGETS[kind])
         duration_s = random.uniform(*_DURATION_S.get(kind, _RESTART_S))

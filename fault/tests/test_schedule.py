@@ -16,6 +16,11 @@ def test_every_kind_of_fault_is_drawn_over_twenty_seeds() -> None:
     assert all(count >= 3 for count in counts.values()), counts
 
 
+def test_only_the_chosen_kinds_are_drawn() -> None:
+    counts = schedule(3, 60, kinds=[Fault.MATCHER_KILLED, Fault.CLIENTS_CUT]).faults()
+    assert {kind for kind, count in counts.items() if count} == {"matcher_killed", "clients_cut"}
+
+
 def test_steps_come_in_order_and_begin_within_the_time() -> None:
     for seed in range(10):
         steps = schedule(seed, 30).steps
