@@ -7,7 +7,7 @@ from coldnotify_common.log import configure
 from coldnotify_common.stop import stop_flag
 from confluent_kafka import KafkaException
 
-from coldnotify_matcher import ledger, metrics
+from coldnotify_matcher import ledger, metrics, overview
 from coldnotify_matcher.looking_in import routes
 from coldnotify_matcher.partition import TakenOver
 from coldnotify_matcher.settings import MatcherSettings
@@ -40,7 +40,7 @@ def run(settings: MatcherSettings) -> int:
         settings.matcher_host,
         settings.matcher_port,
         readiness=current.readiness,
-        routes=[*ledger.routes(current), *routes(current)],
+        routes=[*ledger.routes(current), *overview.routes(current), *routes(current)],
         setting="COLDNOTIFY_MATCHER_PORT / --matcher-port",
     )
     with stop_flag() as stop:

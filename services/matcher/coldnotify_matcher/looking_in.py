@@ -82,6 +82,11 @@ class Look:
         """Whether this matcher still serves it. Ask while the lock is held."""
         return self._partitions().get(partition.number) is partition and partition.phase is Phase.OWNED
 
+    def served_partitions(self) -> list[Partition]:
+        """Those that this matcher serves now."""
+        with self.lock():
+            return [one for one in self._partitions().values() if one.phase is Phase.OWNED]
+
     def partitions(self, _request: web.Request) -> web.Response:
         """GET /v1/partitions."""
         with self.lock():

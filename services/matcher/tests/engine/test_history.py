@@ -14,6 +14,7 @@ def test_the_latest_publishes_are_remembered_by_object() -> None:
 
     assert list(history.publishes(a)) == [Publish(0, 2, 2, 1002), Publish(0, 3, 3, 1003)]
     assert list(history.publishes(b)) == [Publish(0, 1, 1, 1001)]
+    assert list(history.since(1002)) == [a, a]
     b.version = 9
     history.published(b, 2000)
     history.published(b, 2001)

@@ -1,0 +1,263 @@
+"""How delivery goes as a whole: the busiest groups, the slowest clients, the oldest undelivered; a group as a matrix.
+
+One look is a pass over all clients, some thousands at a time; a client that has all there is of its group costs one
+comparison, others one for each registration. A pass that takes too long ends early and says so (`partial`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import nlargest, nsmallest
+from itertools import islice
+from typing import Any
+
+from aiohttp import web
+from coldnotify_common.paging import page, page_request
+from coldnotify_common.web import BadRequest
+
+from coldnotify_matcher.engine import Engine
+from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.ledger import CLIENTS_A_LOCK, lacking_since_ms
+from coldnotify_matcher.looking_in import HasWorker, Look, in_a_thread
+from coldnotify_matcher.partition import Partition
+
+SHOWN_MAX = 20
+"""Slowest clients and oldest objects, of each partition."""
+GROUPS_SHOWN_MAX = 200
+RECENT_MS = 60_000
+"""What counts as the traffic of now."""
+PASS_S_MAX = 1.5
+OVERDUE_S_DEFAULT = 3600
+MATRIX_OBJECTS_MAX = 100
+
+
+def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
+    """GET /v1/overview?overdue_s and .../groups/{group}/matrix?limit&after."""
+    shown = Overview(current)
+    return [
+        web.get("/v1/overview", in_a_thread(shown.overview)),
+        web.get("/v1/domains/{domain}/groups/{group}/matrix", in_a_thread(shown.matrix)),
+    ]
+
+
+@dataclass
+class _Group:
+    """Sums over one domain/group."""
+
+    newest_offset: int = -1
+    objects: int = 0
+    clients: int = 0
+    online: int = 0
+    lacking: int = 0
+    overdue: int = 0
+    oldest_since_ms: int | None = None
+
+
+@dataclass
+class _Pass:
+    """What one pass over a partition finds."""
+
+    groups: dict[str, _Group] = field(default_factory=dict)
+    slow: list[tuple[int, int, Client]] = field(default_factory=list)
+    """(since when, how many objects it lacks, client)."""
+    undelivered: dict[Obj, list[int]] = field(default_factory=dict)
+    """Of objects that somebody lacks: [since when, by how many, how many of them asleep]."""
+    partial: bool = False
+
+
+class Overview:
+    """The handlers; they run in threads."""
+
+    def __init__(self, current: HasWorker) -> None:
+        self._look = Look(current)
+
+    def overview(self, request: web.Request) -> web.Response:
+        """GET /v1/overview: the partitions that this matcher serves, added up by group."""
+        overdue_s = _overdue_s(request)
+        deadline_s = time.monotonic() + PASS_S_MAX
+        now_ms = time.time_ns() // 1_000_000
+        groups: list[dict[str, Any]] = []
+        clients: list[dict[str, Any]] = []
+        objects: list[dict[str, Any]] = []
+        partial = False
+        for partition in self._look.served_partitions():
+            found = self._pass(partition, now_ms - int(overdue_s * 1000), deadline_s)
+            partial |= found.partial
+            with self._look.lock():
+                recent = Counter(
+                    obj.key[: -len(obj.name) - 1] for obj in partition.engine.history.since(now_ms - RECENT_MS)
+                )
+            groups += [_show_group(key, group, recent[key]) for key, group in found.groups.items()]
+            clients += [_show_slow(*one) for one in nsmallest(SHOWN_MAX, found.slow, key=lambda one: one[0])]
+            oldest = nsmallest(SHOWN_MAX, found.undelivered.items(), key=lambda one: one[1][0])
+            objects += [_show_undelivered(obj, *sums) for obj, sums in oldest]
+        totals = {name: sum(group[name] for group in groups) for name in ("clients", "online", "lacking", "overdue")}
+        return web.json_response(
+            {
+                "now_ms": now_ms,
+                "recent_s": RECENT_MS / 1000,
+                "overdue_s": overdue_s,
+                "partial": partial,
+                "groups_count": len(groups),
+                "objects": sum(group["objects"] for group in groups),
+                **totals,
+                "groups": nlargest(GROUPS_SHOWN_MAX, groups, key=lambda one: (one["publishes"], one["clients"])),
+                "slowest": nsmallest(SHOWN_MAX, clients, key=lambda one: one["since_ms"]),
+                "oldest": nsmallest(SHOWN_MAX, objects, key=lambda one: one["since_ms"]),
+            }
+        )
+
+    def matrix(self, request: web.Request) -> web.Response:
+        """GET .../groups/{group}/matrix: which client has applied which object; clients paged, the newest objects."""
+        limit, after = page_request(request.query)
+        with self._look.served(request) as (prefix, partition):
+            engine = partition.engine
+            keys = sorted(key for key in engine.clients if key.startswith(prefix))
+            of_group = [obj for key, obj in engine.objects.items() if key.startswith(prefix)]
+            objects = nlargest(MATRIX_OBJECTS_MAX, of_group, key=lambda obj: obj.offset)
+            shown: dict[str, Any] = {
+                "objects": [
+                    {
+                        "object": obj.name,
+                        "version": obj.version if obj.version >= 0 else None,
+                        "registered": obj.registered,
+                    }
+                    for obj in objects
+                ],
+                "objects_count": len(of_group),
+                "clients_count": len(keys),
+                **page(
+                    [key.removeprefix(prefix) for key in keys],
+                    limit,
+                    after,
+                    lambda name: _matrix_row(engine, engine.clients[prefix + name], objects),
+                ),
+            }
+        return web.json_response(shown | {"now_ms": time.time_ns() // 1_000_000})
+
+    def _pass(self, partition: Partition, overdue_before_ms: int, deadline_s: float) -> _Pass:
+        found = _Pass()
+        with self._look.lock():
+            objects = iter(list(partition.engine.objects.values()))
+            clients = iter(list(partition.engine.clients.values()))
+        for part in self._parts(partition, objects):
+            for obj in part:
+                group = found.groups.setdefault(obj.key[: -len(obj.name) - 1], _Group())
+                group.objects += 1
+                group.newest_offset = max(group.newest_offset, obj.offset)
+        for of_clients in self._parts(partition, clients):
+            for client in of_clients:
+                _take(found, partition.engine, client, overdue_before_ms)
+            if time.monotonic() > deadline_s:
+                found.partial = True
+                break
+        return found
+
+    def _parts(self, partition: Partition, all_: Iterator[Any]) -> Iterator[list[Any]]:
+        """Some thousands at a time, each while the lock is held; no more of them once the partition is given up."""
+        while part := list(islice(all_, CLIENTS_A_LOCK)):
+            with self._look.lock():
+                if not self._look.serves(partition):
+                    return
+                yield part
+
+
+def _take(found: _Pass, engine: Engine, client: Client, overdue_before_ms: int) -> None:
+    group = found.groups.setdefault(client.group_key, _Group())
+    group.clients += 1
+    online = client.session is not None
+    group.online += online
+    if client.cursor >= group.newest_offset:
+        return
+    lacked = [obj for obj in client.where if obj.offset > client.cursor and obj.source != client.name]
+    if not lacked:
+        return
+    oldest_ms = 1 << 62
+    for obj in lacked:
+        since_ms = lacking_since_ms(engine, client, obj) or 0
+        oldest_ms = min(oldest_ms, since_ms)
+        sums = found.undelivered.setdefault(obj, [since_ms, 0, 0])
+        sums[0] = min(sums[0], since_ms)
+        sums[1] += 1
+        sums[2] += not online
+    group.lacking += 1
+    group.overdue += oldest_ms < overdue_before_ms
+    group.oldest_since_ms = oldest_ms if group.oldest_since_ms is None else min(group.oldest_since_ms, oldest_ms)
+    found.slow.append((oldest_ms, len(lacked), client))
+
+
+def _show_group(key: str, group: _Group, publishes: int) -> dict[str, Any]:
+    domain, _, name = key.partition("/")
+    return {
+        "domain": domain,
+        "group": name,
+        "objects": group.objects,
+        "clients": group.clients,
+        "online": group.online,
+        "lacking": group.lacking,
+        "overdue": group.overdue,
+        "oldest_since_ms": group.oldest_since_ms,
+        "publishes": publishes,
+    }
+
+
+def _show_slow(since_ms: int, lacking: int, client: Client) -> dict[str, Any]:
+    domain, group, name = client.key.split("/")
+    return {
+        "domain": domain,
+        "group": group,
+        "client": name,
+        "since_ms": since_ms,
+        "lacking": lacking,
+        "state": "asleep" if client.session is None else client.session.state.value,
+        "last_seen_ms": client.last_seen_ms or None,
+    }
+
+
+def _show_undelivered(obj: Obj, since_ms: int, lacking: int, asleep: int) -> dict[str, Any]:
+    domain, group, name = obj.key.split("/", 2)
+    return {
+        "domain": domain,
+        "group": group,
+        "object": name,
+        "version": obj.version,
+        "since_ms": since_ms,
+        "lacking": lacking,
+        "asleep": asleep,
+        "registered": obj.registered,
+    }
+
+
+def _matrix_row(engine: Engine, client: Client, objects: list[Obj]) -> dict[str, Any]:
+    cells = []
+    for obj in objects:
+        if obj not in client.where:
+            cells.append("")
+        elif obj.offset > client.cursor and obj.source != client.name:
+            cells.append("lacks")
+        else:
+            cells.append("has")
+    behind = [obj for obj in client.where if obj.offset > client.cursor and obj.source != client.name]
+    since_ms = min((lacking_since_ms(engine, client, obj) or 0 for obj in behind), default=None)
+    return {
+        "client": client.name,
+        "state": "asleep" if client.session is None else client.session.state.value,
+        "last_seen_ms": client.last_seen_ms or None,
+        "registered": len(client.where),
+        "lacking": len(behind),
+        "since_ms": since_ms,
+        "cells": cells,
+    }
+
+
+def _overdue_s(request: web.Request) -> float:
+    text = request.query.get("overdue_s")
+    if text is None:
+        return OVERDUE_S_DEFAULT
+    if not (text.isascii() and text.isdigit() and len(text) <= 9):
+        raise BadRequest("overdue_s", f"{text[:80]!r} is not a whole number of seconds")
+    return int(text)

@@ -1,0 +1,85 @@
+"""The overview and a group's matrix, over a real port."""
+
+import json
+import threading
+import urllib.request
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from coldnotify_common.admin import AdminThread
+from coldnotify_matcher import overview
+from coldnotify_matcher.testing import DOMAIN, GROUP, PARTITION, Bench
+
+MATRIX = f"/v1/domains/{DOMAIN}/groups/{GROUP}/matrix"
+
+
+@pytest.fixture
+def bench() -> Bench:
+    bench = Bench()
+    bench.opened("a", "b", session=1, client="c1")
+    bench.opened("a", session=2, client="c2")
+    bench.opened("b", session=3, client="c3")
+    bench.publish("a", b'{"version":1}', timestamp_ms=1000)
+    bench.publish("b", b'{"version":1}', timestamp_ms=2000)
+    bench.settle()
+    bench.acks({1: 1, 2: 0})
+    bench.leave(session=3, client="c3")
+    bench.publish("b", b'{"version":2}', timestamp_ms=3000)
+    bench.settle()
+    return bench
+
+
+@pytest.fixture
+def port(bench: Bench) -> Iterator[int]:
+    worker: Any = SimpleNamespace(partitions={PARTITION: bench.partition}, followed={}, lock=threading.RLock())
+    admin = AdminThread("127.0.0.1", 0, readiness=lambda: None, routes=overview.routes(SimpleNamespace(worker=worker)))
+    admin.start()
+    yield admin.port
+    admin.stop()
+
+
+def get(port: int, path: str) -> Any:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as response:
+        return json.loads(response.read())
+
+
+@pytest.mark.parametrize("at_once", [1, 5000])
+def test_groups_clients_and_objects_that_wait(port: int, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
+    monkeypatch.setattr(overview, "CLIENTS_A_LOCK", at_once)
+    monkeypatch.setattr(overview, "RECENT_MS", 1 << 50)
+    body = get(port, "/v1/overview")
+
+    (group,) = body["groups"]
+    assert (group["domain"], group["group"], group["objects"], group["clients"]) == (DOMAIN, GROUP, 2, 3)
+    assert (group["online"], group["lacking"], group["overdue"], group["oldest_since_ms"]) == (2, 2, 2, 2000)
+    assert group["publishes"] == 3
+    assert [(one["client"], one["state"], one["since_ms"], one["lacking"]) for one in body["slowest"]] == [
+        ("c3", "asleep", 2000, 1),
+        ("c1", "live", 3000, 1),
+    ]
+    (waiting,) = body["oldest"]
+    assert (waiting["object"], waiting["since_ms"], waiting["lacking"], waiting["asleep"]) == ("b", 2000, 2, 1)
+    assert (body["clients"], body["online"], body["partial"]) == (3, 2, False)
+
+
+def test_what_is_overdue_is_for_the_one_who_asks_to_say(port: int) -> None:
+    assert get(port, "/v1/overview?overdue_s=999999999")["overdue"] == 2
+    with pytest.raises(urllib.request.HTTPError, match="400"):
+        get(port, "/v1/overview?overdue_s=x")
+
+
+def test_a_pass_that_takes_too_long_ends_and_says_so(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview, "PASS_S_MAX", -1)
+    assert get(port, "/v1/overview")["partial"] is True
+
+
+def test_a_groups_matrix(port: int) -> None:
+    body = get(port, f"{MATRIX}?limit=2")
+
+    assert [(one["object"], one["version"]) for one in body["objects"]] == [("b", 2), ("a", 1)]
+    assert [(one["client"], one["cells"]) for one in body["items"]] == [("c1", ["lacks", "has"]), ("c2", ["", "has"])]
+    (last,) = get(port, f"{MATRIX}?limit=2&after={body['next']}")["items"]
+    assert (last["client"], last["cells"], last["state"], last["since_ms"]) == ("c3", ["lacks", ""], "asleep", 2000)
+    assert (body["clients_count"], body["objects_count"]) == (3, 2)
