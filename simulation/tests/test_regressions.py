@@ -1,7 +1,7 @@
-"""Interleavings scripted exactly: each holds, and fails where the rule is taken out that makes it hold."""
+"""Interleavings of wakes and replays, scripted exactly: each holds, and fails without the rule that makes it hold."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
@@ -11,21 +11,7 @@ from coldnotify_matcher import worker
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.requests import Requests
 from coldnotify_schemas import internal_pb2, topics
-from coldnotify_simulation.promises import Broken
-from coldnotify_simulation.world import World
-
-
-def connected(*names: str) -> World:
-    """One client that is registered for these objects, each published once, and caught up."""
-    world = World(1, clients=1, late_s=0.001)
-    world.start()
-    world.clients[0].wish = set(names)
-    for name in names:
-        world.publish_next(world.clients[0].key_of(name))
-    world.start_client(world.clients[0])
-    world.clock.run_until(lambda: world.clients[0].caught_up)
-    world.run(8.0)
-    return world
+from coldnotify_simulation.scripted import Rule, check, connected
 
 
 def a_publish_then_a_wake_while_the_matcher_is_behind_on_objects() -> None:
@@ -168,10 +154,6 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("play", "without_its_rule"), CASES, ids=[play.__name__ for play, _ in CASES])
-def test_it_holds_and_fails_without_its_rule(
-    play: Callable[[], None], without_its_rule: Callable[[], AbstractContextManager[None]]
-) -> None:
-    play()
-    with without_its_rule(), pytest.raises(Broken):
-        play()
+@pytest.mark.parametrize(("play", "rule"), CASES, ids=[play.__name__ for play, _ in CASES])
+def test_it_holds_and_fails_without_its_rule(play: Callable[[], None], rule: Rule) -> None:
+    check(play, rule)
