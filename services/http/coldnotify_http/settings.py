@@ -26,6 +26,16 @@ class HttpSettings(SecureSettings):
         "how many objects may be on their way to Kafka at once; beyond it the answer is 503",
         minimum=1000,
     )
+    http_gateways: str = setting(
+        "127.0.0.1:55003",
+        "the gateways' web ports, [https://]host:port[,...]: /v1/connect, /v1/sync and /v1/events are passed on to one",
+    )
+    http_gateways_ca: str = setting(
+        "", "PEM file of the authorities that gateways with https:// are trusted by; empty: the system's"
+    )
+    http_passed_on_max: int = setting(
+        5_000, "requests passed on to gateways at one time; fewer, if the process may not open so many files", minimum=1
+    )
     http_look_timeout_s: float = setting(
         # A matcher waits 2 s for a step of its own before it says that it cannot look.
         3,
