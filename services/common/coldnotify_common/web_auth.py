@@ -7,12 +7,17 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from coldnotify_common.authentication import Authenticator, NotAuthenticated, bearer
+from coldnotify_common.identity import Identity
 from coldnotify_common.web import Handler, error_response
 
 log = structlog.get_logger()
 
 PROBES = ("/healthz", "/readyz", "/metrics")
 """For those who watch over the service: nothing about domains is in there."""
+
+
+IDENTITY = web.RequestKey("identity", Identity)
+"""Under this key of the request handlers find who asks."""
 
 
 def authorized(authenticator: Authenticator, open_paths: Collection[str] = PROBES) -> Middleware:
@@ -35,6 +40,7 @@ def authorized(authenticator: Authenticator, open_paths: Collection[str] = PROBE
             response = error_response(401, str(error))
             response.headers["WWW-Authenticate"] = "Bearer"
             return response
+        request[IDENTITY] = identity
         domain = request.match_info.get("domain")
         if domain is not None and not identity.may_publish(domain):
             log.info("request not allowed", path=request.path, identity=identity.name)

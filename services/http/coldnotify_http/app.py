@@ -24,6 +24,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from coldnotify_http import ledger
 from coldnotify_http.asking import Asking
 from coldnotify_http.metrics import Metrics
+from coldnotify_http.overview import Overview
 from coldnotify_http.passing_on import PassingOn
 from coldnotify_http.publishing import Publishing
 from coldnotify_http.settings import HttpSettings
@@ -50,6 +51,7 @@ class HttpService:
         self._authenticator = Authenticator(settings)
         self.tls = ServerTls(settings)
         self._asking = Asking(settings)
+        self._overview = Overview(self._asking, settings.http_overdue_s)
         self._passing_on = PassingOn(settings)
         self._runner: web.AppRunner | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -77,6 +79,7 @@ class HttpService:
                 *standard_routes(lambda: self._not_ready, self._registry),
                 *publishing.routes(),
                 *ledger.routes(self._asking),
+                *self._overview.routes(),
                 *self._passing_on.routes(),
             ]
         )
@@ -98,6 +101,7 @@ class HttpService:
             self._watch.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watch
+        self._overview.stop()
         await self._passing_on.stop()
         if self._runner is not None:
             await self._runner.cleanup()

@@ -94,18 +94,18 @@ class Asking:
             await asyncio.gather(*tasks, return_exceptions=True)
         raise NobodyAnswers("; ".join(f"matcher {one}: {reasons[one]}" for one in self.matchers if one in reasons))
 
-    async def every_matcher(self, path: str) -> list[Answer]:
-        """All answers, also of those that could not be asked."""
-        return await self._all(self.matchers, path)
+    async def every_matcher(self, path: str, *, text: bool = False) -> list[Answer]:
+        """All answers, also of those that could not be asked. `text`: the body is text, not JSON."""
+        return await self._all(self.matchers, path, text=text)
 
-    async def every_gateway(self, path: str) -> list[Answer]:
-        """All answers, also of those that could not be asked."""
-        return await self._all(self.gateways, path)
+    async def every_gateway(self, path: str, *, text: bool = False) -> list[Answer]:
+        """As every_matcher()."""
+        return await self._all(self.gateways, path, text=text)
 
-    async def _all(self, addresses: Sequence[str], path: str) -> list[Answer]:
-        return list(await asyncio.gather(*(self._ask(address, path) for address in addresses)))
+    async def _all(self, addresses: Sequence[str], path: str, *, text: bool) -> list[Answer]:
+        return list(await asyncio.gather(*(self._ask(address, path, text=text) for address in addresses)))
 
-    async def _ask(self, address: str, path: str) -> Answer:
+    async def _ask(self, address: str, path: str, *, text: bool = False) -> Answer:
         if self._session is None:
             self._session = ClientSession(connector=TCPConnector(limit=_CONNECTIONS_MAX))
         url = URL(f"http://{address}{path}", encoded=True)
@@ -114,7 +114,7 @@ class Asking:
                 raw = await response.content.read(_ANSWER_BYTES_MAX)
                 while len(raw) < _ANSWER_BYTES_MAX and not response.content.at_eof():
                     raw += await response.content.read(_ANSWER_BYTES_MAX - len(raw))
-                return Answer(address, response.status, json.loads(raw))
+                return Answer(address, response.status, raw.decode() if text else json.loads(raw))
         except TimeoutError:
             return _failed(address, f"no answer within {self._timeout_s:g} s")
         except ClientError as error:

@@ -22,6 +22,7 @@ def routes(asking: Asking) -> list[web.AbstractRouteDef]:
         web.get(f"{_GROUP}/clients/{{client}}/explanation", answered(ledger.explanation)),
         web.get(f"{_GROUP}/clients", answered(ledger.passed_on)),
         web.get(f"{_GROUP}/clients/{{client}}", answered(ledger.passed_on)),
+        web.get(f"{_GROUP}/matrix", answered(ledger.passed_on)),
         web.get(f"{_GROUP}/objects", answered(ledger.passed_on)),
         web.get(f"{_GROUP}/objects/{{object:.+}}", answered(ledger.passed_on)),
     ]

@@ -46,3 +46,6 @@ class HttpSettings(SecureSettings):
         "127.0.0.1:51001", "the matchers' HTTP ports, host:port[,host:port]: all of them, each serves some partitions"
     )
     gateway_http: str = setting("127.0.0.1:55001", "the gateways' HTTP ports, host:port[,host:port]: all of them")
+    http_overdue_s: int = setting(
+        3600, "a client that has lacked something for longer than this, in seconds, is shown as overdue", minimum=1
+    )

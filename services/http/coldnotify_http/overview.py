@@ -1,0 +1,156 @@
+"""How delivery goes, added up over all matchers and gateways: asked when somebody looks, once for all who look."""
+
+import asyncio
+import json
+import time
+from collections import deque
+from contextlib import suppress
+from typing import Any
+
+from aiohttp import web
+from coldnotify_common.identity import Identity
+from coldnotify_common.web import error_response
+from coldnotify_common.web_auth import IDENTITY
+
+from coldnotify_http.asking import Answer, Asking, good, path
+from coldnotify_http.samples import Figures, growth, largest, quantile, read
+
+REFRESH_S = 2.0
+"""How old an answer may be: whoever looks within it gets the same one."""
+WINDOW_S = 60.0
+"""Rates and latencies are of so long, or of as long as somebody has been looking."""
+VIEWERS_MAX = 100
+_GROUPS_MAX = 200
+_SHOWN_MAX = 20
+_SUMS = ("clients", "online", "lacking", "overdue", "objects", "groups_count")
+
+
+class Overview:
+    """GET /v1/overview, and GET /v1/console/events: the same again and again, as server-sent events."""
+
+    def __init__(self, asking: Asking, overdue_s: int) -> None:
+        self._asking = asking
+        self._overdue_s = overdue_s
+        self._lock = asyncio.Lock()
+        self._samples: deque[tuple[float, dict[str, Figures]]] = deque()
+        self._history: deque[list[float | None]] = deque(maxlen=round(15 * 60 / REFRESH_S))
+        self._latest: dict[str, Any] | None = None
+        self._latest_s = 0.0
+        self._viewers = 0
+        self._stopping = asyncio.Event()
+
+    def routes(self) -> list[web.AbstractRouteDef]:
+        """The endpoints' routes."""
+        return [web.get("/v1/overview", self.overview), web.get("/v1/console/events", self.events)]
+
+    def stop(self) -> None:
+        """Ends the streams."""
+        self._stopping.set()
+
+    async def overview(self, request: web.Request) -> web.Response:
+        """GET /v1/overview, without the history."""
+        shown = _allowed(await self._now(), request.get(IDENTITY))
+        return web.json_response({name: value for name, value in shown.items() if name != "history"})
+
+    async def events(self, request: web.Request) -> web.StreamResponse:
+        """GET /v1/console/events: the history with the first event, then only its newest point."""
+        if self._viewers >= VIEWERS_MAX:
+            return error_response(503, f"{VIEWERS_MAX} are looking already")
+        self._viewers += 1
+        try:
+            response = web.StreamResponse(
+                headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+            )
+            await response.prepare(request)
+            first = True
+            while not self._stopping.is_set():
+                shown = _allowed(await self._now(), request.get(IDENTITY))
+                if not first:
+                    shown = {**shown, "history": shown["history"][-1:]}
+                first = False
+                await response.write(b"data: " + json.dumps(shown).encode() + b"\n\n")
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._stopping.wait(), REFRESH_S)
+        except ConnectionError:
+            pass  # the viewer has gone
+        finally:
+            self._viewers -= 1
+        return response
+
+    async def _now(self) -> dict[str, Any]:
+        async with self._lock:
+            if self._latest is None or time.monotonic() - self._latest_s >= REFRESH_S * 0.9:
+                self._latest = await self._look()
+                self._latest_s = time.monotonic()
+            return self._latest
+
+    async def _look(self) -> dict[str, Any]:
+        asked = path("overview", overdue_s=self._overdue_s)
+        matchers, gateways, of_matchers, of_gateways = await asyncio.gather(
+            self._asking.every_matcher(asked),
+            self._asking.every_gateway(path("gateway")),
+            self._asking.every_matcher("/metrics", text=True),
+            self._asking.every_gateway("/metrics", text=True),
+        )
+        figures = self._figures([*of_matchers, *of_gateways])
+        bodies = [body for _, body in good(matchers)]
+        sums = {name: sum(body[name] for body in bodies) for name in _SUMS}
+        now_ms = time.time_ns() // 1_000_000
+        lag = {"objects": figures["gauges"]["lag_objects"], "requests": figures["gauges"]["lag_requests"]}
+        self._history.append(
+            [now_ms, figures["publishes_per_s"], figures["deliveries_per_s"], figures["p50_s"], figures["p99_s"],
+             lag["objects"] + lag["requests"], sums["online"], sums["overdue"]]
+        )  # fmt: skip
+        return {
+            "now_ms": now_ms,
+            "overdue_s": self._overdue_s,
+            "partial": any(body["partial"] for body in bodies),
+            **sums,
+            "traffic": {name: figures[name] for name in ("publishes_per_s", "deliveries_per_s", "sent_bytes_per_s")},
+            "latency": {"p50_s": figures["p50_s"], "p99_s": figures["p99_s"], "deliveries": figures["deliveries"]},
+            "window_s": figures["window_s"],
+            "lag": lag,
+            "connections": figures["gauges"]["connections"],
+            "matchers": [_process(one, {}) for one in matchers],
+            "gateways": [_process(one, {"connections": 0, "ready": False}) for one in gateways],
+            "groups": largest((one for body in bodies for one in body["groups"]), "publishes", _GROUPS_MAX),
+            "slowest": largest((one for b in bodies for one in b["slowest"]), "since_ms", _SHOWN_MAX, smallest=True),
+            "oldest": largest((one for b in bodies for one in b["oldest"]), "since_ms", _SHOWN_MAX, smallest=True),
+            "history": list(self._history),
+        }
+
+    def _figures(self, answers: list[Answer]) -> dict[str, Any]:
+        now_s = time.monotonic()
+        now: dict[str, Figures] = {}
+        for one in answers:
+            if one.status == 200:
+                with suppress(ValueError):
+                    now[one.address] = read(one.body)
+        while self._samples and now_s - self._samples[0][0] > WINDOW_S:
+            self._samples.popleft()
+        grown = growth(self._samples[0][1] if self._samples else {}, now)
+        window_s = now_s - self._samples[0][0] if self._samples else 0.0
+        self._samples.append((now_s, now))
+        rates = {f"{name}_per_s": value / window_s if window_s else 0.0 for name, value in grown.counters.items()}
+        return {
+            **rates,
+            "window_s": round(window_s, 1),
+            "p50_s": quantile(grown.buckets, 0.5),
+            "p99_s": quantile(grown.buckets, 0.99),
+            "deliveries": grown.counters["deliveries"],
+            "gauges": grown.gauges,
+        }
+
+
+def _process(answer: Answer, fields: dict[str, Any]) -> dict[str, Any]:
+    if answer.status != 200:
+        return {"address": answer.address, "error": answer.error}
+    return {"address": answer.address, "error": None, **{name: answer.body.get(name) for name in fields}}
+
+
+def _allowed(shown: dict[str, Any], identity: Identity | None) -> dict[str, Any]:
+    """Without the rows of domains that whoever asks may not publish to."""
+    if identity is None:
+        return shown
+    rows = ("groups", "slowest", "oldest")
+    return shown | {name: [one for one in shown[name] if identity.may_publish(one["domain"])] for name in rows}

@@ -1,0 +1,122 @@
+"""The overview over played matchers and gateways: added up, asked once for all who look, as events, and by identity."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+from aiohttp import ClientSession, web
+from coldnotify_common.admin import AdminServer, bound_port, listen
+from coldnotify_common.web import Handler
+from coldnotify_common.web_auth import IDENTITY
+from coldnotify_http.asking import Asking
+from coldnotify_http.overview import Overview
+from coldnotify_http.settings import HttpSettings
+
+LIMIT_S = 60
+ROW = {"domain": "d", "group": "g", "since_ms": 5, "publishes": 1}
+OF_MATCHER = {
+    "partial": False, "clients": 3, "online": 2, "lacking": 1, "overdue": 1, "objects": 4, "groups_count": 1,
+    "groups": [ROW], "slowest": [ROW | {"client": "c"}], "oldest": [ROW | {"object": "o", "domain": "secret"}],
+}  # fmt: skip
+
+
+class Identity:
+    """May publish to the domain d only."""
+
+    def may_publish(self, domain: str) -> bool:
+        return domain == "d"
+
+
+@asynccontextmanager
+async def node(identity: Identity | None = None) -> AsyncIterator[tuple[str, list[str], Overview]]:
+    """(its URL, what the matchers were asked, its overview): two matchers, one that is gone, one gateway."""
+    asked: list[str] = []
+
+    async def of_matcher(request: web.Request) -> web.Response:
+        asked.append(request.rel_url.raw_path_qs)
+        return web.json_response(OF_MATCHER)
+
+    async def of_gateway(_request: web.Request) -> web.Response:
+        return web.json_response({"gateway": "ab", "connections": 7, "ready": True})
+
+    @web.middleware
+    async def known(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if identity is not None:
+            request[IDENTITY] = cast(Any, identity)
+        return await handler(request)
+
+    routes = [web.get("/v1/overview", of_matcher), web.get("/v1/gateway", of_gateway)]
+    servers = [AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes) for _ in range(3)]
+    for server in servers:
+        await server.start()
+    first, second, gateway = (f"127.0.0.1:{server.port}" for server in servers)
+    asking = Asking(HttpSettings(matcher=f"{first},{second},127.0.0.1:1", gateway_http=gateway))
+    overview = Overview(asking, overdue_s=77)
+    app = web.Application(middlewares=[known])
+    app.add_routes(overview.routes())
+    runner = await listen(app, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{bound_port(runner)}", asked, overview
+    finally:
+        overview.stop()
+        await runner.cleanup()
+        await asking.close()
+        for server in servers:
+            await server.stop()
+
+
+async def read_event(response: Any) -> Any:
+    line = await asyncio.wait_for(response.content.readline(), LIMIT_S)
+    assert await asyncio.wait_for(response.content.readline(), LIMIT_S) == b"\n"
+    assert line.startswith(b"data: ")
+    return json.loads(line[6:])
+
+
+async def test_it_is_added_up_and_who_cannot_be_asked_is_named() -> None:
+    async with node() as (url, asked, _), ClientSession() as client, client.get(f"{url}/v1/overview") as response:
+        body = await response.json()
+    assert (body["clients"], body["online"], body["lacking"], body["overdue"], body["objects"]) == (6, 4, 2, 2, 8)
+    assert [one["error"] is None for one in body["matchers"]] == [True, True, False]
+    assert [one["connections"] for one in body["gateways"]] == [7]
+    assert len(body["groups"]) == 2
+    assert asked == ["/v1/overview?overdue_s=77"] * 2
+    assert "history" not in body
+
+
+async def test_all_who_look_share_one_asking_and_the_streams_end_when_it_stops() -> None:
+    async with node() as (url, asked, overview), ClientSession() as client:
+        streams = [await client.get(f"{url}/v1/console/events") for _ in range(5)]
+        events = [await read_event(stream) for stream in streams]
+        assert all(event == events[0] for event in events)
+        assert len(events[0]["history"]) == 1
+        assert len(asked) == 2
+        later = await read_event(streams[0])
+        assert len(later["history"]) == 1
+        assert later["now_ms"] > events[0]["now_ms"]
+        overview.stop()
+        for stream in streams:
+            await asyncio.wait_for(stream.content.read(), LIMIT_S)
+            stream.close()
+
+
+async def test_the_rows_of_others_domains_are_left_out() -> None:
+    async with (
+        node(Identity()) as (url, _, _),
+        ClientSession() as client,
+        client.get(f"{url}/v1/overview") as response,
+    ):
+        body = await response.json()
+    assert (len(body["groups"]), len(body["slowest"]), body["oldest"]) == (2, 2, [])
+
+
+async def test_there_is_an_end_to_how_many_may_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldnotify_http.overview.VIEWERS_MAX", 1)
+    async with node() as (url, _, _), ClientSession() as client:
+        stream = await client.get(f"{url}/v1/console/events")
+        await read_event(stream)
+        async with client.get(f"{url}/v1/console/events") as refused:
+            assert refused.status == 503
+        stream.close()
