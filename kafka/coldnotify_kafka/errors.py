@@ -9,6 +9,9 @@ ColdNotifyKafkaError
 │   ├── DataDirectoryError      the data directory cannot be used
 │   │   └── DataDirectoryInUseError   another broker runs on it
 │   └── BrokerNotReadyError     did not become ready, or ended by itself; the message holds its log's tail
+├── AclsError                   who may do what, as code
+│   ├── AclsFileError           acls.yaml is not right; the message names role and entry
+│   └── AclsNotAppliedError     Kafka did not carry out a change, or not in time
 └── TopicsError                 topics as code
     ├── TopicsFileError         topics.yaml is not right; the message names topic and key
     ├── TopicsRefusedError      the plan holds changes that would break something or lose data
@@ -50,6 +53,18 @@ class DataDirectoryInUseError(DataDirectoryError):
 
 class BrokerNotReadyError(BrokerError):
     """The broker ended by itself or was not ready in time; the message holds the tail of its log."""
+
+
+class AclsError(ColdNotifyKafkaError):
+    """ACLs as code cannot do what it was asked."""
+
+
+class AclsFileError(AclsError):
+    """acls.yaml is not right; the message names role and entry."""
+
+
+class AclsNotAppliedError(AclsError):
+    """Kafka did not carry out a change, or not within the limit; a Kafka without an authorizer never does."""
 
 
 class TopicsError(ColdNotifyKafkaError):

@@ -10,6 +10,7 @@ from urllib.request import Request, urlopen
 
 import click
 
+from coldnotify_cli.credentials import http_context, read_token
 from coldnotify_cli.settings import HttpNodeSettings
 
 _PAGE_LIMIT = 1000
@@ -23,8 +24,12 @@ class HttpNode:
         address = settings.http.strip().rstrip("/")
         if not address:
             raise click.UsageError("COLDNOTIFY_HTTP / --http: is empty, host:port is wanted")
-        self._base = address if address.startswith(("http://", "https://")) else f"http://{address}"
+        scheme = "https" if settings.ca_cert or settings.cert else "http"
+        self._base = address if address.startswith(("http://", "https://")) else f"{scheme}://{address}"
         self._timeout_s = settings.http_timeout_s
+        self._context = http_context(settings)
+        token = read_token(settings)
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def get(self, *path: str, **query: object) -> Any:
         """The JSON at /v1/path; what is None of the query is left out. Raises click.ClickException."""
@@ -33,7 +38,8 @@ class HttpNode:
         if given:
             url += "?" + urlencode(given)
         try:
-            with urlopen(Request(url), timeout=self._timeout_s) as response:
+            request = Request(url, headers=self._headers)
+            with urlopen(request, timeout=self._timeout_s, context=self._context) as response:
                 return json.load(response)
         except HTTPError as error:
             with error:

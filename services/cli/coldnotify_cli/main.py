@@ -28,6 +28,7 @@ COMMANDS: dict[str, _Entry] = {
     "matcher": _Entry("services", "Run the matcher."),
     "gateway": _Entry("services", "Run a gateway."),
     "http": _Entry("services", "Run the HTTP publishing service."),
+    "certs": _Entry("certs", "Make certificates for development: authority, services, clients."),
     "publish": _Entry("publish", "Publish a version of an object."),
     "watch": _Entry("watch", "Be a client: print what it is notified of."),
     "check": _Entry("check", "Judge what was published and told against the promises."),

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from coldnotify_common.settings import Settings, setting
 
+from coldnotify_cli.credentials import CredentialSettings
+
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerSettings(Settings):
@@ -35,6 +37,9 @@ class KafkaSettings(Settings):
     """Where Kafka is."""
 
     kafka: str = setting("127.0.0.1:9092", "Kafka's bootstrap servers, host:port[,host:port]")
+    kafka_config: str = setting(
+        "", "file with further options of librdkafka, name=value a line: security.protocol, sasl.*, ssl.* ...; empty: none"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +54,15 @@ class TopicsSettings(KafkaSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AclsSettings(TopicsSettings):
+    """Who may do what in Kafka."""
+
+    acls_principal: str = setting(
+        "User:coldnotify-{role}", "the principals, with {role} for matcher, gateway, http, publisher, operator"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class PublishSettings(KafkaSettings):
     """How to publish."""
 
@@ -56,7 +70,7 @@ class PublishSettings(KafkaSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WatchSettings(Settings):
+class WatchSettings(CredentialSettings):
     """Where the gateways are."""
 
     gateway: str = setting("127.0.0.1:55000", "the gateways, host:port[,host:port]: any one of them will do")
@@ -73,7 +87,7 @@ class LookSettings(Settings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HttpNodeSettings(Settings):
+class HttpNodeSettings(CredentialSettings):
     """Where the HTTP service is."""
 
     http: str = setting("127.0.0.1:55002", "the HTTP service, host:port or a URL: any node of it")
@@ -116,6 +130,9 @@ class UpSettings(Settings):
         "taken",
         minimum=0,
         maximum=65535,
+    )
+    tls: str = setting(
+        "", "directory that `coldnotify certs` made: the devices' ports and the HTTP service use mutual TLS; empty: none"
     )
     gateways: int = setting(1, "how many gateways share the port for devices", minimum=1, maximum=64)
     matchers: int = setting(1, "how many matchers share the partitions", minimum=1, maximum=64)

@@ -27,6 +27,7 @@ SECTIONS = (
     Section("coldnotify up", "coldnotify_cli.settings", "UpSettings"),
     Section("coldnotify broker", "coldnotify_cli.settings", "BrokerSettings"),
     Section("coldnotify topics", "coldnotify_cli.settings", "TopicsSettings"),
+    Section("coldnotify topics acls", "coldnotify_cli.settings", "AclsSettings"),
     Section("coldnotify matcher", "coldnotify_matcher.settings", "MatcherSettings"),
     Section("coldnotify gateway", "coldnotify_gateway.settings", "GatewaySettings"),
     Section("coldnotify http", "coldnotify_http.settings", "HttpSettings"),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import ssl
 import sys
 import urllib.error
 import urllib.request
@@ -20,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 from coldnotify_cli.kafka_parts import check_nodes, parts_of
 from coldnotify_cli.settings import UpSettings
 from coldnotify_cli.supervisor import ChildProcess, Part
+from coldnotify_cli.tls_parts import TlsParts
 
 HOST = "127.0.0.1"
 _PORT_MAX = 65535
@@ -86,6 +88,7 @@ class Stack:
         """Nothing is started. Raises BrokerError, SettingError for ports that cannot be had."""
         check_nodes(settings.kafka_nodes, "--kafka-nodes")
         self._settings = settings
+        self.tls = TlsParts(settings.tls)
         self.addresses = ports = Addresses.choose(settings)
         kind = EmbeddedBroker if settings.kafka_nodes == 1 else EmbeddedCluster
         self._kafka: EmbeddedBroker | EmbeddedCluster = kind(settings.data, ports.kafka, host=HOST)
@@ -104,13 +107,16 @@ class Stack:
                 f"--gateway-port={ports.gateway}",
                 f"--gateway-web-port={ports.web}",
                 f"--gateway-http-port={port}",
+                *self.tls.flags("gateway"),
             )
             for i, port in enumerate(ports.gateways_http, 1)
         ]
         look = [
             f"--matcher={','.join(f'{HOST}:{port}' for port in ports.matchers)}",
             f"--gateway-http={','.join(f'{HOST}:{port}' for port in ports.gateways_http)}",
-            f"--http-gateways={HOST}:{ports.web}",
+            f"--http-gateways={self.tls.scheme}://{HOST}:{ports.web}",
+            *([f"--http-gateways-ca={self.tls.ca}"] if self.tls.on else []),
+            *self.tls.flags("http"),
         ]
         services.append(self._service("http", 1, "http", ports.http, f"--http-port={ports.http}", *look))
         self.stages = [kafka, [s for s in services if s.name.startswith("matcher")]]
@@ -136,11 +142,12 @@ class Stack:
     def _service(self, command: str, number: int, name: str, port: int, *flags: str) -> Part:
         settings = self._settings
         argv = [sys.executable, "-m", "coldnotify_cli.main", command, f"--kafka={self._kafka.bootstrap}"]
-        argv += [f"--log-format={settings.log_format}", f"--log-level={settings.log_level}", *flags]
+        # What the environment says of another Kafka is not for the embedded one.
+        argv += ["--kafka-config=", f"--log-format={settings.log_format}", f"--log-level={settings.log_level}", *flags]
         return Part(
             name if number == 1 else f"{name}-{number}",
             lambda: ChildProcess(spawn(argv, None)),
-            _asks_readyz(port),
+            _asks_readyz(port, self.tls.context() if name == "http" else None),
             ready_timeout_s=settings.up_ready_timeout_s,
         )
 
@@ -157,10 +164,12 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _asks_readyz(port: int) -> Callable[[], str | None]:
+def _asks_readyz(port: int, tls: ssl.SSLContext | None) -> Callable[[], str | None]:
+    url = f"{'https' if tls else 'http'}://{HOST}:{port}/readyz"
+
     def unready() -> str | None:
         try:
-            with urllib.request.urlopen(f"http://{HOST}:{port}/readyz", timeout=_LOOK_TIMEOUT_S):
+            with urllib.request.urlopen(url, timeout=_LOOK_TIMEOUT_S, context=tls):
                 return None
         except urllib.error.HTTPError as error:
             with error:

@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from coldnotify_checker.histories import Record, Topic
@@ -23,13 +23,13 @@ class DumpError(Exception):
     """The topics could not be read in full; the message says which and why."""
 
 
-def read(kafka: str, timeout_s: float) -> Iterator[Record | Topic]:
+def read(kafka: str, timeout_s: float, options: Mapping[str, str] | None = None) -> Iterator[Record | Topic]:
     """All records that are still there, each topic's up to where it ends now; then what each topic is like.
 
-    `kafka`: bootstrap servers. Raises DumpError.
+    `kafka`: bootstrap servers; `options`: further options of librdkafka. Raises DumpError.
     """
     deadline_s = time.monotonic() + timeout_s
-    quiet: dict[str, Any] = {"bootstrap.servers": kafka, "logger": _silent()}
+    quiet: dict[str, Any] = {"bootstrap.servers": kafka, "logger": _silent(), **(options or {})}
     config: dict[str, Any] = {
         **quiet,
         "group.id": "coldnotify-dump",  # never committed: the consumer only needs to have one

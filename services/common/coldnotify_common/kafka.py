@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_common.errors import ServiceError
+from coldnotify_common.kafka_options import read_options
 from coldnotify_common.kafka_stats import STATISTICS
 from coldnotify_common.settings import ServiceSettings
 
@@ -51,6 +52,7 @@ def _common_config(settings: ServiceSettings) -> dict[str, Any]:
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 1000,
         "socket.keepalive.enable": True,
+        **read_options(settings.kafka_config),
     }
 
 

@@ -129,6 +129,10 @@ class ServiceSettings(Settings):
     """What every service can be told."""
 
     kafka: str = setting("127.0.0.1:9092", "Kafka's bootstrap servers, host:port[,host:port]")
+    kafka_config: str = setting(
+        "",
+        "file with further options of librdkafka, name=value a line: security.protocol, sasl.*, ssl.* ...; empty: none",
+    )
     log_format: str = setting(
         "console", "how log lines on stderr look: for people, or one JSON object a line", choices=("console", "json")
     )

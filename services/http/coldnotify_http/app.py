@@ -11,6 +11,7 @@ from coldnotify_common.admin import bound_port, listen, standard_routes
 from coldnotify_common.authentication import Authenticator
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka import KafkaUnavailable, admin_config, partition_count
+from coldnotify_common.kafka_options import read_options
 from coldnotify_common.kafka_stats import STATISTICS
 from coldnotify_common.log import configure
 from coldnotify_common.stop import stop_event
@@ -66,7 +67,7 @@ class HttpService:
             settings.kafka,
             timeout_s=settings.http_publish_timeout_s,
             queue_max=settings.http_publishes_max,
-            kafka_config=STATISTICS.options("publisher"),
+            kafka_config={**read_options(settings.kafka_config), **STATISTICS.options("publisher")},
         )
         publishing = Publishing(self._publisher, settings, Metrics(self._registry))
         self._authenticator.announce("COLDNOTIFY_HTTP_PORT / --http-port", tls=self.tls.on)

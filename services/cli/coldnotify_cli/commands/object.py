@@ -3,6 +3,7 @@
 import logging
 
 import click
+from coldnotify_common.kafka_options import read_options
 from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.commands.publish import parse_payload
@@ -43,7 +44,8 @@ def reset(
             abort=True,
             err=True,
         )
-    with Publisher(settings.kafka, timeout_s=settings.publish_timeout_s) as publisher:
+    options = read_options(settings.kafka_config)
+    with Publisher(settings.kafka, timeout_s=settings.publish_timeout_s, kafka_config=options) as publisher:
         published = publisher.publish(domain, group, object_id, version, value, incarnation=incarnation)
     click.echo(
         f"incarnation {incarnation}  version {published.version}  "

@@ -5,6 +5,7 @@ import logging
 from pathlib import Path
 
 import click
+from coldnotify_common.kafka_options import read_options
 from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.noting import noted
@@ -43,7 +44,11 @@ def command_publish(
 
     value = parse_payload(payload)
     with (
-        Publisher(settings.kafka, timeout_s=settings.publish_timeout_s) as publisher,
+        Publisher(
+            settings.kafka,
+            timeout_s=settings.publish_timeout_s,
+            kafka_config=read_options(settings.kafka_config),
+        ) as publisher,
         noted(
             history, domain, group, object_id, version, value, source=source, expires_at=expires_at, deleted=deleted
         ) as answer,

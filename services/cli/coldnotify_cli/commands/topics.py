@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from coldnotify_common.kafka_options import read_options
 from coldnotify_common.settings import settings_options
 
-from coldnotify_cli.settings import TopicsSettings
+from coldnotify_cli.settings import AclsSettings, TopicsSettings
 
 if TYPE_CHECKING:
     from coldnotify_kafka.topic_plan import Plan
+    from confluent_kafka.admin import AdminClient
 
 
 @click.group("topics")
@@ -50,7 +52,8 @@ def dump(history: Path, settings: TopicsSettings) -> int:
     try:
         with HistoryWriter(history) as writer:
             counts = dict.fromkeys(topics_dump.DUMPED, 0)
-            for event in topics_dump.read(settings.kafka, settings.topics_timeout_s):
+            options = read_options(settings.kafka_config)
+            for event in topics_dump.read(settings.kafka, settings.topics_timeout_s, options):
                 writer.write(event)
                 counts[event.topic] += isinstance(event, Record)
     except topics_dump.DumpError as error:
@@ -60,22 +63,50 @@ def dump(history: Path, settings: TopicsSettings) -> int:
     return 0
 
 
+@command_topics.command("acls")
+@click.option("--apply", "change", is_flag=True, help="Make it so; without: only show what differs.")
+@settings_options(AclsSettings)
+def acls(change: bool, settings: AclsSettings) -> int:
+    """Show, or with --apply make, what Kafka's ACLs lack: one principal per service, back-ends write objects only."""
+    from coldnotify_kafka import acls
+    from coldnotify_kafka.errors import AclsFileError, AclsNotAppliedError
+
+    try:
+        wanted = acls.load(settings.acls_principal)
+    except AclsFileError as error:
+        raise click.UsageError(f"COLDNOTIFY_ACLS_PRINCIPAL / --acls-principal: {error}") from None
+    run = acls.apply if change else acls.plan
+    try:
+        click.echo(str(run(_admin(settings), wanted, settings.topics_timeout_s)))
+    except AclsNotAppliedError as error:
+        raise click.ClickException(f"Kafka ({settings.kafka}): {error}") from None
+    return 0
+
+
 def _run(settings: TopicsSettings, *, change: bool) -> "Plan":
     from coldnotify_kafka import topic_plan, topics
     from coldnotify_kafka.errors import TopicsNotAppliedError, TopicsRefusedError
-    from confluent_kafka.admin import AdminClient
 
     specs = topics.load(partitions=settings.partitions or None, replication_factor=settings.replication)
-    # librdkafka's own lines say the same as the one error that is shown.
-    silent = logging.getLogger("coldnotify.topics")
-    silent.addHandler(logging.NullHandler())
-    silent.propagate = False
-    config: dict[str, Any] = {"bootstrap.servers": settings.kafka, "logger": silent}
-    admin = AdminClient(config)
     try:
         run = topic_plan.apply if change else topic_plan.plan
-        return run(admin, specs, settings.topics_timeout_s)
+        return run(_admin(settings), specs, settings.topics_timeout_s)
     except TopicsNotAppliedError as error:
         raise click.ClickException(f"Kafka ({settings.kafka}): {error}") from None
     except TopicsRefusedError as error:
         raise click.ClickException(str(error)) from None
+
+
+def _admin(settings: TopicsSettings) -> "AdminClient":
+    from confluent_kafka.admin import AdminClient
+
+    # librdkafka's own lines say the same as the one error that is shown.
+    silent = logging.getLogger("coldnotify.topics")
+    silent.addHandler(logging.NullHandler())
+    silent.propagate = False
+    config: dict[str, Any] = {
+        "bootstrap.servers": settings.kafka,
+        "logger": silent,
+        **read_options(settings.kafka_config),
+    }
+    return AdminClient(config)

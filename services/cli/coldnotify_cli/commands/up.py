@@ -39,7 +39,7 @@ def command_up(settings: UpSettings) -> int:
                 write_atomically(ready_file, report)
             click.echo(
                 f"ColdNotify is ready (pid {os.getpid()}): devices {report['gateway']}, publish at "
-                f"http://{report['http']}, Kafka {report['kafka']}, looking in at http://{report['matcher']}"
+                f"{stack.tls.scheme}://{report['http']}, Kafka {report['kafka']}, looking in at http://{report['matcher']}"
             )
 
         try:

@@ -9,6 +9,7 @@ import click
 from coldnotify_common.settings import settings_options
 from coldnotify_common.stop import StopFlag, stop_flag
 
+from coldnotify_cli.credentials import connection_options
 from coldnotify_cli.noting import Notes
 from coldnotify_cli.settings import WatchSettings
 
@@ -58,7 +59,7 @@ def command_watch(
             group_id=group,
             client_id=client,
             state=coldnotify.State(state),
-            connection=coldnotify.Connection(address=settings.gateway.split(",")),
+            connection=coldnotify.Connection(address=settings.gateway.split(","), **connection_options(settings)),
             on_error=lambda error: _report(error, failures, stop),
         )
         printer = _Printer(as_json, failures, stop, notes)

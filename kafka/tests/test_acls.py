@@ -1,0 +1,52 @@
+"""acls.yaml: what it grants, and to whom nothing. With a real Kafka: services/cli/tests/test_secured_kafka.py."""
+
+import pytest
+from coldnotify_kafka import acls
+from coldnotify_kafka.errors import AclsFileError
+from coldnotify_schemas import topics
+
+
+def allowed(role: str, operation: str) -> set[str]:
+    principal = f"User:coldnotify-{role}"
+    return {acl.name for acl in acls.load() if (acl.principal, acl.operation) == (principal, operation)}
+
+
+def test_back_ends_write_objects_and_nothing_else() -> None:
+    for role in ("publisher", "http"):
+        assert [str(acl) for acl in acls.load("User:{role}") if acl.principal == f"User:{role}"] == [
+            f"User:{role}: write topic coldnotify.objects"
+        ]
+
+
+def test_state_is_written_by_the_matcher_alone() -> None:
+    for topic in (topics.REGISTRATIONS, topics.SESSIONS, topics.NOTIFICATIONS):
+        writers = {acl.principal for acl in acls.load() if acl.name == topic and acl.operation == "WRITE"}
+        assert writers == {"User:coldnotify-matcher"}
+    assert allowed("gateway", "READ") == {topics.NOTIFICATIONS}
+    assert allowed("gateway", "WRITE") == {topics.REQUESTS}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("roles: {x: {topics: {coldnotify.object: [read]}}}", "x: coldnotify.object is no topic"),
+        ("roles: {x: {topics: {coldnotify.objects: [raed]}}}", "x: raed is no operation"),
+        ("roles: {x: {topic: {coldnotify.objects: [read]}}}", "x: topic is none of"),
+        ("roles: [x]", "not as it should be"),
+        ("{", "not as it should be"),
+    ],
+)
+def test_what_is_wrong_in_the_file_is_named(text: str, words: str) -> None:
+    with pytest.raises(AclsFileError, match=words):
+        acls.load(text=text)
+
+
+def test_a_principal_without_the_role_in_it_is_refused() -> None:
+    with pytest.raises(AclsFileError, match="principal"):
+        acls.load("User:everybody")
+
+
+def test_a_plan_reads_as_what_would_be_done() -> None:
+    one, other = acls.load()[0], acls.load()[-1]
+    assert str(acls.AclPlan((one,), (other,))) == f"+ {one}\n- {other}"
+    assert str(acls.AclPlan((), ())) == "nothing to change"

@@ -1,0 +1,47 @@
+"""`coldnotify certs`: a certificate authority of one's own, and certificates for services, clients and publishers."""
+
+from pathlib import Path
+
+import click
+
+_HOSTS = ("localhost", "127.0.0.1", "::1")
+
+
+@click.command("certs")
+@click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--client", "clients", metavar="DOMAIN/GROUP/CLIENT", multiple=True, help="A certificate for this client."
+)
+@click.option("--publisher", "publishers", metavar="DOMAIN[,DOMAIN]", multiple=True, help="One for this publisher.")
+@click.option(
+    "--host", "hosts", metavar="HOST", multiple=True, help="A name or address that the services are reached by."
+)
+@click.option("--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="How long they hold.")
+def command_certs(
+    directory: Path, clients: tuple[str, ...], publishers: tuple[str, ...], hosts: tuple[str, ...], days: int
+) -> int:
+    """Make in DIR an authority, and certificates for the gateway and the HTTP service; what is there already stays.
+
+    For development: `coldnotify up --tls DIR` works with it. Whoever has DIR/ca.key can be any client.
+    """
+    from coldnotify_common.certificates import Authority
+
+    names = [_client(client) for client in clients]
+    authority = Authority(directory, days)
+    for service in ("gateway", "http"):
+        authority.server(service, [*_HOSTS, *hosts])
+    for name in names:
+        authority.client(*name)
+    for publisher in publishers:
+        authority.publisher(publisher.split(","))
+    for path in authority.made:
+        click.echo(f"made {path} and its key")
+    click.echo(f"authority {directory / 'ca.pem'}, its key for nobody else: {directory / 'ca.key'}")
+    return 0
+
+
+def _client(text: str) -> tuple[str, str, str]:
+    parts = text.split("/")
+    if len(parts) != 3:
+        raise click.UsageError(f"--client: {text!r} is not DOMAIN/GROUP/CLIENT")
+    return parts[0], parts[1], parts[2]

@@ -1,0 +1,53 @@
+"""What `coldnotify up --tls DIR` tells its parts: mutual TLS with what `coldnotify certs DIR` made."""
+
+import os
+import ssl
+from pathlib import Path
+
+from coldnotify_common.errors import SettingError
+
+
+class TlsParts:
+    """The flags of each part; none without a directory."""
+
+    def __init__(self, directory: str) -> None:
+        """Raises SettingError."""
+        self._directory = Path(directory) if directory else None
+        if self._directory is not None:
+            needed = [self._directory / f"{name}.{end}" for name in ("gateway", "http") for end in ("pem", "key")]
+            for path in (self.ca, *needed):
+                if not path.is_file():
+                    raise SettingError(
+                        f"COLDNOTIFY_TLS / --tls: there is no {path}: run `coldnotify certs {directory}`"
+                    )
+
+    @property
+    def on(self) -> bool:
+        """Whether there is TLS."""
+        return self._directory is not None
+
+    @property
+    def scheme(self) -> str:
+        """Of the HTTP service's and the gateways' web addresses."""
+        return "https" if self.on else "http"
+
+    @property
+    def ca(self) -> Path:
+        """Of a directory that is there."""
+        assert self._directory is not None
+        return self._directory / "ca.pem"
+
+    def flags(self, part: str) -> list[str]:
+        """For the part that has the certificate of this name. --auth is certificate, unless the environment says."""
+        if self._directory is None:
+            return []
+        return [
+            f"--tls-certificate={self._directory / f'{part}.pem'}",
+            f"--tls-key={self._directory / f'{part}.key'}",
+            f"--tls-client-ca={self.ca}",
+            f"--auth={os.environ.get('COLDNOTIFY_AUTH', 'certificate')}",
+        ]
+
+    def context(self) -> ssl.SSLContext | None:
+        """To ask the parts whether they are ready."""
+        return ssl.create_default_context(cafile=str(self.ca)) if self.on else None

@@ -1,0 +1,108 @@
+"""`coldnotify certs`, and `coldnotify up --tls` with what it made.
+
+Stands for: credentials, tls_parts
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from coldnotify import Connection, Notify, ServiceRefused, State
+from coldnotify_cli.credentials import CredentialSettings, http_context, read_token
+from coldnotify_cli.testing_up import Recorder, running, wait_for
+from coldnotify_cli.tls_parts import TlsParts
+from coldnotify_common.errors import SettingError
+
+LIMIT_S = 90
+
+
+def coldnotify(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "coldnotify_cli.main", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+
+
+def test_wrong_use_is_named(tmp_path: Path) -> None:
+    done = coldnotify("certs", str(tmp_path), "--client", "d/g")
+    assert (done.returncode, "--client: 'd/g' is not DOMAIN/GROUP/CLIENT" in done.stderr) == (2, True)
+    done = coldnotify("certs", str(tmp_path), "--client", "d/g/c d")
+    assert (done.returncode, "client: 'c d'" in done.stderr) == (2, True), done.stderr
+    with pytest.raises(SettingError, match=r"--tls: there is no .*ca\.pem: run `coldnotify certs"):
+        TlsParts(str(tmp_path / "nothing"))
+    with pytest.raises(SettingError, match="--token-file"):
+        read_token(CredentialSettings(token_file=str(tmp_path / "nothing")))
+    with pytest.raises(SettingError, match="--ca-cert"):
+        http_context(CredentialSettings(ca_cert=str(tmp_path / "nothing")))
+
+
+@pytest.mark.kafka
+def test_mutual_tls_from_certificates_to_a_notification(tmp_path: Path) -> None:
+    certs, domain = tmp_path / "certs", "animal.observer"
+    names = [f"{domain}/region-1/{name}" for name in ("observer-1", "observer-2")]
+    flags = [flag for name in names for flag in ("--client", name)]
+    done = coldnotify("certs", str(certs), *flags, "--publisher", domain)
+    assert done.returncode == 0, done.stderr
+    ca = str(certs / "ca.pem")
+
+    def client(certificate_of: str, recorder: Recorder, problems: list[Exception]) -> Notify:
+        pem = certs / f"{domain}.region-1.{certificate_of}"
+        host, port = up.gateway
+        connection = Connection(host, port, ca, f"{pem}.pem", f"{pem}.key")
+        notify = Notify(domain, "region-1", "observer-1", State(None), connection, on_error=problems.append)
+        notify.register("camera").subscribe(recorder)
+        return notify
+
+    with running(tmp_path, f"--tls={certs}") as up:
+        told, problems = Recorder(), list[Exception]()
+        right = client("observer-1", told, problems)
+        assert right.connect(timeout_s=LIMIT_S), right.status
+
+        publisher = ["--cert", str(certs / f"publisher.{domain}.pem"), "--key", str(certs / f"publisher.{domain}.key")]
+        statuses = []
+        for target in (domain, "other"):
+            url = f"https://{up.report['http']}/v1/domains/{target}/groups/region-1/objects/camera"
+            statuses.append(post(url, ca, certs / f"publisher.{domain}"))
+        assert statuses == [200, 403]
+        wait_for(lambda: told.versions("camera")[-1:] == [7], "the publish is told")
+
+        refused: list[Exception] = []
+        wrong = client("observer-2", Recorder(), refused)
+        assert not wrong.connect(timeout_s=LIMIT_S)
+        wait_for(lambda: refused, "the refusal")
+        assert isinstance(refused[0], ServiceRefused)
+        wrong.disconnect()
+
+        lacks = coldnotify(
+            *("who-lacks", domain, "region-1", "camera", "--json"),
+            *("--http", str(up.report["http"]), "--ca-cert", ca, *publisher),
+        )
+        assert lacks.returncode == 0, lacks.stderr
+        assert json.loads(lacks.stdout.splitlines()[0])["registered"] == 1
+        anonymous = coldnotify(
+            "who-lacks", domain, "region-1", "camera", "--http", str(up.report["http"]), "--ca-cert", ca
+        )
+        assert (anonymous.returncode, "a client certificate is needed" in anonymous.stderr) == (1, True)
+        right.disconnect()
+        assert problems == []
+
+        watched = coldnotify(
+            *("watch", domain, "region-1", "observer-2", "camera", "--once", "--gateway", str(up.report["gateway"])),
+            *("--ca-cert", ca, "--cert", str(certs / f"{domain}.region-1.observer-2.pem")),
+            *("--key", str(certs / f"{domain}.region-1.observer-2.key")),
+        )
+        assert (watched.returncode, watched.stdout) == (0, "camera  version 7\n"), watched.stderr
+
+
+def post(url: str, ca: str, publisher: Path) -> int:
+    """Publishes version 7; the status."""
+    from urllib.error import HTTPError
+    from urllib.request import Request, urlopen
+
+    context = http_context(CredentialSettings(ca_cert=ca, cert=f"{publisher}.pem", key=f"{publisher}.key"))
+    try:
+        with urlopen(Request(url, b'{"version": 7}', method="POST"), timeout=LIMIT_S, context=context) as answer:
+            return int(answer.status)
+    except HTTPError as error:
+        with error:
+            return error.code
