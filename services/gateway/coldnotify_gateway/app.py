@@ -53,6 +53,7 @@ def run(settings: GatewaySettings) -> int:
 async def serve(settings: GatewaySettings) -> int:
     """What `run` does, in a running event loop of the main thread. Returns the exit code. Raises SettingError."""
     authenticator, tls = Authenticator(settings), ServerTls(settings)
+    settings.addresses_exempt()  # what is wrong with it is said now, not when Kafka is there
     authenticator.announce(GATEWAY_PORT_SETTING, tls=tls.on)
     current = Current()
     registry = CollectorRegistry()

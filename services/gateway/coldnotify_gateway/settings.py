@@ -1,11 +1,14 @@
 """The gateway's settings."""
 
 from dataclasses import dataclass
+from ipaddress import ip_network
 
+from coldnotify_common.errors import SettingError
 from coldnotify_common.settings import setting
 from coldnotify_common.tls import SecureSettings
 
 from coldnotify_gateway.core import Limits
+from coldnotify_gateway.core.limits import Network
 
 GATEWAY_PORT_SETTING = "COLDNOTIFY_GATEWAY_PORT / --gateway-port"
 GATEWAY_WEB_PORT_SETTING = "COLDNOTIFY_GATEWAY_WEB_PORT / --gateway-web-port"
@@ -51,7 +54,13 @@ class GatewaySettings(SecureSettings):
         19_000, "connections at one time; fewer, if the process may not open so many files", minimum=1
     )
     gateway_connections_per_address_max: int = setting(
-        0, "connections at one time from one address; 0: no limit (devices may share an address)", minimum=0
+        0,
+        "connections at one time from one address (of IPv6: from one /64); 0: no limit (devices may share an address)",
+        minimum=0,
+    )
+    gateway_addresses_exempt: str = setting(
+        "",
+        "addresses and networks without this limit, separated by spaces: proxies, and where many devices share one",
     )
     gateway_unidentified_max: int = setting(
         2_000,
@@ -118,6 +127,13 @@ class GatewaySettings(SecureSettings):
         10, "seconds that stopping may take; the pace is raised where it would not suffice", minimum=0.5
     )
 
+    def addresses_exempt(self) -> tuple[Network, ...]:
+        """The networks of gateway_addresses_exempt. Raises SettingError."""
+        try:
+            return tuple(ip_network(text) for text in self.gateway_addresses_exempt.split())
+        except ValueError as error:
+            raise SettingError(f"COLDNOTIFY_GATEWAY_ADDRESSES_EXEMPT / --gateway-addresses-exempt: {error}") from None
+
     def limits(self, connections_max: int) -> Limits:
         """The core's part of the settings. `connections_max`: what this process can hold."""
         return Limits(
@@ -125,6 +141,7 @@ class GatewaySettings(SecureSettings):
             frame_bytes_max=self.gateway_frame_bytes_max,
             connections_max=connections_max,
             connections_per_address_max=self.gateway_connections_per_address_max,
+            addresses_exempt=self.addresses_exempt(),
             unidentified_max=self.gateway_unidentified_max,
             sync_chunks_max=self.gateway_sync_chunks_max,
             keepalive_default_s=self.gateway_keepalive_s,

@@ -1,6 +1,7 @@
 """Who is connected: unidentified, identified, counted by address; how a connection ends."""
 
 from collections import Counter
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.partition import partition_of
@@ -18,6 +19,8 @@ from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
 
 SESSION_NUMBER_MAX = (1 << 32) - 1
+_SUBSCRIBER_BITS = 64
+"""Of an IPv6 address; the rest is its owner's to choose, 2^64 times over."""
 
 
 class Connections:
@@ -35,7 +38,7 @@ class Connections:
         self.views = [PartitionView(partition) for partition in range(partitions)]
         self._unidentified: dict[Peer, Unidentified] = {}
         """In the order in which they came."""
-        self._by_address: Counter[str] = Counter()
+        self._by_address: Counter[IPv4Address | IPv6Network | None] = Counter()
         self._limits = limits
         self._counters = counters
         self._asking = asking
@@ -46,7 +49,8 @@ class Connections:
         """A new connection. Raises Violation where there are too many."""
         if len(self.by_peer) >= self._limits.connections_max:
             raise Violation(CloseCode.OVERLOADED, f"{len(self.by_peer)} connections are open, no more are taken")
-        of_address, address_max = self._by_address[address], self._limits.connections_per_address_max
+        counted = self._counted_as(address)
+        of_address, address_max = self._by_address[counted], self._limits.connections_per_address_max
         if address_max and of_address >= address_max:
             raise Violation(
                 CloseCode.OVERLOADED, f"{of_address} connections of this address are open, no more are taken"
@@ -56,8 +60,23 @@ class Connections:
         connection = Unidentified(peer, address, now_s, self._limits)
         self.by_peer[peer] = connection
         self._unidentified[peer] = connection
-        self._by_address[address] += 1
+        if counted is not None:
+            self._by_address[counted] += 1
         return connection
+
+    def _counted_as(self, address: str) -> IPv4Address | IPv6Network | None:
+        """Whose connections are counted together; None: they are not counted."""
+        if not self._limits.connections_per_address_max:
+            return None
+        try:
+            parsed = ip_address(address.partition("%")[0])
+        except ValueError:
+            return None
+        if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
+            parsed = parsed.ipv4_mapped
+        if any(parsed in network for network in self._limits.addresses_exempt):
+            return None
+        return parsed if isinstance(parsed, IPv4Address) else IPv6Network((parsed, _SUBSCRIBER_BITS), strict=False)
 
     def surplus(self) -> Unidentified | None:
         """The oldest connection without a Hello, where there are too many of these.
@@ -89,9 +108,11 @@ class Connections:
         """It has ended. `leave`: the matcher is told, with what the client acknowledged."""
         del self.by_peer[connection.peer]
         self._timers.forget(connection)
-        self._by_address[connection.address] -= 1
-        if not self._by_address[connection.address]:
-            del self._by_address[connection.address]
+        counted = self._counted_as(connection.address)
+        if counted is not None:
+            self._by_address[counted] -= 1
+            if not self._by_address[counted]:
+                del self._by_address[counted]
         if isinstance(connection, Unidentified):
             del self._unidentified[connection.peer]
             return []

@@ -1,8 +1,11 @@
 """The numbers that steer the core."""
 
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network
 
 from coldnotify_schemas.frames import CLIENT_FRAME_BYTES_MAX
+
+Network = IPv4Network | IPv6Network
 
 OBJECTS_PER_FRAME_MAX = 64
 """Objects in a Hello (register and unregister together), Register, Unregister or SyncChunk: the protocol's number."""
@@ -23,7 +26,9 @@ class Limits:
     """Of frames that mean nothing to us, before the Hello."""
     connections_max: int = 19_000
     connections_per_address_max: int = 0
-    """0: no limit."""
+    """0: no limit. Of IPv6, a /64 is one address: that is what one subscriber has."""
+    addresses_exempt: tuple[Network, ...] = ()
+    """Of these any number is taken: proxies, and gateways to other networks."""
     unidentified_max: int = 2_000
     """Connections that have not said Hello; with one more, the oldest of them is closed."""
     keepalive_default_s: int = 60

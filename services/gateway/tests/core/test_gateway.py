@@ -3,6 +3,8 @@
 Stands for: connections, unidentified, violation
 """
 
+from ipaddress import ip_network
+
 import pytest
 from coldnotify_gateway.core import Limits, Produce, State, Violation
 from coldnotify_gateway.testing import Bench, WireDouble, ack, beat_answer, fan_out, hello, ping, register
@@ -127,6 +129,29 @@ def test_connections_are_limited_in_all_and_per_address():
     bench.do(bench.gateway.on_disconnected(first, bench.now_s))
     assert bench.connect("10.0.0.1").kinds() == []
     assert bench.gateway.counters.refused_connections == 2
+
+
+def test_an_ipv6_subscriber_is_one_address_and_some_are_not_counted():
+    networks = (ip_network("10.0.0.0/8"), ip_network("2001:db8:1::/48"))
+    bench = Bench(Limits(connections_per_address_max=1, addresses_exempt=networks))
+    for address, taken in (
+        ("10.1.2.3", True),
+        ("10.1.2.3", True),
+        ("::ffff:10.1.2.3", True),
+        ("192.0.2.1", True),
+        ("::ffff:192.0.2.1", False),
+        ("2001:db8:1::1", True),
+        ("2001:db8:1::1", True),
+        ("2001:db8:2::1", True),
+        ("2001:db8:2::2", False),
+        ("2001:db8:2:1::1", True),
+        ("", True),
+    ):
+        wire = bench.connect(address)
+        assert wire.finished is not taken, address
+    first = bench.connect("192.0.2.9")
+    bench.do(bench.gateway.on_disconnected(first, bench.now_s))
+    assert not bench.connect("192.0.2.9").finished
 
 
 def test_of_too_many_without_a_hello_the_oldest_is_closed():
