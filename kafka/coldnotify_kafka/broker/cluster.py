@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
@@ -15,7 +14,7 @@ from coldnotify_kafka.broker import data_dir as directories
 from coldnotify_kafka.broker import jars
 from coldnotify_kafka.broker.config import HEAP_MIB_DEFAULT, BrokerConfig
 from coldnotify_kafka.broker.data_dir import ClusterFile
-from coldnotify_kafka.broker.node import READY_SECONDS_MAX, STOP_SECONDS_MAX, EmbeddedBroker, new_cluster_id
+from coldnotify_kafka.broker.node import READY_SECONDS_MAX, STOP_SECONDS_MAX, EmbeddedBroker, Startable, new_cluster_id
 from coldnotify_kafka.broker.ports import check_port_is_free, free_port
 from coldnotify_kafka.broker.readiness import (
     NotReadyInTimeError,
@@ -35,7 +34,7 @@ _POLL_SECONDS = 0.05
 _GROUPS_TOPIC = "__consumer_offsets"
 
 
-class EmbeddedCluster:
+class EmbeddedCluster(Startable):
     """Three Kafka nodes on directories node-1, node-2, node-3 of one data directory that survives restarts.
 
         with EmbeddedCluster(Path("data"), port=9092) as cluster:    # started and ready, on 9092, 9093, 9094
@@ -175,20 +174,6 @@ class EmbeddedCluster:
             if self._lock is not None:
                 os.close(self._lock)
                 self._lock = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        try:
-            self.wait_ready()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _open(self) -> None:
         """Takes the data directory, and writes down what the nodes have in common before any of them is formatted."""

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -34,7 +35,37 @@ _KILL_SECONDS_MAX = 10.0
 _TAIL_BYTES_MAX = 64 * 1024
 
 
-class EmbeddedBroker:
+class Startable(ABC):
+    """What is started and ready inside of `with`, and stopped behind it."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Starts it, without waiting until it is ready."""
+
+    @abstractmethod
+    def wait_ready(self, timeout: float = READY_SECONDS_MAX) -> None:
+        """Returns once clients can be served. `timeout` in seconds."""
+
+    @abstractmethod
+    def stop(self, timeout: float = STOP_SECONDS_MAX) -> object:
+        """Asks it to end, waits `timeout` seconds, then kills it."""
+
+    def __enter__(self) -> Self:
+        self.start()
+        try:
+            self.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+class EmbeddedBroker(Startable):
     """One Kafka node on a data directory that survives restarts.
 
         with EmbeddedBroker(Path("data"), port=9092) as broker:    # started and ready
@@ -160,20 +191,6 @@ class EmbeddedBroker:
                 text = file.read().decode(errors="replace").splitlines()[-lines:]
                 parts.append("\n".join([f"--- {path} ---", *text]))
         return "\n".join(parts)
-
-    def __enter__(self) -> Self:
-        self.start()
-        try:
-            self.wait_ready()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:

@@ -1,12 +1,16 @@
 """`coldnotify broker`: the embedded Kafka in the foreground."""
 
 import signal
+from collections.abc import Callable
+from typing import TypeVar
 
 import click
 from coldnotify_common.settings import settings_options
 from coldnotify_common.stop import stop_flag
 
 from coldnotify_cli.settings import BrokerSettings
+
+Kafka = TypeVar("Kafka")
 
 _LOOK_INTERVAL_S = 0.5
 """How soon the end of the broker's process is noticed."""
@@ -21,7 +25,6 @@ def command_broker(settings: BrokerSettings) -> int:
     dying stops all, exit code 1. Fetches Kafka's jars first where they are missing.
     """
     from coldnotify_kafka.broker import EmbeddedBroker
-    from coldnotify_kafka.errors import BrokerSettingError
 
     from coldnotify_cli.kafka_parts import check_nodes
 
@@ -30,16 +33,7 @@ def command_broker(settings: BrokerSettings) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if settings.nodes > 1:
         return _run_cluster(settings)
-    try:
-        broker = EmbeddedBroker(
-            settings.data,
-            settings.kafka_port,
-            host=settings.kafka_host,
-            advertised_host=settings.kafka_advertised_host or None,
-            heap_mib=settings.kafka_heap_mib,
-        )
-    except BrokerSettingError as error:
-        raise click.UsageError(f"--kafka-... (COLDNOTIFY_KAFKA_...): {error}") from None
+    broker = _made(EmbeddedBroker, settings)
     try:
         broker.start()
         broker.wait_ready(settings.kafka_ready_timeout_s)
@@ -63,22 +57,12 @@ def _run_cluster(settings: BrokerSettings) -> int:
     from coldnotify_common.log import configure
     from coldnotify_kafka.broker import EmbeddedCluster
     from coldnotify_kafka.broker.jars import classpath
-    from coldnotify_kafka.errors import BrokerSettingError
 
     from coldnotify_cli.kafka_parts import parts_of
     from coldnotify_cli.supervisor import Supervisor
 
     configure("console", "info", "broker")
-    try:
-        cluster = EmbeddedCluster(
-            settings.data,
-            settings.kafka_port,
-            host=settings.kafka_host,
-            advertised_host=settings.kafka_advertised_host or None,
-            heap_mib=settings.kafka_heap_mib,
-        )
-    except BrokerSettingError as error:
-        raise click.UsageError(f"--kafka-... (COLDNOTIFY_KAFKA_...): {error}") from None
+    cluster = _made(EmbeddedCluster, settings)
 
     def on_ready() -> None:
         pids = ", ".join(str(pid) for pid in cluster.pids.values())
@@ -92,3 +76,18 @@ def _run_cluster(settings: BrokerSettings) -> int:
         Supervisor([parts_of(cluster, settings.kafka_ready_timeout_s)], on_ready).run(stop)
     click.echo("Kafka has stopped")
     return 0
+
+
+def _made(kind: Callable[..., Kafka], settings: BrokerSettings) -> Kafka:
+    from coldnotify_kafka.errors import BrokerSettingError
+
+    try:
+        return kind(
+            settings.data,
+            settings.kafka_port,
+            host=settings.kafka_host,
+            advertised_host=settings.kafka_advertised_host or None,
+            heap_mib=settings.kafka_heap_mib,
+        )
+    except BrokerSettingError as error:
+        raise click.UsageError(f"--kafka-... (COLDNOTIFY_KAFKA_...): {error}") from None
