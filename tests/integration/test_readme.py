@@ -42,6 +42,7 @@ class Reader:
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "COLDNOTIFY_KAFKA": up.kafka,
             "COLDNOTIFY_GATEWAY": f"127.0.0.1:{up.gateway[1]}",
+            "COLDNOTIFY_HTTP": up.http_url,
             "COLDNOTIFY_MATCHER": up.matcher_url.removeprefix("http://"),
         }
 
@@ -70,6 +71,9 @@ def test_what_the_readme_says_can_be_done(up: Up, tmp_path: Path) -> None:
     (observation_unit,) = blocks("An observation unit", "python")
     assert reader.run("python", observation_unit) == "camera-config 45 {'fps': 8}\n"
     assert reader.run("python", observation_unit) == "", "it was told already, and the state file knows"
-    look_in, judge = blocks("Look in", "sh")
+    ledger, overview, look_in, judge = blocks("Look in", "sh")
+    overview = overview.replace("doctor", f"doctor --gateway-http {up.report['gateways_http'][0]}")
+    assert "nobody lacks it" in reader.run("sh", ledger)
+    assert "nothing is wrong" in reader.run("sh", overview)
     assert "camera-config" in reader.run("sh", look_in)
     reader.run("sh", judge)

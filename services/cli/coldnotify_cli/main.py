@@ -35,6 +35,8 @@ COMMANDS: dict[str, _Entry] = {
     "state": _Entry("state", "Look into the matcher: clients, objects, partitions."),
     "who-lacks": _Entry("who_lacks", "Say which clients have not applied a version of an object."),
     "explain": _Entry("explain", "Say why a client has, or has not, applied an object."),
+    "top": _Entry("top", "Show the busiest groups, the slowest clients, the oldest undelivered."),
+    "doctor": _Entry("doctor", "Check Kafka, topics, clock, certificates, ports, limits; say what to do."),
     "object": _Entry("object", "Administer one object."),
     "kafka-tool": _Entry("kafka_tool", "Run one of Kafka's own console tools."),
 }

@@ -38,7 +38,8 @@ class KafkaSettings(Settings):
 
     kafka: str = setting("127.0.0.1:9092", "Kafka's bootstrap servers, host:port[,host:port]")
     kafka_config: str = setting(
-        "", "file with further options of librdkafka, name=value a line: security.protocol, sasl.*, ssl.* ...; empty: none"
+        "",
+        "file with further options of librdkafka, name=value a line: security.protocol, sasl.*, ssl.* ...; empty: none",
     )
 
 
@@ -95,6 +96,17 @@ class HttpNodeSettings(CredentialSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DoctorSettings(HttpNodeSettings, LookSettings, TopicsSettings):
+    """What is to be checked: where everything is, and the services' own certificates."""
+
+    gateway_http: str = setting("127.0.0.1:55001", "the gateways' HTTP ports, host:port[,host:port]: all of them")
+    tls_certificate: str = setting("", "PEM file of a service's certificate and of those between it and its authority")
+    tls_key: str = setting("", "PEM file of its private key; empty: it is in the certificate's file")
+    tls_client_ca: str = setting("", "PEM file of the authorities that sign client certificates")
+    doctor_timeout_s: float = setting(5, "how long each part may take to answer, in seconds", minimum=0.1)
+
+
+@dataclass(frozen=True, kw_only=True)
 class ResetSettings(PublishSettings, LookSettings):
     """What starting an object over needs: the matcher to ask, Kafka to publish."""
 
@@ -132,7 +144,8 @@ class UpSettings(Settings):
         maximum=65535,
     )
     tls: str = setting(
-        "", "directory that `coldnotify certs` made: the devices' ports and the HTTP service use mutual TLS; empty: none"
+        "",
+        "directory that `coldnotify certs` made: the devices' ports and the HTTP service use mutual TLS; empty: none",
     )
     gateways: int = setting(1, "how many gateways share the port for devices", minimum=1, maximum=64)
     matchers: int = setting(1, "how many matchers share the partitions", minimum=1, maximum=64)

@@ -1,0 +1,238 @@
+"""The checks of `coldnotify doctor`: each says how it is, and what to do where something is wrong."""
+
+import resource
+import secrets
+import ssl
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+from coldnotify_common.kafka_options import read_options
+from coldnotify_kafka import topic_plan, topics
+from coldnotify_kafka.errors import ColdNotifyKafkaError
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+from coldnotify_cli.settings import DoctorSettings
+
+OK, WARNING, BAD = "ok", "warning", "BAD"
+
+CLOCK_WARNING_S, CLOCK_BAD_S = 2.0, 60.0
+"""A publish without a version has the publisher's time as version, and latencies are as good as the clocks."""
+EXPIRY_WARNING_DAYS = 30
+OPEN_FILES_MIN = 20_000
+"""A gateway's connections by default, and some more."""
+_PROBE_RETENTION_MS = "60000"
+
+
+class Finding(NamedTuple):
+    """The outcome of one check."""
+
+    state: str
+    what: str
+    words: str
+    todo: str = ""
+
+
+Check = Callable[[DoctorSettings], Iterable[Finding]]
+
+
+def all_checks(settings: DoctorSettings) -> Iterator[Finding]:
+    """Every check's findings as they come; no check waits longer than `doctor_timeout_s`, by and large."""
+    kafka = list(_kafka(settings))
+    yield from kafka
+    if all(one.state != BAD for one in kafka):
+        yield from _topics(settings)
+        yield from _clock(settings)
+    for check in (_certificates, _open_files, _services):
+        yield from check(settings)
+
+
+def _admin(settings: DoctorSettings) -> AdminClient:
+    return AdminClient(_kafka_options(settings))
+
+
+def _kafka_options(settings: DoctorSettings) -> dict[str, Any]:
+    # What librdkafka would say on stderr is said below, once.
+    return {"bootstrap.servers": settings.kafka, "log_level": 0, **read_options(settings.kafka_config)}
+
+
+def _kafka(settings: DoctorSettings) -> Iterable[Finding]:
+    try:
+        brokers = _admin(settings).list_topics(timeout=settings.doctor_timeout_s).brokers
+    except KafkaException as error:
+        todo = f"is Kafka running there? COLDNOTIFY_KAFKA / --kafka is {settings.kafka}; --kafka-config for TLS or SASL"
+        yield Finding(BAD, "Kafka", f"{settings.kafka}: {error.args[0].str()}", todo)
+        return
+    names = ", ".join(f"{one.host}:{one.port}" for one in brokers.values())
+    yield Finding(OK, "Kafka", f"{len(brokers)} node{'s' * (len(brokers) != 1)}: {names}")
+
+
+def _topics(settings: DoctorSettings) -> Iterable[Finding]:
+    specs = topics.load(partitions=settings.partitions or None, replication_factor=settings.replication)
+    try:
+        plan = topic_plan.plan(_admin(settings), specs, settings.doctor_timeout_s)
+    except ColdNotifyKafkaError as error:
+        yield Finding(BAD, "topics", str(error), "try again, with a longer --doctor-timeout-s where Kafka is busy")
+        return
+    for change in plan.changes:
+        yield Finding(BAD, "topics", str(change), "coldnotify topics apply")
+    for refusal in plan.refusals:
+        yield Finding(BAD, "topics", str(refusal), "`apply` does not do that; are --partitions, --replication right?")
+    if not plan.changes and not plan.refusals:
+        yield Finding(OK, "topics", f"{len(specs)}, as topics.yaml wants them")
+
+
+def _clock(settings: DoctorSettings) -> Iterable[Finding]:
+    """By the broker's own timestamp on a record: in a topic that is made for it, and is removed."""
+    admin, name = _admin(settings), f"coldnotify.doctor-{secrets.token_hex(4)}"
+    timeout_s = settings.doctor_timeout_s
+    config = {"message.timestamp.type": "LogAppendTime", "retention.ms": _PROBE_RETENTION_MS}
+    try:
+        made = admin.create_topics([NewTopic(name, 1, 1, config=config)], operation_timeout=timeout_s)[name]
+        made.result(timeout_s + 5)
+        try:
+            difference_s, uncertain_s = _append(settings, name, timeout_s)
+        finally:
+            with suppress(KafkaException, TimeoutError):
+                admin.delete_topics([name], operation_timeout=timeout_s)[name].result(timeout_s + 5)
+    except (KafkaException, TimeoutError) as error:
+        words = error.args[0].str() if isinstance(error, KafkaException) else "Kafka does not answer in time"
+        yield Finding(WARNING, "clock", f"not compared: {words}", "it needs to make, write and delete a topic")
+        return
+    side = "ahead of" if difference_s > 0 else "behind"
+    words = f"{abs(difference_s):.1f} s {side} Kafka's, give or take {uncertain_s:.1f} s"
+    apart_s = max(0.0, abs(difference_s) - uncertain_s)
+    state = BAD if apart_s > CLOCK_BAD_S else WARNING if apart_s > CLOCK_WARNING_S else OK
+    yield Finding(
+        state, "clock", f"this machine's is {words}", "" if state == OK else "set both by NTP (chrony, timesyncd)"
+    )
+
+
+def _append(settings: DoctorSettings, topic: str, timeout_s: float) -> tuple[float, float]:
+    """(how far our clock is ahead of the broker's, how far that may be wrong), in seconds."""
+    producer = Producer({**_kafka_options(settings), "message.timeout.ms": int(timeout_s * 1000)})
+    stamps: list[int] = []
+    errors: list[KafkaException] = []
+
+    def delivered(error: object, message: object) -> None:
+        if error is not None:
+            errors.append(KafkaException(error))
+        else:
+            stamps.append(message.timestamp()[1])  # type: ignore[attr-defined]
+
+    for _ in range(2):  # the first finds the partition's leader; only the second's time counts
+        before_s = time.time()
+        producer.produce(topic, b"", partition=0, on_delivery=delivered)
+        producer.flush(timeout_s + 1)
+        after_s = time.time()
+    if errors or len(stamps) < 2:
+        raise errors[0] if errors else TimeoutError
+    return (before_s + after_s) / 2 - stamps[-1] / 1000, (after_s - before_s) / 2
+
+
+def _certificates(settings: DoctorSettings) -> Iterable[Finding]:
+    pairs = (("tls_certificate", "tls_key"), ("cert", "key"))
+    given = [name for name in ("tls_certificate", "tls_client_ca", "ca_cert", "cert") if getattr(settings, name)]
+    if not given:
+        yield Finding(
+            OK, "certificates", "none are configured here (COLDNOTIFY_TLS_CERTIFICATE, COLDNOTIFY_CA_CERT ...)"
+        )
+    for name in given:
+        yield from _certificate(f"--{name.replace('_', '-')}", Path(getattr(settings, name)))
+    for certificate, key in pairs:
+        if getattr(settings, certificate):
+            yield from _key(Path(getattr(settings, certificate)), getattr(settings, key), f"--{key.replace('_', '-')}")
+
+
+def _certificate(flag: str, path: Path) -> Iterable[Finding]:
+    try:
+        certificates = x509.load_pem_x509_certificates(path.read_bytes())
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "holds no certificate in PEM form"
+        yield Finding(BAD, "certificates", f"{flag}: {path}: {why}", "check the path and its permissions")
+        return
+    now = datetime.now(UTC)
+    for one in certificates:
+        name = one.subject.rfc4514_string() or "(no subject)"
+        left_days = (one.not_valid_after_utc - now).total_seconds() / 86_400
+        if left_days < 0:
+            words = f"{flag}: {name} expired {-left_days:.0f} days ago"
+            yield Finding(BAD, "certificates", words, "renew it; the services take it over at SIGHUP")
+        elif one.not_valid_before_utc > now:
+            words = f"{flag}: {name} is valid from {one.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on only"
+            yield Finding(BAD, "certificates", words, "is this machine's clock right?")
+        else:
+            state = WARNING if left_days < EXPIRY_WARNING_DAYS else OK
+            todo = "renew it soon; the services take it over at SIGHUP" if state == WARNING else ""
+            yield Finding(state, "certificates", f"{flag}: {name} is valid for {left_days:.0f} more days", todo)
+
+
+def _key(certificate: Path, key: str, flag: str) -> Iterable[Finding]:
+    path = Path(key) if key else certificate
+    try:
+        private = load_pem_private_key(path.read_bytes(), None)
+        public = x509.load_pem_x509_certificates(certificate.read_bytes())[0].public_key()
+    except (OSError, ValueError, TypeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "holds no private key without a password in PEM form"
+        yield Finding(BAD, "certificates", f"{flag}: {path}: {why}", "check the path and its permissions")
+        return
+    der = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    if private.public_key().public_bytes(*der) != public.public_bytes(*der):
+        yield Finding(
+            BAD, "certificates", f"{flag}: {path} is not the key of {certificate}", "take the one made with it"
+        )
+    elif path.stat().st_mode & 0o007:
+        yield Finding(WARNING, "certificates", f"{flag}: {path} can be read by everybody", f"chmod o-rwx {path}")
+
+
+def _open_files(_settings: DoctorSettings) -> Iterable[Finding]:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY or hard >= OPEN_FILES_MIN:
+        yield Finding(OK, "open files", f"at most {'any number' if hard == resource.RLIM_INFINITY else hard} a process")
+        return
+    words = f"at most {hard} a process: a gateway takes that many connections less about a thousand, not 19000"
+    yield Finding(WARNING, "open files", words, "ulimit -Hn, LimitNOFILE= in a unit, or more gateways")
+
+
+def _services(settings: DoctorSettings) -> Iterable[Finding]:
+    parts = [("matcher", one, "--matcher") for one in _addresses(settings.matcher)]
+    parts += [("gateway", one, "--gateway-http") for one in _addresses(settings.gateway_http)]
+    for kind, address, flag in parts:
+        yield _service(kind, f"http://{address}", flag, settings)
+    http = settings.http.rstrip("/")
+    yield _service("HTTP service", http if "://" in http else f"http://{http}", "--http", settings)
+
+
+def _service(kind: str, base: str, flag: str, settings: DoctorSettings) -> Finding:
+    context = None
+    if base.startswith("https://"):
+        context = ssl.create_default_context(cafile=settings.ca_cert or None)
+    try:
+        with urlopen(f"{base}/readyz", timeout=settings.doctor_timeout_s, context=context) as response:
+            ready = response.read(100) == b"ready\n"
+    except HTTPError as error:
+        with error:
+            reason = error.read(300).decode(errors="replace").strip()
+        if error.code == 503:
+            return Finding(BAD, kind, f"{base} is not ready: {reason}", "if that lasts, its log says more")
+        return Finding(BAD, kind, f"{base}: something else listens there", f"is {flag} right?")
+    except (OSError, ValueError) as error:
+        reason = str(getattr(error, "reason", None) or error)
+        refused = isinstance(getattr(error, "reason", error), ConnectionRefusedError)
+        words = "nothing runs there" if refused else reason
+        return Finding(WARNING if refused else BAD, kind, f"{base}: {words}", f"start it, or say where it is: {flag}")
+    if not ready:
+        return Finding(BAD, kind, f"{base}: something else listens there", f"is {flag} right?")
+    return Finding(OK, kind, f"{base} is ready")
+
+
+def _addresses(text: str) -> list[str]:
+    return [one.strip() for one in text.split(",") if one.strip()]

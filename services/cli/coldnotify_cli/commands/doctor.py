@@ -1,0 +1,33 @@
+"""`coldnotify doctor`: what is wrong here, and what to do."""
+
+import json
+
+import click
+from coldnotify_common.settings import settings_options
+
+from coldnotify_cli.settings import DoctorSettings
+
+
+@click.command("doctor")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per finding.")
+@settings_options(DoctorSettings)
+def command_doctor(as_json: bool, settings: DoctorSettings) -> int:
+    """Check Kafka, its topics, the clock, certificates, limits and the services; say what to do.
+
+    Exit code 1 if something is wrong; what is only a warning is none. To compare clocks it makes a topic, and removes
+    it. Give it the settings that the services have, by flags or the environment.
+    """
+    from coldnotify_cli.checkup import BAD, all_checks
+
+    bad = 0
+    for finding in all_checks(settings):
+        bad += finding.state == BAD
+        if as_json:
+            click.echo(json.dumps(finding._asdict()))
+            continue
+        click.echo(f"{finding.state:<7}  {finding.what:<12}  {finding.words}")
+        if finding.todo:
+            click.echo(f"{'':<23}-> {finding.todo}")
+    if not as_json:
+        click.echo(f"{bad} wrong" if bad else "nothing is wrong")
+    return 1 if bad else 0

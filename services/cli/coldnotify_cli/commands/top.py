@@ -1,0 +1,65 @@
+"""`coldnotify top`: the busiest groups, the slowest clients, the oldest undelivered, again and again."""
+
+import json
+import sys
+from typing import Any
+
+import click
+from coldnotify_common.settings import settings_options
+from coldnotify_common.stop import StopFlag, stop_flag
+
+from coldnotify_cli.http_node import HttpNode
+from coldnotify_cli.settings import HttpNodeSettings
+
+
+@click.command("top")
+@click.option("--once", is_flag=True, help="Print it once, and end.")
+@click.option(
+    "--every-s", type=click.FloatRange(min=1), default=2, show_default=True, help="How often to look, in seconds."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per look.")
+@settings_options(HttpNodeSettings)
+def command_top(once: bool, every_s: float, as_json: bool, settings: HttpNodeSettings) -> int:
+    """Show the busiest groups, the slowest clients and the oldest undelivered, over all matchers and gateways.
+
+    On a terminal the picture is refreshed until Ctrl-C; into a pipe go plain lines.
+    """
+    node = HttpNode(settings)
+    with stop_flag() as stop:
+        first = _first(node, stop)
+        if as_json:
+            _print_again(node, first, stop, every_s, once=once, text=json.dumps)
+        elif once or not sys.stdout.isatty():
+            from coldnotify_cli.top_view import plain
+
+            _print_again(node, first, stop, every_s, once=once, text=lambda shown: plain(shown) + "\n")
+        else:
+            _refresh(node, first, stop, every_s)
+    return 0
+
+
+def _first(node: HttpNode, stop: StopFlag) -> Any:
+    """Rates are known from the second look on; the service takes one every two seconds."""
+    shown = node.get("overview")
+    while shown["window_s"] == 0 and not stop.wait(1):
+        shown = node.get("overview")
+    return shown
+
+
+def _print_again(node: HttpNode, shown: Any, stop: StopFlag, every_s: float, *, once: bool, text: Any) -> None:
+    click.echo(text(shown))
+    while not once and not stop.wait(every_s):
+        click.echo(text(node.get("overview")))
+
+
+def _refresh(node: HttpNode, shown: Any, stop: StopFlag, every_s: float) -> None:
+    from rich.live import Live
+
+    from coldnotify_cli.top_view import rich_view
+
+    with Live(rich_view(shown), screen=True, auto_refresh=False) as live:
+        while not stop.wait(every_s):
+            try:
+                live.update(rich_view(node.get("overview")), refresh=True)
+            except click.ClickException as error:
+                live.update(error.format_message(), refresh=True)

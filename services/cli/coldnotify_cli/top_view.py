@@ -1,0 +1,126 @@
+"""What `coldnotify top` shows, as plain lines or as tables for a terminal. Pure: the overview in, text out."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+Overview = dict[str, Any]
+
+ROWS_MAX = 10
+_GROUP_SUMS = ("publishes", "clients", "online", "objects", "lacking", "overdue")
+
+
+class Section(NamedTuple):
+    """One table."""
+
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def headline(shown: Overview) -> list[str]:
+    """Traffic, latency, lag, and who is there: a few short lines."""
+    traffic, latency, lag = shown["traffic"], shown["latency"], shown["lag"]
+    lines = [
+        f"clients {shown['clients']}  online {shown['online']}  lacking something {shown['lacking']}  "
+        f"overdue {shown['overdue']} (longer than {duration(shown['overdue_s'])})",
+        f"publishes {traffic['publishes_per_s']:.1f}/s  deliveries {traffic['deliveries_per_s']:.1f}/s  "
+        f"sent {traffic['sent_bytes_per_s'] / 1024:.1f} KiB/s  over {shown['window_s']:.0f} s",
+        f"publish to socket: half within {seconds(latency['p50_s'])}, 99% within {seconds(latency['p99_s'])}  "
+        f"lag: objects {lag['objects']:.0f}, requests {lag['requests']:.0f}",
+    ]
+    lines += [
+        f"{kind} {one['address']} cannot be asked: {one['error']}"
+        for kind, all_ in (("matcher", shown["matchers"]), ("gateway", shown["gateways"]))
+        for one in all_
+        if one["error"] is not None
+    ]
+    if shown["partial"]:
+        lines.append("there are too many clients to look at all of them at once: sums are too low")
+    return lines
+
+
+def sections(shown: Overview) -> list[Section]:
+    """The busiest groups, the slowest clients, the oldest undelivered."""
+    now_ms = shown["now_ms"]
+    return [
+        Section(
+            "Busiest groups",
+            ("group", "publishes/min", "clients", "online", "objects", "lacking", "overdue", "oldest"),
+            [
+                (f"{one['domain']}/{one['group']}", *(str(one[name]) for name in _GROUP_SUMS),
+                 age(one["oldest_since_ms"], now_ms))
+                for one in shown["groups"][:ROWS_MAX]
+            ],
+        ),
+        Section(
+            "Slowest clients",
+            ("client", "state", "lacks", "since", "last seen"),
+            [
+                (f"{one['domain']}/{one['group']}/{one['client']}", one["state"], str(one["lacking"]),
+                 age(one["since_ms"], now_ms), age(one["last_seen_ms"], now_ms))
+                for one in shown["slowest"][:ROWS_MAX]
+            ],
+        ),
+        Section(
+            "Oldest undelivered",
+            ("object", "version", "since", "lacking", "asleep", "registered"),
+            [
+                (f"{one['domain']}/{one['group']}/{one['object']}", str(one["version"]), age(one["since_ms"], now_ms),
+                 *(str(one[name]) for name in ("lacking", "asleep", "registered")))
+                for one in shown["oldest"][:ROWS_MAX]
+            ],
+        ),
+    ]  # fmt: skip
+
+
+def plain(shown: Overview) -> str:
+    """For a pipe."""
+    lines = headline(shown)
+    for section in sections(shown):
+        lines += ["", section.title]
+        lines += _columns([section.head, *section.rows]) if section.rows else ["(none)"]
+    return "\n".join(lines)
+
+
+def rich_view(shown: Overview) -> RenderableType:
+    """For a terminal."""
+    parts: list[RenderableType] = [Text(line) for line in headline(shown)]
+    for section in sections(shown):
+        table = Table(title=section.title, title_justify="left", expand=True, title_style="bold")
+        for number, name in enumerate(section.head):
+            table.add_column(name, justify="left" if number == 0 else "right", overflow="fold", no_wrap=number > 0)
+        for row in section.rows:
+            table.add_row(*(Text(cell) for cell in row))
+        parts.append(table)
+    return Group(*parts)
+
+
+def age(since_ms: int | None, now_ms: int) -> str:
+    """How long ago; "-" where it is not known."""
+    return "-" if not since_ms else duration(max(0, now_ms - since_ms) / 1000)
+
+
+def duration(seconds: float) -> str:
+    """Two units at most: 5 s, 3 min 20 s, 4 h 2 min, 12 d 3 h."""
+    for unit, name, smaller, smaller_name in ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s")):
+        if seconds >= unit:
+            rest = int(seconds % unit // smaller)
+            return f"{int(seconds // unit)} {name}" + (f" {rest} {smaller_name}" if rest else "")
+    return f"{seconds:.0f} s"
+
+
+def seconds(value: float | None) -> str:
+    """A latency."""
+    if value is None:
+        return "-"
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s"
+
+
+def _columns(rows: Iterable[Sequence[str]]) -> list[str]:
+    all_ = list(rows)
+    widths = [max(len(row[column]) for row in all_) for column in range(len(all_[0]))]
+    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in all_]

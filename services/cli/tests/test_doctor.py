@@ -1,0 +1,139 @@
+"""`coldnotify doctor`: each thing that is wrong is found, with what to do, and what is right is no reason to fail.
+
+Stands for: checkup
+"""
+
+import json
+import resource
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from coldnotify_cli import checkup
+from coldnotify_cli.checkup import BAD, OK, WARNING, Finding, all_checks
+from coldnotify_cli.settings import DoctorSettings
+from coldnotify_cli.testing import coldnotify
+from coldnotify_common.admin import AdminThread
+from coldnotify_kafka import topic_plan, topics
+from coldnotify_kafka.broker import EmbeddedBroker
+from confluent_kafka.admin import AdminClient
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+NOWHERE = "127.0.0.1:1"
+HERE: dict[str, str] = {"kafka": NOWHERE, "matcher": NOWHERE, "gateway_http": "", "http": NOWHERE}
+
+
+def found(**settings: Any) -> dict[str, list[Finding]]:
+    by_what: dict[str, list[Finding]] = {}
+    for one in all_checks(DoctorSettings(**HERE | {"doctor_timeout_s": 60} | settings)):
+        by_what.setdefault(one.what, []).append(one)
+    return by_what
+
+
+def certificate(directory: Path, name: str, days: float, begins_days: float = -1) -> dict[str, str]:
+    """A certificate that expires in so many days, and its key: as settings."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now + timedelta(days=min(begins_days, days - 1)))
+        .not_valid_after(now + timedelta(days=days))
+        .sign(key, hashes.SHA256())
+    )
+    pem, key_pem = directory / f"{name}.pem", directory / f"{name}.key"
+    pem.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    key_pem.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    key_pem.chmod(0o600)
+    return {"tls_certificate": str(pem), "tls_key": str(key_pem)}
+
+
+@pytest.mark.kafka
+def test_topics_and_clock_are_compared_with_kafka(kafka: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    topic_plan.apply(admin, topics.load())
+    shown = found(kafka=kafka.bootstrap)
+    assert [one[0].state for one in (shown["Kafka"], shown["topics"], shown["clock"])] == [OK, OK, OK]
+    shown = found(kafka=kafka.bootstrap, replication=3)
+    assert shown["topics"][0].state == BAD
+    assert not [name for name in admin.list_topics(timeout=60).topics if "doctor" in name]
+    real_s = time.time
+    monkeypatch.setattr(time, "time", lambda: real_s() + 100)
+    (clock,) = found(kafka=kafka.bootstrap)["clock"]
+    assert (clock.state, clock.todo) == (BAD, "set both by NTP (chrony, timesyncd)")
+    assert " s ahead of Kafka's" in clock.words
+
+
+def test_without_kafka_the_rest_is_checked_and_the_exit_code_says_it() -> None:
+    done = coldnotify("doctor", "--doctor-timeout-s", "0.5", "--json", **HERE)
+    findings = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (done.returncode, [one["what"] for one in findings if one["state"] == BAD]) == (1, ["Kafka"])
+    assert "--kafka is 127.0.0.1:1" in findings[0]["todo"]
+    assert "Traceback" not in done.stderr
+    assert "1 wrong" in coldnotify("doctor", "--doctor-timeout-s", "0.5", **HERE).stdout
+
+
+@pytest.mark.parametrize(
+    ("days", "begins_days", "state", "words"),
+    [
+        (90, -1, OK, "is valid for 90 more days"),
+        (3.4, -1, WARNING, "is valid for 3 more days"),
+        (-2, -9, BAD, "expired 2 days ago"),
+        (9, 3, BAD, "is valid from "),
+    ],
+)
+def test_certificates_are_read(tmp_path: Path, days: float, begins_days: float, state: str, words: str) -> None:
+    settings = DoctorSettings(**HERE | certificate(tmp_path, "one", days, begins_days))  # type: ignore[arg-type]
+    (one,) = checkup._certificates(settings)
+    assert one.state == state
+    assert words in one.words
+    assert bool(one.todo) == (state != OK)
+
+
+def test_a_certificate_that_cannot_be_used_is_found(tmp_path: Path) -> None:
+    one, other = certificate(tmp_path, "one", 90), certificate(tmp_path, "other", 90)
+
+    def words(**settings: str) -> str:
+        (*_, last) = checkup._certificates(DoctorSettings(**HERE | settings))  # type: ignore[arg-type]
+        assert last.state != OK
+        return last.words
+
+    assert "is not the key of" in words(**one | {"tls_key": other["tls_key"]})
+    assert "No such file" in words(ca_cert=str(tmp_path / "none"))
+    assert "holds no certificate" in words(ca_cert=one["tls_key"])
+    Path(one["tls_key"]).chmod(0o644)
+    assert "can be read by everybody" in words(**one)
+
+
+def test_services_are_asked_whether_they_are_ready() -> None:
+    servers = [AdminThread("127.0.0.1", 0, readiness=reason) for reason in (lambda: None, lambda: "loading")]
+    for server in servers:
+        server.start()
+    try:
+        ready, loading = (f"127.0.0.1:{server.port}" for server in servers)
+        settings = HERE | {"matcher": f"{ready},{loading}", "gateway_http": NOWHERE, "http": f"http://{ready}/x"}
+        states = [
+            (one.what, one.state)
+            for one in checkup._services(DoctorSettings(**settings))  # type: ignore[arg-type]
+        ]
+    finally:
+        for server in servers:
+            server.stop()
+    assert states == [("matcher", OK), ("matcher", BAD), ("gateway", WARNING), ("HTTP service", BAD)]
+
+
+def test_few_open_files_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
+    (one,) = checkup._open_files(DoctorSettings(**HERE))  # type: ignore[arg-type]
+    assert (one.state, "4096" in one.words) == (WARNING, True)

@@ -1,0 +1,99 @@
+"""`coldnotify top`: what it makes of an overview, in a pipe and on a terminal.
+
+Stands for: top_view
+"""
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+from coldnotify_cli.testing import COMMAND, coldnotify
+from coldnotify_cli.top_view import duration, plain
+from coldnotify_common.admin import AdminThread
+
+NOW_MS = 1_700_000_000_000
+OVERVIEW: dict[str, Any] = {
+    "now_ms": NOW_MS, "overdue_s": 3600, "partial": False, "clients": 3, "online": 2, "lacking": 1, "overdue": 1,
+    "objects": 2, "groups_count": 1, "window_s": 60.0, "connections": 2,
+    "traffic": {"publishes_per_s": 1.5, "deliveries_per_s": 3.0, "sent_bytes_per_s": 2048},
+    "latency": {"p50_s": 0.0123, "p99_s": 1.5, "deliveries": 180}, "lag": {"objects": 0, "requests": 2},
+    "matchers": [{"address": "m:1", "error": None}, {"address": "m:2", "error": "no answer within 3 s"}],
+    "gateways": [{"address": "g:1", "error": None, "connections": 2, "ready": True}],
+    "groups": [{"domain": "d", "group": "g", "objects": 2, "clients": 3, "online": 2, "lacking": 1, "overdue": 1,
+                "oldest_since_ms": NOW_MS - 7_260_000, "publishes": 90}],
+    "slowest": [{"domain": "d", "group": "g", "client": "tromso", "since_ms": NOW_MS - 7_260_000, "lacking": 1,
+                 "state": "asleep", "last_seen_ms": NOW_MS - 90_061_000}],
+    "oldest": [],
+}  # fmt: skip
+
+
+@pytest.fixture
+def node() -> Iterator[str]:
+    async def overview(_request: web.Request) -> web.Response:
+        return web.json_response(OVERVIEW)
+
+    admin = AdminThread("127.0.0.1", 0, readiness=lambda: None, routes=[web.get("/v1/overview", overview)])
+    admin.start()
+    yield f"127.0.0.1:{admin.port}"
+    admin.stop()
+
+
+def test_once_is_plain_lines(node: str) -> None:
+    lines = coldnotify("top", "--once", http=node).stdout.splitlines()
+    assert lines[0].startswith("clients 3  online 2  lacking something 1  overdue 1 (longer than 1 h)")
+    assert lines[1].startswith("publishes 1.5/s  deliveries 3.0/s  sent 2.0 KiB/s  over 60 s")
+    assert "half within 12 ms, 99% within 1.5 s" in lines[2]
+    assert lines[3] == "matcher m:2 cannot be asked: no answer within 3 s"
+    assert lines[-1] == ""
+    text = "\n".join(lines)
+    assert "\nd/g    90             3        2       2        1        1        2 h 1 min\n" in text
+    assert "\nd/g/tromso  asleep  1      2 h 1 min  1 d 1 h\n" in text
+    assert "\nOldest undelivered\n(none)" in text
+    assert json.loads(coldnotify("top", "--once", "--json", http=node).stdout) == OVERVIEW
+
+
+def test_on_a_terminal_it_is_refreshed_until_it_is_interrupted(node: str) -> None:
+    reading, terminal = pty.openpty()
+    environ = os.environ | {"COLDNOTIFY_HTTP": node, "TERM": "xterm", "COLUMNS": "120", "LINES": "50"}
+    process = subprocess.Popen([COMMAND, "top"], stdout=terminal, stderr=terminal, stdin=terminal, env=environ)
+    os.close(terminal)
+    try:
+        seen = b""
+        deadline_s = time.monotonic() + 60
+        while seen.count(b"tromso") < 2:  # the first picture and one more
+            assert time.monotonic() < deadline_s, seen
+            if select.select([reading], [], [], 1)[0]:
+                seen += os.read(reading, 65536)
+        process.send_signal(signal.SIGINT)
+        while process.poll() is None:
+            assert time.monotonic() < deadline_s
+            if select.select([reading], [], [], 0.1)[0]:
+                try:
+                    os.read(reading, 65536)
+                except OSError:
+                    break
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait(60)
+        os.close(reading)
+
+
+def test_what_cannot_be_summed_up_whole_is_said() -> None:
+    assert "sums are too low" in plain(OVERVIEW | {"partial": True})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0, "0 s"), (59.4, "59 s"), (60, "1 min"), (200, "3 min 20 s"), (14_520, "4 h 2 min"), (1_047_600, "12 d 3 h")],
+)
+def test_durations(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
