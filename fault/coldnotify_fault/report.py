@@ -7,7 +7,10 @@ from typing import Any
 from coldnotify_fault.campaign import Outcome
 from coldnotify_fault.schedule import Fault
 
-_COLUMNS = ("seed", "faults", "publishes", "acknowledged", "told", "duplicates on the wire", "catch-up s", "violations")
+_COLUMNS = (
+    *("seed", "faults", "publishes", "acknowledged", "told", "duplicates on the wire"),
+    *("catch-up s", "all know all s", "violations"),
+)
 
 
 def row_of(outcome: Outcome) -> dict[str, Any]:
@@ -38,6 +41,7 @@ def totals_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "faults": faults,
         **{name: sum(row[name] for row in rows) for name in sums},
         "catch_up_s_max": max((row["catch_up_s_max"] for row in rows), default=0.0),
+        "calm_s": max((row["calm_s"] for row in rows if row["calm_s"] is not None), default=None),
         "not_caught_up": [row["seed"] for row in rows if row["calm_s"] is None],
     }
 
@@ -63,4 +67,5 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 def _line(name: str, row: dict[str, Any]) -> str:
     figures = [sum(row["faults"].values())]
     figures += [row[key] for key in ("publishes", "acknowledged", "told", "wire_duplicates", "catch_up_s_max")]
-    return "| " + " | ".join([name, *map(str, figures), str(row["violations"])]) + " |"
+    calm = "never" if row["calm_s"] is None else str(row["calm_s"])
+    return "| " + " | ".join([name, *map(str, figures), calm, str(row["violations"])]) + " |"
