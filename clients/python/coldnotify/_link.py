@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 
+from coldnotify._carriers import Carrier, CarrierError
 from coldnotify._core.reconnect import Address
 from coldnotify._tls import ResumingContext
 
@@ -226,3 +227,92 @@ class Link:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+
+class CarriedLink(Link):
+    """A connection whose bytes are a carrier's. It is open once the carrier is ready."""
+
+    def __init__(
+        self,
+        address: Address,
+        context: ResumingContext | None,
+        give_up_at: float,
+        timeout_s: float,
+        wake: Callable[[], None],
+        carrier: Carrier,
+    ) -> None:
+        """As Link's."""
+        super().__init__(address, context, give_up_at, timeout_s, wake)
+        self._carrier = carrier
+        self._begun = False
+        self._ended = False
+        self._received = b""
+
+    def is_open(self) -> bool:
+        """Whether the session's bytes can be exchanged."""
+        return super().is_open() and self._carrier.ready
+
+    @property
+    def hello_only(self) -> bool:
+        """See Carrier."""
+        return self._carrier.hello_only
+
+    @property
+    def renewable(self) -> bool:
+        """It has ended because it had done what it was for."""
+        return self._carrier.renewable
+
+    def advance(self, now: float) -> None:
+        """As Link's; then on with what the carrier needs before it is ready."""
+        super().advance(now)
+        if super().is_open() and not self._begun:
+            self._begun = True
+            super().write(self._carrier.begin())
+        if super().is_open() and not self._carrier.ready:
+            self._received += self._take(super().read())
+            if super().is_open() and not self._carrier.ready and now >= self.give_up_at:
+                self.close(f"no connection within {self._timeout_s:g} s")
+
+    def write(self, data: bytes) -> None:
+        """Send the session's `data`."""
+        super().write(self._carrier.send(data))
+        self._close_if_over()
+
+    def read(self) -> bytes:
+        """What the gateway said to the session."""
+        said, self._received = self._received, b""
+        while not said and super().is_open():
+            data = super().read()
+            if not data:
+                break
+            said = self._take(data)
+        if not said:
+            self._close_if_over()
+        return said
+
+    def half_close(self) -> None:
+        """Nothing more will be written."""
+        if not self._ended:
+            self._ended = True
+            end = self._carrier.end()
+            if end:
+                super().write(end)
+        if not self.writing:
+            super().half_close()
+
+    def _take(self, data: bytes) -> bytes:
+        if not data:
+            return b""
+        try:
+            said = self._carrier.receive(data)
+        except CarrierError as error:
+            self.close(str(error))
+            return b""
+        answer = self._carrier.answer()
+        if answer and super().is_open():
+            super().write(answer)
+        return said
+
+    def _close_if_over(self) -> None:
+        if self._carrier.over and super().is_open():
+            self.close(self._carrier.over)

@@ -13,9 +13,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from coldnotify._carriers import carrier_of
 from coldnotify._core.client import Save
 from coldnotify._core.delivery import Job
-from coldnotify._link import Link, LinkState
+from coldnotify._link import CarriedLink, LinkState
 from coldnotify._shell import Shell, logger
 from coldnotify._tls import ResumingContext
 from coldnotify.errors import StateError
@@ -105,7 +106,7 @@ class _Runner:
         self._lock = notify._lock
         self._jobs = threading.Condition(self._lock)
         self._changed = threading.Condition(self._lock)
-        self._link: Link | None = None
+        self._link: CarriedLink | None = None
         self._linger_until: float | None = None
         self._over = False
         self._stopping = False
@@ -224,7 +225,15 @@ class _Runner:
             if address is not None:
                 timeout_s = self._notify._connection.connect_timeout_s
                 logger.info("connecting to %s", address)
-                self._link = Link(address, self._context, now + timeout_s, timeout_s, self.wake)
+                connection = self._notify._connection
+                self._link = CarriedLink(
+                    address,
+                    self._context if connection.uses_tls(address) else None,
+                    now + timeout_s,
+                    timeout_s,
+                    self.wake,
+                    carrier_of(address, connection.keepalive_s),
+                )
             return
         if not link.is_open():
             if self._stopping:
@@ -232,18 +241,20 @@ class _Runner:
             link.advance(now)
             if link.is_open():
                 try:
-                    self._client.link_up(now, self._notify._connection.current_token())
+                    token = self._notify._connection.current_token()
                 except Exception as error:
                     link.close(f"no token: {error}")
+                else:
+                    self._client.link_up(now, token, hello_only=link.hello_only)
         if link.is_open():
             self._transfer(link, now)
         if link.state is LinkState.CLOSED:
             logger.info("connection to the gateway ended: %s", link.problem)
             self._link = None
             self._linger_until = None
-            self._client.link_down(link.problem, now)
+            self._client.link_down(link.problem, now, renew=link.renewable)
 
-    def _transfer(self, link: Link, now: float) -> None:
+    def _transfer(self, link: CarriedLink, now: float) -> None:
         while data := link.read():
             self._client.receive(data, now)
         link.advance(now)

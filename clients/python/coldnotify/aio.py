@@ -15,6 +15,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from coldnotify._carriers import Carrier, CarrierError, carrier_of
 from coldnotify._core.client import Save
 from coldnotify._core.delivery import Job
 from coldnotify._core.reconnect import Address
@@ -227,15 +228,22 @@ class _Runner:
     async def _connect(self, address: Address) -> None:
         timeout_s = self._notify._connection.connect_timeout_s
         problem = "stopped"
+        connection = self._notify._connection
+        link = _Link(self, carrier_of(address, connection.keepalive_s))
+        context = self._context if connection.uses_tls(address) else None
         try:
             async with asyncio.timeout(timeout_s):
-                await self._loop.create_connection(lambda: _Link(self), address.host, address.port, ssl=self._context)
+                await self._loop.create_connection(lambda: link, address.host, address.port, ssl=context)
+                await link.begun.wait()
+            problem = link.problem
         except TimeoutError:
             problem = f"no connection within {timeout_s:g} s"
         except (OSError, ValueError) as error:
             problem = f"{address} cannot be reached: {error}"
         finally:
             self._connecting = None
+            if not link.carrier.ready:
+                link.abort()
             if self._link is None and not self._over:
                 self.link_down(problem)
             self.wake()
@@ -252,7 +260,7 @@ class _Runner:
             link.abort()
             return
         with self._lock:
-            self._client.link_up(time.monotonic(), token)
+            self._client.link_up(time.monotonic(), token, hello_only=link.carrier.hello_only)
         self.wake()
 
     def remember(self, tls: ssl.SSLObject | None) -> None:
@@ -260,12 +268,12 @@ class _Runner:
         if tls is not None and self._context is not None:
             self._context.remember(tls)
 
-    def link_down(self, problem: str) -> None:
+    def link_down(self, problem: str, *, renew: bool = False) -> None:
         """The connection could not be made, or is gone."""
         logger.info("connection to the gateway ended: %s", problem)
         self._link = None
         with self._lock:
-            self._client.link_down(problem, time.monotonic())
+            self._client.link_down(problem, time.monotonic(), renew=renew)
         self.wake()
 
     def received(self, data: bytes) -> None:
@@ -347,8 +355,12 @@ class _Runner:
 class _Link(asyncio.Protocol):
     """A connection as asyncio sees it."""
 
-    def __init__(self, runner: _Runner) -> None:
+    def __init__(self, runner: _Runner, carrier: Carrier) -> None:
         self._runner = runner
+        self.carrier = carrier
+        self.begun = asyncio.Event()
+        """The carrier is ready, or the connection is gone."""
+        self._up = False
         self._transport: asyncio.Transport | None = None
         self._writable = True
         self._tls: ssl.SSLObject | None = None
@@ -361,11 +373,38 @@ class _Link(asyncio.Protocol):
         self._tls = transport.get_extra_info("ssl_object")
         # At most what data_to_send gives at once waits in the transport.
         transport.set_write_buffer_limits(high=0)
-        self._runner.link_up(self)
+        self._write(self.carrier.begin())
+        self._begin_if_ready()
+
+    def _begin_if_ready(self) -> None:
+        if self.carrier.ready and not self._up:
+            self._up = True
+            self.begun.set()
+            self._runner.link_up(self)
 
     def data_received(self, data: bytes) -> None:
-        if self.linger_until is None:
-            self._runner.received(data)
+        if self.linger_until is not None:
+            return
+        try:
+            said = self.carrier.receive(data)
+        except CarrierError as error:
+            self.problem = str(error)
+            self.abort()
+            return
+        self._write(self.carrier.answer())
+        self._begin_if_ready()
+        if said:
+            self._runner.received(said)
+        self._abort_if_over()
+
+    def _abort_if_over(self) -> None:
+        if self.carrier.over and self._transport is not None:
+            self.problem = self.problem or self.carrier.over
+            self.abort()
+
+    def _write(self, data: bytes) -> None:
+        if data and self._transport is not None:
+            self._transport.write(data)
 
     def pause_writing(self) -> None:
         self._writable = False
@@ -378,7 +417,10 @@ class _Link(asyncio.Protocol):
         self._transport = None
         self._runner.remember(self._tls)
         problem = "the gateway closed the connection" if exc is None else f"connection lost: {exc}"
-        self._runner.link_down(self.problem or problem)
+        self.problem = self.problem or problem
+        self.begun.set()
+        if self._up:
+            self._runner.link_down(self.problem, renew=self.carrier.renewable)
 
     def drive(self, now: float, *, stopping: bool) -> None:
         """Write what there is to write; close when that is wanted."""
@@ -386,13 +428,15 @@ class _Link(asyncio.Protocol):
             data = self._runner.data_to_send(now)
             if not data:
                 break
-            self._transport.write(data)
+            self._write(self.carrier.send(data))
+            self._abort_if_over()
         if self._transport is None or self._runner.link_wanted:
             return
         if not stopping:
             self.abort()
         elif self.linger_until is None:
             self.linger_until = now + _LINGER_S
+            self._write(self.carrier.end())
             if self._transport.can_write_eof():
                 with suppress(OSError):  # the gateway is gone already: connection_lost is about to say so
                     self._transport.write_eof()

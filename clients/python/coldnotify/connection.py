@@ -5,11 +5,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from coldnotify._carriers import missing_library
 from coldnotify._core.reconnect import Address
 from coldnotify._tls import ResumingContext
 
 _KEEPALIVE_S_MAX = 86_400
+_SCHEMES = {
+    "ws": (80, "/v1/connect"),
+    "wss": (443, "/v1/connect"),
+    "http": (80, "/v1/sync"),
+    "https": (443, "/v1/sync"),
+}
+"""Port and path of URLs that name none."""
 
 
 @dataclass(frozen=True)
@@ -18,9 +27,13 @@ class Connection:
     name."""
 
     address: str | Sequence[str] = "localhost"
-    """A host, "host:port", or several of them: then any one will do, and one that fails rests for a while."""
+    """A host, "host:port", or several of them: then any one will do, and one that fails rests for a while.
+
+    Or URLs, which need `coldnotify[web]`: wss:// or ws:// (WebSocket), https:// or http:// (each wake one request; as
+    long as it stays connected, one after the other is held by the gateway until something is published).
+    """
     port: int = 55000
-    """For addresses that name none."""
+    """For addresses that name none and are no URLs."""
     ca_cert: str | PathLike[str] | None = None
     """PEM file of the authorities to trust: turns TLS on. With `cert` alone the system's authorities are trusted."""
     cert: str | PathLike[str] | None = None
@@ -82,7 +95,15 @@ class Connection:
         entries = [self.address] if isinstance(self.address, str) else list(self.address)
         if not entries:
             raise ValueError("address: is empty")
-        return list(dict.fromkeys(_parse(entry, self.port) for entry in entries))
+        addresses = list(dict.fromkeys(_parse(entry, self.port) for entry in entries))
+        for address in addresses:
+            if address.scheme and not address.secure and (self.ca_cert is not None or self.cert is not None):
+                raise ValueError(f"address: {address} is not secured by TLS, but ca_cert or cert is given")
+        return addresses
+
+    def uses_tls(self, address: Address) -> bool:
+        """Whether this address is to be reached by TLS."""
+        return address.secure or (not address.scheme and (self.ca_cert is not None or self.cert is not None))
 
     def current_token(self) -> str:
         """The token to show now; "" if there is none. Raises what its function raises, ValueError for what is none."""
@@ -92,8 +113,8 @@ class Connection:
         return token or ""
 
     def ssl_context(self) -> ResumingContext | None:
-        """The TLS settings; None: plain TCP. Raises ValueError when a file cannot be used."""
-        if self.ca_cert is None and self.cert is None:
+        """The TLS settings; None: TLS is not used. Raises ValueError when a file cannot be used."""
+        if self.ca_cert is None and self.cert is None and not any(address.secure for address in self.addresses()):
             return None
         context = ResumingContext()
         if self.ca_cert is None:
@@ -121,6 +142,8 @@ def _parse(entry: str, port: int) -> Address:
     """host, host:port, [v6]:port, or a bare v6 address."""
     if not isinstance(entry, str):
         raise ValueError(f"address: {entry!r} is no text")
+    if "://" in entry:
+        return _parse_url(entry)
     host, colon, number = entry.rpartition(":")
     if entry.startswith("["):
         host, _, number = entry[1:].partition("]")
@@ -136,3 +159,22 @@ def _parse(entry: str, port: int) -> Address:
     if not host or any(c.isspace() for c in host):
         raise ValueError(f"address: {entry!r} is not host or host:port")
     return Address(host, port)
+
+
+def _parse_url(entry: str) -> Address:
+    try:
+        url = urlsplit(entry)
+        port = url.port
+    except ValueError as error:
+        raise ValueError(f"address: {entry!r} is no URL: {error}") from None
+    if url.scheme not in _SCHEMES:
+        raise ValueError(f"address: {entry!r} is none of {', '.join(_SCHEMES)} URLs")
+    bad = not url.hostname or port == 0 or url.username is not None or url.query or url.fragment
+    if bad or any(c.isspace() or not c.isascii() for c in entry):
+        raise ValueError(f"address: {entry!r} is not {url.scheme}://host[:port][/path]")
+    library = missing_library(url.scheme)
+    if library is not None:
+        raise ValueError(f"address: {url.scheme}:// needs {library}, which is not installed: coldnotify[web] brings it")
+    default_port, default_path = _SCHEMES[url.scheme]
+    path = url.path if url.path not in ("", "/") else default_path
+    return Address(str(url.hostname), port or default_port, url.scheme, path)

@@ -15,9 +15,22 @@ class Address:
 
     host: str
     port: int
+    scheme: str = ""
+    """ws, wss, http, https; "": TCP, with or without TLS."""
+    path: str = ""
+
+    @property
+    def authority(self) -> str:
+        """host:port."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def secure(self) -> bool:
+        """Whether its scheme asks for TLS."""
+        return self.scheme in ("wss", "https")
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return f"{self.scheme}://{self.authority}{self.path}" if self.scheme else self.authority
 
 
 class Addresses:

@@ -22,6 +22,8 @@ SAVE_LOAD = 4.0
 out."""
 SAVE_INTERVAL_S_MAX = 10.0
 """...but not longer than this."""
+RENEW_INTERVAL_S = 1.0
+"""Where each connection is one request: no more than one in this time, however often something is published."""
 REPORTS_MAX = 1000
 """Reports that wait to be told; beyond, the oldest are dropped (they are logged all the same)."""
 

@@ -14,6 +14,9 @@ from coldnotify_gateway.web.queued import QueuedConnection
 _MESSAGE_FRAMES_MAX = 4
 """A message may carry several frames; clients that follow the protocol send no more than this at once."""
 
+_MESSAGE_BYTES_MAX = 64 * 1024
+"""What is sent at once: a client holds a message until it is whole."""
+
 
 async def serve(request: web.Request, events: ConnectionEvents, settings: GatewaySettings) -> web.WebSocketResponse:
     """One session, to its end."""
@@ -52,7 +55,8 @@ async def serve(request: web.Request, events: ConnectionEvents, settings: Gatewa
 async def _write(socket: web.WebSocketResponse, connection: QueuedConnection, transport: asyncio.Transport) -> None:
     with suppress(ConnectionError):
         while data := await connection.take():
-            await socket.send_bytes(data)
+            for start in range(0, len(data), _MESSAGE_BYTES_MAX):
+                await socket.send_bytes(data[start : start + _MESSAGE_BYTES_MAX])
         # The core has closed it. A client that does not read, or does not close its side, is cut off.
         linger = asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
         try:
