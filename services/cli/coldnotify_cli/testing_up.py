@@ -203,7 +203,15 @@ class Proxy:
         self.down_bytes = 0
         """To clients."""
         self._sockets: list[socket.socket] = []
+        self._open = 0
+        """Directions of connections that still pump."""
+        self._lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def idle(self) -> bool:
+        """Whether no connection is open."""
+        return self._open == 0
 
     def reset(self) -> None:
         """Count from zero."""
@@ -237,6 +245,8 @@ class Proxy:
                 continue
             server.settimeout(None)
             self._sockets += [client, server]
+            with self._lock:
+                self._open += 2
             threading.Thread(target=self._pump, args=(client, server, "up_bytes"), daemon=True).start()
             threading.Thread(target=self._pump, args=(server, client, "down_bytes"), daemon=True).start()
 
@@ -251,6 +261,8 @@ class Proxy:
                 with suppress(OSError):
                     one.shutdown(socket.SHUT_RDWR)
             source.close()
+            with self._lock:
+                self._open -= 1
 
 
 def _alive(pid: int) -> bool:

@@ -1,0 +1,192 @@
+"""All of ColdNotify on a Kafka that wants TLS, SASL and ACLs: each service as its own principal, by settings alone."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from coldnotify import Connection, Notify, State
+from coldnotify_cli.testing_up import Recorder, wait_for
+from coldnotify_common.certificates import Authority
+from coldnotify_kafka.broker import EmbeddedBroker, free_port
+from coldnotify_kafka.broker.config import BrokerConfig
+from coldnotify_kafka.broker.process import spawn
+from coldnotify_schemas import topics
+from confluent_kafka import KafkaError, Producer
+
+pytestmark = pytest.mark.kafka
+
+ROLES = ("matcher", "gateway", "http", "publisher", "operator")
+LIMIT_S = 120
+
+
+@dataclass(frozen=True)
+class SecuredConfig(BrokerConfig):
+    """A second listener with TLS and SASL/PLAIN, and an authorizer. The first one is the nodes' own, and may all."""
+
+    secure_port: int = 0
+    keystore: Path = Path()
+
+    def server_properties(self) -> str:
+        users = " ".join(f'user_coldnotify-{role}="{role}-secret"' for role in ROLES)
+        inner, listener = super().server_properties(), f"SECURE://127.0.0.1:{self.secure_port}"
+        lines = [
+            line + f",{listener}" if line.startswith(("listeners=", "advertised.listeners=")) else line
+            for line in inner.splitlines()
+        ]
+        lines += [
+            "listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
+            "listener.name.secure.sasl.enabled.mechanisms=PLAIN",
+            "listener.name.secure.plain.sasl.jaas.config="
+            f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};",
+            "listener.name.secure.ssl.keystore.type=PEM",
+            f"listener.name.secure.ssl.keystore.location={self.keystore}",
+            "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users=User:ANONYMOUS",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+class Secured:
+    """A secured Kafka, and what each principal is told of it."""
+
+    def __init__(self, directory: Path) -> None:
+        authority = Authority(directory / "certs")
+        certificate, key = authority.server("kafka", ["127.0.0.1"])
+        keystore = directory / "keystore.pem"
+        keystore.write_bytes(key.read_bytes() + certificate.read_bytes())
+        config = SecuredConfig(
+            data_dir=directory / "data",
+            port=free_port(),
+            controller_port=free_port(),
+            secure_port=free_port(),
+            keystore=keystore,
+        )
+        self.broker = EmbeddedBroker.of(config)
+        self.address = f"127.0.0.1:{config.secure_port}"
+        self.options = {
+            role: {
+                "security.protocol": "SASL_SSL",
+                "ssl.ca.location": str(authority.directory / "ca.pem"),
+                "sasl.mechanism": "PLAIN",
+                "sasl.username": f"coldnotify-{role}",
+                "sasl.password": f"{role}-secret",
+            }
+            for role in ROLES
+        }
+        self._directory = directory
+
+    def flags(self, role: str) -> list[str]:
+        """What a command of this role is told."""
+        path = self._directory / f"{role}.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in self.options[role].items()))
+        return [f"--kafka={self.address}", f"--kafka-config={path}"]
+
+    def run(self, role: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        """A command, to its end."""
+        command = [sys.executable, "-m", "coldnotify_cli.main", *arguments, *self.flags(role)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+
+    def refusal(self, role: str, topic: str) -> KafkaError | None:
+        """What a producer of this role is told of a record for this topic; None: it is taken."""
+        producer = Producer({"bootstrap.servers": self.address, **self.options[role], "log_level": 0})
+        answers: list[KafkaError | None] = []
+        producer.produce(topic, b"{}", b"d/g/o", on_delivery=lambda error, _record: answers.append(error))
+        assert producer.flush(LIMIT_S) == 0
+        return answers[0]
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    kafka = Secured(tmp_path_factory.mktemp("secured"))
+    with kafka.broker as broker:
+        # The operator's own rights are given by whoever runs Kafka, here on the listener that may all.
+        for command in (("topics", "apply"), ("topics", "acls", "--apply")):
+            done = subprocess.run(
+                [sys.executable, "-m", "coldnotify_cli.main", *command, f"--kafka={broker.bootstrap}"],
+                capture_output=True,
+                text=True,
+                timeout=LIMIT_S,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+        yield kafka
+
+
+def test_every_service_works_with_the_rights_it_is_given(secured: Secured, tmp_path: Path) -> None:
+    ports = {name: free_port() for name in ("matcher", "gateway", "gateway-http", "gateway-web", "http")}
+    parts = {
+        "matcher": [f"--matcher-port={ports['matcher']}"],
+        "gateway": [f"--{name}-port={ports[name]}" for name in ("gateway", "gateway-http", "gateway-web")],
+        "http": [f"--http-port={ports['http']}", f"--matcher=127.0.0.1:{ports['matcher']}"],
+    }
+    told = Recorder()
+    with ExitStack() as stack:
+        for part, flags in parts.items():
+            argv = [sys.executable, "-m", "coldnotify_cli.main", part, *flags, *secured.flags(part)]
+            process = spawn(argv, tmp_path / f"{part}.log")
+            stack.callback(process.wait, LIMIT_S)
+            stack.callback(process.terminate)
+        notify = Notify("d", "g", "c", State(None), Connection("127.0.0.1", ports["gateway"], backoff_max_s=1))
+        notify.register("o").subscribe(told)
+        logs = {part: tmp_path / f"{part}.log" for part in parts}
+        assert notify.connect(timeout_s=LIMIT_S), {part: log.read_text()[-2000:] for part, log in logs.items()}
+        published = secured.run("publisher", "publish", "d", "g", "o", "--version=1")
+        assert published.returncode == 0, published.stderr
+        wait_for(lambda: told.newest("o") == 1, "a back-end's publish is told")
+        post(f"http://127.0.0.1:{ports['http']}/v1/domains/d/groups/g/objects/o")
+        wait_for(lambda: told.newest("o") == 2, "that of the HTTP service is, too")
+        notify.disconnect()
+        text = "".join(log.read_text() for log in logs.values())
+    assert "secret" not in text
+    assert "authoriz" not in text.lower()
+
+
+def test_nobody_has_more_rights_than_that(secured: Secured) -> None:
+    for role, topic, taken in (
+        ("publisher", topics.OBJECTS, True),
+        ("publisher", topics.SESSIONS, False),
+        ("publisher", topics.REQUESTS, False),
+        ("gateway", topics.OBJECTS, False),
+        ("http", topics.REGISTRATIONS, False),
+        ("operator", topics.OBJECTS, False),
+    ):
+        refusal = secured.refusal(role, topic)
+        assert (refusal is None) is taken, (role, topic, refusal)
+        if refusal is not None:
+            assert refusal.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    dumped = secured.run("publisher", "topics", "plan")
+    assert dumped.returncode == 1
+
+
+def test_the_plan_finds_what_is_missing_and_what_is_too_much(secured: Secured) -> None:
+    plain = [sys.executable, "-m", "coldnotify_cli.main", "topics", "acls", f"--kafka={secured.broker.bootstrap}"]
+
+    def acls(*flags: str) -> str:
+        done = subprocess.run([*plain, *flags], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    assert acls() == "nothing to change"
+    other = "--acls-principal=User:staging-{role}"
+    lines = acls(other).splitlines()
+    assert "+ User:staging-publisher: write topic coldnotify.objects" in lines
+    assert all(line.startswith("+ User:staging-") for line in lines)
+    assert acls("--apply", other).splitlines() == lines
+    assert acls(other) == acls() == "nothing to change"
+
+
+def post(url: str) -> None:
+    from urllib.request import Request, urlopen
+
+    def done() -> bool:
+        try:
+            with urlopen(Request(url, b'{"version": 2}', method="POST"), timeout=LIMIT_S):
+                return True
+        except OSError:
+            return False
+
+    wait_for(done, "the HTTP service publishes")
