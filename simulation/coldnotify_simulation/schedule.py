@@ -6,6 +6,7 @@ from random import Random
 from coldnotify_matcher.engine.rules import Intervals, Rules
 from coldnotify_schemas import topics
 
+from coldnotify_simulation import second_opinion
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.gateway import Gateway
 from coldnotify_simulation.matcher import Matcher
@@ -96,6 +97,7 @@ class Schedule:
                 world.start_client(client)
                 online.append(client)
         world.settle(online)
+        second_opinion.ask(world)
 
     # ---- publishers
 

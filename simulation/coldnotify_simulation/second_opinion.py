@@ -1,0 +1,50 @@
+"""A second opinion on what happened: the history and the topics, judged by the checker that judges live systems."""
+
+import msgspec
+from coldnotify_checker import Event, judge
+from coldnotify_checker.histories import Record, Topic, parse_event
+from coldnotify_schemas import topics
+
+from coldnotify_simulation.promises import Broken
+from coldnotify_simulation.world import World
+
+_DUMPED = (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
+
+
+def ask(world: World) -> None:
+    """Once it has settled. Raises Broken."""
+    events = [event for fields in world.trace.history if (event := parse_event(msgspec.json.encode(fields)))]
+    violations = judge([*events, *_dump(world)]).violations
+    if violations:
+        raise Broken(f"the checker says: {violations[0]}")
+
+
+def _dump(world: World) -> list[Event]:
+    t = round(world.clock.now_s * 1_000_000)
+    events: list[Event] = []
+    for name in _DUMPED:
+        partitions = world.kafka.topics[name].partitions
+        for number, log in enumerate(partitions):
+            for entry in log.entries:
+                key = None if entry.key is None else entry.key.decode(errors="replace")
+                record = Record(
+                    t=t,
+                    topic=name,
+                    partition=number,
+                    offset=entry.offset,
+                    timestamp=entry.timestamp_ms,
+                    key=key,
+                    value=_value(entry.value),
+                )
+                events.append(record)
+        events.append(Topic(t=t, topic=name, partitions=len(partitions)))
+    return events
+
+
+def _value(value: bytes | None) -> object:
+    if value is None:
+        return None
+    try:
+        return msgspec.json.decode(value)
+    except msgspec.DecodeError:
+        return value.decode(errors="replace")
