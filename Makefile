@@ -41,6 +41,19 @@ tools: ## install what some tests use and are skipped without, as Debian package
 		echo "Not installed, needs root and apt-get:$$missing" >&2; exit 0; fi; \
 	apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing
 
+# The words after `bench` are experiments, not verbs: make bench E1 wire.
+ifeq (bench,$(firstword $(MAKECMDGOALS)))
+EXPERIMENTS := $(wordlist 2,$(words $(MAKECMDGOALS)),$(MAKECMDGOALS))
+$(eval .PHONY: $(EXPERIMENTS))
+$(EXPERIMENTS):
+	@:
+endif
+
+.PHONY: bench
+bench: $(INSTALLED) ## load tests, beside the field's servers: make bench, make bench E1; ARGS="--quick", ARGS=--list
+	@loadtest/peers/install
+	@$(BIN)/python -m coldnotify_loadtest $(EXPERIMENTS) $(ARGS)
+
 .PHONY: up
 up: $(INSTALLED) ## run everything: Kafka, topics, matcher, gateway, HTTP; until Ctrl-C
 	@$(BIN)/coldnotify up $(ARGS)

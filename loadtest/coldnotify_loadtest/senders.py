@@ -57,6 +57,7 @@ class KafkaSender:
     def __init__(self, target: Target) -> None:
         self.acknowledged = self.failed = 0
         self._target = target
+        self._where: dict[tuple[int, int], tuple[bytes, int]] = {}
         self._producer = Producer(
             {
                 "bootstrap.servers": f"{target.host}:{target.port}",
@@ -72,14 +73,13 @@ class KafkaSender:
 
     def send(self, block: int, number: int, stamp_ns: int) -> None:
         """See Sender."""
-        population, group = self._target.population, self._target.population.group(block)
-        self._producer.produce(
-            OBJECTS,
-            b'{"version":%d,"payload":%d}' % (stamp_ns, stamp_ns),
-            f"{population.domain}/{group}/{population.object(block, number)}".encode(),
-            partition_of(population.domain, group, self._target.partitions),
-            on_delivery=self._on_delivery,
-        )
+        where = self._where.get((block, number))
+        if where is None:
+            population, group = self._target.population, self._target.population.group(block)
+            key = f"{population.domain}/{group}/{population.object(block, number)}".encode()
+            where = self._where[block, number] = key, partition_of(population.domain, group, self._target.partitions)
+        value = b'{"version":%d,"payload":%d}' % (stamp_ns, stamp_ns)
+        self._producer.produce(OBJECTS, value, *where, on_delivery=self._on_delivery)
 
     def poll(self) -> None:
         """See Sender."""

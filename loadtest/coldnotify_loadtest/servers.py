@@ -247,7 +247,7 @@ class ColdNotify(Server):
         return by_role
 
     def _admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.kafka})
+        return AdminClient({"bootstrap.servers": self.kafka, "log_level": 0})
 
     def _add(
         self, command: str, number: int, port: int, own: Mapping[str, object], settings: Mapping[str, object]
@@ -370,6 +370,8 @@ class Redis(Server):
         self.port = free_port(HOST)
         argv = [find("redis-server"), "--bind", HOST, "--port", str(self.port), "--dir", str(directory)]
         argv += ["--appendonly", "yes", "--appendfsync", self._fsync, "--save", "", "--maxclients", "100000"]
+        # The swarm comes from many addresses, all of this machine.
+        argv += ["--protected-mode", "no"]
         argv += ["--client-output-buffer-limit", "pubsub", "0", "0", "0", "--tcp-backlog", "4096"]
         self.children["redis"] = Child(argv, directory / "redis.log", listens(self.port))
 

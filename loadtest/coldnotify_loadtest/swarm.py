@@ -120,6 +120,10 @@ class Swarm:
             to_ready.merge(other)
         return delivered, to_ready
 
+    def ping(self) -> None:
+        """Every device says what it says once a keepalive."""
+        self._ask("ping")
+
     def drop(self) -> None:
         """End all connections without a word; nobody comes back by himself."""
         self._ask("drop")

@@ -174,7 +174,7 @@ class _Loop:
         self._counts.lost += 1
         self._counts.first_lost_ns = self._counts.first_lost_ns or time.monotonic_ns()
         if slot.device.closed and len(self._counts.closed) < 10:
-            self._counts.closed.append(slot.device.closed)
+            self._counts.closed.append(slot.device.closed[:200])
         self._close(slot)
         self._again(slot)
 
@@ -280,6 +280,9 @@ class _Loop:
             (self._addresses,) = arguments
         elif word == "come back":
             self._come_back(*arguments)
+        elif word == "ping":
+            for slot in self._slots:
+                self._send(slot, slot.device.ping())
         elif word == "drop":
             self._drop()
         elif word == "stop":

@@ -31,6 +31,9 @@ class Device(Protocol):
     def tick(self) -> bytes:
         """What to say a second after something arrived."""
 
+    def ping(self) -> bytes:
+        """What to say once a keepalive."""
+
 
 KINDS: dict[str, type] = {
     "coldnotify": ColdNotifyDevice,

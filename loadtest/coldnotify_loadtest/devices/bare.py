@@ -35,3 +35,7 @@ class BareDevice:
     def tick(self) -> bytes:
         """Nothing."""
         return b""
+
+    def ping(self) -> bytes:
+        """See Device."""
+        return b""

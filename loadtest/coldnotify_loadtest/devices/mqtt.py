@@ -106,6 +106,10 @@ class MqttDevice:
         """Nothing: acknowledgements are not delayed."""
         return b""
 
+    def ping(self) -> bytes:
+        """See Device."""
+        return PINGREQ
+
     def _subscribe(self) -> bytes:
         block = self._population.block_of(self._number)
         topics = [topic(self._population, block, n) for n in range(self._population.registrations)]

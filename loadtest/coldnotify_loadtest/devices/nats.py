@@ -84,6 +84,10 @@ class NatsDevice:
         """Nothing: there are no acknowledgements."""
         return b""
 
+    def ping(self) -> bytes:
+        """See Device."""
+        return b"PING\r\n"
+
     def _subscribe(self) -> bytes:
         return _subscriptions(self._population, self._population.block_of(self._number))
 

@@ -98,3 +98,7 @@ class RedisDevice:
     def tick(self) -> bytes:
         """Nothing."""
         return b""
+
+    def ping(self) -> bytes:
+        """See Device."""
+        return command("PING")

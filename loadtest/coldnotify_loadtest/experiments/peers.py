@@ -1,0 +1,84 @@
+"""Peers: the same swarm at the field's servers; fan-outs, storms of reconnects, what an idle connection weighs."""
+
+import time
+
+from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, chosen, identity, measure
+from coldnotify_loadtest.population import Population
+from coldnotify_loadtest.processes import Meter
+from coldnotify_loadtest.publisher import Plan
+
+_START_S = 15.0
+
+
+def run(bench: Bench) -> None:
+    """Per repeat and server: connect (memory), publish (latency, CPU), all connections cut and back (storm)."""
+    clients = bench["clients"]
+    for repeat in range(bench["repeats"]):
+        for kind in bench.servers():
+            for fan_out in bench["fan_outs"]:
+                bench.progress.step(f"{kind.name}, fan-out {fan_out}, repeat {repeat + 1}")
+                population = Population(fan_out, 1, min(bench["groups"], max(1, clients // fan_out)))
+                with (
+                    kind(bench.new_directory()) as server,
+                    bench.load(server, population, clients, add=False) as (swarm, publisher),
+                ):
+                    before = Meter(server.roles()).read()
+                    swarm.add(clients)
+                    swarm.wait_ready(READY_S)
+                    after = Meter(server.roles()).read()
+                    grown = {role: after[role]["memory_mib"] - before[role]["memory_mib"] for role in after}
+                    plan = Plan(bench["per_s"], bench["seconds"], blocks=max(1, clients // fan_out))
+                    row = measure(server, swarm, publisher, plan, fan_out)
+                    row["kib_a_connection"] = {role: round(mib * 1024 / clients, 2) for role, mib in grown.items()}
+                    bench.rows.append({"case": "fan-out", "repeat": repeat, "clients": clients, **row})
+                    swarm.drop()
+                    time.sleep(bench["away_s"])
+                    meter = Meter(server.roles())
+                    begun_ns = time.monotonic_ns()
+                    swarm.record(begun_ns)
+                    swarm.come_back()
+                    counts = swarm.wait_ready(READY_S)
+                    _, to_ready = swarm.take()
+                    bench.rows.append(
+                        {
+                            **identity(server),
+                            "case": "storm",
+                            "repeat": repeat,
+                            "clients": clients,
+                            "fan_out": fan_out,
+                            "all_back_s": round((counts.last_ready_ns - begun_ns) / 1e9, 3),
+                            "to_ready": to_ready.summary(),
+                            "used": meter.read(),
+                        }
+                    )
+
+
+def steps(parameters: Parameters) -> int:
+    """Servers started."""
+    return len(chosen(parameters)) * len(parameters["fan_outs"]) * int(parameters["repeats"])
+
+
+def seconds(parameters: Parameters) -> float:
+    """About."""
+    return float(steps(parameters) * (_START_S + parameters["seconds"] + parameters["away_s"]))
+
+
+PEERS = Experiment(
+    "peers",
+    "the field's servers beside",
+    {
+        "clients": 1000,
+        "groups": 64,
+        "fan_outs": (1, 10, 1000),
+        "per_s": 100,
+        "seconds": 15,
+        "away_s": 2,
+        "repeats": 5,
+        "processes": 2,
+        "servers": "all",
+    },
+    {"clients": 20, "fan_outs": (1, 20), "per_s": 20, "seconds": 1, "away_s": 0.5, "repeats": 1},
+    seconds,
+    steps,
+    run,
+)

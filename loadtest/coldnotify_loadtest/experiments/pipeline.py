@@ -1,0 +1,76 @@
+"""The pipeline at its limits: conflation of a fast publisher, and many publishes with one subscriber each."""
+
+from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, measure
+from coldnotify_loadtest.population import Population
+from coldnotify_loadtest.publisher import Plan
+from coldnotify_loadtest.servers import ColdNotify
+
+
+def run_conflation(bench: Bench) -> None:
+    """One object, many versions a second, many clients; how long after the last one all have the newest."""
+    population = Population(fan_out=bench["clients"])
+    for setting in bench["settings"]:
+        bench.progress.step(f"conflation {setting}")
+        with (
+            ColdNotify(bench.new_directory(), settings={"matcher-conflation": setting}) as server,
+            bench.load(server, population, bench["clients"]) as (swarm, publisher),
+        ):
+            row = measure(server, swarm, publisher, Plan(bench["per_s"], bench["seconds"]), bench["clients"])
+            swarm.record()
+            last = publisher.once()
+            counts = swarm.wait(lambda counts: counts.reached >= swarm.devices, READY_S, "the newest at all")
+            newest_s = round((counts.last_reached_ns - last.first_ns) / 1e9, 3)
+            versions = row["deliveries"] / bench["clients"]
+            bench.rows.append({**row, "setting": setting, "versions_a_client": versions, "newest_at_all_s": newest_s})
+
+
+def run_matcher(bench: Bench) -> None:
+    """Fan-out 1: as many objects as clients, over all partitions."""
+    population = Population(fan_out=1, groups=bench["groups"])
+    for repeat in range(bench["repeats"]):
+        with (
+            ColdNotify(bench.new_directory(), gateways=bench["gateways"]) as server,
+            bench.load(server, population, bench["clients"]) as (swarm, publisher),
+        ):
+            for rate in bench["rates"]:
+                bench.progress.step(f"fan-out 1, {rate} a second, repeat {repeat + 1}")
+                plan = Plan(rate, bench["seconds"], blocks=bench["clients"])
+                bench.rows.append({"repeat": repeat, **measure(server, swarm, publisher, plan, 1)})
+
+
+def conflation_seconds(parameters: Parameters) -> float:
+    """About."""
+    return float(len(parameters["settings"]) * (parameters["seconds"] + 30))
+
+
+def matcher_seconds(parameters: Parameters) -> float:
+    """About."""
+    return float(parameters["repeats"] * (25 + len(parameters["rates"]) * (parameters["seconds"] + 3)))
+
+
+CONFLATION = Experiment(
+    "conflation",
+    "a publisher of thousands of versions a second",
+    {"clients": 1000, "per_s": 5000, "seconds": 15, "settings": ("*=0", "*=100", "*=1000"), "processes": 2},
+    {"clients": 20, "per_s": 200, "seconds": 2, "settings": ("*=0", "*=200")},
+    conflation_seconds,
+    lambda parameters: len(parameters["settings"]),
+    run_conflation,
+)
+MATCHER = Experiment(
+    "matcher",
+    "one subscriber a publish",
+    {
+        "clients": 1000,
+        "groups": 64,
+        "gateways": 1,
+        "rates": (100, 1000, 5000, 10_000, 20_000),
+        "seconds": 15,
+        "repeats": 5,
+        "processes": 2,
+    },
+    {"clients": 24, "rates": (50, 500), "seconds": 2, "repeats": 1},
+    matcher_seconds,
+    lambda parameters: int(parameters["repeats"]) * len(parameters["rates"]),
+    run_matcher,
+)

@@ -1,0 +1,53 @@
+"""E1: many clients on one object, at rising rates of publishes; ColdNotify and its peers in turns."""
+
+from coldnotify_loadtest.bench import Bench, Experiment, Parameters, chosen, measure
+from coldnotify_loadtest.population import Population
+from coldnotify_loadtest.publisher import Plan
+
+_START_S = 12.0
+
+
+def run(bench: Bench) -> None:
+    """Each repeat starts every server anew: drift of the machine hits all of them."""
+    population = Population(fan_out=bench["clients"], registrations=1)
+    for repeat in range(bench["repeats"]):
+        for kind in bench.servers():
+            with (
+                kind(bench.new_directory()) as server,
+                bench.load(server, population, bench["clients"]) as (swarm, publisher),
+            ):
+                publisher.publish(Plan(bench["rates"][0], bench["warm_up_s"]))
+                for rate in bench["rates"]:
+                    bench.progress.step(f"{kind.name}, {rate} a second, repeat {repeat + 1}")
+                    row = measure(server, swarm, publisher, Plan(rate, bench["seconds"]), bench["clients"])
+                    bench.rows.append({"repeat": repeat, "clients": bench["clients"], **row})
+
+
+def steps(parameters: Parameters) -> int:
+    """Measurements."""
+    return len(chosen(parameters)) * len(parameters["rates"]) * int(parameters["repeats"])
+
+
+def seconds(parameters: Parameters) -> float:
+    """About."""
+    starts = len(chosen(parameters)) * parameters["repeats"] * (_START_S + parameters["warm_up_s"])
+    return float(steps(parameters) * (parameters["seconds"] + 2) + starts)
+
+
+E1 = Experiment(
+    "E1",
+    "clients on one object, publishes a second",
+    {
+        "clients": 1000,
+        "rates": (1, 5, 13, 25, 50, 100, 200),
+        "seconds": 20,
+        "warm_up_s": 3,
+        "repeats": 5,
+        "processes": 2,
+        "servers": "all",
+    },
+    {"clients": 50, "rates": (5, 20), "seconds": 2, "warm_up_s": 1, "repeats": 1},
+    seconds,
+    steps,
+    run,
+)

@@ -1,0 +1,198 @@
+"""E3 and E4: how long clients are without service when a gateway, or a matcher, is killed and started again."""
+
+import re
+import time
+
+from coldnotify_kafka import topics as topic_specs
+from coldnotify_schemas import topics
+from coldnotify_schemas.partition import partition_of
+from confluent_kafka import Producer
+
+from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity
+from coldnotify_loadtest.population import Population
+from coldnotify_loadtest.publisher import Publisher
+from coldnotify_loadtest.servers import ColdNotify
+from coldnotify_loadtest.swarm import Swarm
+
+_HISTORY_PER_S = 60_000.0
+"""About how fast history is written, and read again."""
+
+
+def _population(bench: Bench) -> Population:
+    return Population(-(-bench["clients"] // bench["groups"]), bench["registrations"], bench["groups"])
+
+
+def _row(server: ColdNotify, bench: Bench, repeat: int, case: str) -> Row:
+    return {**identity(server), "case": case, "repeat": repeat, "clients": bench["clients"]}
+
+
+def run_gateway(bench: Bench) -> None:
+    """Killed: the clients come back by themselves. Lost: the service has forgotten all registrations meanwhile."""
+    population = _population(bench)
+    with (
+        ColdNotify(bench.new_directory()) as server,
+        bench.load(server, population, bench["clients"]) as (swarm, publisher),
+    ):
+        publisher.once(bench["groups"])
+        gateway, matcher = server.children["gateway-1"], server.children["matcher-1"]
+        for repeat in range(bench["repeats"]):
+            bench.progress.step(f"gateway killed, repeat {repeat + 1}")
+            swarm.record()
+            killed_s = time.monotonic()
+            gateway.kill()
+            gateway.start()
+            bench.rows.append(
+                {**_row(server, bench, repeat, "gateway killed"), **_back(swarm, server, "gateway-1", killed_s)}
+            )
+            bench.progress.step(f"registrations lost, repeat {repeat + 1}")
+            swarm.record()
+            killed_s = time.monotonic()
+            gateway.kill()
+            matcher.kill()
+            for topic in (topics.REGISTRATIONS, topics.SESSIONS):
+                server.delete_topic(topic)
+            server.apply_topics()
+            matcher.start()
+            matcher.wait_ready(READY_S)
+            gateway.start()
+            bench.rows.append(
+                {**_row(server, bench, repeat, "registrations lost"), **_back(swarm, server, "gateway-1", killed_s)}
+            )
+
+
+def _back(swarm: Swarm, server: ColdNotify, name: str, killed_s: float) -> Row:
+    """From the start of the process until it is ready, half and all clients are complete again."""
+    child = server.children[name]
+    process_s = child.wait_ready(READY_S)
+    counts = swarm.wait(
+        lambda counts: counts.last_ready_ns > child.started_s * 1e9 and counts.ready >= swarm.devices,
+        READY_S,
+        "all clients complete again",
+    )
+    _, to_ready = swarm.take()
+    return {
+        "process_ready_s": round(process_s, 3),
+        "all_back_s": round(counts.last_ready_ns / 1e9 - child.started_s, 3),
+        "all_back_since_kill_s": round(counts.last_ready_ns / 1e9 - killed_s, 3),
+        "to_ready": to_ready.summary(),
+    }
+
+
+def run_matcher(bench: Bench) -> None:
+    """What is published right after the kill must reach all; seconds from the start of the process."""
+    population = _population(bench)
+    for case, history, standby in (
+        ("cold", 0, False),
+        ("cold behind a long log", bench["history"], False),
+        ("warm standby", 0, True),
+    ):
+        if case == "cold behind a long log" and not history:
+            continue
+        for repeat in range(1 if history else bench["repeats"]):
+            bench.progress.step(f"matcher, {case}, repeat {repeat + 1}")
+            settings = {"matcher-session-timeout-ms": bench["session_timeout_ms"], "matcher-standby": standby}
+            with (
+                ColdNotify(bench.new_directory(), matchers=2 if standby else 1, settings=settings) as server,
+                bench.load(server, population, bench["clients"]) as (swarm, publisher),
+            ):
+                if history:
+                    write_history(server.kafka, population, history)
+                publisher.once(bench["groups"])
+                swarm.wait(lambda counts: counts.reached >= swarm.devices, READY_S, "the first publish at all")
+                row = _row(server, bench, repeat, case)
+                bench.rows.append({**row, **_struck(bench, server, swarm, publisher, standby=standby)})
+
+
+def _struck(bench: Bench, server: ColdNotify, swarm: Swarm, publisher: Publisher, *, standby: bool) -> Row:
+    if standby:
+        _wait_followed(server)
+    swarm.record()
+    killed_s = time.monotonic()
+    matcher = server.children["matcher-1"]
+    matcher.kill()
+    if not standby:
+        matcher.start()
+    publisher.once(bench["groups"])
+    counts = swarm.wait(lambda counts: counts.reached >= swarm.devices, READY_S, "the publish at all")
+    reached_s = counts.last_reached_ns / 1e9
+    row: Row = {
+        "history": bench["history"],
+        "all_reached_since_kill_s": round(reached_s - killed_s, 3),
+        "session_timeout_s": bench["session_timeout_ms"] / 1000,
+        "clients_lost": counts.lost,
+    }
+    name = "matcher-2" if standby else "matcher-1"
+    text = server.children[name].log.read_text(errors="replace")
+    took = [float(found) for found in re.findall(r'"seconds": ?([\d.]+)[^\n]*"partition taken over"', text)]
+    took += [float(found) for found in re.findall(r'"partition taken over"[^\n]*"seconds": ?([\d.]+)', text)]
+    row["takeover_s"] = max(took[-8:], default=None)
+    if not standby:
+        row["all_back_s"] = round(reached_s - matcher.started_s, 3)
+    return row
+
+
+def _wait_followed(server: ColdNotify) -> None:
+    """A standby that has served nothing is ready when it says so; what it follows, it follows then."""
+    for name in ("matcher-1", "matcher-2"):
+        server.children[name].wait_ready(READY_S)
+
+
+def write_history(kafka: str, population: Population, records: int) -> None:
+    """Publishes of objects that nobody registered for, 100 versions of each: what a matcher has to load."""
+    producer = Producer(
+        {"bootstrap.servers": kafka, "log_level": 0, "linger.ms": 50, "queue.buffering.max.messages": 500_000}
+    )
+    groups = [population.group(block) for block in range(population.groups)]
+    partitions = topic_specs.load()[0].partitions
+    places = [
+        (f"{population.domain}/{group}/history-".encode(), partition_of(population.domain, group, partitions))
+        for group in groups
+    ]
+    objects = max(1, records // 100)
+    for number in range(records):
+        prefix, partition = places[number % len(places)]
+        while True:
+            try:
+                producer.produce(
+                    topics.OBJECTS, b'{"version":%d}' % number, prefix + b"%d" % (number % objects), partition
+                )
+                break
+            except BufferError:
+                producer.poll(0.1)
+        if number % 10_000 == 0:
+            producer.poll(0)
+    if producer.flush(READY_S):
+        raise TimeoutError("Kafka does not take the history")
+
+
+def gateway_seconds(parameters: Parameters) -> float:
+    """About."""
+    return float(25 + parameters["repeats"] * 20)
+
+
+def matcher_seconds(parameters: Parameters) -> float:
+    """About."""
+    return float(2 * parameters["repeats"] * 30 + 60 + 3 * parameters["history"] / _HISTORY_PER_S)
+
+
+_COMMON = {"clients": 1000, "registrations": 50, "groups": 8, "repeats": 5, "processes": 2}
+_QUICK = {"clients": 48, "registrations": 5, "repeats": 1}
+
+E3 = Experiment(
+    "E3",
+    "recovery of a gateway",
+    _COMMON,
+    _QUICK,
+    gateway_seconds,
+    lambda parameters: 2 * int(parameters["repeats"]),
+    run_gateway,
+)
+E4 = Experiment(
+    "E4",
+    "recovery of a matcher",
+    {**_COMMON, "history": 10_000_000, "session_timeout_ms": 6000},
+    {**_QUICK, "history": 10_000},
+    matcher_seconds,
+    lambda parameters: 2 * int(parameters["repeats"]) + 1,
+    run_matcher,
+)

@@ -1,0 +1,85 @@
+"""Cost on the wire: an idle hour, an unchanged wake, one changed object, all state lost; through a counting proxy."""
+
+import time
+
+from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, identity
+from coldnotify_loadtest.population import Population
+from coldnotify_loadtest.proxy import CountingProxy
+from coldnotify_loadtest.publisher import Plan, Publisher
+from coldnotify_loadtest.servers import Server
+from coldnotify_loadtest.swarm import Swarm
+
+_QUIET_S = 1.5
+"""Acks are delayed by a second."""
+_HOUR_S = 3600
+
+
+def run(bench: Bench) -> None:
+    """One device at a time. Names have 15, 8 and 10 characters."""
+    population = Population(fan_out=1, registrations=bench["registrations"])
+    for kind in bench.servers():
+        if kind.kind == "bare":
+            continue
+        bench.progress.step(kind.name)
+        with (
+            kind(bench.new_directory()) as server,
+            Publisher(server.target(population)) as publisher,
+            CountingProxy(*server.addresses()[0]) as proxy,
+        ):
+            publisher.publish(Plan(200, bench["registrations"] / 200, numbers=bench["registrations"], poisson=False))
+            with Swarm(server.kind, population, 1, [proxy.address], processes=1) as swarm:
+                swarm.add(1)
+                swarm.wait_ready(READY_S)
+                _note(bench, server, proxy, "first registration")
+                _wake(bench, server, proxy, swarm, "unchanged wake")
+                swarm.drop()
+                publisher.once()
+                _wake(bench, server, proxy, swarm, f"1 of {bench['registrations']} changed")
+                proxy.reset()
+                time.sleep(bench["idle_s"])
+                idle = proxy.up + proxy.down
+                proxy.reset()
+                swarm.ping()
+                time.sleep(_QUIET_S)
+                ping = proxy.up + proxy.down
+                hour = round(idle * _HOUR_S / bench["idle_s"] + ping * _HOUR_S / bench["keepalive_s"])
+                bench.rows.append({**identity(server), "case": "idle hour", "bytes": hour, "ping_bytes": ping})
+                swarm.drop()
+                time.sleep(_QUIET_S)
+            # A device that has lost its state comes as one that knows nothing.
+            proxy.reset()
+            with Swarm(server.kind, population, 1, [proxy.address], processes=1) as swarm:
+                swarm.add(1)
+                swarm.wait_ready(READY_S)
+                _note(bench, server, proxy, "total loss of state")
+
+
+def _wake(bench: Bench, server: Server, proxy: CountingProxy, swarm: Swarm, case: str) -> None:
+    swarm.drop()
+    time.sleep(_QUIET_S)
+    proxy.reset()
+    swarm.come_back()
+    swarm.wait_ready(READY_S)
+    _note(bench, server, proxy, case)
+
+
+def _note(bench: Bench, server: Server, proxy: CountingProxy, case: str) -> None:
+    time.sleep(_QUIET_S)
+    row = {**identity(server), "case": case, "up": proxy.up, "down": proxy.down, "bytes": proxy.up + proxy.down}
+    bench.rows.append(row)
+
+
+def seconds(parameters: Parameters) -> float:
+    """About."""
+    return float(7 * (25 + parameters["idle_s"]))
+
+
+WIRE = Experiment(
+    "wire",
+    "bytes on the wire",
+    {"registrations": 50, "idle_s": 30, "keepalive_s": 60, "processes": 1, "servers": "all"},
+    {"registrations": 5, "idle_s": 2},
+    seconds,
+    lambda _: 7,
+    run,
+)

@@ -1,0 +1,236 @@
+"""From the rows of results to tables: medians over repeats, the thesis' figures beside. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+Row = Mapping[str, Any]
+
+THESIS = {
+    "E1": "Thesis: 18.4 ms mean and 5.1 ms median at 13,000 notifications/s, 41.8 ms mean at 25,000/s (84 nodes).",
+    "E2": "Thesis: 1,038 registrations/s while growing.",
+    "E3": "Thesis: 2.41 s (gateway killed), 1.81 s (registrations lost).",
+    "E4": "Thesis: 1.81 s (cold), 2.01 s (warm).",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Ready to be printed."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+    def markdown(self) -> str:
+        """As a table of Markdown, the note below."""
+        lines = [f"**{self.title}**", "", "| " + " | ".join(self.columns) + " |", "|---" * len(self.columns) + "|"]
+        lines += ["| " + " | ".join(row) + " |" for row in self.rows]
+        return "\n".join(lines + (["", self.note] if self.note else []))
+
+
+def figure(value: Any) -> str:
+    """A number with three digits that matter, thousands with commas; "-" for none."""
+    if value is None:
+        return "-"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) or abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+
+def at(row: Row, path: str) -> Any:
+    """A value by a path with dots; "*" adds up all that is there; None where it is not."""
+    value: Any = row
+    names = path.split(".")
+    for index, name in enumerate(names):
+        if name == "*":
+            rest = ".".join(names[index + 1 :])
+            values = [at(one, rest) if rest else one for one in value.values()]
+            return sum(one for one in values if one is not None) if values else None
+        if not isinstance(value, Mapping) or name not in value:
+            return None
+        value = value[name]
+    return value
+
+
+def medians(rows: Sequence[Row], keys: Sequence[str], values: Sequence[str]) -> list[tuple[Any, ...]]:
+    """A line for each combination of `keys`, in the order of appearance: the keys, then each value's median."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(at(row, key) for key in keys), []).append(row)
+    lines = []
+    for key, members in groups.items():
+        found = [[value for row in members if (value := at(row, path)) is not None] for path in values]
+        lines.append((*key, *(median(one) if one else None for one in found)))
+    return lines
+
+
+_LATENCY = {"mean ms": "mean_ms", "median": "p50_ms", "p95": "p95_ms", "p99": "p99_ms", "std": "std_ms"}
+_SERVER = {"server": "server", "a publish survives": "durability"}
+Columns = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Shape:
+    title: str
+    keys: Columns
+    values: Columns
+    only: Callable[[Row], bool] = lambda row: True
+
+
+_SHAPES: dict[str, tuple[_Shape, ...]] = {
+    "E1": (
+        _Shape(
+            "E1: clients on one object, medians of the repeats",
+            {**_SERVER, "publishes/s": "per_s"},
+            {
+                **_LATENCY,
+                "delivered": "deliveries",
+                "of": "expected",
+                "CPU us a delivery": "cpu_us_per_delivery.*",
+                "of it gateway": "cpu_us_per_delivery.gateway",
+                "memory MiB": "used.*.memory_mib",
+            },
+        ),
+    ),
+    "E2": (
+        _Shape(
+            "E2: while growing",
+            {"server": "server", "clients": "clients"},
+            {
+                "seconds": "seconds",
+                "registrations/s": "registrations_per_s",
+                "connect to complete, median ms": "to_ready.p50_ms",
+                "p99": "to_ready.p99_ms",
+            },
+            lambda row: row["phase"] == "growing",
+        ),
+        _Shape(
+            "E2: a fixed number, one publish a second",
+            {"server": "server", "clients": "clients"},
+            {**_LATENCY, "memory MiB": "used.*.memory_mib"},
+            lambda row: row["phase"] == "fixed",
+        ),
+    ),
+    "E3": (
+        _Shape(
+            "E3: from the gateway's start, seconds",
+            {"case": "case", "clients": "clients"},
+            {
+                "process ready": "process_ready_s",
+                "all complete": "all_back_s",
+                "since the kill": "all_back_since_kill_s",
+            },
+        ),
+    ),
+    "E4": (
+        _Shape(
+            "E4: a publish right after the kill is at all clients, seconds",
+            {"case": "case", "clients": "clients"},
+            {
+                "since the matcher's start": "all_back_s",
+                "since the kill": "all_reached_since_kill_s",
+                "of it the group's timeout": "session_timeout_s",
+                "takeover": "takeover_s",
+            },
+        ),
+    ),
+    "wire": (
+        _Shape(
+            "Bytes on the wire, both ways",
+            {**_SERVER, "case": "case"},
+            {"up": "up", "down": "down", "together": "bytes"},
+        ),
+    ),
+    "conflation": (
+        _Shape(
+            "One object published thousands of times a second",
+            {"interval (ms)": "setting"},
+            {
+                "published/s": "published_per_s",
+                "versions a client got": "versions_a_client",
+                "newest at all, s": "newest_at_all_s",
+                "p99 ms": "p99_ms",
+                "gateway CPU s": "used.gateway.cpu_s",
+                "matcher CPU s": "used.matcher.cpu_s",
+            },
+        ),
+    ),
+    "matcher": (
+        _Shape(
+            "One subscriber a publish",
+            {"publishes/s": "per_s"},
+            {
+                "sustained/s": "published_per_s",
+                "median ms": "p50_ms",
+                "p99": "p99_ms",
+                "matcher CPU us a publish": "cpu_us_per_publish.matcher",
+                "gateway": "cpu_us_per_publish.gateway",
+                "broker": "cpu_us_per_publish.broker",
+                "delivered": "deliveries",
+                "of": "expected",
+            },
+        ),
+    ),
+    "scale": (
+        _Shape(
+            "Idle connections, one publish to all",
+            {"clients": "clients", "gateways": "gateways"},
+            {
+                "connected in s": "connected_s",
+                "gateway bytes a connection": "gateway_bytes_a_connection",
+                "a publish reaches all, s": "all_reached_s",
+                "median ms": "p50_ms",
+            },
+        ),
+    ),
+    "peers": (
+        _Shape(
+            "Peers: publishes to all subscribers",
+            {**_SERVER, "fan-out": "fan_out"},
+            {
+                "median ms": "p50_ms",
+                "p99": "p99_ms",
+                "CPU us a delivery": "cpu_us_per_delivery.*",
+                "KiB a connection": "kib_a_connection.*",
+                "delivered": "deliveries",
+                "of": "expected",
+            },
+            lambda row: row["case"] == "fan-out",
+        ),
+        _Shape(
+            "Peers: all connections are cut and come back at once",
+            {**_SERVER, "fan-out": "fan_out"},
+            {"all complete, s": "all_back_s", "median ms": "to_ready.p50_ms", "CPU s": "used.*.cpu_s"},
+            lambda row: row["case"] == "storm",
+        ),
+    ),
+}
+
+
+def tables(result: Mapping[str, Any]) -> list[Table]:
+    """Those of one experiment's result."""
+    name = result["experiment"]
+    made = []
+    for shape in _SHAPES[name]:
+        rows = [row for row in result["rows"] if shape.only(row)]
+        lines = medians(rows, tuple(shape.keys.values()), tuple(shape.values.values()))
+        cells = tuple(tuple(figure(value) for value in line) for line in lines)
+        made.append(Table(shape.title, (*shape.keys, *shape.values), cells, THESIS.get(name, "")))
+    return made
+
+
+def origin(result: Mapping[str, Any]) -> str:
+    """One line: when, on what, which commit."""
+    machine = result["machine"]
+    changed = " with changes" if result["changed"] else ""
+    tried = " **Tiny loads: only tried, no figures.**" if result["quick"] else ""
+    early = f" **Ended early: {result['error']}.**" if result["error"] else ""
+    return (
+        f"{result['at']}, commit {result['commit']}{changed}; {machine['processor']}, {machine['cores']} cores, "
+        f"{machine['memory_gib']} GiB, Linux {machine['kernel']}, load before {machine['load_before']}.{tried}{early}"
+    )

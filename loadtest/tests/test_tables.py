@@ -1,0 +1,91 @@
+"""From rows to tables and reports.
+
+Stands for: tables, report
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from coldnotify_loadtest import report
+from coldnotify_loadtest.experiments import EXPERIMENTS
+from coldnotify_loadtest.tables import Table, at, figure, medians, origin, tables
+
+MACHINE = {"processor": "a fast one", "cores": 2, "memory_gib": 4.0, "kernel": "6", "load_before": 0.1}
+
+
+def result(name: str, rows: list[dict[str, Any]], *, quick: bool = False) -> dict[str, Any]:
+    return {
+        "experiment": name,
+        "title": EXPERIMENTS[name].title,
+        "quick": quick,
+        "error": "",
+        "parameters": {"clients": 10},
+        "at": "2020-01-01",
+        "commit": "abc",
+        "changed": False,
+        "machine": MACHINE,
+        "versions": {"kafka": "4"},
+        "rows": rows,
+    }
+
+
+def e1_row(server: str, per_s: float, p50_ms: float) -> dict[str, Any]:
+    used = {"gateway": {"cpu_s": 1, "memory_mib": 30.0}, "broker": {"cpu_s": 1, "memory_mib": 70.0}}
+    return {"server": server, "durability": "none", "per_s": per_s, "p50_ms": p50_ms, "used": used}
+
+
+def test_figures_have_three_digits_that_matter() -> None:
+    said = [figure(value) for value in (None, "x", 3, 12345, 0.1234, 12.34, 123.4, 1234.5)]
+    assert said == ["-", "x", "3", "12,345", "0.12", "12.3", "123", "1,234"]
+
+
+def test_paths_and_medians() -> None:
+    rows = [{"a": "x", "b": {"c": n, "d": 1}} for n in (5, 1, 3)] + [{"a": "y"}]
+    assert at(rows[0], "b.c") == 5
+    assert at(rows[0], "b.*") == 6
+    assert at(rows[3], "b.c") is None
+    assert medians(rows, ("a",), ("b.c",)) == [("x", 3), ("y", None)]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_has_its_tables(name: str) -> None:
+    assert tables(result(name, []))
+
+
+def test_a_table_in_markdown() -> None:
+    table = Table("T", ("a", "b"), (("1", "2"),), "note")
+    assert table.markdown() == "**T**\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\nnote"
+    assert "only tried" in origin(result("E1", [], quick=True))
+
+
+def test_the_report_has_tables_plots_and_fills_the_docs(tmp_path: Path) -> None:
+    rows = [e1_row(server, per_s, 3.0 * per_s) for server in ("ColdNotify", "<b>") for per_s in (1, 2, 2)]
+    (tmp_path / "E1.json").write_text(json.dumps(result("E1", rows)))
+    docs = tmp_path / "performance.md"
+    docs.write_text("before\n<!-- E1 -->\nformer tables\n<!-- /E1 -->\nafter\n")
+    page = report.write(tmp_path, docs).read_text()
+    assert "&lt;b&gt;" in page
+    assert "<b>" not in page
+    assert (tmp_path / "E1-latency.png").read_bytes().startswith(b"\x89PNG")
+    assert 'src="E1-latency.png"' in page
+    filled = docs.read_text()
+    assert filled.startswith("before\n<!-- E1 -->\n2020-01-01, commit abc")
+    assert filled.endswith("<!-- /E1 -->\nafter\n")
+    assert "former tables" not in filled
+    assert "](E1-latency.png)" in filled
+    assert "| 100 |" in filled, "memory of all roles together"
+    report.write(tmp_path, docs)
+    assert docs.read_text() == filled
+
+
+def test_what_is_no_result_is_named(tmp_path: Path) -> None:
+    (tmp_path / "E1.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"E1\.json"):
+        report.write(tmp_path)
+    (tmp_path / "E1.json").unlink()
+    docs = tmp_path / "performance.md"
+    docs.write_text("no markers")
+    with pytest.raises(ValueError, match="<!-- E1 -->"):
+        report.fill(docs, [result("E1", [])], tmp_path)
