@@ -13,6 +13,7 @@ from coldnotify_gateway.server import LINGER_S, Port
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
 from coldnotify_gateway.web import websocket
+from coldnotify_gateway.web.events import Events
 from coldnotify_gateway.web.sync import Sync
 
 log = structlog.get_logger()
@@ -35,7 +36,15 @@ class WebSite:
         self._silent: dict[web.RequestHandler, float] = {}
         """Connections without a request so far, and until when; in the order in which they came."""
         app = web.Application(middlewares=[self._admit, json_errors], client_max_size=settings.gateway_sync_bytes_max)
-        app.add_routes([web.get("/v1/connect", self._connect), web.post("/v1/sync", Sync(shell, settings).post)])
+        app.add_routes(
+            [
+                web.get("/v1/connect", self._connect),
+                web.post("/v1/sync", Sync(shell, settings).post),
+                web.options("/v1/sync", _preflight),
+                web.get("/v1/events", Events(shell, settings).get),
+            ]
+        )
+        app.on_response_prepare.append(_allow_origin)
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -104,3 +113,16 @@ class WebSite:
 
     async def _connect(self, request: web.Request) -> web.StreamResponse:
         return await websocket.serve(request, self._shell, self._settings)
+
+
+async def _preflight(_request: web.Request) -> web.Response:
+    """A page asks whether it may send JSON and a token. Whether it may come at all was looked at before."""
+    headers = {"Access-Control-Allow-Methods": "POST", "Access-Control-Allow-Headers": "Authorization, Content-Type"}
+    return web.Response(status=204, headers=headers)
+
+
+async def _allow_origin(request: web.Request, response: web.StreamResponse) -> None:
+    origin = request.headers.get("Origin")
+    if origin is not None and response.status != 403:
+        response.headers["Access-Control-Allow-Origin"] = origin
+        response.headers["Vary"] = "Origin"

@@ -41,6 +41,28 @@ _STATUS = {
 _RETRY_AFTER_S = {CloseCode.DISPLACED: 60}
 
 
+@asynccontextmanager
+async def session_of(
+    request: web.Request, events: ConnectionEvents, settings: GatewaySettings
+) -> AsyncIterator[QueuedConnection]:
+    """A connection of the core's for this request, from here to the end of the block."""
+    transport = request.transport
+    if transport is None:
+        raise ConnectionResetError("the client is gone")
+    connection = QueuedConnection(
+        events, settings.gateway_high_water_bytes, settings.gateway_low_water_bytes, cut_off=transport.abort
+    )
+    connection.certificate = transport.get_extra_info("peercert") or None
+    connection.token = bearer(request.headers.get("Authorization")) or ""
+    events.on_connect(connection, transport)
+    try:
+        yield connection
+    finally:
+        if not connection.finished:
+            events.on_bytes(connection, _BYE)
+        events.on_disconnected(connection)
+
+
 class Sync:
     """The handler."""
 
@@ -66,31 +88,11 @@ class Sync:
                 text=f"the body did not arrive within {self._settings.gateway_sync_s:g} s"
             ) from None
 
-    @asynccontextmanager
-    async def _session(self, request: web.Request) -> AsyncIterator[QueuedConnection]:
-        """A connection of the core's, from here to the end of the block."""
-        settings = self._settings
-        transport = request.transport
-        if transport is None:
-            raise ConnectionResetError("the client is gone")
-        connection = QueuedConnection(
-            self._events, settings.gateway_high_water_bytes, settings.gateway_low_water_bytes, cut_off=lambda: None
-        )
-        connection.certificate = transport.get_extra_info("peercert") or None
-        connection.token = bearer(request.headers.get("Authorization")) or ""
-        self._events.on_connect(connection, transport)
-        try:
-            yield connection
-        finally:
-            if not connection.finished:
-                self._events.on_bytes(connection, _BYE)
-            self._events.on_disconnected(connection)
-
     # --- JSON
 
     async def _json(self, request: web.Request, asked: Asked, wait_s: float) -> web.StreamResponse:
         exchange = Exchange(asked)
-        async with self._session(request) as connection:
+        async with session_of(request, self._events, self._settings) as connection:
             self._events.on_bytes(connection, exchange.begin())
             # As long as it is one page, it is one answer, with a status of its own. More pages leave one by one.
             streamed: web.StreamResponse | None = None
@@ -99,7 +101,7 @@ class Sync:
                 if not await self._step(connection, exchange, self._settings.gateway_sync_s):
                     if streamed is not None:
                         return _broken_off(request, streamed)
-                    return _not_answered(exchange.closed)
+                    return not_answered(exchange.closed)
                 if exchange.page_end:
                     if streamed is None:
                         streamed = web.StreamResponse(headers={"Content-Type": "application/json"})
@@ -111,7 +113,7 @@ class Sync:
             if wait_s and not shown:
                 await self._wait(connection, exchange, wait_s)
                 if exchange.closed is not None and exchange.closed.code != CloseCode.GOING_AWAY and not exchange.found:
-                    return _not_answered(exchange.closed)
+                    return not_answered(exchange.closed)
         end = _notifications(exchange, shown) + b"]," + sync_body.show_end(exchange) + b"}\n"
         if streamed is None:
             return web.Response(body=end, content_type="application/json")
@@ -147,7 +149,7 @@ class Sync:
         loop = asyncio.get_running_loop()
         begun = over = False
         limit_s, wait_end_s = self._settings.gateway_sync_s, float("inf")
-        async with self._session(request) as connection:
+        async with session_of(request, self._events, self._settings) as connection:
             self._events.on_bytes(connection, hello)
             while not over:
                 try:
@@ -156,7 +158,7 @@ class Sync:
                 except TimeoutError:
                     data = b""
                     if wait_end_s == float("inf"):  # not caught up
-                        return _broken_off(request, response) if begun else _not_answered(None)
+                        return _broken_off(request, response) if begun else not_answered(None)
                 over = not data
                 out, page = [], 0
                 for body in frames.feed(data):
@@ -226,7 +228,8 @@ def _wait_s(request: web.Request) -> float:
     return wait_s
 
 
-def _not_answered(close: Close | None) -> web.Response:
+def not_answered(close: Close | None) -> web.Response:
+    """What a session that was closed before it could answer is as an HTTP answer; None: it took too long."""
     if close is None:
         response = error_response(503, "the service did not answer in time, ask again")
         response.headers["Retry-After"] = "1"

@@ -1,6 +1,6 @@
 """Whole wakes in one request, with a gateway's process and a real Kafka; the test plays the matcher.
 
-Stands for: exchange
+Stands for: events, exchange
 """
 
 import json
@@ -130,6 +130,52 @@ def test_frames_are_the_same_session_and_the_set_is_taken_from_the_body(matcher,
     assert parse(body)[-1].notification.version == 17
     _, body, _ = post(gateway, hello(protocol=0), FRAMES_TYPE)
     assert "protocol: 0" in parse(body)[0].close.reason
+
+
+def test_a_page_that_looks_is_told_and_leaves_nothing_behind(matcher, gateway):
+    matcher.publish(PARTITION, "look/a", 30, b'{"on": true}')
+    base = f"http://127.0.0.1:{gateway.web_port}/v1/events?domain=animal.observer&group=region-1"
+    with urllib.request.urlopen(f"{base}&object=look/a&object=look/b", timeout=WAIT_S) as stream:
+        assert stream.headers["Content-Type"] == "text/event-stream"
+
+        def event():
+            lines = []
+            while (line := stream.readline().decode().rstrip("\n")) or not lines:
+                lines += [line] if line else []
+            return lines
+
+        assert event() == ["retry: 1000"]
+        first = [json.loads(event()[0].removeprefix("data: ")) for _ in range(2)]
+        assert {"object": "look/a", "version": 30, "payload": {"on": True}} in first
+        assert {"object": "look/b", "version": None} in first
+        assert event()[0] == "event: caught-up"
+        matcher.publish(PARTITION, "look/b", 31)
+        assert event() == ['data: {"object":"look/b","version":31}']
+        (session,) = gateway.json("/v1/sessions")["items"]
+        assert session["client"].startswith("look.")
+    wait_until(lambda: not gateway.json("/v1/sessions")["items"], "its session ends")
+    wait_until(lambda: matcher.of_kind("unregister"), "it is unregistered")
+    (unregister,) = matcher.of_kind("unregister")
+    assert (list(unregister.unregister.objects), unregister.client) == (["look/a", "look/b"], session["client"])
+    wait_until(lambda: matcher.of_kind("leave")[-1].client == session["client"], "and leaves")
+    for wrong, field in (("&object=", "object"), ("", "object"), ("&object=a&objects=b", "objects")):
+        with pytest.raises(urllib.error.HTTPError) as error, urllib.request.urlopen(base + wrong, timeout=WAIT_S):
+            pass
+        with error.value:
+            assert (error.value.code, json.load(error.value)["field"]) == (400, field)
+
+
+def test_a_page_of_the_same_address_may_ask_first(gateway):
+    address = f"http://127.0.0.1:{gateway.web_port}"
+    for origin, status in ((address, 204), ("https://other.test", 403)):
+        request = urllib.request.Request(f"{address}/v1/sync", method="OPTIONS", headers={"Origin": origin})
+        try:
+            with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+                found, allowed = answer.status, answer.headers["Access-Control-Allow-Origin"]
+        except urllib.error.HTTPError as error:
+            with error:
+                found, allowed = error.code, None
+        assert (found, allowed) == (status, origin if status == 204 else None)
 
 
 def test_waiting_ends_with_the_first_publish_with_another_session_and_with_the_gateway(matcher, gateway):

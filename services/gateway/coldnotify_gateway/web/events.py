@@ -1,0 +1,100 @@
+"""GET /v1/events: server-sent events for a page that only looks. A session under a name drawn for it.
+
+It is registered like any other client, caught up, and told what is published; when the page goes, it is unregistered,
+so nothing of it stays. Where the gateway dies first, the matcher's forgetting takes care of it.
+"""
+
+import asyncio
+import secrets
+
+from aiohttp import web
+from coldnotify_common.web import BadRequest
+from coldnotify_schemas.frames import encode
+from coldnotify_schemas.names import check_name, check_object
+from coldnotify_schemas.wire_pb2 import ClientFrame, Ping, Unregister
+
+from coldnotify_gateway.connection import ConnectionEvents
+from coldnotify_gateway.core.limits import OBJECTS_PER_FRAME_MAX
+from coldnotify_gateway.settings import GatewaySettings
+from coldnotify_gateway.web import sync_body
+from coldnotify_gateway.web.exchange import Asked, Exchange
+from coldnotify_gateway.web.sync import not_answered, session_of
+
+NAME_BEGIN = "look."
+"""Names of clients that only look begin so: a token for pages allows `look.*`."""
+OBJECTS_MAX = OBJECTS_PER_FRAME_MAX
+_QUIET_S = 15.0
+"""After so long without an event a comment is sent: so that a page that is gone is noticed."""
+_RETRY_MS = 1000
+_TYPE = "text/event-stream"
+
+
+class Events:
+    """The handler."""
+
+    def __init__(self, events: ConnectionEvents, settings: GatewaySettings) -> None:
+        self._events = events
+        self._settings = settings
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        """GET /v1/events?domain=&group=&object=&object=..."""
+        exchange = Exchange(_asked(request))
+        async with session_of(request, self._events, self._settings) as connection:
+            self._events.on_bytes(connection, exchange.begin())
+            try:
+                response: web.StreamResponse | None = None
+                while True:
+                    try:
+                        async with asyncio.timeout(self._settings.gateway_sync_s if response is None else _QUIET_S):
+                            data = await connection.take()
+                    except TimeoutError:
+                        if response is None:
+                            return not_answered(None)
+                        self._events.on_bytes(connection, encode(ClientFrame(ping=Ping())))
+                        await self._write(response, b":\n\n")
+                        continue
+                    was_caught_up = exchange.caught_up
+                    said = exchange.receive(data)
+                    if said:
+                        self._events.on_bytes(connection, said)
+                    if response is None and not exchange.found and not exchange.caught_up:
+                        if exchange.closed is not None or not data:
+                            return not_answered(exchange.closed)
+                        continue
+                    if response is None:
+                        response = web.StreamResponse(headers={"Content-Type": _TYPE, "Cache-Control": "no-store"})
+                        await response.prepare(request)
+                        await self._write(response, f"retry: {_RETRY_MS}\n\n".encode())
+                    shown = b"".join(b"data: " + sync_body.show(one) + b"\n\n" for one in exchange.found)
+                    exchange.found.clear()
+                    if exchange.caught_up and not was_caught_up:
+                        shown += b"event: caught-up\ndata: {}\n\n"
+                    if shown:
+                        await self._write(response, shown)
+                    if exchange.page_end:
+                        self._events.on_bytes(connection, exchange.acknowledge_page())
+                    if exchange.closed is not None or not data:
+                        return response  # the page comes back by itself
+            finally:
+                if not connection.finished:
+                    unregister = Unregister(request=1, objects=exchange.asked.registrations)
+                    self._events.on_bytes(connection, encode(ClientFrame(unregister=unregister)))
+
+    async def _write(self, response: web.StreamResponse, data: bytes) -> None:
+        async with asyncio.timeout(self._settings.gateway_sync_s):
+            await response.write(data)
+
+
+def _asked(request: web.Request) -> Asked:
+    """Who looks at what. Raises BadRequest and InvalidName."""
+    query = request.query
+    unknown = set(query) - {"domain", "group", "object"}
+    if unknown:
+        raise BadRequest(min(unknown), "is none of domain, group, object")
+    domain, group = (check_name(field, query.get(field, "")) for field in ("domain", "group"))
+    objects = list(dict.fromkeys(query.getall("object", [])))
+    if not 1 <= len(objects) <= OBJECTS_MAX:
+        raise BadRequest("object", f"{len(objects)} of them, 1 to {OBJECTS_MAX} are taken")
+    for name in objects:
+        check_object(name)
+    return Asked(domain, group, NAME_BEGIN + secrets.token_hex(12), objects)
