@@ -29,6 +29,10 @@ test: $(INSTALLED) ## all tests, against a real Kafka that they start themselves
 fault: $(INSTALLED) ## run the fault campaign: real processes, drawn faults, a checker; ARGS="--seeds 1-20 --seconds 90"
 	@$(BIN)/python -m coldnotify_fault $(ARGS)
 
+.PHONY: drill
+drill: $(INSTALLED) ## make faults and see a real Prometheus' alerts fire and clear
+	@$(BIN)/python -m pytest tests/integration/test_monitoring.py -s -q -m "drill or not drill" $(ARGS)
+
 .PHONY: simulate
 simulate: $(INSTALLED) ## thousands of random schedules of the pure cores: make simulate ARGS="--seeds 1-5000"
 	@$(BIN)/python -m coldnotify_simulation $(ARGS)

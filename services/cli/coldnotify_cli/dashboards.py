@@ -224,7 +224,7 @@ DASHBOARDS: dict[str, tuple[str, list[Panel]]] = {
             for title, unit, label, query in (
                 ("Round trip, mean", "s", "{{broker}}", "coldnotify_kafka_broker_round_trip_seconds"),
                 ("Round trip, p99", "s", "{{broker}}", "coldnotify_kafka_broker_round_trip_p99_seconds"),
-                ("Connected", "short", "{{broker}}", "coldnotify_kafka_broker_up"),
+                ("Connected", "short", "", "coldnotify_kafka_connected"),
                 ("Throttled", "s", "{{broker}}", "coldnotify_kafka_broker_throttle_seconds"),
                 ("Records written", "ops", "", f"rate(coldnotify_kafka_sent_records_total[{RANGE}])"),
                 ("Records read", "ops", "", f"rate(coldnotify_kafka_received_records_total[{RANGE}])"),

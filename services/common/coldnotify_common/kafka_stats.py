@@ -75,6 +75,11 @@ _CLIENT_COUNTERS: dict[str, tuple[str, Callable[[_Statistics], float]]] = {
     "received_records": ("Records read from Kafka", lambda s: s.rxmsgs),
 }
 _CLIENT_GAUGES: dict[str, tuple[str, Callable[[_Statistics], float]]] = {
+    # Not to be had from the nodes' own: when all are away librdkafka forgets them, and tries the bootstrap servers.
+    "connected": (
+        "1 while it is connected to any Kafka node",
+        lambda s: any(broker.state == "UP" for broker in s.brokers.values()),
+    ),
     "waiting_records": ("Records that wait to be written, or for Kafka's acknowledgement", lambda s: s.msg_cnt),
     "waiting_bytes": ("Bytes of these records", lambda s: s.msg_size),
     "fetched_records": (

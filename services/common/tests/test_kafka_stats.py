@@ -57,6 +57,7 @@ def test_what_is_told_of_a_client(statistics: KafkaStatistics) -> None:
     statistics.options("reader")["stats_cb"](json.dumps(SAID))
     text = text_of(statistics)
     for line in (
+        'connected{kafka_client="reader"} 1.0',
         'waiting_records{kafka_client="reader"} 3.0',
         'waiting_bytes{kafka_client="reader"} 700.0',
         'sent_bytes_total{kafka_client="reader"} 10.0',
@@ -70,6 +71,12 @@ def test_what_is_told_of_a_client(statistics: KafkaStatistics) -> None:
     ):
         assert f"coldnotify_kafka_{line}\n" in text
     assert 'broker="-1"' not in text
+
+
+def test_a_client_whose_nodes_are_all_forgotten_is_not_connected(statistics: KafkaStatistics) -> None:
+    bootstrap = {"h:1/bootstrap": {"nodeid": -1, "state": "TRY_CONNECT"}}
+    statistics.options("lost")["stats_cb"](json.dumps({**SAID, "brokers": bootstrap}))
+    assert 'coldnotify_kafka_connected{kafka_client="lost"} 0.0\n' in text_of(statistics)
 
 
 def test_a_client_that_is_silent_for_long_is_forgotten(statistics: KafkaStatistics, now_s: list[float]) -> None:

@@ -1,0 +1,98 @@
+"""For tests: a real Prometheus with our alerts, hurried so that a test need not wait for minutes."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.parse import quote
+from urllib.request import urlopen
+
+import yaml
+from coldnotify_kafka.broker.ports import free_port
+from coldnotify_kafka.broker.process import spawn
+
+from coldnotify_cli.testing_up import wait_for
+
+WINDOW = "20s"
+"""In the place of the alerts' windows, and of the dashboards' $__rate_interval."""
+_FOR = "2s"
+_SCRAPE = "1s"
+_STOP_S = 30
+RULES = Path(__file__).parents[3] / "monitoring" / "prometheus" / "alerts.yml"
+
+
+def available() -> bool:
+    """Whether this machine has Prometheus."""
+    return shutil.which("prometheus") is not None
+
+
+def hurried(rules: str) -> str:
+    """The alerts with their `for` and windows cut short; what they compare is the same."""
+    return re.sub(r"\[\w+\]", f"[{WINDOW}]", re.sub(r"(?m)^( *for:) .*$", rf"\1 {_FOR}", rules))
+
+
+class Prometheus:
+    """A running one; `url` is its address."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """The samples of an instant query: [{"metric": labels, "value": [time, text]}]. Raises HTTPError."""
+        with urlopen(f"{self.url}/api/v1/query?query={quote(expression)}", timeout=30) as answer:
+            result: list[dict[str, Any]] = json.load(answer)["data"]["result"]
+        return result
+
+    def firing(self) -> set[str]:
+        """The names of the alerts that fire."""
+        return {sample["metric"]["alertname"] for sample in self.query('ALERTS{alertstate="firing"}')}
+
+
+@contextmanager
+def prometheus(directory: Path, targets: Mapping[str, list[str]]) -> Iterator[Prometheus]:
+    """Scrapes `targets` (by job: host:port) each second, and judges by our alerts, hurried."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "alerts.yml").write_text(hurried(RULES.read_text(encoding="utf-8")), encoding="utf-8")
+    config = {
+        # A process that stands still must be noticed as soon as one that is gone.
+        "global": {"scrape_interval": _SCRAPE, "scrape_timeout": _SCRAPE, "evaluation_interval": _SCRAPE},
+        "rule_files": ["alerts.yml"],
+        "scrape_configs": [
+            {"job_name": job, "static_configs": [{"targets": addresses}]} for job, addresses in targets.items()
+        ],
+    }
+    (directory / "prometheus.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    address = f"127.0.0.1:{free_port()}"
+    process = spawn(
+        [
+            shutil.which("prometheus") or "prometheus",
+            f"--config.file={directory / 'prometheus.yml'}",
+            f"--storage.tsdb.path={directory / 'tsdb'}",
+            f"--web.listen-address={address}",
+        ],
+        directory / "prometheus.log",
+    )
+
+    def ready() -> bool:
+        assert process.poll() is None, (directory / "prometheus.log").read_text()[-3000:]
+        try:
+            with urlopen(f"http://{address}/-/ready", timeout=5):
+                return True
+        except (URLError, TimeoutError):
+            return False
+
+    try:
+        wait_for(ready, "Prometheus is ready")
+        yield Prometheus(f"http://{address}")
+    finally:
+        process.terminate()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
