@@ -9,6 +9,7 @@ from coldnotify._core.reconnect import Address
 from coldnotify_matcher.epoch import epoch_of
 from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.records import MOVED_HEADER
 from coldnotify_schemas.state import GENERATION_KEY
 
 from coldnotify_simulation.client import Client
@@ -99,8 +100,8 @@ class World:
         inherited = max(newest[-1][1][0], 0) if newest else 0
         means: Version = inherited if incarnation is None else incarnation, version
         self.trace.event(
-            "publish", **names, object=key, version=version, incarnation=means[0], payload={"v": version},
-            path="kafka" if at == right else "raw",
+            "publish", **names, object=key, version=version, payload={"v": version},
+            incarnation=means[0], path="kafka" if at == right else "raw",
         )  # fmt: skip
         self.trace("publisher", "publishes", key, means, "" if at == right else f"in partition {at}")
         self._append_published(at, key, msgspec.json.encode(value))
@@ -136,7 +137,9 @@ class World:
                     gateway.read_soon()
             return
         if topic == topics.OBJECTS:
-            self.truth.on_record(partition, entry, publisher=self._publishing)
+            version = self.truth.on_record(partition, entry, publisher=self._publishing)
+            if version is not None and any(name == MOVED_HEADER for name, _ in entry.headers):
+                self._note_moved((entry.key or b"").decode(), version)
         elif topic == topics.SESSIONS and entry.key == _CLAIMS:
             self.promises.on_takeover()
         elif topic in (topics.REGISTRATIONS, topics.SESSIONS) and entry.key is not None:
@@ -145,6 +148,14 @@ class World:
         for matcher in self.matchers:
             if matcher.run is not None and partition in matcher.run.partitions:
                 matcher.run.look_soon()
+
+    def _note_moved(self, key: str, version: Version) -> None:
+        """What its publisher put elsewhere means the incarnation that is in force where it belongs."""
+        self._published += 1
+        self.trace.event(
+            "publish", publisher="moved", id=self._published, object=key, version=version[1], incarnation=version[0],
+            payload={"v": version[1]}, path="raw",
+        )  # fmt: skip
 
     # ---- what clients see (client.Surroundings)
 
