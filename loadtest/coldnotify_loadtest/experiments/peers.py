@@ -7,7 +7,7 @@ from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter
 from coldnotify_loadtest.publisher import Plan
 
-_START_S = 15.0
+_START_S = 8.0
 
 
 def run(bench: Bench) -> None:
@@ -71,7 +71,7 @@ PEERS = Experiment(
         "groups": 64,
         "fan_outs": (1, 10, 1000),
         "per_s": 100,
-        "seconds": 15,
+        "seconds": 10,
         "away_s": 2,
         "repeats": 5,
         "processes": 2,

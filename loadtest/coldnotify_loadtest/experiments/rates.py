@@ -40,11 +40,11 @@ E1 = Experiment(
     {
         "clients": 1000,
         "rates": (1, 5, 13, 25, 50, 100, 200),
-        "seconds": 20,
+        "seconds": 10,
         "warm_up_s": 3,
         "repeats": 5,
         "processes": 2,
-        "servers": "all",
+        "servers": "ColdNotify,NATS core,JetStream KV,bare C loop",
     },
     {"clients": 50, "rates": (5, 20), "seconds": 2, "warm_up_s": 1, "repeats": 1},
     seconds,
