@@ -1,0 +1,72 @@
+"""Who may come by WebSocket and HTTP: TLS, certificates and tokens as over TCP."""
+
+import json
+import ssl
+import time
+import urllib.error
+import urllib.request
+
+import jwt
+import pytest
+from coldnotify import Connection, Notify, ServiceRefused, State
+from coldnotify_common.certificates import Authority
+from coldnotify_gateway.testing_process import WAIT_S, GatewayProcess, MatcherOnKafka, wait_until
+from coldnotify_schemas.close_codes import CloseCode
+
+pytestmark = pytest.mark.kafka
+
+SECRET = "s" * 32
+
+
+def sync(port, ca, token):
+    """(status, body) of a sync as d/g/observer-1."""
+    asked = {"domain": "d", "group": "g", "client": "observer-1", "registrations": ["a"]}
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    request = urllib.request.Request(f"https://127.0.0.1:{port}/v1/sync", json.dumps(asked).encode(), headers)
+    try:
+        with urllib.request.urlopen(request, timeout=WAIT_S, context=ssl.create_default_context(cafile=ca)) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+
+
+def test_certificates_and_tokens_decide(fresh_kafka, tmp_path):
+    authority = Authority(tmp_path / "certs")
+    ca = authority.directory / "ca.pem"
+    certificate, key = authority.server("gateway", ["localhost", "127.0.0.1"])
+    secret = tmp_path / "secret"
+    secret.write_text(SECRET)
+    settings = {
+        "tls_certificate": certificate,
+        "tls_key": key,
+        "tls_client_ca": ca,
+        "auth": "any",
+        "auth_token_algorithm": "HS256",
+        "auth_token_key": secret,
+    }
+    with MatcherOnKafka(fresh_kafka.bootstrap, 8), GatewayProcess(fresh_kafka.bootstrap, **settings) as gateway:
+        port = gateway.wait_ready().web_port
+        for scheme in ("wss", "https"):
+            for name, may in (("observer-1", True), ("observer-2", False)):
+                cert, key = authority.client("d", "g", name)
+                problems: list[Exception] = []
+                connection = Connection(f"{scheme}://localhost:{port}", ca_cert=ca, cert=cert, key=key)
+                client = Notify("d", "g", "observer-1", State(None), connection, on_error=problems.append)
+                try:
+                    client.register("a")
+                    assert client.connect(timeout_s=WAIT_S) is may, client.status
+                    if not may:
+                        wait_until(lambda problems=problems: problems, "the refusal")
+                        assert isinstance(problems[0], ServiceRefused)
+                        assert problems[0].code == CloseCode.NOT_ALLOWED
+                finally:
+                    client.disconnect()
+
+        def token(client):
+            return jwt.encode({"sub": f"d/g/{client}", "exp": time.time() + 3600}, SECRET, "HS256")
+
+        assert sync(port, ca, token("observer-1"))[0] == 200
+        assert sync(port, ca, token("observer-2"))[0] == 403
+        status, body = sync(port, ca, None)
+        assert (status, body["close"]) == (401, "NOT_AUTHENTICATED")
