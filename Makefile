@@ -11,7 +11,7 @@ PACKAGES := $(filter-out dist/%,$(wildcard clients/python/coldnotify */coldnotif
 TESTS := $(foreach dir,$(wildcard clients/python/tests */tests services/*/tests tests),$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 INSTALLED := .venv/.installed
 # Debian packages. prometheus: with its promtool it tests the alerts and the dashboards' queries.
-TOOLS := prometheus
+TOOLS := prometheus chromium chromium-driver
 
 .PHONY: help
 help: ## list the verbs

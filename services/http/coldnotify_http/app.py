@@ -22,7 +22,7 @@ from coldnotify_schemas.topics import OBJECTS
 from confluent_kafka.admin import AdminClient
 from prometheus_client import REGISTRY, CollectorRegistry
 
-from coldnotify_http import ledger
+from coldnotify_http import console, ledger
 from coldnotify_http.asking import Asking
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.overview import Overview
@@ -35,7 +35,7 @@ log = structlog.get_logger()
 _KAFKA_LOOK_INTERVAL_S = 2
 """How old /readyz's knowledge may be: one small question to Kafka each time."""
 _KAFKA_LOOK_TIMEOUT_S = 5
-_OPEN_PATHS = (*PROBES, "/v1/connect", "/v1/sync", "/v1/events")
+_OPEN_PATHS = (*PROBES, *console.OPEN_PATHS, "/v1/connect", "/v1/sync", "/v1/events")
 """What a gateway answers asks for identities itself: at the Hello."""
 _STOP_MARGIN_S = 2
 """Beyond the publish timeout, for requests under way: to write the answer."""
@@ -81,6 +81,7 @@ class HttpService:
                 *publishing.routes(),
                 *ledger.routes(self._asking),
                 *self._overview.routes(),
+                *console.routes(),
                 *self._passing_on.routes(),
             ]
         )

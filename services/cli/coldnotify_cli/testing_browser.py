@@ -1,0 +1,127 @@
+"""For tests: a real Chromium without a window, driven over WebDriver's own HTTP protocol by chromedriver."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from coldnotify_kafka.broker import free_port
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMEDRIVER = shutil.which("chromedriver")
+MISSING = None if CHROMIUM and CHROMEDRIVER else "there is no chromium with chromedriver here (make tools)"
+"""Why a test of a page is to be skipped; None: it can run."""
+_TIMEOUT_S = 120
+
+
+class Browser:
+    """One window."""
+
+    def __init__(self, session_url: str) -> None:
+        self._session_url = session_url
+
+    def open(self, url: str) -> None:
+        """Goes to a page; returns once it is loaded."""
+        _call("POST", f"{self._session_url}/url", {"url": url})
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """What a function with this body returns in the page."""
+        return _call("POST", f"{self._session_url}/execute/sync", {"script": script, "args": list(arguments)})
+
+    def wait_for(self, condition: str, what: str) -> Any:
+        """The first true value of a JavaScript expression. Raises AssertionError, which says what never came."""
+        deadline_s = time.monotonic() + _TIMEOUT_S
+        while not (value := self.run(f"return {condition}")):
+            assert time.monotonic() < deadline_s, f"{what}: not within {_TIMEOUT_S} s\n{self.text()}\n{self.log()}"
+            time.sleep(0.1)
+        return value
+
+    def text(self) -> str:
+        """All that can be read."""
+        return str(self.run("return document.body.innerText"))
+
+    def log(self) -> list[str]:
+        """What the page wrote to the console since the last time: errors, mostly."""
+        entries = _call("POST", f"{self._session_url}/se/log", {"type": "browser"})
+        return [str(entry["message"]) for entry in entries]
+
+    def look(self, width_px: int, height_px: int, *, dark: bool) -> None:
+        """The size of the window, a phone's below 500, and light or dark."""
+        metrics = {"width": width_px, "height": height_px, "deviceScaleFactor": 1, "mobile": width_px < 500}
+        self._devtools("Emulation.setDeviceMetricsOverride", metrics)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
+
+    def screenshot(self, path: Path, *, whole_page: bool = True) -> None:
+        """As PNG."""
+        options = {"format": "png", "captureBeyondViewport": whole_page}
+        path.write_bytes(base64.b64decode(self._devtools("Page.captureScreenshot", options)["data"]))
+
+    def _devtools(self, command: str, parameters: dict[str, Any]) -> Any:
+        return _call("POST", f"{self._session_url}/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+
+@contextmanager
+def browser(log: Path) -> Iterator[Browser]:
+    """A new browser with nothing in its memory; chromedriver's output goes to `log`."""
+    assert CHROMIUM
+    assert CHROMEDRIVER
+    port = free_port()
+    with log.open("wb") as output:
+        driver = subprocess.Popen(
+            [CHROMEDRIVER, f"--port={port}"], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        )
+    base = f"http://127.0.0.1:{port}"
+    session_url = None
+    try:
+        _wait(lambda: _call("GET", f"{base}/status")["ready"])
+        arguments = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--lang=en"]
+        if os.geteuid() == 0:
+            arguments.append("--no-sandbox")  # Chromium refuses to run as root otherwise
+        options = {"binary": CHROMIUM, "args": arguments}
+        wanted = {"alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}
+        session_id = _call("POST", f"{base}/session", {"capabilities": wanted})["sessionId"]
+        session_url = f"{base}/session/{session_id}"
+        yield Browser(session_url)
+    finally:
+        try:
+            if session_url is not None:
+                _call("DELETE", session_url)
+        finally:
+            driver.terminate()
+            try:
+                driver.wait(30)
+            except subprocess.TimeoutExpired:
+                driver.kill()
+                driver.wait(30)
+
+
+def _wait(condition: Callable[[], Any]) -> None:
+    deadline_s = time.monotonic() + _TIMEOUT_S
+    while True:
+        try:
+            if condition():
+                return
+        except OSError:
+            pass
+        assert time.monotonic() < deadline_s, "chromedriver does not answer"
+        time.sleep(0.1)
+
+
+def _call(method: str, url: str, body: object = None) -> Any:
+    data = None if body is None else json.dumps(body).encode()
+    request = Request(url, data=data, method=method, headers={"Content-Type": "application/json"})
+    try:
+        with urlopen(request, timeout=_TIMEOUT_S) as response:
+            return json.load(response)["value"]
+    except HTTPError as error:
+        with error:
+            raise AssertionError(json.load(error)["value"]["message"]) from None

@@ -1,0 +1,33 @@
+"""The console: a page, its style and its script, as they lie in the package; what they show they ask for themselves."""
+
+from pathlib import Path
+
+from aiohttp import web
+
+_DIRECTORY = Path(__file__).parent / "console_page"
+_FILES = {
+    "/": ("index.html", "text/html"),
+    "/console/style.css": ("style.css", "text/css"),
+    "/console/console.js": ("console.js", "text/javascript"),
+}
+OPEN_PATHS = tuple(_FILES)
+"""Nothing in there is secret; who looks shows a token, where one is wanted, with what the page asks for."""
+_HEADERS = {
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def routes() -> list[web.AbstractRouteDef]:
+    """GET / and what it needs."""
+    return [web.get(path, _file) for path in _FILES]
+
+
+async def _file(request: web.Request) -> web.StreamResponse:
+    name, content_type = _FILES[request.path]
+    response = web.FileResponse(_DIRECTORY / name, headers=_HEADERS)
+    response.content_type = content_type
+    response.charset = "utf-8"
+    return response

@@ -1,0 +1,80 @@
+"""The console in a real browser: it shows what goes on, explains, publishes; on a phone and in the dark, too."""
+
+from pathlib import Path
+
+import pytest
+from coldnotify.publisher import Publisher
+from coldnotify_cli.testing_browser import MISSING, Browser, browser
+from coldnotify_cli.testing_up import Recorder, Up, notify, wait_for
+
+DOMAIN, GROUP = "animal.observer", "console"
+CELLS = "[...document.querySelectorAll('#matrix tbody tr')].map((row) => row.innerText.split(/\\s+/).join(' '))"
+
+
+@pytest.fixture
+def window(tmp_path: Path):
+    with browser(tmp_path / "chromedriver.log") as one:
+        yield one
+
+
+def open_group(window: Browser) -> None:
+    window.wait_for(f"document.querySelector('#groups').innerText.includes('{GROUP}')", "the group")
+    window.run(
+        "[...document.querySelectorAll('#groups button')].find((b) => b.innerText.includes(arguments[0])).click()",
+        GROUP,
+    )
+    window.wait_for(f"document.querySelector('#matrix-title').innerText.includes('{GROUP}')", "the group's matrix")
+
+
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+def test_the_console_shows_explains_and_publishes(up: Up, window: Browser, tmp_path: Path) -> None:
+    with Publisher(up.kafka) as publisher:
+        publisher.publish(DOMAIN, GROUP, "camera", version=1)
+    told = {name: Recorder() for name in ("oslo", "tromso")}
+    clients = {name: notify(up, name, tmp_path / name, group=GROUP) for name in told}
+    try:
+        for name, client in clients.items():
+            client.register("camera").subscribe(told[name])
+            client.connect()
+        wait_for(lambda: all(one.newest("camera") == 1 for one in told.values()), "both have the first version")
+        clients["tromso"].disconnect()
+        window.open(up.http_url + "/")
+        window.wait_for("document.querySelector('#live').innerText == 'live'", "it is live")
+        open_group(window)
+        window.wait_for(f"{CELLS}.every((row) => row.endsWith('✓')) && {CELLS}.length == 2", "both are up to date")
+
+        window.run(
+            """const form = document.querySelector('#publish');
+            form.domain.value = arguments[0]; form.group.value = arguments[1]; form.object.value = 'camera';
+            form.version.value = '9007199254740993'; form.payload.value = '{"fps": 5}';
+            form.querySelector('button').click()""",
+            DOMAIN,
+            GROUP,
+        )
+        window.wait_for(
+            "document.querySelector('#published').innerText.includes('version 9007199254740993')", "it is published"
+        )
+        wait_for(lambda: told["oslo"].newest("camera") == 9007199254740993, "the version is told to the last digit")
+        window.wait_for(
+            f"{CELLS}.some((row) => row.startsWith('tromso asleep') && row.endsWith('●'))"
+            f" && {CELLS}.some((row) => row.startsWith('oslo live') && row.endsWith('✓'))",
+            "who sleeps lacks it, the other has it",
+        )
+        window.run("document.querySelector('#matrix td.cell button.lacks').click()")
+        window.wait_for("document.querySelector('#explain').innerText.includes('asleep: it is not connected')", "why")
+        window.run("document.querySelector('#explain button').click()")
+
+        window.run("document.querySelector('#publish').payload.value = '{'")
+        window.run("document.querySelector('#publish button').click()")
+        window.wait_for(
+            "document.querySelector('#published').innerText.includes('payload: is not JSON')", "what is wrong"
+        )
+        for dark in (False, True):
+            window.look(390, 844, dark=dark)
+            assert window.run("return document.documentElement.scrollWidth") <= 390, "a phone has to scroll sideways"
+            channels = window.run("return getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+            assert (sum(channels) < 200) == dark
+        assert window.log() == []
+    finally:
+        for client in clients.values():
+            client.disconnect()
