@@ -69,8 +69,10 @@ class ServerTls:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         # A client may not make us do the work of a handshake again and again.
         context.options |= ssl.OP_NO_RENEGOTIATION
-        # A ticket holds the client's certificate, some 700 bytes. A client that comes once at a time needs one.
-        context.num_tickets = 1
+        # Sessions are kept here, in OpenSSL's cache of 20,480, and a ticket only names one: a ticket that holds the
+        # session holds the client's certificate, too, and would make a resumed wake twice as long.
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 1  # a client that comes once at a time needs no second one
         self._load(context)
         if self._settings.tls_client_ca:
             context.verify_mode = ssl.CERT_REQUIRED if required and self._insists else ssl.CERT_OPTIONAL

@@ -74,6 +74,9 @@ def test_mutual_tls(matcher, authority, tls, fresh_kafka, tmp_path):
             assert right.connect(timeout_s=LIMIT_S), right.status
             right.disconnect()
         assert problems == []
+        context = right._contexts.context(right._connection)
+        assert context is not None
+        assert context.session_stats()["hits"] == 1
 
         cert, key = authority.client("d", "g", "observer-2")
         wrong, problems = client_of(port, ca, cert=cert, key=key)

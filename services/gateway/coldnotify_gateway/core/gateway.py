@@ -126,7 +126,6 @@ class Gateway:
         if hello is None:
             return []
         self._admit(connection.peer, hello)
-        hello.ClearField("token")  # nobody else is to see it
         if hello.HasField("cursor"):
             self.counters.hellos_returning += 1
         else:
