@@ -14,6 +14,7 @@ from coldnotify_loadtest.processes import Meter, per_delivery_us
 from coldnotify_loadtest.publisher import Plan, Publisher
 from coldnotify_loadtest.servers import PEER_SERVERS, ColdNotify, Server
 from coldnotify_loadtest.swarm import Swarm
+from coldnotify_loadtest.swarm_process import Counts
 
 SERVERS: tuple[type[Server], ...] = (ColdNotify, *PEER_SERVERS)
 READY_S = 300.0
@@ -113,7 +114,7 @@ def measure(server: Server, swarm: Swarm, publisher: Publisher, plan: Plan, fan_
     counts = settle(swarm, expected)
     used = meter.read()
     latencies, _ = swarm.take()
-    last_s = (counts.last_reached_ns and time.monotonic_ns() - published.last_ns) / 1e9
+    settled_s = max(0, counts.last_delivery_ns - published.last_ns) / 1e9
     return {
         **identity(server),
         "fan_out": fan_out,
@@ -125,7 +126,7 @@ def measure(server: Server, swarm: Swarm, publisher: Publisher, plan: Plan, fan_
         "deliveries": counts.deliveries,
         "expected": expected,
         **latencies.summary(),
-        "settled_s": round(last_s, 3),
+        "settled_s": round(settled_s, 3),
         "used": used,
         "cpu_us_per_delivery": per_delivery_us(used, counts.deliveries),
         "cpu_us_per_publish": per_delivery_us(used, published.sent),
@@ -134,7 +135,7 @@ def measure(server: Server, swarm: Swarm, publisher: Publisher, plan: Plan, fan_
     }
 
 
-def settle(swarm: Swarm, expected: int, timeout_s: float = READY_S) -> Any:
+def settle(swarm: Swarm, expected: int, timeout_s: float = READY_S) -> Counts:
     """Waits until all deliveries are there, or none has come for two seconds; the counts."""
     until_s = time.monotonic() + timeout_s
     had, since_s = -1, time.monotonic()

@@ -52,6 +52,7 @@ class Counts:
     first_lost_ns: int = 0
     last_ready_ns: int = 0
     last_reached_ns: int = 0
+    last_delivery_ns: int = 0
     cpu_s: float = 0.0
     closed: list[str] = field(default_factory=list)
     """Why servers sent devices away, the first few."""
@@ -236,6 +237,7 @@ class _Loop:
             for stamp in stamps:
                 if stamp >= since_ns:
                     counts.deliveries += 1
+                    counts.last_delivery_ns = now_ns
                     self._values_ns.append(now_ns - stamp)
                     if not slot.reached:
                         slot.reached = True
@@ -312,7 +314,7 @@ class _Loop:
             slot.reached = False
         counts = self._counts
         counts.deliveries = counts.reached = counts.bytes_in = counts.bytes_out = counts.lost = counts.failed = 0
-        counts.first_lost_ns = counts.last_ready_ns = counts.last_reached_ns = 0
+        counts.first_lost_ns = counts.last_ready_ns = counts.last_reached_ns = counts.last_delivery_ns = 0
         counts.closed.clear()
 
     def _take(self) -> tuple[bytes, bytes]:

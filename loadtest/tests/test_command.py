@@ -73,7 +73,9 @@ def test_an_experiment_from_end_to_end(tmp_path: Path) -> None:
     arguments = ["--quick", "--set", "servers=ColdNotify", "--set", "idle_s=1", "--results", str(tmp_path), "wire"]
     assert main(arguments) == 0
     found = json.loads((tmp_path / "wire.json").read_text())
-    by_case = {row["case"]: row for row in found["rows"]}
+    by_case = {row["case"]: row for row in found["rows"] if row["server"] == "ColdNotify"}
+    library = {row["case"]: row for row in found["rows"] if row["server"] == "ColdNotify, client library"}
+    assert 0 < library["unchanged wake"]["bytes"] <= 120
     wake, changed = by_case["unchanged wake"], by_case["1 of 5 changed"]
     assert 0 < wake["bytes"] <= 120
     assert wake["bytes"] < changed["bytes"] < by_case["total loss of state"]["bytes"]

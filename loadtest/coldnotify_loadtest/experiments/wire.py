@@ -2,12 +2,14 @@
 
 import time
 
+from coldnotify import Connection, Notify, State
+
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, identity
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.proxy import CountingProxy
 from coldnotify_loadtest.publisher import Plan, Publisher
-from coldnotify_loadtest.servers import Server
-from coldnotify_loadtest.swarm import Swarm
+from coldnotify_loadtest.servers import ColdNotify, Server
+from coldnotify_loadtest.swarm import Swarm, SwarmError
 
 _QUIET_S = 1.5
 """Acks are delayed by a second."""
@@ -52,6 +54,41 @@ def run(bench: Bench) -> None:
                 swarm.add(1)
                 swarm.wait_ready(READY_S)
                 _note(bench, server, proxy, "total loss of state")
+            if isinstance(server, ColdNotify):
+                _client_library(bench, server, proxy, population, publisher)
+
+
+def _client_library(
+    bench: Bench, server: Server, proxy: CountingProxy, population: Population, publisher: Publisher
+) -> None:
+    """The same wakes by the client library, until it has disconnected: what an observation unit really sends."""
+    names = population.objects(0)
+    row = {**identity(server), "server": "ColdNotify, client library"}
+    state = server.directory / "client.json"
+    for case in ("first registration", "unchanged wake", f"1 of {len(names)} changed", "total loss of state"):
+        if "changed" in case and case != "unchanged wake":
+            publisher.once()
+        if case == "total loss of state":
+            state.unlink()
+        proxy.reset()
+        client = Notify(
+            domain=population.domain,
+            group_id=population.group(0),
+            client_id="observer-2",
+            state=State(filename=str(state)),
+            connection=Connection(address=proxy.address[0], port=proxy.address[1]),
+        )
+        for name in names:
+            client.register(name).subscribe(lambda _: None)
+        client.connect()
+        try:
+            if not client.wait_caught_up(READY_S):
+                raise SwarmError(f"the client library is not caught up after {READY_S:g} s")
+            time.sleep(_QUIET_S)
+        finally:
+            client.disconnect()
+        time.sleep(_QUIET_S)
+        bench.rows.append({**row, "case": case, "up": proxy.up, "down": proxy.down, "bytes": proxy.up + proxy.down})
 
 
 def _wake(bench: Bench, server: Server, proxy: CountingProxy, swarm: Swarm, case: str) -> None:
