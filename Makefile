@@ -10,7 +10,7 @@ PACKAGES := $(filter-out dist/%,$(wildcard clients/python/coldnotify */coldnotif
 # The directories of tests, each a mypy run of its own: their modules share names.
 TESTS := $(foreach dir,$(wildcard clients/python/tests */tests services/*/tests tests),$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 INSTALLED := .venv/.installed
-# Debian packages. prometheus: with its promtool it tests the alerts and the dashboards' queries.
+# Debian packages. prometheus: with its promtool it tests the alerts and the dashboards' queries.  chromium: the console in a real browser.
 TOOLS := prometheus chromium chromium-driver
 
 .PHONY: help

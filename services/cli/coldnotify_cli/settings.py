@@ -152,6 +152,12 @@ class UpSettings(Settings):
     partitions: int = setting(
         0, "partitions of the co-partitioned topics; 0: as topics.yaml says", minimum=0, maximum=100_000
     )
+    up_status: str = setting(
+        "auto",
+        "live: a picture of all parts on the terminal, log lines go to up.log in the data directory; plain: lines; "
+        "auto: live on a terminal, plain in a pipe",
+        choices=("auto", "live", "plain"),
+    )
     up_ready_timeout_s: float = setting(
         120, "how long a part may take to get ready, in seconds; fetching Kafka comes on top", minimum=1
     )

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import structlog
 from coldnotify_common.errors import ServiceError
@@ -83,6 +83,18 @@ class _Look(threading.Thread):
         self.reason = self._unready()
 
 
+class Status(NamedTuple):
+    """How a part is, in words."""
+
+    word: str
+    """waiting (for others to be ready), starting, ready, down."""
+    reason: str | None
+    seconds: float | None
+    """Since its process was started."""
+    deaths: int
+    """Within the last DEATHS_WINDOW_S."""
+
+
 class Part:
     """One process to be kept running."""
 
@@ -111,6 +123,16 @@ class Part:
             self._on_death(f"by signal {-status}" if status < 0 else f"with exit code {status}", now_s)
         elif not self.ready:
             self._look_if_ready(now_s)
+
+    def status(self, now_s: float) -> Status:
+        """How it is now; may be asked by another thread."""
+        deaths = sum(death_s >= now_s - DEATHS_WINDOW_S for death_s in list(self._deaths_s))
+        if self.process is None:
+            return Status("down" if deaths else "waiting", None, None, deaths)
+        seconds = now_s - self._started_s
+        return (
+            Status("ready", None, seconds, deaths) if self.ready else Status("starting", self._reason, seconds, deaths)
+        )
 
     def stop(self, timeout_s: float) -> None:
         """End the process, if there is one."""

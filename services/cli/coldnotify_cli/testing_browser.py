@@ -83,7 +83,14 @@ def browser(log: Path) -> Iterator[Browser]:
     session_url = None
     try:
         _wait(lambda: _call("GET", f"{base}/status")["ready"])
-        arguments = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--lang=en"]
+        arguments = [
+            "--headless=new",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--lang=en",
+            "--hide-scrollbars",
+        ]
         if os.geteuid() == 0:
             arguments.append("--no-sandbox")  # Chromium refuses to run as root otherwise
         options = {"binary": CHROMIUM, "args": arguments}

@@ -1,13 +1,19 @@
 """`coldnotify up`: everything on this machine, with the embedded Kafka."""
 
 import os
+import sys
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from coldnotify_common.settings import settings_options
 from coldnotify_common.stop import stop_flag
 
 from coldnotify_cli.settings import UpSettings
+
+if TYPE_CHECKING:
+    from coldnotify_cli.live_status import LiveStatus
 
 
 @click.command("up")
@@ -16,7 +22,8 @@ def command_up(settings: UpSettings) -> int:
     """Run Kafka, its topics, matchers, gateways and HTTP until SIGTERM or Ctrl-C; then stop them in order.
 
     A part that dies is started again; one that keeps dying stops all, exit code 1. The same data directory again
-    carries on with what is in it. The parts take further settings from the environment.
+    carries on with what is in it. The parts take further settings from the environment. On a terminal it shows how
+    each part is; log lines go to the file up.log in the data directory then (see --up-status).
     """
     from coldnotify_common.log import configure
     from coldnotify_kafka.broker.jars import classpath
@@ -24,23 +31,30 @@ def command_up(settings: UpSettings) -> int:
     from coldnotify_cli.stack import Stack, write_atomically
     from coldnotify_cli.supervisor import Supervisor
 
-    configure(settings.log_format, settings.log_level, "up")
     ready_file = Path(settings.ready_file) if settings.ready_file else None
     if ready_file is not None:
         ready_file.unlink(missing_ok=True)
     classpath()  # fetches Kafka, with a progress bar, before anything is being waited for
-    with stop_flag() as stop:
+    live = settings.up_status == "live" or (settings.up_status == "auto" and sys.stdout.isatty())
+    with stop_flag() as stop, _status(settings.data / "up.log") if live else nullcontext() as status:
+        configure(settings.log_format, settings.log_level, "up")
         stack = Stack(settings)
         supervisor = Supervisor(stack.stages, on_ready=lambda: on_ready())
+        if status is not None:
+            status.parts = [part for stage in stack.stages for part in stage]
 
         def on_ready() -> None:
             report = stack.ready_report(supervisor.pids())
             if ready_file is not None:
                 write_atomically(ready_file, report)
-            click.echo(
+            words = (
                 f"ColdNotify is ready (pid {os.getpid()}): devices {report['gateway']}, publish at "
                 f"{stack.tls.scheme}://{report['http']}, Kafka {report['kafka']}, looking in at http://{report['matcher']}"
             )
+            if status is None:
+                click.echo(words)
+            else:
+                status.headline = words
 
         try:
             supervisor.run(stop)
@@ -49,3 +63,9 @@ def command_up(settings: UpSettings) -> int:
                 ready_file.unlink(missing_ok=True)
     click.echo("ColdNotify has stopped")
     return 0
+
+
+def _status(log: Path) -> "AbstractContextManager[LiveStatus]":
+    from coldnotify_cli.live_status import live_status
+
+    return live_status(log)

@@ -54,8 +54,8 @@ function duration(ms) {
   const s = Math.max(0, Math.round(ms / 1000));
   if (s < 60) return `${s} s`;
   if (s < 3600) return `${Math.floor(s / 60)} min`;
-  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
-  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+  const [whole, rest] = s < 86400 ? [`${Math.floor(s / 3600)} h`, Math.floor((s % 3600) / 60)] : [`${Math.floor(s / 86400)} d`, Math.floor((s % 86400) / 3600)];
+  return rest ? `${whole} ${rest} ${s < 86400 ? "min" : "h"}` : whole;
 }
 const ago = (since, now) => (since ? duration(now - since) : "–");
 const rate = (value) => (value >= 100 ? Math.round(value).toLocaleString("en") : value.toFixed(1));
@@ -160,10 +160,10 @@ function chart(lines, unit, words, last) {
 }
 
 function groups(shown) {
-  const head = [["group"], ["publishes / min"], ["online"], ["clients"], ["objects", "optional"], ["lack something"], ["overdue"], ["oldest", "optional"]];
+  const head = [["group"], ["publishes / min", "optional"], ["online"], ["objects", "optional"], ["lack some"], ["overdue"], ["oldest", "optional"]];
   table("groups", head, shown.groups.slice(0, 20).map((one) => [
     nameCell(`${one.domain} / ${one.group}`, () => choose(one.domain, one.group, true)),
-    cell(count(one.publishes)), cell(count(one.online)), cell(count(one.clients)), cell(count(one.objects), "optional"),
+    cell(count(one.publishes), "optional"), cell(`${count(one.online)} of ${count(one.clients)}`), cell(count(one.objects), "optional"),
     cell(count(one.lacking)), cell(count(one.overdue), one.overdue ? "bad" : ""),
     cell(ago(one.oldest_since_ms, shown.now_ms), "optional"),
   ]), "Nobody is registered, and nothing was published.");
@@ -219,10 +219,10 @@ function showMatrix(shown) {
   const only = byId("only-lacking").checked;
   const rows = only ? shown.items.filter((one) => one.lacking) : shown.items;
   const signs = { has: ["✓", "up to date"], lacks: ["●", "lacks the newest"], "": ["·", "not registered"] };
-  const head = element("tr", {}, element("th", { scope: "col" }, "client"), element("th", { scope: "col" }, "state"),
+  const head = element("tr", {}, element("th", { scope: "col" }, "client"), element("th", { scope: "col", className: "state" }, "state"),
     ...shown.objects.map((one) => element("th", { scope: "col", className: "object", title: `${one.object}, version ${one.version ?? "none"}` },
       element("span", {}, one.object))));
-  const body = rows.map((one) => element("tr", {},
+  const body = rows.map((one) => element("tr", { className: one.state },
     nameCell(one.client, () => explain(domain, group, one.client)),
     cell(one.state === "asleep" ? `asleep, ${ago(one.last_seen_ms, shown.now_ms)}` : one.state, "state"),
     ...one.cells.map((state, place) => {

@@ -1,0 +1,61 @@
+"""The live status of `coldnotify up` on a terminal: each part and how it is; log lines go to a file meanwhile."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from coldnotify_cli.supervisor import Part
+
+_REFRESH_PER_S = 2
+_STYLES = {"ready": "green", "starting": "yellow", "down": "red", "waiting": "dim"}
+
+
+class LiveStatus:
+    """What is shown; `headline` and `parts` may be changed at any time."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+        self.headline = "ColdNotify is starting"
+        self.parts: Sequence[Part] = ()
+
+    def __rich__(self) -> RenderableType:
+        """As it is now."""
+        now_s = time.monotonic()
+        table = Table(box=None, pad_edge=False, expand=True)
+        for name in ("part", "pid", "state", "for", "deaths"):
+            table.add_column(name, justify="right" if name in ("pid", "for", "deaths") else "left", overflow="fold")
+        for part in self.parts:
+            status = part.status(now_s)
+            word = status.word if status.reason is None else f"{status.word}: {status.reason}"
+            pid = str(part.process.pid) if part.process is not None else "-"
+            seconds = "-" if status.seconds is None else f"{status.seconds:.0f} s"
+            table.add_row(part.name, pid, Text(word, style=_STYLES[status.word]), seconds, str(status.deaths))
+        foot = Text(f"Log lines: {self._log}   Ctrl-C stops everything, in order", style="dim")
+        return Group(Text(self.headline, style="bold"), table, foot)
+
+
+@contextmanager
+def live_status(log: Path) -> Iterator[LiveStatus]:
+    """Shows it while the block runs. What this process and its children write to stderr goes to `log`, appended."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    status = LiveStatus(log)
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    os.dup2(file, 2)
+    os.close(file)
+    try:
+        with Live(status, refresh_per_second=_REFRESH_PER_S, redirect_stderr=False):
+            yield status
+    finally:
+        sys.stderr.flush()
+        os.dup2(terminal, 2)
+        os.close(terminal)
