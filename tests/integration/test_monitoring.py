@@ -74,6 +74,10 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         stack.callback(traffic.join, 60)
         stack.callback(traffic.stopping.set)
         wait_for(lambda: len(told.seen) > 5, "the client is told")
+        # A counter that has risen before it was scraped once rises for Prometheus only the next time.
+        wait_for(
+            lambda: len(watcher.query("up == 1")) == 3 and not watcher.firing(), "Prometheus sees all is well", WAIT_S
+        )
         yield Scene(up, watcher, directory)
 
 

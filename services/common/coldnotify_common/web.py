@@ -1,5 +1,8 @@
-"""What all our HTTP endpoints share: errors as JSON that name the parameter or field at fault."""
+"""What all our HTTP endpoints share: errors as JSON that name the parameter or field at fault, and requests' ids."""
 
+import re
+import secrets
+import time
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -9,6 +12,11 @@ from coldnotify_schemas.names import InvalidName
 log = structlog.get_logger()
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+REQUEST_ID = "X-Request-Id"
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+"""Of what a caller may choose: it stands in our log."""
 
 
 class BadRequest(ValueError):
@@ -31,7 +39,28 @@ def field_of(error: ValueError) -> str:
 
 @web.middleware
 async def json_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turns every error of a handler into JSON: {"error": ..., "field": ...} with 400, 404, 405, 413, 500..."""
+    """Turns every error of a handler into JSON: {"error": ..., "field": ...} with 400, 404, 405, 413, 500...
+
+    The request's id, the caller's own or a new one, is in all that is logged meanwhile, and in the answer.
+    """
+    given = request.headers.get(REQUEST_ID, "")
+    request_id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8)
+    started_s = time.monotonic()
+    with structlog.contextvars.bound_contextvars(request_id=request_id):
+        try:
+            response = await _answer(request, handler)
+        except web.HTTPException as redirection:
+            redirection.headers[REQUEST_ID] = request_id
+            raise
+        if not response.prepared:  # what is streamed has sent its headers
+            response.headers[REQUEST_ID] = request_id
+        say = log.warning if response.status >= 500 else log.debug
+        seconds = round(time.monotonic() - started_s, 4)
+        say("request answered", method=request.method, path=request.path, status=response.status, seconds=seconds)
+    return response
+
+
+async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except (BadRequest, InvalidName) as error:

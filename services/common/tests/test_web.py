@@ -8,6 +8,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from coldnotify_common.web import BadRequest, error_response, field_of, json_errors
 from coldnotify_schemas.names import check_name
 from coldnotify_schemas.records import InvalidRecord
+from structlog.contextvars import merge_contextvars
+from structlog.testing import capture_logs
 
 Client = TestClient[web.Request, web.Application]
 
@@ -22,6 +24,10 @@ async def _name(_request: web.Request) -> web.Response:
 
 async def _broken(_request: web.Request) -> web.Response:
     raise RuntimeError("a secret of ours")
+
+
+async def _elsewhere(_request: web.Request) -> web.Response:
+    raise web.HTTPFound("/fine")
 
 
 async def _fine(_request: web.Request) -> web.Response:
@@ -40,6 +46,7 @@ async def client() -> AsyncIterator[Client]:
         "/name": _name,
         "/broken": _broken,
         "/fine": _fine,
+        "/elsewhere": _elsewhere,
         "/gone": _gone,
     }
     app.add_routes([web.get(path, handler) for path, handler in handlers.items()])
@@ -80,3 +87,28 @@ async def test_what_is_no_error_passes(client: Client) -> None:
 
 def test_the_field_of_an_error() -> None:
     assert field_of(InvalidRecord("version: Expected `int` >= 0")) == "version"
+
+
+@pytest.mark.parametrize("path", ["/fine", "/bad", "/broken", "/nowhere", "/elsewhere"])
+async def test_the_callers_request_id_is_in_the_answer(client: Client, path: str) -> None:
+    async with client.get(path, headers={"X-Request-Id": "camera-7.1"}, allow_redirects=False) as answer:
+        assert answer.headers["X-Request-Id"] == "camera-7.1"
+
+
+@pytest.mark.parametrize("given", ["", "a b", "x" * 65, "{}"])
+async def test_without_a_usable_one_it_is_made(client: Client, given: str) -> None:
+    async with client.get("/fine", headers={"X-Request-Id": given}) as one, client.get("/fine") as other:
+        made = one.headers["X-Request-Id"]
+        assert len(made) == 16
+        assert made not in (given, other.headers["X-Request-Id"])
+
+
+async def test_the_request_id_is_in_what_is_logged(client: Client) -> None:
+    with capture_logs(processors=[merge_contextvars]) as logged:
+        async with client.get("/broken", headers={"X-Request-Id": "camera-8"}):
+            pass
+    assert [(line["event"], line["request_id"]) for line in logged] == [
+        ("request failed", "camera-8"),
+        ("request answered", "camera-8"),
+    ]
+    assert logged[-1]["status"] == 500
