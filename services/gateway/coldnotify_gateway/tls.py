@@ -109,9 +109,10 @@ class TlsConnection(ClientConnection):
             self._transport.write(data)
 
     def _close(self) -> None:
+        # As gently as after a Close: a client that has sent its Hello already is to see the alert, not a reset.
+        self._finishing = True
         self._flush()
-        if self._transport is not None:
-            self._transport.close()
+        super().finish()
 
     def _address(self) -> str:
         peername = self._transport.get_extra_info("peername") if self._transport is not None else None

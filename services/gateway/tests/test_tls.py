@@ -111,7 +111,7 @@ def test_tokens(matcher, authority, tls, fresh_kafka):
 
         right, problems = client_of(port, ca, token=fetch)
         assert right.connect(timeout_s=LIMIT_S), right.status
-        wait_until(lambda: len(asked) == 2 and right.caught_up, "another token, after the first one expired")
+        wait_until(lambda: len(asked) >= 2 and right.caught_up, "another token, after the first one expired")
         right.disconnect()
         assert problems == []
 
