@@ -100,12 +100,20 @@ class Parts:
         self.kafka = kafka
         self._directory = directory
         self._settings = {"matcher_standby": standby, "matcher_session_timeout_ms": session_timeout_ms}
-        self.matchers = {name: self.start_matcher(name) for name in ("matcher-1", "matcher-2")}
+        self.matchers: dict[str, MatcherProcess] = {}
         self.gateway_port = free_port()
-        self.gateways = [GatewayProcess(kafka, gateway_port=self.gateway_port).__enter__() for _ in range(2)]
-        wait_for(self._served, "all partitions served", READY_TIMEOUT_S)
-        for gateway in self.gateways:
-            gateway.wait_ready()
+        self.gateways: list[GatewayProcess] = []
+        try:
+            for name in ("matcher-1", "matcher-2"):
+                self.matchers[name] = self.start_matcher(name)
+            for _ in range(2):
+                self.gateways.append(GatewayProcess(kafka, gateway_port=self.gateway_port).__enter__())
+            wait_for(self._served, "all partitions served", READY_TIMEOUT_S)
+            for gateway in self.gateways:
+                gateway.wait_ready()
+        except BaseException:
+            self.end()
+            raise
 
     def start_matcher(self, name: str) -> MatcherProcess:
         """One matcher."""

@@ -254,7 +254,9 @@ class ColdNotify(Server):
     ) -> None:
         flags = {**own, **{name: value for name, value in settings.items() if name.startswith(f"{command}-")}}
         argv = [sys.executable, "-m", "coldnotify_cli.main", command, f"--kafka={self.kafka}", "--log-format=json"]
-        argv += [f"--{name}={value}" for name, value in flags.items()]
+        argv += [
+            f"--{name}" if value is True else f"--{name}={value}" for name, value in flags.items() if value is not False
+        ]
         self.children[f"{command}-{number}"] = Child(argv, self.directory / f"{command}-{number}.log", says_ready(port))
 
 

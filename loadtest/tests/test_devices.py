@@ -123,7 +123,9 @@ def test_bytes_may_come_in_any_pieces(cut_at: int) -> None:
         "nats": b"INFO {}\r\nPONG\r\nMSG a.b 1 2\r\n31\r\nPING\r\nMSG a.b 1 2\r\n32\r\n",
         "nats-kv": b'INFO {}\r\nMSG _R.x 2 17\r\n{"num_pending":0}\r\nHMSG _D.x 1 b 12 12\r\nNATS/1.0\r\n\r\n\r\n'
         b"MSG $KV.b.k 1 $JS.ACK.s.c.1.1.1.1.0 2\r\n31\r\nMSG $KV.b.k 1 $JS.ACK.s.c.1.2.2.1.0 2\r\n32\r\n",
-        "mqtt": b"\x20\x02\x01\x00" + publish("a", b"31", 1, retain=False) + publish("a", b"32", 2, retain=False),
+        "mqtt": b"\x20\x02\x00\x00\x90\x05\x00\x01\x01\x01\x01"
+        + publish("a", b"31", 1, retain=False)
+        + publish("a", b"32", 2, retain=False),
         "redis": b"%1\r\n$1\r\na\r\n:1\r\n>3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n*1\r\n_\r\n"
         b">3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\n31\r\n>3\r\n$7\r\nmessage\r\n$1\r\na\r\n$2\r\n32\r\n",
         "bare": b"!31\n32\n",

@@ -61,13 +61,14 @@ def cut(data: bytes) -> tuple[list[tuple[int, bytes]], bytes]:
 
 
 class MqttDevice:
-    """Subscribes once; afterwards the broker knows it by its client id."""
+    """Subscribes once; afterwards the broker knows it by its client id. One without that memory subscribes again."""
 
-    __slots__ = ("_buffer", "_number", "_population", "_unanswered", "closed", "ready")
+    __slots__ = ("_buffer", "_number", "_population", "_subscribed", "_unanswered", "closed", "ready")
 
     def __init__(self, population: Population, number: int) -> None:
         self._population, self._number = population, number
         self._buffer = b""
+        self._subscribed = False
         self._unanswered = 0
         self.ready = False
         self.closed = ""
@@ -93,13 +94,13 @@ class MqttDevice:
             elif kind == _CONNACK:
                 if body[1]:
                     self.closed = f"CONNACK {body[1]}"
-                elif body[0] & 1:
+                elif body[0] & 1 and self._subscribed:
                     self.ready = True
                 else:
                     reply += self._subscribe()
             elif kind == _SUBACK:
                 self._unanswered -= 1
-                self.ready = not self._unanswered
+                self.ready = self._subscribed = not self._unanswered
         return reply, tuple(stamps)
 
     def tick(self) -> bytes:

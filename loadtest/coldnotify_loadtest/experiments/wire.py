@@ -14,6 +14,9 @@ from coldnotify_loadtest.swarm import Swarm, SwarmError
 _QUIET_S = 1.5
 """Acks are delayed by a second."""
 _HOUR_S = 3600
+_PINGS = 3
+_SETTLE_S = 5.0
+"""nats-server pings a new connection within some seconds, and rarely later."""
 
 
 def run(bench: Bench) -> None:
@@ -37,13 +40,18 @@ def run(bench: Bench) -> None:
                 swarm.drop()
                 publisher.once()
                 _wake(bench, server, proxy, swarm, f"1 of {bench['registrations']} changed")
+                time.sleep(_SETTLE_S)
                 proxy.reset()
                 time.sleep(bench["idle_s"])
                 idle = proxy.up + proxy.down
-                proxy.reset()
-                swarm.ping()
-                time.sleep(_QUIET_S)
-                ping = proxy.up + proxy.down
+                pings = []
+                for _ in range(_PINGS):
+                    proxy.reset()
+                    swarm.ping()
+                    time.sleep(_QUIET_S)
+                    pings.append(proxy.up + proxy.down)
+                # The least: a heartbeat of the server's own may have come between, and is counted in `idle`.
+                ping = min(pings)
                 hour = round(idle * _HOUR_S / bench["idle_s"] + ping * _HOUR_S / bench["keepalive_s"])
                 bench.rows.append({**identity(server), "case": "idle hour", "bytes": hour, "ping_bytes": ping})
                 swarm.drop()
