@@ -1,5 +1,6 @@
 """The README's own commands and programs, run as they stand there, but on free ports."""
 
+import json
 import os
 import re
 import shutil
@@ -34,6 +35,7 @@ class Reader:
             "9092": up.kafka.rpartition(":")[2],
             "55000": str(up.gateway[1]),
             "55002": up.http_url.rpartition(":")[2],
+            "55003": str(up.report["web"]).rpartition(":")[2],
             "51001": up.matcher_url.rpartition(":")[2],
             "55001": str(up.report["gateways_http"][0]).rpartition(":")[2],
         }
@@ -77,3 +79,7 @@ def test_what_the_readme_says_can_be_done(up: Up, tmp_path: Path) -> None:
     assert "nothing is wrong" in reader.run("sh", overview)
     assert "camera-config" in reader.run("sh", look_in)
     reader.run("sh", judge)
+    # Last: this client is registered, too, and the ledger would name it.
+    (by_http,) = blocks("By WebSocket and HTTP", "sh")
+    newest = {"object": "camera-config", "version": 45, "payload": {"fps": 8}}
+    assert json.loads(reader.run("sh", by_http))["notifications"] == [newest]
