@@ -4,6 +4,7 @@ import asyncio
 import json
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 from coldnotify import Connection, Notify, State, aio
@@ -39,7 +40,7 @@ def publish(up: Up, versions: dict[str, int]) -> None:
         publisher.flush(60)
 
 
-def curl(address: str, **asked: object) -> dict[str, object]:
+def curl(address: str, **asked: object) -> Any:
     request = urllib.request.Request(address, json.dumps(asked).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
         return json.load(answer)
