@@ -325,12 +325,16 @@ class World:
     def settle(self, online: list[Client]) -> None:
         """Run until all is as it should be, and stays so. Raises Broken."""
         end_s = self.clock.now_s + SETTLED_WITHIN_S
-        while (wrong := self.promises.at_rest(online)) and self.clock.now_s < end_s:
-            self.run(_LOOK_EVERY_S)
-        if not wrong:
-            self.run(_STAYS_SO_S)
-            self.compact(at_rest=True)
-            wrong = self.promises.at_rest(online)
+        while True:
+            while (wrong := self.promises.at_rest(online)) and self.clock.now_s < end_s:
+                self.run(_LOOK_EVERY_S)
+            if not wrong:
+                self.run(_STAYS_SO_S)
+                self.compact(at_rest=True)
+                wrong = self.promises.at_rest(online)
+            # A connection that is dead may have stood until now: its client has to come again.
+            if not wrong or self.clock.now_s >= end_s:
+                break
         if wrong:
             raise Broken("; ".join(wrong))
         self.trace.event("end", connected=[client.key for client in online])
