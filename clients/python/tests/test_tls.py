@@ -35,28 +35,32 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def service(certificate: Path):
+def context(certificate: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
+    return context
+
+
+@pytest.fixture
+def service(context: ssl.SSLContext):
     with FakeService(ssl_context=context) as running:
-        running.context = context
         yield running
 
 
-def test_a_wake_of_the_same_process_resumes(certificate, service):
+def test_a_wake_of_the_same_process_resumes(certificate, context, service):
     notify = Notify("d", "g", "c", State(None), Connection("127.0.0.1", service.port, certificate))
     for wakes in (1, 2, 3):
         assert notify.connect(timeout_s=LIMIT_S)
         notify.disconnect()
-        assert service.context.session_stats()["hits"] == wakes - 1
+        assert context.session_stats()["hits"] == wakes - 1
 
 
-async def test_with_asyncio_too(certificate, service):
+async def test_with_asyncio_too(certificate, context, service):
     notify = aio.Notify("d", "g", "c", State(None), Connection("127.0.0.1", service.port, certificate))
     for wakes in (1, 2, 3):
         assert await notify.connect(timeout_s=LIMIT_S)
         await notify.disconnect()
-        assert service.context.session_stats()["hits"] == wakes - 1
+        assert context.session_stats()["hits"] == wakes - 1
 
 
 def test_files_that_were_replaced_make_a_new_context(certificate, tmp_path):
