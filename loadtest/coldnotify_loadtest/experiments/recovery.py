@@ -99,7 +99,7 @@ def run_matcher(bench: Bench) -> None:
                     write_history(server.kafka, population, history)
                 publisher.once(bench["groups"])
                 swarm.wait(lambda counts: counts.reached >= swarm.devices, READY_S, "the first publish at all")
-                row = _row(server, bench, repeat, case)
+                row = {**_row(server, bench, repeat, case), "history": history}
                 bench.rows.append({**row, **_struck(bench, server, swarm, publisher, standby=standby)})
 
 
@@ -116,7 +116,6 @@ def _struck(bench: Bench, server: ColdNotify, swarm: Swarm, publisher: Publisher
     counts = swarm.wait(lambda counts: counts.reached >= swarm.devices, READY_S, "the publish at all")
     reached_s = counts.last_reached_ns / 1e9
     row: Row = {
-        "history": bench["history"],
         "all_reached_since_kill_s": round(reached_s - killed_s, 3),
         "session_timeout_s": bench["session_timeout_ms"] / 1000,
         "clients_lost": counts.lost,
