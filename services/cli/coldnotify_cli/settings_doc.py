@@ -34,7 +34,7 @@ SECTIONS = (
     Section("coldnotify publish", "coldnotify_cli.settings", "PublishSettings"),
     Section("coldnotify watch", "coldnotify_cli.settings", "WatchSettings"),
     Section("coldnotify state", "coldnotify_cli.settings", "LookSettings"),
-    Section("coldnotify who-lacks, explain, top", "coldnotify_cli.settings", "HttpNodeSettings"),
+    Section("coldnotify who-lacks", "coldnotify_cli.settings", "HttpNodeSettings"),
     Section("coldnotify doctor", "coldnotify_cli.settings", "DoctorSettings"),
     Section("coldnotify object reset", "coldnotify_cli.settings", "ResetSettings"),
 )
