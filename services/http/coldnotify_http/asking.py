@@ -1,7 +1,7 @@
 """Asks the matchers and gateways, of which each knows a part, over their HTTP ports.
 
 Whoever serves a domain/group is found by asking all matchers at once: there are few of them, those that do not serve it
-say so without looking, and the answer is right also while a partition moves (docs/adr has the reasons).
+say so without looking, and the answer is right also while a partition moves (docs/ARCHITECTURE.md has the reasons).
 """
 
 import asyncio
