@@ -197,6 +197,7 @@ class Run:
                 self.assign(number)
         gone = [number for number in self.partitions if not self.group_has(number)]
         if not gone:
+            self.matcher.group.join(self)  # it may be out of it without having lost anything
             return
         self.matcher.trace(self.matcher.name, "hears that it has lost", gone)
         if self.random.random() < 0.5:
