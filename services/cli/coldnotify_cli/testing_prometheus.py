@@ -20,8 +20,8 @@ from coldnotify_cli.testing_up import wait_for
 
 WINDOW = "20s"
 """In the place of the alerts' windows, and of the dashboards' $__rate_interval."""
-_FOR = "2s"
-_SCRAPE = "1s"
+_FOR = "4s"
+_SCRAPE = "2s"
 _STOP_S = 30
 RULES = Path(__file__).parents[3] / "monitoring" / "prometheus" / "alerts.yml"
 
@@ -55,7 +55,7 @@ class Prometheus:
 
 @contextmanager
 def prometheus(directory: Path, targets: Mapping[str, list[str]]) -> Iterator[Prometheus]:
-    """Scrapes `targets` (by job: host:port) each second, and judges by our alerts, hurried."""
+    """Scrapes `targets` (by job: host:port) every two seconds, and judges by our alerts, hurried."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "alerts.yml").write_text(hurried(RULES.read_text(encoding="utf-8")), encoding="utf-8")
     config = {
