@@ -1,7 +1,7 @@
 """Random schedules, as the command plays them, and what it says.
 
-Stands for: clock, client, gateway, group, kafka, link, main, matcher, promises, schedule, scripted,
-second_opinion, trace, truth, world
+Stands for: clock, client, gateway, group, kafka, link, main, matcher, promises, schedule, scripted, trace, truth
+Stands for: second_opinion, world
 """
 
 import os
