@@ -18,6 +18,7 @@ T = TypeVar("T")
 _logger = logging.getLogger("kafka")
 _ERROR_LOG_INTERVAL_S = 10
 """librdkafka says the same error again at each try to connect; once in a while is enough."""
+_ADMIN_IN_VAIN_S_MAX = 15.0
 
 
 class KafkaUnavailable(ServiceError):
@@ -52,6 +53,8 @@ def _common_config(settings: ServiceSettings) -> dict[str, Any]:
         "reconnect.backoff.ms": 50,
         "reconnect.backoff.max.ms": 1000,
         "socket.keepalive.enable": True,
+        # A connection that swallows what is sent is given up after this long, not after the default of a minute.
+        "socket.timeout.ms": 15_000,
         **read_options(settings.kafka_config),
     }
 
@@ -143,11 +146,32 @@ def describe_topic(admin: AdminClient, topic: str, timeout_s: float = 10) -> Any
         raise KafkaUnavailable(f"Kafka does not say within {timeout_s} s what topic {topic} is like") from None
 
 
-def partition_count(admin: AdminClient, topic: str, timeout_s: float = 10) -> int:
-    """How many partitions a topic has. Raises TopicMissing, KafkaUnavailable."""
-    return len(describe_topic(admin, topic, timeout_s).partitions)
+class TopicLooks:
+    """Describes topics again and again, with an AdminClient of its own. Not for use by several threads at once.
 
+    The client is made anew when it has been of no use for a while. It should find a Kafka that has come back by
+    itself; one was seen that did not for minutes, while other processes did.
+    """
 
-def topic_id(admin: AdminClient, topic: str, timeout_s: float = 10) -> str:
-    """The id that Kafka gave the topic at its creation: a recreated one has another. Raises as partition_count."""
-    return str(describe_topic(admin, topic, timeout_s).topic_id)
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._config = admin_config(settings)
+        self._admin = AdminClient(self._config)
+        self._in_vain_since_s: float | None = None
+
+    def describe(self, topic: str, timeout_s: float) -> Any:
+        """As describe_topic, and raises the same."""
+        try:
+            found = describe_topic(self._admin, topic, timeout_s)
+        except TopicMissing:
+            self._in_vain_since_s = None
+            raise
+        except KafkaUnavailable:
+            now_s = time.monotonic()
+            if self._in_vain_since_s is None:
+                self._in_vain_since_s = now_s
+            elif now_s - self._in_vain_since_s > _ADMIN_IN_VAIN_S_MAX:
+                self._admin = AdminClient(self._config)
+                self._in_vain_since_s = None
+            raise
+        self._in_vain_since_s = None
+        return found

@@ -1,14 +1,16 @@
 import socket
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from coldnotify_common import kafka
 from coldnotify_common.kafka import (
     KafkaUnavailable,
     admin_config,
     ask_twice,
     consumer_config,
-    partition_count,
+    describe_topic,
     producer_config,
 )
 from coldnotify_common.settings import ServiceSettings
@@ -49,7 +51,7 @@ def test_more_options_come_with_underscores_and_callbacks_keep_theirs() -> None:
 def test_a_kafka_that_does_not_answer_is_told_within_the_limit(silent_address: str) -> None:
     admin = AdminClient(admin_config(ServiceSettings(kafka=silent_address)))
     with pytest.raises(KafkaUnavailable, match=r"coldnotify\.objects"):
-        partition_count(admin, "coldnotify.objects", timeout_s=1)
+        describe_topic(admin, "coldnotify.objects", timeout_s=1)
 
 
 class StaleAdmin:
@@ -86,3 +88,24 @@ def test_a_missing_topic_is_not_asked_for_twice() -> None:
     with pytest.raises(KafkaException):
         ask_twice(cast("AdminClient", admin), ask, 9)
     assert not admin.looked
+
+
+def test_an_admin_client_that_is_of_no_use_for_a_while_is_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    now_s = [100.0]
+
+    def describe(admin: object, _topic: str, _timeout_s: float) -> str:
+        asked.append(admin)
+        if admin is asked[0]:
+            raise KafkaUnavailable("it does not answer")
+        return "a description"
+
+    monkeypatch.setattr(kafka, "describe_topic", describe)
+    monkeypatch.setattr(kafka, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    looks = kafka.TopicLooks(SETTINGS)
+    for _ in range(5):
+        with pytest.raises(KafkaUnavailable):
+            looks.describe("coldnotify.objects", 1)
+        now_s[0] += 5
+    assert looks.describe("coldnotify.objects", 1) == "a description"
+    assert len(set(map(id, asked))) == 2

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import structlog
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.kafka import admin_config, describe_topic
+from coldnotify_common.kafka import TopicLooks
 from coldnotify_schemas.topics import NOTIFICATIONS, REQUESTS
-from confluent_kafka.admin import AdminClient
 
 from coldnotify_gateway.settings import GatewaySettings
 
@@ -52,11 +51,11 @@ class TopicsWatch:
         self._stop.set()
 
     def _run(self) -> None:
-        admin = AdminClient(admin_config(self._settings))
+        looks = TopicLooks(self._settings)
         while not self._stop.is_set():
             try:
-                requests = describe_topic(admin, REQUESTS, _LOOK_TIMEOUT_S)
-                notifications = describe_topic(admin, NOTIFICATIONS, _LOOK_TIMEOUT_S)
+                requests = looks.describe(REQUESTS, _LOOK_TIMEOUT_S)
+                notifications = looks.describe(NOTIFICATIONS, _LOOK_TIMEOUT_S)
             except ServiceError as error:
                 self._on_unavailable(str(error))
                 self._stop.wait(_AWAY_LOOKS_EVERY_S)

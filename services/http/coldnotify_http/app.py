@@ -10,7 +10,7 @@ from coldnotify.publisher import Publisher
 from coldnotify_common.admin import bound_port, listen, standard_routes
 from coldnotify_common.authentication import Authenticator
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.kafka import KafkaUnavailable, admin_config, partition_count
+from coldnotify_common.kafka import KafkaUnavailable, TopicLooks
 from coldnotify_common.kafka_options import read_options
 from coldnotify_common.kafka_stats import STATISTICS
 from coldnotify_common.log import configure
@@ -19,7 +19,6 @@ from coldnotify_common.tls import ServerTls
 from coldnotify_common.web import json_errors
 from coldnotify_common.web_auth import PROBES, authorized
 from coldnotify_schemas.topics import OBJECTS
-from confluent_kafka.admin import AdminClient
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from coldnotify_http import console, ledger
@@ -112,11 +111,11 @@ class HttpService:
             await self._publisher.aclose()
 
     async def _watch_kafka(self) -> None:
-        admin = AdminClient(admin_config(self._settings))
+        looks = TopicLooks(self._settings)
         while True:
             reason: str | None = None
             try:
-                await asyncio.to_thread(partition_count, admin, OBJECTS, _KAFKA_LOOK_TIMEOUT_S)
+                await asyncio.to_thread(looks.describe, OBJECTS, _KAFKA_LOOK_TIMEOUT_S)
             except KafkaUnavailable as error:
                 reason = str(error)
             if reason != self._not_ready:
