@@ -33,10 +33,10 @@ COMMANDS: dict[str, _Entry] = {
     "watch": _Entry("watch", "Be a client: print what it is notified of."),
     "check": _Entry("check", "Judge what was published and told against the promises."),
     "state": _Entry("state", "Look into the matcher: clients, objects, partitions."),
-    "who-lacks": _Entry("who_lacks", "Say which clients have not applied a version of an object."),
+    "who-lacks": _Entry("who_lacks", "Say which clients have not applied a version."),
     "explain": _Entry("explain", "Say why a client has, or has not, applied an object."),
-    "top": _Entry("top", "Show the busiest groups, the slowest clients, the oldest undelivered."),
-    "doctor": _Entry("doctor", "Check Kafka, topics, clock, certificates, ports, limits; say what to do."),
+    "top": _Entry("top", "Show the busiest groups and what is undelivered longest."),
+    "doctor": _Entry("doctor", "Check Kafka, topics, clock, certificates ...; say what to do."),
     "object": _Entry("object", "Administer one object."),
     "kafka-tool": _Entry("kafka_tool", "Run one of Kafka's own console tools."),
 }
