@@ -47,7 +47,7 @@ def test_kafka_is_the_one_that_is_embedded() -> None:
 
 def test_commands_and_settings_are_ours() -> None:
     variables = {info.variable for settings in all_settings() for info in describe(settings)}
-    for name, service in SERVICES.items():
+    for service in SERVICES.values():
         if service["image"].partition(":")[0] != "coldnotify":
             continue
         assert service["command"][0] in COMMANDS
