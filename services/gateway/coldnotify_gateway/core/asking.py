@@ -54,6 +54,7 @@ class Asking:
                 cursor=_optional(session.complete),
                 ask=session.ask,
                 again=again,
+                acked=_optional(session.acked) if again else None,
             ),
         )
 
@@ -138,7 +139,8 @@ class Asking:
 
     def leave(self, session: Identified) -> Output:
         """The session has ended."""
-        return self._request(session, leave=Leave(complete=_optional(session.acked)))
+        # Before the Opened the client's number may be of another epoch.
+        return self._request(session, leave=Leave(complete=_optional(session.acked) if session.opened else None))
 
     def acks(self, view: PartitionView) -> Output:
         """What the clients of this partition acknowledged since the last time."""

@@ -152,7 +152,7 @@ class FromMatcher:
                 # Its client has had its Welcome and would go on with a cursor that is void. Its next Hello tells it.
                 yield from self._connections.close(session, CloseCode.UNKNOWN_SESSION, "its cursor is void", now_s)
                 return
-            session.epoch, session.complete = opened.epoch, NONE
+            session.epoch, session.complete, session.acked = opened.epoch, NONE, NONE
         if opened.in_sync:
             yield from self._on_in_sync(session, opened, now_s)
             return

@@ -88,7 +88,8 @@ class Identified:
         """The Open under way is an announcement: the client has had its Welcome and is not told another."""
         self.epoch: int | None = hello.epoch if hello.HasField("epoch") else None
         self.complete: int = hello.cursor if hello.HasField("epoch") and hello.HasField("cursor") else NONE
-        self.acked = NONE
+        self.acked: int = self.complete
+        """What the client has applied: its Hello's cursor, and since then what it acknowledged."""
         self.blocked = False
         """The connection takes no more bytes for now."""
 

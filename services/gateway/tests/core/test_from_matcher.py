@@ -468,6 +468,22 @@ def test_a_slow_matcher_is_believed_once_it_answers(bench):
 # --- beats
 
 
+def test_an_announcement_says_what_the_client_applied_too(bench):
+    wire = bench.live(complete=3)
+    bench.new_matcher()
+    bench.inbox(fan_out("x", 1, 6, 1), number=2)
+    (request,) = bench.take_requests("open")
+    assert not request.open.HasField("acked")
+    bench.say(wire, ack(complete=3))
+    bench.inbox(fan_out("x", 2, 7, 1), number=4)
+    (request,) = bench.take_requests("open")
+    assert (request.open.cursor, request.open.acked) == (3, 3)
+    bench.live(hello("b", cursor=2), complete=3)
+    bench.inbox(fan_out("x", 3, 8, 2), number=9)
+    *_, request = bench.take_requests("open", "open")
+    assert (request.open.cursor, request.open.acked) == (3, 2)
+
+
 def test_two_beats_that_do_not_agree_announce_all_sessions(bench):
     wire = bench.live(hello("a", wanted=("x",)), complete=3)
     bench.inbox(beat_answer(9, agreed=False))

@@ -122,6 +122,9 @@ class Requests:
         )
         cursor = request.cursor if cursor_counts else NO_CURSOR
         client.cursor = cursor
+        if request.again:
+            # The cursor is what the client was sent.
+            client.cursor = min(cursor, request.acked) if request.HasField("acked") else NO_CURSOR
         if client.worth_keeping:
             self._state.changed[client] = None
         # The client's digest includes what is refused now and then leaves its wanted set. A replayed Open cannot be

@@ -599,6 +599,22 @@ def test_cursors_are_stored_every_30_s() -> None:
     assert bench.tick(10_000).state == [], "once is enough"
 
 
+def test_what_a_session_was_sent_and_its_client_did_not_acknowledge_is_not_taken_for_applied() -> None:
+    bench = Bench()
+    for version in range(1, 6):
+        bench.version("a", version)
+    bench.opened("a", cursor=2)
+    client = bench.engine.clients[f"{PREFIX}client-1"]
+    assert client.cursor == 2
+    for acked, applied in ((3, 3), (None, clients.NO_CURSOR)):
+        said = internal_pb2.Open(
+            digest=client.digest, epoch=EPOCH, cursor=4, ask=2, again=True, acked=acked, register=["a"]
+        )
+        bench.request(open=said)
+        bench.settle()
+        assert client.cursor == applied
+
+
 # --- beats
 
 
