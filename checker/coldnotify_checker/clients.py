@@ -193,6 +193,9 @@ class Clients:
         possible = self._possible(event)
         if not possible:
             return
+        if self._was_under_way(event):
+            self._know(client, knowledge, event, possible)
+            return
         floor = knowledge.floor
         key = min((key for key in possible if floor is None or key >= floor), default=max(possible))
         if floor is not None and key < floor:
@@ -205,6 +208,9 @@ class Clients:
         if key == floor and last is not None:
             self._on_repeat(client, knowledge, last, event)
         knowledge.floor, knowledge.last, knowledge.phase = key, event, len(client.ends)
+        self._know(client, knowledge, event, possible)
+
+    def _know(self, client: Client, knowledge: Knowledge, event: Told, possible: set[Key]) -> None:
         if event.object in client.wanted:
             knowledge.known = max(*possible, knowledge.known or (-1, -1))
             self._catch_ups.told(client.name, event.object, knowledge.known, event.t)
@@ -220,6 +226,16 @@ class Clients:
         self._verdict.add(
             "P4", f"{client.name} was told {_version(knowledge.floor)} of {event.object} again", (last, event)
         )
+
+    def _was_under_way(self, event: Told) -> bool:
+        """Whether it was published only before the objects topic was lost, and told after that.
+
+        Nothing follows from it for what is told next: versions may have begun anew meanwhile.
+        """
+        assert event.version is not None
+        now = self._publishes.period(event.t)
+        calls = self._publishes.with_version(event.object, event.version)
+        return bool(calls) and all(self._publishes.period(call.begun.t) != now for call in calls if not call.failed)
 
     def _possible(self, event: Told) -> set[Key]:
         """The keys that what is told can have; none is a violation, and has been noted."""

@@ -2,7 +2,7 @@
 
 import msgspec
 from coldnotify_checker import Event, judge
-from coldnotify_checker.histories import Record, Topic, TopicLost, parse_event
+from coldnotify_checker.histories import Record, Topic, parse_event
 from coldnotify_schemas import topics
 
 from coldnotify_simulation.promises import Broken
@@ -15,9 +15,6 @@ def ask(world: World) -> None:
     """Once it has settled. Raises Broken."""
     events = [event for fields in world.trace.history if (event := parse_event(msgspec.json.encode(fields)))]
     violations = judge([*events, *_dump(world)]).violations
-    if any(isinstance(event, TopicLost) and event.topic == topics.OBJECTS for event in events):
-        # What was on its way to a client then is told after the loss. The checker holds it against what is told next.
-        violations = [violation for violation in violations if violation.promise != "P3"]
     if violations:
         raise Broken(f"the checker says: {violations[0]}")
 

@@ -1,0 +1,26 @@
+"""What was on its way to a client when the objects topic was lost is not held against what it is told next."""
+
+from coldnotify_checker import judge
+from coldnotify_checker.histories import Event, Publish, Published, Register, Started, Told, TopicLost
+
+CLIENT, OBJECT = "d/g/c", "d/g/o"
+
+
+def history(published_us: int) -> list[Event]:
+    """The topic is lost at 5 s; the client is told version 3 of that publish, then version 1 of a later one."""
+    return [
+        Started(t=1, client=CLIENT),
+        Register(t=2, client=CLIENT, object=OBJECT),
+        Publish(t=published_us, publisher="p", id=1, object=OBJECT, version=3),
+        Published(t=published_us + 1, publisher="p", id=1, outcome="acknowledged"),
+        TopicLost(t=5_000_000, topic="coldnotify.objects"),
+        Told(t=8_000_000, client=CLIENT, object=OBJECT, version=3),
+        Publish(t=9_000_000, publisher="p", id=2, object=OBJECT, version=1),
+        Published(t=9_000_001, publisher="p", id=2, outcome="acknowledged"),
+        Told(t=10_000_000, client=CLIENT, object=OBJECT, version=1),
+    ]
+
+
+def test_versions_may_begin_anew_behind_what_was_under_way() -> None:
+    assert judge(history(published_us=1_000_000)).clean
+    assert judge(history(published_us=6_000_000)).counts["P3"] == 1
