@@ -164,14 +164,16 @@ class Newest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ...) -> None: ...
 
 class FanOut(_message.Message):
-    __slots__ = ("newest", "sessions", "published_ms")
+    __slots__ = ("newest", "sessions", "published_ms", "traceparent")
     NEWEST_FIELD_NUMBER: _ClassVar[int]
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_MS_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     newest: Newest
     sessions: bytes
     published_ms: int
-    def __init__(self, newest: _Optional[_Union[Newest, _Mapping]] = ..., sessions: _Optional[bytes] = ..., published_ms: _Optional[int] = ...) -> None: ...
+    traceparent: str
+    def __init__(self, newest: _Optional[_Union[Newest, _Mapping]] = ..., sessions: _Optional[bytes] = ..., published_ms: _Optional[int] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class Opened(_message.Message):
     __slots__ = ("session", "ask", "in_sync", "epoch", "digest", "refused")
