@@ -54,6 +54,12 @@ STEP_SECONDS = Histogram(
 PARTITIONS_STANDBY = Gauge(
     "coldnotify_matcher_partitions_standby", "Partitions of other matchers that are followed and were read to their end"
 )
+CONFLATION_INTERVAL_SECONDS = Gauge(
+    "coldnotify_matcher_conflation_interval_seconds",
+    "How long publishes are held and merged now, by domain as the setting of conflation names it, the longest of all "
+    "partitions that are served",
+    ("domain",),
+)
 LAG_OBJECTS = Gauge(
     "coldnotify_matcher_lag_objects",
     "Offsets of the objects topic not handled yet, of each partition that is served; looked at every 5 s",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from coldnotify_common.settings import ServiceSettings, SettingInfo, describe, setting
 
-from coldnotify_matcher.engine import Rules, parse_intervals
+from coldnotify_matcher.engine import CONFLATION_MS_MAX, Bounds, Rules, parse_intervals
 
 FORGOTTEN_AFTER_S_MIN = 60
 """A gateway that stands still for a moment (15 s: its sessions are offline) must not have its clients unregistered."""
@@ -49,7 +49,20 @@ class MatcherSettings(ServiceSettings):
     matcher_conflation: str = setting(
         "*=0",
         "how long after a publish of an object left the next ones of it are held and merged (ms), by domain: "
-        "domain=200,other.domain=1000,*=0; * is every other domain, 0 is never, 60000 the most",
+        "domain=200,other.domain=auto,*=0; * is every other domain, 0 is never, 60000 the most, auto is as long as "
+        "gateways need to keep up",
+    )
+    matcher_conflation_auto_min_ms: int = setting(
+        0,
+        "the shortest interval (ms) of a domain with auto, which it has while all gateways keep up",
+        minimum=0,
+        maximum=CONFLATION_MS_MAX,
+    )
+    matcher_conflation_auto_max_ms: int = setting(
+        1000,
+        "the longest interval (ms) of a domain with auto, however far gateways lag",
+        minimum=1,
+        maximum=CONFLATION_MS_MAX,
     )
 
     def __post_init__(self) -> None:
@@ -58,12 +71,16 @@ class MatcherSettings(ServiceSettings):
             given = self.matcher_client_forgotten_after_s
             words = f"{given} is less than {FORGOTTEN_AFTER_S_MIN}, the least allowed but for 0 (never)"
             raise _info("matcher_client_forgotten_after_s").error(words)
+        if self.matcher_conflation_auto_min_ms > self.matcher_conflation_auto_max_ms:
+            words = f"{self.matcher_conflation_auto_min_ms} is above {_info('matcher_conflation_auto_max_ms').flag}"
+            raise _info("matcher_conflation_auto_min_ms").error(f"{words} {self.matcher_conflation_auto_max_ms}")
         self.rules()
 
     def rules(self) -> Rules:
         """What of it is the engine's business. Raises SettingError."""
+        bounds = Bounds(self.matcher_conflation_auto_min_ms, self.matcher_conflation_auto_max_ms)
         try:
-            conflation = parse_intervals(self.matcher_conflation)
+            conflation = parse_intervals(self.matcher_conflation, bounds)
         except ValueError as error:
             raise _info("matcher_conflation").error(str(error)) from None
         return Rules(forgotten_after_ms=self.matcher_client_forgotten_after_s * 1000, conflation=conflation)

@@ -325,9 +325,15 @@ class Bench:
         acks = internal_pb2.Acks(sessions=completes.keys(), completes=completes.values())
         self.request(gateway=gateway, acks=acks)
 
-    def beat(self, *sessions: int, gateway: int = GATEWAY, serial: int = 1) -> None:
-        """A Beat of a gateway that has these sessions."""
-        beat = internal_pb2.Beat(sessions=len(sessions), checksum=sum(sessions), serial=serial)
+    def beat(
+        self, *sessions: int, gateway: int = GATEWAY, serial: int = 1, number: int = 0, generation: int | None = None
+    ) -> None:
+        """A Beat of a gateway that has these sessions, and has read its inbox up to record `number`."""
+        if generation is None:
+            generation = self.engine.generation if number else 0
+        beat = internal_pb2.Beat(
+            sessions=len(sessions), checksum=sum(sessions), serial=serial, number=number, generation=generation
+        )
         self.request(gateway=gateway, beat=beat)
 
     def items(self, gateway: int = GATEWAY) -> list[internal_pb2.Item]:

@@ -93,6 +93,7 @@ class Worker:
         self.was_ready = False
         """Whether this run ever served all it had."""
         self._settings = settings
+        self._rules = settings.rules()
         self._owner = f"{settings.matcher_id}:{secrets.token_hex(4)}"
         self._admin = AdminClient(admin_config(settings))
         self._producer = Producer(
@@ -209,7 +210,10 @@ class Worker:
                 self._producer.poll(0)  # its statistics, of which an idle one would collect more and more
             for partition in self.partitions.values():
                 self._advance(partition, now_ms, tick=tick)
-            self._make_durable([p for p in self.partitions.values() if p.phase is Phase.OWNED], now_ms)
+            owned = [p for p in self.partitions.values() if p.phase is Phase.OWNED]
+            self._make_durable(owned, now_ms)
+            if tick:
+                self._show_intervals(owned)
             if events:
                 metrics.STEP_SECONDS.observe(time.monotonic() - started_s)
             self._commit_if_due()
@@ -354,7 +358,7 @@ class Worker:
             self._requests.serve(partition.number, from_beginning=False)
 
     def _take_over(self, partition: Partition, now_ms: int) -> None:
-        partition.engine.rules = self._settings.rules()
+        partition.engine.rules = self._rules
         partition.own(now_ms)
         seconds = time.monotonic() - partition.started_s
         metrics.TAKEOVER_SECONDS.labels("followed" if partition.warm else "loaded").observe(seconds)
@@ -426,6 +430,11 @@ class Worker:
     def _check_delivery(self) -> None:
         if self._delivery_error is not None:
             raise Failure(f"writing to Kafka: {self._delivery_error.str()}")
+
+    def _show_intervals(self, owned: list[Partition]) -> None:
+        for domain in self._rules.conflation.entries:  # of the setting, so they stay few
+            longest_ms = max((p.engine.conflation_interval_ms(domain) for p in owned), default=0)
+            metrics.CONFLATION_INTERVAL_SECONDS.labels(domain).set(longest_ms / 1000)
 
     # ---- commits -------------------------------------------------------------------------------------------------
 

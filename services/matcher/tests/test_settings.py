@@ -3,6 +3,7 @@
 import pytest
 from coldnotify_common.errors import SettingError
 from coldnotify_common.settings import load
+from coldnotify_matcher.engine import Bounds
 from coldnotify_matcher.settings import MatcherSettings
 
 
@@ -20,6 +21,14 @@ def test_no_client_is_ever_forgotten_if_the_setting_says_0() -> None:
     assert settings.rules().forgotten_after_ms == 0
 
 
+def test_bounds_of_intervals_that_tune_themselves() -> None:
+    given = {"COLDNOTIFY_MATCHER_CONFLATION": "a.b=auto", "COLDNOTIFY_MATCHER_CONFLATION_AUTO_MIN_MS": "50"}
+
+    conflation = load(MatcherSettings, given).rules().conflation
+
+    assert (conflation.auto, conflation.bounds) == ({"a.b"}, Bounds(50, 1000))
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -29,6 +38,11 @@ def test_no_client_is_ever_forgotten_if_the_setting_says_0() -> None:
         ("COLDNOTIFY_EPOCH_COUNTER", "-1"),
         ("COLDNOTIFY_MATCHER_CLIENT_FORGOTTEN_AFTER_S", "59"),
         ("COLDNOTIFY_MATCHER_CLIENT_FORGOTTEN_AFTER_S", "-1"),
+        ("COLDNOTIFY_MATCHER_CONFLATION", "*=soon"),
+        ("COLDNOTIFY_MATCHER_CONFLATION_AUTO_MIN_MS", "1001"),
+        ("COLDNOTIFY_MATCHER_CONFLATION_AUTO_MIN_MS", "-1"),
+        ("COLDNOTIFY_MATCHER_CONFLATION_AUTO_MAX_MS", "0"),
+        ("COLDNOTIFY_MATCHER_CONFLATION_AUTO_MAX_MS", "60001"),
         ("COLDNOTIFY_REGISTRATIONS_MAX", "0"),
         ("COLDNOTIFY_REGISTRATIONS_MAX", "10001"),
     ],

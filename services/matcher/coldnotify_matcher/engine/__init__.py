@@ -2,6 +2,7 @@
 
 from coldnotify_matcher.engine.engine import Engine
 from coldnotify_matcher.engine.outputs import Step, Write
-from coldnotify_matcher.engine.rules import Intervals, Rules, parse_intervals
+from coldnotify_matcher.engine.rules import CONFLATION_MS_MAX, Intervals, Rules, parse_intervals
+from coldnotify_matcher.engine.tuning import Bounds
 
-__all__ = ["Engine", "Intervals", "Rules", "Step", "Write", "parse_intervals"]
+__all__ = ["CONFLATION_MS_MAX", "Bounds", "Engine", "Intervals", "Rules", "Step", "Write", "parse_intervals"]

@@ -7,14 +7,28 @@ the whole partition. It holds back the cursors of others for a moment too, and t
 floor of its own for each session would cost a pass over its objects for each publish.
 
 A page needs none of this: it is computed from the newest versions, held or not.
+
+A domain's interval is fixed or tunes itself (`tuning.Tuning`), by the lag of the gateways that the domain's publishes
+went to. A publish that is held leaves when its interval ends, whatever has become of the domain's since.
 """
 
 from collections import OrderedDict
 from heapq import heappop, heappush
 
+from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.state import State
+from coldnotify_matcher.engine.tuning import Tuning
+
+
+class Tuned:
+    """The interval of a domain that tunes itself."""
+
+    def __init__(self, tuning: Tuning) -> None:
+        self.tuning = tuning
+        self.told: set[GatewayView] = set()
+        """Gateways that were sent a publish of the domain since their last Beat: the others' lag is none of its."""
 
 
 class Conflation:
@@ -29,6 +43,8 @@ class Conflation:
         """What is held, by the offset of the first publish that is: so in the order of these offsets."""
         self._due: list[tuple[int, int, Obj]] = []
         """A heap of what is held: (when it is due, offset of the first publish held, object)."""
+        self._tuned: dict[str, Tuned] = {}
+        """By domain as the rules name it; made when the domain first has something to fan out."""
 
     @property
     def floor(self) -> int:
@@ -46,18 +62,19 @@ class Conflation:
         if obj in self._held:
             self._state.count("conflated")
             return
-        interval_ms = self._state.rules.conflation.of(obj.domain)
+        interval_ms, tuned = self._interval_of(obj, now_ms)
         until_ms = self._until_ms.get(obj, 0)
-        # An end that is further away than the interval is one that a clock put there which has since been set back.
+        # An end that is further away than the interval is one that a clock put there which has since been set back, or
+        # of a time when the interval was longer.
         if interval_ms and 0 < until_ms - now_ms <= interval_ms:
             self._held[obj] = offset
             heappush(self._due, (until_ms, offset, obj))
             return
-        self._fan_out(obj, now_ms, interval_ms)
+        self._fan_out(obj, now_ms, interval_ms, tuned)
 
     def fan_out(self, obj: Obj, now_ms: int) -> None:
         """At once, whatever left before: a takeover must not wait."""
-        self._fan_out(obj, now_ms, self._state.rules.conflation.of(obj.domain))
+        self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms))
 
     def flush(self, now_ms: int) -> None:
         """Fan out what is due."""
@@ -65,17 +82,49 @@ class Conflation:
         while self._due and not 0 < self._due[0][0] - now_ms <= longest_ms:
             _, _, obj = heappop(self._due)
             del self._held[obj]
-            self._fan_out(obj, now_ms, self._state.rules.conflation.of(obj.domain))
+            self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms))
 
     def next_due_ms(self) -> int | None:
         """When `flush` has something to do; None: never, as things are."""
         return self._due[0][0] if self._due else None
 
-    def on_tick(self, now_ms: int) -> None:
-        """Forget the intervals that are over."""
-        self._until_ms = {obj: until_ms for obj, until_ms in self._until_ms.items() if until_ms > now_ms}
+    def interval_ms(self, entry: str) -> int:
+        """The present interval of a domain, or of `*`, as the rules name it."""
+        rules = self._state.rules.conflation
+        if entry not in rules.auto:
+            return rules.of(entry)
+        return self._tuned[entry].tuning.interval_ms if entry in self._tuned else rules.bounds.shortest_ms
 
-    def _fan_out(self, obj: Obj, now_ms: int, interval_ms: int) -> None:
+    def on_beat(self, gateway: GatewayView, number: int, now_ms: int) -> None:
+        """The gateway has handled its inbox up to this record."""
+        before_ms = gateway.unread.lag_ms
+        lag_ms = gateway.unread.read(number, gateway.number, now_ms)
+        for tuned in self._tuned.values():
+            if gateway in tuned.told:
+                tuned.told.discard(gateway)
+                tuned.tuning.on_lag(lag_ms, before_ms, now_ms)
+
+    def on_tick(self, now_ms: int) -> None:
+        """Forget the intervals that are over, and the gateways; those that keep up let intervals shrink."""
+        self._until_ms = {obj: until_ms for obj, until_ms in self._until_ms.items() if until_ms > now_ms}
+        for tuned in self._tuned.values():
+            tuned.told = {gateway for gateway in tuned.told if gateway.sessions}
+            tuned.tuning.on_tick(now_ms)
+
+    def _interval_of(self, obj: Obj, now_ms: int) -> tuple[int, Tuned | None]:
+        """(ms, what tunes it if something does)."""
+        rules = self._state.rules.conflation
+        entry = rules.tuned_as(obj.domain) if rules.auto else None
+        if entry is None:
+            return rules.of(obj.domain), None
+        tuned = self._tuned.get(entry)
+        if tuned is None:
+            tuned = self._tuned[entry] = Tuned(Tuning(rules.bounds, now_ms))
+        return tuned.tuning.interval_ms, tuned
+
+    def _fan_out(self, obj: Obj, now_ms: int, interval_ms: int, tuned: Tuned | None) -> None:
         if interval_ms:
             self._until_ms[obj] = now_ms + interval_ms
+        if tuned is not None:
+            tuned.told.update(obj.subscribers)
         self._index.fan_out(obj, now_ms, complete=min(obj.offset, self.floor - 1))

@@ -264,6 +264,15 @@ class Engine(State):
         Of several Opens of one client in a row only the last is answered: it says all that the earlier ones said.
         """
         self._requests.on_requests(requests, now_ms)
+        if self.rules.conflation.auto:
+            self._look_for_lag(requests, now_ms)
+
+    def _look_for_lag(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
+        for _, request in requests:
+            beat = request.beat if request.HasField("beat") else None
+            # Others are of the inbox records of a predecessor, or of none: 0 is a gateway that does not know.
+            if beat is not None and beat.number and beat.generation == self.generation & 0xFFFFFFFF:
+                self._conflation.on_beat(self.gateways[request.gateway], beat.number, now_ms)
 
     # ---- time ----------------------------------------------------------------------------------------------------
 
@@ -309,6 +318,10 @@ class Engine(State):
         """The offset of the first publish of this object that is held back now; None: none is."""
         return self._conflation.held_since(obj)
 
+    def conflation_interval_ms(self, entry: str) -> int:
+        """The present interval of a domain, or of `*`, as the rules name it."""
+        return self._conflation.interval_ms(entry)
+
     @property
     def objects_done(self) -> int:
         """Up to which offset of the objects topic nothing is left to be done: what may be committed."""
@@ -329,7 +342,10 @@ class Engine(State):
             self.count("moved", len(moves))
         step = Step(self._writes, self._tombstones, self._notices)
         for gateway in self.gateways.values():
-            step.inboxes += gateway.take_records(self.partition, self.generation)
+            records = gateway.take_records(self.partition, self.generation)
+            if records and self.rules.conflation.auto:
+                gateway.unread.made(records[0][1].number, now_ms)
+            step.inboxes += records
         self._writes, self._tombstones, self._notices = [], [], []
         self._repairs, self.changed, self._strays = {}, {}, {}
         return step

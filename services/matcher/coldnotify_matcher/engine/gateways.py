@@ -3,6 +3,7 @@
 from coldnotify_schemas import internal_pb2
 
 from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.unread import Unread
 
 RECORD_BYTES_MAX = 256 * 1024
 """An inbox record is split above this: one slow fetch must not hold up the others for long."""
@@ -16,7 +17,7 @@ class GatewayView:
 
     __slots__ = (
         "_retired", "_retired_before", "checksum", "heard_ms", "id", "inbox", "items", "number", "retirements",
-        "sessions",
+        "sessions", "unread",
     )  # fmt: skip
 
     def __init__(self, id_: int, inbox: int, now_ms: int) -> None:
@@ -34,6 +35,8 @@ class GatewayView:
         self._retired_before: set[int] = set()
         self.items: list[internal_pb2.Item] = []
         """What this step has for it, in order."""
+        self.unread = Unread()
+        """Kept where an interval tunes itself by it."""
 
     def add(self, number: int, client: Client) -> None:
         """A session of this gateway is now the client's current one."""
@@ -61,6 +64,7 @@ class GatewayView:
         """The same gateway, without anything that stands in the index; its sessions are over."""
         new = GatewayView(self.id, self.inbox, self.heard_ms)
         new.number, new.items, self.items = self.number, self.items, []
+        new.unread = self.unread
         return new
 
     def take_records(self, partition: int, generation: int) -> list[tuple[int, internal_pb2.Inbox]]:

@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 
 from coldnotify_schemas.names import InvalidName, check_name
 
+from coldnotify_matcher.engine.tuning import Bounds
+
 CONFLATION_MS_MAX = 60_000
 """Cursors stay below what is held back: with more, a unit that wakes for a moment would hear of it again and again."""
 _ALL_OTHERS = "*"
+_AUTO = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,20 +19,35 @@ class Intervals:
 
     by_domain: Mapping[str, int] = field(default_factory=dict)
     others_ms: int = 0
+    auto: frozenset[str] = frozenset()
+    """Domains whose interval tunes itself, each its own. `*`: one tunes itself for all that are not named."""
+    bounds: Bounds = field(default_factory=Bounds)
+    """Of the intervals that tune themselves."""
 
     def of(self, domain: str) -> int:
-        """The domain's interval (ms)."""
+        """The domain's interval (ms), where it is fixed."""
         return self.by_domain.get(domain, self.others_ms)
+
+    def tuned_as(self, domain: str) -> str | None:
+        """The entry of `auto` by which the domain's interval tunes itself; None: it is fixed."""
+        if domain in self.auto:
+            return domain
+        return _ALL_OTHERS if _ALL_OTHERS in self.auto and domain not in self.by_domain else None
+
+    @property
+    def entries(self) -> list[str]:
+        """What has an interval of its own: the domains that are named, and `*`."""
+        return sorted({_ALL_OTHERS, *self.by_domain, *self.auto})
 
     @property
     def longest_ms(self) -> int:
         """0: nothing is ever held."""
-        return max((self.others_ms, *self.by_domain.values()))
+        return max((self.others_ms, *self.by_domain.values(), self.bounds.longest_ms if self.auto else 0))
 
 
-def parse_intervals(text: str) -> Intervals:
-    """ "domain=200,other=1000,*=0" in ms; `*` is every other domain, 0 if it is not there. Raises ValueError."""
-    found: dict[str, int] = {}
+def parse_intervals(text: str, bounds: Bounds | None = None) -> Intervals:
+    """ "domain=200,other=auto,*=0" in ms; `*` is every other domain, 0 if it is not there. Raises ValueError."""
+    found: dict[str, int | None] = {}
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
         domain, equals, value = (part.strip() for part in entry.partition("="))
         if not equals:
@@ -41,11 +59,17 @@ def parse_intervals(text: str) -> Intervals:
                 raise ValueError(f"{entry!r}: {error}") from None
         if domain in found:
             raise ValueError(f"{entry!r}: {domain} is there twice")
+        if value == _AUTO:
+            found[domain] = None
+            continue
         if not (value.isascii() and value.isdigit() and len(value) < 10 and int(value) <= CONFLATION_MS_MAX):
-            raise ValueError(f"{entry!r}: {value!r} is not a whole number of ms from 0 to {CONFLATION_MS_MAX}")
+            words = f"is neither a whole number of ms from 0 to {CONFLATION_MS_MAX} nor {_AUTO}"
+            raise ValueError(f"{entry!r}: {value!r} {words}")
         found[domain] = int(value)
-    others_ms = found.pop(_ALL_OTHERS, 0)
-    return Intervals(found, others_ms)
+    auto = frozenset(domain for domain, ms in found.items() if ms is None)
+    fixed = {domain: ms for domain, ms in found.items() if ms is not None}
+    others_ms = fixed.pop(_ALL_OTHERS, 0)
+    return Intervals(fixed, others_ms, auto, bounds or Bounds())
 
 
 @dataclass(frozen=True, slots=True)

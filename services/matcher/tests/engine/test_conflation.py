@@ -1,9 +1,10 @@
 """Conflation: what is held and for how long, what `complete` says meanwhile, and what a takeover owes."""
 
 import pytest
-from coldnotify_matcher.engine import Intervals, Rules, parse_intervals
+from coldnotify_matcher.engine import Bounds, Intervals, Rules, parse_intervals
 from coldnotify_matcher.engine.rules import CONFLATION_MS_MAX
-from coldnotify_matcher.testing import DOMAIN, OTHER_GATEWAY, Bench, fan_outs, pages, versions
+from coldnotify_matcher.engine.unread import MARK_EVERY_MS
+from coldnotify_matcher.testing import DOMAIN, GATEWAY, OTHER_GATEWAY, Bench, fan_outs, pages, versions
 from coldnotify_schemas import internal_pb2
 
 INTERVAL_MS = 200
@@ -42,13 +43,15 @@ def pass_ms(bench: Bench, ms: int) -> None:
         ("a=200", Intervals({"a": 200})),
         (" a = 200 , b.c=0,*=1000,", Intervals({"a": 200, "b.c": 0}, 1000)),
         ("a=60000", Intervals({"a": CONFLATION_MS_MAX})),
+        ("a=auto,b=5", Intervals({"b": 5}, auto=frozenset({"a"}))),
+        ("*=auto, b=5", Intervals({"b": 5}, auto=frozenset({"*"}))),
     ],
 )
 def test_intervals_as_an_operator_writes_them(text: str, expected: Intervals) -> None:
     assert parse_intervals(text) == expected
 
 
-@pytest.mark.parametrize("entry", ["a", "a=", "a=x", "a=-1", "a=1.5", "a=60001", "a=٣", "=5", "a b=5", "a=auto", "*=x"])
+@pytest.mark.parametrize("entry", ["a", "a=", "a=x", "a=-1", "a=1.5", "a=60001", "a=٣", "=5", "a b=5", "a=AUTO", "*=x"])
 def test_a_bad_entry_is_named(entry: str) -> None:
     with pytest.raises(ValueError, match=entry.replace("*", r"\*").replace(".", r"\.")):
         parse_intervals(f"good=200,{entry}")
@@ -63,6 +66,16 @@ def test_of_a_domain() -> None:
     intervals = Intervals({"a": 200}, 50)
 
     assert (intervals.of("a"), intervals.of("b"), intervals.longest_ms) == (200, 50, 200)
+    assert (intervals.tuned_as("a"), intervals.entries) == (None, ["*", "a"])
+
+
+def test_of_a_domain_that_tunes_itself() -> None:
+    named = Intervals({"a": 200}, 50, frozenset({"b"}), Bounds(0, 3000))
+    others = Intervals({"a": 200}, auto=frozenset({"*", "b"}))
+
+    assert [named.tuned_as(domain) for domain in "abc"] == [None, "b", None]
+    assert [others.tuned_as(domain) for domain in "abc"] == [None, "b", "*"]
+    assert (named.longest_ms, named.entries) == (3000, ["*", "a", "b"])
 
 
 # --- what is held
@@ -260,3 +273,131 @@ def test_a_takeover_fans_out_what_the_predecessor_held(bench: Bench, committed: 
     assert told(bench) == [], "its interval has begun"
     pass_ms(bench, INTERVAL_MS)
     assert told(bench) == [("a", 4, 4)]
+
+
+# --- an interval that tunes itself
+
+
+@pytest.fixture
+def tuned() -> Bench:
+    """The client's gateway has read all there is."""
+    bench = Bench(rules=Rules(conflation=Intervals(auto=frozenset({DOMAIN}), bounds=Bounds(0, 1000))))
+    bench.opened("a")
+    bench.now_ms += 10_000
+    bench.version("a", 1)
+    bench.settle()
+    beat(bench, behind=0)
+    return bench
+
+
+def beat(bench: Bench, *, behind: int, gateway: int = GATEWAY) -> None:
+    """A gateway's Beat says that it has all inbox records but the last `behind`, of which one is its own answer."""
+    bench.beat(1, gateway=gateway, number=bench.engine.gateways[gateway].number - behind)
+    bench.settle()
+
+
+def interval_ms(bench: Bench) -> int:
+    return bench.engine.conflation_interval_ms(DOMAIN)
+
+
+def lag_behind(bench: Bench, version: int) -> None:
+    """The gateway does not read a version for two seconds, and says so."""
+    bench.now_ms += MARK_EVERY_MS
+    bench.version("a", version)
+    bench.settle()
+    bench.tick(2000)
+    beat(bench, behind=1)
+
+
+def test_it_begins_with_none_and_grows_while_a_gateway_lags(tuned: Bench) -> None:
+    seen = []
+    for version in range(2, 9):
+        seen.append(interval_ms(tuned))
+        lag_behind(tuned, version)
+
+    assert seen == [0, 40, 80, 160, 320, 640, 1000]
+
+
+def test_without_lag_it_stays_none(tuned: Bench) -> None:
+    for version in range(2, 20):
+        tuned.version("a", version)
+        tuned.settle()
+        tuned.tick(1000)
+        beat(tuned, behind=0)
+
+    assert interval_ms(tuned) == 0
+    assert [version for _, version, _ in told(tuned)] == list(range(1, 20))
+
+
+@pytest.mark.parametrize("shrunk", [False, True])
+def test_what_is_held_leaves_as_the_newest_at_its_end_whatever_the_interval_does(tuned: Bench, shrunk: bool) -> None:
+    for version in range(2, 8):
+        lag_behind(tuned, version)
+    assert interval_ms(tuned) == 1000
+    told(tuned)
+    for version in (10, 11, 12):
+        tuned.version("a", version)
+    assert [one[1] for one in told(tuned)] == [10]
+    assert (tuned.engine.next_due_ms() or 0) - tuned.now_ms == 1000
+
+    if shrunk:
+        for ms in range(10):
+            tuned.engine._conflation.on_tick(tuned.now_ms + 7_000 * ms)
+        assert interval_ms(tuned) < 200
+    pass_ms(tuned, 999)
+    assert told(tuned) == []
+    pass_ms(tuned, 1)
+
+    assert [one[1] for one in told(tuned)] == [12]
+
+
+def test_a_gateway_that_is_dead_keeps_nothing_long(tuned: Bench) -> None:
+    tuned.open(["a"], session=2, client="client-2", gateway=OTHER_GATEWAY)
+    tuned.settle()
+    for version in range(2, 8):
+        lag_behind(tuned, version)
+    assert interval_ms(tuned) == 1000
+
+    for version in range(10, 400):
+        tuned.version("a", version)
+        tuned.settle()
+        tuned.tick(1000)
+        beat(tuned, behind=0, gateway=OTHER_GATEWAY)
+
+    assert interval_ms(tuned) == 0
+
+
+def test_the_lag_of_gateways_that_the_domain_did_not_reach_is_none_of_its(tuned: Bench) -> None:
+    tuned.opened("b", client="client-2", gateway=OTHER_GATEWAY)
+    tuned.version("b", 1)
+    tuned.settle()
+    beat(tuned, behind=0, gateway=OTHER_GATEWAY)
+    tuned.register("c", client="client-2", gateway=OTHER_GATEWAY)
+    tuned.version("a", 2)
+    tuned.settle()
+    tuned.tick(2000)
+
+    beat(tuned, behind=1, gateway=OTHER_GATEWAY)
+
+    assert tuned.engine.gateways[OTHER_GATEWAY].unread.lag_ms == 2000
+    assert interval_ms(tuned) == 0
+
+
+@pytest.mark.parametrize(("number", "older"), [(0, 0), (1, 1)])
+def test_a_beat_that_does_not_count_our_records_says_nothing(tuned: Bench, number: int, older: int) -> None:
+    tuned.version("a", 2)
+    tuned.settle()
+    tuned.tick(1000)
+
+    tuned.beat(1, number=number, generation=tuned.engine.generation - older)
+    tuned.settle()
+
+    assert interval_ms(tuned) == 0
+
+
+def test_intervals_as_they_are_now() -> None:
+    rules = Rules(conflation=Intervals({"a": 200}, 50, frozenset({"b"}), Bounds(30, 1000)))
+
+    engine = Bench(rules=rules).engine
+
+    assert [engine.conflation_interval_ms(entry) for entry in ("a", "b", "*")] == [200, 30, 50]
