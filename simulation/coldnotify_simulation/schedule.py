@@ -4,6 +4,7 @@ from collections.abc import Callable
 from random import Random
 
 from coldnotify_matcher.engine.rules import Intervals, Rules
+from coldnotify_matcher.engine.tuning import Bounds
 from coldnotify_schemas import topics
 
 from coldnotify_simulation import second_opinion
@@ -61,9 +62,12 @@ class Schedule:
         }
         always = {"publish", "want"}
         if self.random.random() < 0.3:
-            interval_ms = self.random.choice([300, 3000])
+            intervals = Intervals(others_ms=self.random.choice([300, 3000]))
+            own = Random(seed ^ 0xA1D)  # so that the rest of the schedule stays what it is
+            if own.random() < 0.5:
+                intervals = Intervals(auto=frozenset({"*"}), bounds=Bounds(own.choice([0, 300]), 3000))
             for matcher in self.world.matchers:
-                matcher.rules = Rules(conflation=Intervals(others_ms=interval_ms))
+                matcher.rules = Rules(conflation=intervals)
         self._calm = False
         # A different mix in each: faults that come alone go deeper than all of them at once.
         chance = self.random.choice([0.2, 0.5, 0.9])
