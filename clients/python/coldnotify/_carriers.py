@@ -186,6 +186,9 @@ class _Requests:
         self._set_wanted = False
         self._caught_up = False
         self._under_way = False
+        self._waiting = b""
+        """The body of the next request, for as long as the end of the answer before it has not come."""
+        self._out = b""
         self._more_to_say = False
         self.ready = True
         self.over = ""
@@ -195,7 +198,8 @@ class _Requests:
         return b""
 
     def answer(self) -> bytes:
-        return b""
+        out, self._out = self._out, b""
+        return out
 
     def end(self) -> bytes:
         return b""
@@ -263,7 +267,9 @@ class _Requests:
         self._under_way = False
         if self._status != 200:
             raise CarrierError(f"HTTP: status {self._status}: {self._problem.decode(errors='replace')}")
-        if not self._set_wanted:
+        if self._waiting:
+            self._out, self._waiting = self._post(self._waiting), b""
+        elif not self._set_wanted:
             self._end("the request is answered")
 
     def _end(self, why: str) -> None:
@@ -274,7 +280,8 @@ class _Requests:
         import h11
 
         if self._under_way:
-            self._end("the set is to be said anew")
+            # The session answers a Welcome at once. The end of the body that it came in may be a segment behind.
+            self._waiting = body
             return b""
         try:
             if self._http.states[h11.CLIENT] is not h11.IDLE:

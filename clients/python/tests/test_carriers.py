@@ -72,6 +72,24 @@ def test_the_whole_set_goes_behind_the_same_hello():
     assert carrier.renewable
 
 
+def test_the_whole_set_waits_for_the_end_of_the_answer_that_asks_for_it():
+    carrier, server = requests()
+    server.request(carrier.send(HELLO))
+    answer = server.answer(NOT_IN_SYNC)
+    end = answer.rindex(b"0\r\n")
+    assert carrier.receive(answer[:end]) == NOT_IN_SYNC
+    assert carrier.send(CHUNK) == b""  # a session says its set as soon as it is asked for it
+    for at in range(end, len(answer)):
+        assert carrier.answer() == b""
+        assert carrier.receive(answer[at : at + 1]) == b""
+        assert not carrier.over
+    _, body = server.request(carrier.answer())
+    assert carrier.answer() == b""
+    assert body == HELLO + CHUNK
+    assert carrier.receive(server.answer(WELCOME + CAUGHT_UP)) == WELCOME + CAUGHT_UP
+    assert carrier.renewable
+
+
 def test_something_to_register_ends_the_request_once_it_has_caught_up():
     carrier, server = requests()
     server.request(carrier.send(HELLO))
