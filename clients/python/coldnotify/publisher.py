@@ -34,6 +34,7 @@ from coldnotify._publishing.applied import Applied, Ledger, LedgerRefused, NotAp
 from coldnotify._publishing.checks import Many, check_key, checked_records, make_record
 from coldnotify._publishing.outcomes import Published, PublishError, PublishManyError, PublishTimeout
 from coldnotify._publishing.sender import QUEUE_MAX, NotNow, Sender, Sending
+from coldnotify._publishing.tracing import trace_of
 
 __all__ = [
     "Applied",
@@ -106,20 +107,23 @@ class Publisher:
         expires_at: int | None = None,
         deleted: bool = False,
         incarnation: int | None = None,
+        traceparent: str | None = None,
     ) -> Receipt:
         """Publishes one version of an object; returns when it is durable.
 
         `version`: 0 to 2^63-1; None: the record's Kafka timestamp. `payload`: anything JSON can say, at most 4 KiB of
         it; None: no payload. `source`: the client that caused it, which is spared the live notification. `expires_at`:
         Unix time in ms from which on the payload is not delivered. `deleted`: the object is gone, a version like any
-        other. `incarnation`: begins the versions over where it is higher than the one in force.
+        other. `incarnation`: begins the versions over where it is higher than the one in force. `traceparent`: the W3C
+        trace context that the publish belongs to; None: that of OpenTelemetry's current span, if there is one and it is
+        sampled.
 
         Raises ValueError (InvalidName, InvalidRecord) before anything is sent, PublishError, PublishTimeout.
         """
         record = make_record(
             version, payload, source=source, expires_at=expires_at, deleted=deleted, incarnation=incarnation
         )
-        return self.publish_record(domain, group_id, object_id, record)
+        return self.publish_record(domain, group_id, object_id, record, traceparent=traceparent)
 
     async def publish_async(
         self,
@@ -133,12 +137,13 @@ class Publisher:
         expires_at: int | None = None,
         deleted: bool = False,
         incarnation: int | None = None,
+        traceparent: str | None = None,
     ) -> Receipt:
         """As publish(), for asyncio. Cancelling the wait does not take back what is sent."""
         record = make_record(
             version, payload, source=source, expires_at=expires_at, deleted=deleted, incarnation=incarnation
         )
-        return await self.publish_record_async(domain, group_id, object_id, record)
+        return await self.publish_record_async(domain, group_id, object_id, record, traceparent=traceparent)
 
     def publish_many(self, domain: str, group_id: str, objects: Many) -> list[Receipt]:
         """Publishes many at once: {object: {"version": 1, ...}} or pairs of the two.
@@ -147,8 +152,9 @@ class Publisher:
         PublishManyError.
         """
         records = checked_records(domain, group_id, objects)
+        trace = trace_of(None)
         deadline_s = time.monotonic() + self._timeout_s
-        futures = [self._send(domain, group_id, object_, record, deadline_s) for object_, record in records]
+        futures = [self._send(domain, group_id, object_, record, deadline_s, trace) for object_, record in records]
         outcomes = [self._outcome(future, deadline_s) for future in futures]
         return _all_published([self._receipt(domain, group_id, *one) for one in zip(records, outcomes, strict=True)])
 
@@ -158,35 +164,50 @@ class Publisher:
             await self.publish_records_async(domain, group_id, checked_records(domain, group_id, objects))
         )
 
-    def publish_record(self, domain: str, group_id: str, object_id: str, record: PublicRecord) -> Receipt:
+    def publish_record(
+        self, domain: str, group_id: str, object_id: str, record: PublicRecord, *, traceparent: str | None = None
+    ) -> Receipt:
         """As publish(), of a record that is checked already (make_record, parse_public_record)."""
         check_key(domain, group_id, object_id)
+        trace = trace_of(traceparent)
         deadline_s = time.monotonic() + self._timeout_s
-        sent = self._send(domain, group_id, object_id, record, deadline_s)
+        sent = self._send(domain, group_id, object_id, record, deadline_s, trace)
         outcome = self._receipt(domain, group_id, (object_id, record), self._outcome(sent, deadline_s))
         if isinstance(outcome, PublishError):
             raise outcome
         return outcome
 
-    async def publish_record_async(self, domain: str, group_id: str, object_id: str, record: PublicRecord) -> Receipt:
+    async def publish_record_async(
+        self, domain: str, group_id: str, object_id: str, record: PublicRecord, *, traceparent: str | None = None
+    ) -> Receipt:
         """As publish_record(), for asyncio."""
         check_key(domain, group_id, object_id)
-        (outcome,) = await self.publish_records_async(domain, group_id, [(object_id, record)])
+        records = [(object_id, record)]
+        (outcome,) = await self.publish_records_async(domain, group_id, records, traceparent=traceparent)
         if isinstance(outcome, PublishError):
             raise outcome
         return outcome
 
     async def publish_records_async(
-        self, domain: str, group_id: str, records: Iterable[tuple[str, PublicRecord]]
+        self,
+        domain: str,
+        group_id: str,
+        records: Iterable[tuple[str, PublicRecord]],
+        *,
+        traceparent: str | None = None,
     ) -> list[Receipt | PublishError]:
-        """Publishes many checked records; what became of each, in order. Raises ValueError for a bad name only."""
+        """Publishes many checked records; what became of each, in order.
+
+        Raises ValueError for a bad name or trace context only.
+        """
         records = list(records)
+        trace = trace_of(traceparent)
         for object_, _record in records:
             check_key(domain, group_id, object_)
         deadline_s = time.monotonic() + self._timeout_s
         sent: list[Sending | PublishError] = []
         for object_, record in records:
-            sent.append(await self._send_async(domain, group_id, object_, record, deadline_s))
+            sent.append(await self._send_async(domain, group_id, object_, record, deadline_s, trace))
         outcomes = [await self._outcome_async(future, deadline_s) for future in sent]
         return [self._receipt(domain, group_id, *one) for one in zip(records, outcomes, strict=True)]
 
@@ -223,7 +244,7 @@ class Publisher:
     # -- waiting, for threads and for asyncio: the same steps ----------------------------------------------------------
 
     def _send(
-        self, domain: str, group: str, object_: str, record: PublicRecord, deadline_s: float
+        self, domain: str, group: str, object_: str, record: PublicRecord, deadline_s: float, trace: str | None
     ) -> Sending | PublishError:
         try:
             while (lookup := self._sender.lookup_needed()) is not None:
@@ -236,7 +257,7 @@ class Publisher:
                     self._sender.lookup_done(lookup)
             while True:
                 try:
-                    return self._sender.send(domain, group, object_, record)
+                    return self._sender.send(domain, group, object_, record, trace)
                 except NotNow as reason:
                     self._not_now(reason, deadline_s)
                     self._sender.wait_for_room(_NOT_NOW_RETRY_S)
@@ -244,7 +265,7 @@ class Publisher:
             return error
 
     async def _send_async(
-        self, domain: str, group: str, object_: str, record: PublicRecord, deadline_s: float
+        self, domain: str, group: str, object_: str, record: PublicRecord, deadline_s: float, trace: str | None
     ) -> Sending | PublishError:
         try:
             while (lookup := self._sender.lookup_needed()) is not None:
@@ -258,7 +279,7 @@ class Publisher:
                     self._sender.lookup_done(lookup)
             while True:
                 try:
-                    return self._sender.send(domain, group, object_, record)
+                    return self._sender.send(domain, group, object_, record, trace)
                 except NotNow as reason:
                     self._not_now(reason, deadline_s)
                     await asyncio.sleep(_NOT_NOW_RETRY_S)

@@ -139,6 +139,11 @@ class ServiceSettings(Settings):
     log_level: str = setting(
         "info", "the least important log lines that are written", choices=("debug", "info", "warning", "error")
     )
+    trace_endpoint: str = setting(
+        "",
+        "OpenTelemetry collector that spans are sent to, by OTLP over HTTP, as http://collector:4318; needs "
+        "coldnotify-server[otel]; empty: as OTEL_EXPORTER_OTLP_ENDPOINT says, else no traces",
+    )
 
 
 S = TypeVar("S", bound=Settings)

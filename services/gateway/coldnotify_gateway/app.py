@@ -12,6 +12,7 @@ from coldnotify_common.errors import ServiceError
 from coldnotify_common.log import configure
 from coldnotify_common.stop import stop_event
 from coldnotify_common.tls import ServerTls
+from coldnotify_common.tracing import tracer_of
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
 from coldnotify_gateway.errors import Reload
@@ -53,6 +54,7 @@ def run(settings: GatewaySettings) -> int:
 async def serve(settings: GatewaySettings) -> int:
     """What `run` does, in a running event loop of the main thread. Returns the exit code. Raises SettingError."""
     authenticator, tls = Authenticator(settings), ServerTls(settings)
+    tracer = tracer_of(settings, "gateway")
     settings.addresses_exempt()  # what is wrong with it is said now, not when Kafka is there
     authenticator.announce(GATEWAY_PORT_SETTING, tls=tls.on)
     current = Current()
@@ -82,12 +84,16 @@ async def serve(settings: GatewaySettings) -> int:
                     http_port=admin.port,
                     kafka=settings.kafka,
                 )
-                await _run_after_run(lambda: Service(settings, port, web_port, authenticator, tls), current, stop)
+                await _run_after_run(
+                    lambda: Service(settings, port, web_port, authenticator, tls, tracer), current, stop
+                )
         except ServiceError as error:
             log.error("cannot start", error=str(error))
             return 1
         finally:
             await admin.stop()
+            if tracer is not None:
+                tracer.close()
     log.info("gateway stopped")
     return 0
 

@@ -13,6 +13,7 @@ from typing import Any, ParamSpec
 import structlog
 from coldnotify_common.authentication import Authenticator
 from coldnotify_common.tls import ServerTls
+from coldnotify_common.tracing import Tracer
 from coldnotify_schemas.internal_pb2 import Inbox
 
 from coldnotify_gateway.admission import Admission
@@ -42,9 +43,16 @@ class Service:
     """To be made in the event loop that `run` runs in."""
 
     def __init__(
-        self, settings: GatewaySettings, port: Port, web_port: Port, authenticator: Authenticator, tls: ServerTls
+        self,
+        settings: GatewaySettings,
+        port: Port,
+        web_port: Port,
+        authenticator: Authenticator,
+        tls: ServerTls,
+        tracer: Tracer | None = None,
     ) -> None:
         self._settings = settings
+        self._tracer = tracer
         self._authenticator = authenticator
         self._tls = tls
         self._port = port
@@ -137,7 +145,9 @@ class Service:
         self._writer = RequestWriter(
             settings, self._from_thread(self._on_delivery_failed), self._from_thread(self._end)
         )
-        self._shell = Shell(settings, gateway, self._writer, broken=self._end, forgotten=admission.forget)
+        self._shell = Shell(
+            settings, gateway, self._writer, broken=self._end, forgotten=admission.forget, tracer=self._tracer
+        )
         self.reader = InboxReader(
             settings,
             gateway_id,

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import cast
 
 import structlog
+from coldnotify_common.tracing import Span, Tracer
 from coldnotify_schemas.internal_pb2 import Inbox
 
 from coldnotify_gateway.connection import Connection, ConnectionEvents
@@ -40,8 +41,10 @@ class Shell(ConnectionEvents):
         *,
         broken: Callable[[str], None],
         forgotten: Callable[[Peer], None],
+        tracer: Tracer | None = None,
     ) -> None:
         self.gateway = gateway
+        self._tracer = tracer
         self._settings = settings
         self._writer = writer
         self._broken = broken
@@ -62,6 +65,7 @@ class Shell(ConnectionEvents):
         self._gathered_bytes = 0
         self._gathered_published: list[tuple[int, int]] = []
         """(when it was published, to how many connections) of the fan-outs among what is gathered."""
+        self._gathered_spans: list[Span] = []
         self.latency = Latency()
 
     async def all_closed(self, timeout_s: float) -> None:
@@ -207,7 +211,10 @@ class Shell(ConnectionEvents):
         for output in outputs:
             match output:
                 case SendAll():
+                    span = self._begin_span(output) if output.traceparent else None
                     self._send_all(output.peers, output.data)
+                    if span is not None:
+                        self._end_span(span)
                     if output.published_ms:
                         self._note_latency(output.published_ms, len(output.peers))
                 case Send():
@@ -248,6 +255,17 @@ class Shell(ConnectionEvents):
         else:
             self.latency.observe(published_ms, time.time() * 1000, deliveries)
 
+    def _begin_span(self, output: SendAll) -> Span | None:
+        if self._tracer is None:
+            return None
+        return self._tracer.begin("deliver", output.traceparent, {"coldnotify.deliveries": len(output.peers)})
+
+    def _end_span(self, span: Span) -> None:
+        if self._gathered:
+            self._gathered_spans.append(span)
+        else:
+            span.end()
+
     def _send(self, peer: Peer, data: bytes) -> None:
         if self._gathering:
             self._gathered.setdefault(peer, []).append(data)
@@ -267,6 +285,10 @@ class Shell(ConnectionEvents):
         published, self._gathered_published = self._gathered_published, []
         for published_ms, deliveries in published:
             self.latency.observe(published_ms, time.time() * 1000, deliveries)
+        if self._gathered_spans:
+            spans, self._gathered_spans = self._gathered_spans, []
+            for span in spans:
+                span.end()
 
     def _write_gathered_of(self, peer: Peer) -> None:
         frames = self._gathered.pop(peer, None)

@@ -16,6 +16,7 @@ from coldnotify_common.kafka_stats import STATISTICS
 from coldnotify_common.log import configure
 from coldnotify_common.stop import stop_event
 from coldnotify_common.tls import ServerTls
+from coldnotify_common.tracing import tracer_of
 from coldnotify_common.web import json_errors
 from coldnotify_common.web_auth import PROBES, authorized
 from coldnotify_schemas.topics import OBJECTS
@@ -50,6 +51,7 @@ class HttpService:
         self._publisher: Publisher | None = None
         self._authenticator = Authenticator(settings)
         self.tls = ServerTls(settings)
+        self._tracer = tracer_of(settings, "http")
         self._asking = Asking(settings)
         self._overview = Overview(self._asking, settings.http_overdue_s)
         self._passing_on = PassingOn(settings)
@@ -68,7 +70,7 @@ class HttpService:
             queue_max=settings.http_publishes_max,
             kafka_config={**read_options(settings.kafka_config), **STATISTICS.options("publisher")},
         )
-        publishing = Publishing(self._publisher, settings, Metrics(self._registry))
+        publishing = Publishing(self._publisher, settings, Metrics(self._registry), self._tracer)
         self._authenticator.announce("COLDNOTIFY_HTTP_PORT / --http-port", tls=self.tls.on)
         app = web.Application(
             middlewares=[json_errors, authorized(self._authenticator, _OPEN_PATHS)],
@@ -109,6 +111,8 @@ class HttpService:
         await self._asking.close()
         if self._publisher is not None:
             await self._publisher.aclose()
+        if self._tracer is not None:
+            await asyncio.to_thread(self._tracer.close)
 
     async def _watch_kafka(self) -> None:
         looks = TopicLooks(self._settings)

@@ -7,8 +7,10 @@ from typing import Protocol
 
 from aiohttp import web
 from coldnotify.publisher import Published, PublishError
+from coldnotify_common.tracing import Attributes, Tracer
 from coldnotify_common.web import BadRequest, error_response
 from coldnotify_schemas.names import InvalidName, check_name
+from coldnotify_schemas.traceparent import TRACEPARENT_HEADER, is_traceparent
 
 from coldnotify_http.bodies import InvalidObject, Named, object_of_path, parse_many, parse_one
 from coldnotify_http.metrics import ACKNOWLEDGED, INDETERMINATE, REFUSED, Metrics
@@ -21,7 +23,7 @@ class RecordPublisher(Protocol):
     """What is needed of coldnotify.publisher.Publisher."""
 
     async def publish_records_async(
-        self, domain: str, group_id: str, records: Sequence[Named]
+        self, domain: str, group_id: str, records: Sequence[Named], *, traceparent: str | None = None
     ) -> Sequence[Published | PublishError]:
         """What became of each record, in order."""
 
@@ -29,8 +31,11 @@ class RecordPublisher(Protocol):
 class Publishing:
     """The handlers. A request is answered when Kafka has what it carries, or has failed to take it in time."""
 
-    def __init__(self, publisher: RecordPublisher, settings: HttpSettings, metrics: Metrics) -> None:
+    def __init__(
+        self, publisher: RecordPublisher, settings: HttpSettings, metrics: Metrics, tracer: Tracer | None = None
+    ) -> None:
         self._publisher = publisher
+        self._tracer = tracer
         self._body_timeout_s = settings.http_body_timeout_s
         self._publishes_max = settings.http_publishes_max
         self._metrics = metrics
@@ -50,7 +55,7 @@ class Publishing:
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
             raise
-        outcomes = await self._publish(domain, group, [(object_, record)])
+        outcomes = await self._publish(request, domain, group, [(object_, record)])
         if outcomes is None:
             return _too_many()
         return web.json_response(
@@ -68,7 +73,7 @@ class Publishing:
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
             raise
-        outcomes = await self._publish(domain, group, records)
+        outcomes = await self._publish(request, domain, group, records)
         if outcomes is None:
             return _too_many()
         results = [_result(object_, outcome) for (object_, _), outcome in zip(records, outcomes, strict=True)]
@@ -87,18 +92,35 @@ class Publishing:
             ) from None
 
     async def _publish(
-        self, domain: str, group: str, records: Sequence[Named]
+        self, request: web.Request, domain: str, group: str, records: Sequence[Named]
     ) -> Sequence[Published | PublishError] | None:
         """None: too many are on their way already, nothing was sent."""
         if self._under_way + len(records) > self._publishes_max:
             self._metrics.publishes.labels(REFUSED).inc(len(records))
             return None
+        traceparent = request.headers.get(TRACEPARENT_HEADER, "")
+        if not is_traceparent(traceparent):
+            traceparent = ""  # as the standard wants it: what is no trace context does not harm what it came with
+        span = None
+        if self._tracer is not None:
+            about: Attributes = {
+                "coldnotify.domain": domain,
+                "coldnotify.group": group,
+                "coldnotify.objects": len(records),
+            }
+            span = self._tracer.begin("publish", traceparent, about)
+            traceparent = span.traceparent
         self._count(len(records))
         begin_s = time.perf_counter()
+        outcomes: Sequence[Published | PublishError] = ()
         try:
-            outcomes = await self._publisher.publish_records_async(domain, group, records)
+            outcomes = await self._publisher.publish_records_async(
+                domain, group, records, traceparent=traceparent or None
+            )
         finally:
             self._count(-len(records))
+            if span is not None:
+                span.end(next((str(one) for one in outcomes if isinstance(one, PublishError)), ""))
         self._metrics.publish_seconds.observe(time.perf_counter() - begin_s)
         for outcome in outcomes:
             self._metrics.publishes.labels(_kind(outcome)).inc()

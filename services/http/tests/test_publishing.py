@@ -22,14 +22,16 @@ OBJECTS = "/v1/domains/d/groups/g/objects"
 class FakePublisher:
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, Sequence[Named]]] = []
+        self.traceparents: list[str | None] = []
         self.failures: dict[str, PublishError] = {}
         self.called = asyncio.Event()
         self.go_on = asyncio.Event()
         self.go_on.set()
 
     async def publish_records_async(
-        self, domain: str, group_id: str, records: Sequence[Named]
+        self, domain: str, group_id: str, records: Sequence[Named], *, traceparent: str | None = None
     ) -> list[Published | PublishError]:
+        self.traceparents.append(traceparent)
         self.seen.append((domain, group_id, records))
         self.called.set()
         await self.go_on.wait()
@@ -40,8 +42,8 @@ class Service:
     def __init__(self, publisher: FakePublisher, registry: CollectorRegistry, url: str, client: ClientSession) -> None:
         self.publisher, self.registry, self.url, self.client = publisher, registry, url, client
 
-    async def post(self, path: str, data: Any = None) -> tuple[int, Any]:
-        async with self.client.post(self.url + path, data=data) as response:
+    async def post(self, path: str, data: Any = None, **headers: str) -> tuple[int, Any]:
+        async with self.client.post(self.url + path, data=data, headers=headers) as response:
             return response.status, await response.json()
 
     def metric(self, name: str, **labels: str) -> float | None:
@@ -69,6 +71,14 @@ async def test_one_object_is_answered_with_what_kafka_said(service: Service) -> 
     assert service.metric("coldnotify_http_publishes_total", outcome="acknowledged") == 2
     assert service.metric("coldnotify_http_publish_seconds_count") == 2
     assert service.metric("coldnotify_http_publishes_under_way") == 0
+
+
+async def test_the_trace_context_goes_with_the_record_and_a_bad_one_harms_nothing(service: Service) -> None:
+    good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    for given in (good, good + "-x", ""):
+        assert (await service.post(OBJECTS + "/o", traceparent=given))[0] == 200
+    assert (await service.post(OBJECTS, b'{"objects": {"o": {}}}', traceparent=good))[0] == 200
+    assert service.publisher.traceparents == [good, None, None, good]
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from coldnotify_common.admin import AdminThread, ListenError
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.log import configure
 from coldnotify_common.stop import stop_flag
+from coldnotify_common.tracing import tracer_of
 from confluent_kafka import KafkaException
 
 from coldnotify_matcher import ledger, metrics, overview
@@ -33,8 +34,12 @@ class Current:
 
 
 def run(settings: MatcherSettings) -> int:
-    """Serve until SIGTERM or SIGINT. Exit code 0: stopped in order; 1: the HTTP port cannot be opened."""
+    """Serve until SIGTERM or SIGINT. Exit code 0: stopped in order; 1: the HTTP port cannot be opened.
+
+    Raises SettingError.
+    """
     configure(settings.log_format, settings.log_level, settings.matcher_id)
+    tracer = tracer_of(settings, "matcher", settings.matcher_id)
     current = Current()
     admin = AdminThread(
         settings.matcher_host,
@@ -52,7 +57,7 @@ def run(settings: MatcherSettings) -> int:
         log.info("matcher started", http_port=admin.port, kafka=settings.kafka)
         retry_s = RETRY_FIRST_S
         while not stop.is_set():
-            worker = current.worker = Worker(settings, stop)
+            worker = current.worker = Worker(settings, stop, tracer)
             try:
                 worker.run()
             except (Failure, TakenOver, NewerFormat, KafkaException, ServiceError) as error:
@@ -64,5 +69,7 @@ def run(settings: MatcherSettings) -> int:
             finally:
                 current.worker = None
         admin.stop()
+        if tracer is not None:
+            tracer.close()
     log.info("matcher stopped")
     return 0

@@ -197,7 +197,15 @@ class Partition:
         """One record of a compacted topic. Raises TakenOver, NewerFormat."""
         topic, key = record.topic, record.key
         if topic == topics.OBJECTS:
-            self.engine.on_object(key, record.value, record.offset, record.timestamp_ms, now_ms, moved=record.moved)
+            self.engine.on_object(
+                key,
+                record.value,
+                record.offset,
+                record.timestamp_ms,
+                now_ms,
+                moved=record.moved,
+                traceparent=record.traceparent,
+            )
         elif key is not None:
             self._on_state_record(topic, key, record.value, record.offset)
         self._note_progress(topic, record.offset + 1)

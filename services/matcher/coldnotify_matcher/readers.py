@@ -10,11 +10,12 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import structlog
 from coldnotify_schemas import topics
 from coldnotify_schemas.records import MOVED_HEADER
+from coldnotify_schemas.traceparent import sampled_in
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -38,6 +39,8 @@ QUEUE_BATCHES_MAX = 32
 POLL_S = 0.05
 """How long a poll waits for a first record: what is to be done to the consumer waits for it."""
 KAFKA_TIMEOUT_S = 10
+Headers = list[tuple[str, str | bytes | None]]
+"""A record's, as librdkafka hands them out."""
 REVOKE_TIMEOUT_S = 20
 """Longer than a step with a flush that has to wait for a broker's restart, shorter than the group's poll limit."""
 
@@ -55,6 +58,8 @@ class Record(NamedTuple):
     timestamp_ms: int = -1
     moved: bool = False
     """It came from a wrong partition, by one of our matchers."""
+    traceparent: str = ""
+    """The trace that its publisher keeps; "" without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +182,7 @@ def _record(message: Message) -> Record:
     if error is not None:
         return Record(topic, partition, offset, end=True)
     kind, timestamp_ms = message.timestamp()
+    headers = cast(Headers | None, message.headers()) or []
     return Record(
         topic,
         partition,
@@ -185,7 +191,8 @@ def _record(message: Message) -> Record:
         key=message.key(),
         value=message.value(),
         timestamp_ms=-1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
-        moved=any(header[0] == MOVED_HEADER for header in message.headers() or ()),
+        moved=any(header[0] == MOVED_HEADER for header in headers),
+        traceparent=sampled_in(headers) if headers else "",
     )
 
 

@@ -15,6 +15,7 @@ import structlog
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka import admin_config, consumer_config, describe_topic, producer_config
 from coldnotify_common.stop import StopFlag
+from coldnotify_common.tracing import Attributes, Span, Tracer
 from coldnotify_schemas import internal_pb2, topics
 from confluent_kafka import (
     Consumer,
@@ -86,7 +87,10 @@ class Failure(Exception):
 class Worker:
     """Serves the partitions that the group assigns to this matcher."""
 
-    def __init__(self, settings: MatcherSettings, stop: StopFlag) -> None:
+    def __init__(self, settings: MatcherSettings, stop: StopFlag, tracer: Tracer | None = None) -> None:
+        self._tracer = tracer
+        self._spans: list[Span] = []
+        """Of the publishes that this step handles."""
         self.lock = threading.RLock()
         """Held while partitions change: looking in from another thread takes it."""
         self.partitions: dict[int, Partition] = {}
@@ -212,6 +216,8 @@ class Worker:
                 self._advance(partition, now_ms, tick=tick)
             owned = [p for p in self.partitions.values() if p.phase is Phase.OWNED]
             self._make_durable(owned, now_ms)
+            if self._spans:
+                self._end_spans()
             if tick:
                 self._show_intervals(owned)
             if events:
@@ -311,12 +317,32 @@ class Worker:
                     log.warning("request not understood", partition=number, offset=record.offset)
                 partition.requests_position = record.offset + 1
             else:
+                if record.traceparent and partition.phase is Phase.OWNED:
+                    record = self._traced(record)
                 partition.on_record(record, now_ms)
         need = [n for n, batch in requests.items() if any(r.WhichOneof("body") in _NEED_BARRIER for _, r in batch)]
         barriers = log_ends(self._admin, [(topics.OBJECTS, number) for number in need]) if need else {}
         for number, batch in requests.items():
             barrier = barriers.get((topics.OBJECTS, number), 0)
             self.partitions[number].pending.append(PendingRequests(barrier, batch))
+
+    def _traced(self, record: Record) -> Record:
+        """What the record leads to belongs to its span."""
+        if self._tracer is None:
+            return record
+        about: Attributes = {
+            "coldnotify.object": (record.key or b"").decode(errors="replace"),
+            "coldnotify.partition": record.partition,
+            "coldnotify.offset": record.offset,
+        }
+        span = self._tracer.begin("match", record.traceparent, about)
+        self._spans.append(span)
+        return record._replace(traceparent=span.traceparent)
+
+    def _end_spans(self) -> None:
+        spans, self._spans = self._spans, []
+        for span in spans:
+            span.end()
 
     def _claim(self) -> None:
         loaded = [p for p in self.partitions.values() if p.loaded or p.must_claim_again]

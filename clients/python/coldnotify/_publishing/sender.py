@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, cast
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import PublicRecord, encode_public_record
 from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
@@ -163,8 +164,12 @@ class Sender:
 
     # -- records -------------------------------------------------------------------------------------------------------
 
-    def send(self, domain: str, group: str, object_: str, record: PublicRecord) -> Sending:
+    def send(
+        self, domain: str, group: str, object_: str, record: PublicRecord, traceparent: str | None = None
+    ) -> Sending:
         """Hands the record to librdkafka; the future is settled by its acknowledgement, or by a PublishError.
+
+        `traceparent`: the trace context that the record carries in a header; None: none.
 
         Raises NotNow, and PublishError when the record cannot be sent at all.
         """
@@ -198,6 +203,7 @@ class Sender:
                     value=value,
                     partition=partition_of(domain, group, self._partitions),
                     timestamp=timestamp_ms,
+                    headers=[(TRACEPARENT_HEADER, traceparent.encode())] if traceparent else None,
                     on_delivery=partial(self._on_delivery, future, record.version),
                 )
             except BufferError:

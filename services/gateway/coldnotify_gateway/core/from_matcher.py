@@ -125,11 +125,11 @@ class FromMatcher:
         if peers:
             frame = encoding.notification(newest, names=False)
             counters.sent_bytes += len(frame) * len(peers)
-            yield SendAll(peers, frame, fan_out.published_ms)
+            yield SendAll(peers, frame, fan_out.published_ms, fan_out.traceparent)
         if named:
             frame = encoding.notification(newest, names=True)
             counters.sent_bytes += len(frame) * len(named)
-            yield SendAll(named, frame, fan_out.published_ms)
+            yield SendAll(named, frame, fan_out.published_ms, fan_out.traceparent)
 
     def _on_opened(self, view: PartitionView, opened: Opened, now_s: float) -> Iterator[Output]:
         session = view.sessions.get(opened.session)

@@ -32,6 +32,8 @@ class SendAll(NamedTuple):
     data: bytes
     published_ms: int = 0
     """When what it tells was published (Unix ms); 0: unknown."""
+    traceparent: str = ""
+    """The trace that what it tells belongs to; "": none."""
 
 
 class Finish(NamedTuple):

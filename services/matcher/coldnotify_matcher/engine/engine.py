@@ -35,6 +35,7 @@ from coldnotify_schemas.records import (
     parse_public_record,
 )
 from coldnotify_schemas.state import FORMAT, RegistrationsRecord, SessionRecord
+from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 
 from coldnotify_matcher.engine.clients import NO_CURSOR, Client, Session
 from coldnotify_matcher.engine.conflation import Conflation
@@ -160,8 +161,9 @@ class Engine(State):
         now_ms: int,
         *,
         moved: bool = False,
+        traceparent: str = "",
     ) -> None:
-        """One record of the objects topic's partition."""
+        """One record of the objects topic's partition. `traceparent`: what it is to carry on, "" for nothing."""
         # Merging it twice would not be the same: without an incarnation it means the one that is in force by now.
         merged = offset < self.position
         self.position = max(self.position, offset + 1)
@@ -174,7 +176,7 @@ class Engine(State):
         assert key is not None
         right_partition = partition_of(domain, group, self.partitions)
         if right_partition != self.partition:
-            self._on_stray(key, value, offset, timestamp_ms, right_partition, moved=moved, fresh=fresh)
+            self._on_stray(key, value, offset, timestamp_ms, right_partition, traceparent, moved=moved, fresh=fresh)
             return
         obj = self.object_of(key.decode())
         try:
@@ -198,6 +200,7 @@ class Engine(State):
         newer = obj.merge(record, version, offset)
         if newer:
             obj.published_ms = timestamp_ms
+            obj.traceparent = traceparent
             self.history.published(obj, timestamp_ms)
         if not self._live:
             return
@@ -214,7 +217,16 @@ class Engine(State):
         self.position = max(self.position, offset)
 
     def _on_stray(
-        self, key: bytes, value: bytes | None, offset: int, timestamp_ms: int, right: int, *, moved: bool, fresh: bool
+        self,
+        key: bytes,
+        value: bytes | None,
+        offset: int,
+        timestamp_ms: int,
+        right: int,
+        traceparent: str,
+        *,
+        moved: bool,
+        fresh: bool,
     ) -> None:
         """A record that its producer put into a partition that is not its key's: Kafka's default partitioner does."""
         if value is None:
@@ -231,9 +243,11 @@ class Engine(State):
         except InvalidRecord as error:
             self._reject(key, value, str(error), offset, timestamp_ms, fresh=fresh)
             return
-        header = (MOVED_HEADER, f"{self.partition}@{offset}".encode())
+        headers = [(MOVED_HEADER, f"{self.partition}@{offset}".encode())]
+        if traceparent:
+            headers.append((TRACEPARENT_HEADER, traceparent.encode()))
         timestamp = timestamp_ms if timestamp_ms >= 0 else None
-        write = Write(topics.OBJECTS, right, key, value, (header,), timestamp)
+        write = Write(topics.OBJECTS, right, key, value, tuple(headers), timestamp)
         self._strays.setdefault(key, []).append((offset, write))
 
     def _keep_strays(self, key: bytes, moves: list[tuple[int, Write]]) -> None:

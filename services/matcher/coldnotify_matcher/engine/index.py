@@ -35,7 +35,10 @@ class Index:
                 if not numbers:
                     continue
             fan_out = internal_pb2.FanOut(
-                newest=newest, sessions=numbers.tobytes(), published_ms=max(0, obj.published_ms)
+                newest=newest,
+                sessions=numbers.tobytes(),
+                published_ms=max(0, obj.published_ms),
+                traceparent=obj.traceparent,
             )
             gateway.items.append(internal_pb2.Item(fan_out=fan_out))
             self._state.count("deliveries", len(numbers))

@@ -39,7 +39,7 @@ class Obj:
 
     __slots__ = (
         "deleted", "expires_at_ms", "incarnation", "key", "last_offset", "name", "offset", "payload",
-        "published_ms", "registered", "source", "subscribers", "version",
+        "published_ms", "registered", "source", "subscribers", "traceparent", "version",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:
@@ -53,6 +53,8 @@ class Obj:
         """Of the last record of this key, whatever it says. Compaction keeps that one."""
         self.published_ms = -1
         """The timestamp of the record that brought the newest version; -1: unknown."""
+        self.traceparent = ""
+        """The trace that the newest version came with; "": none."""
         self.payload = b""
         self.source: str | None = None
         self.expires_at_ms: int | None = None

@@ -1,0 +1,23 @@
+"""The trace that a publish belongs to: what the application says, or OpenTelemetry's current span, if it uses that."""
+
+import sys
+
+from coldnotify_schemas.traceparent import is_traceparent
+
+
+def trace_of(traceparent: str | None) -> str | None:
+    """`traceparent` if it is given, else that of the current span, if it is sampled. Raises ValueError.
+
+    OpenTelemetry is not imported: where the application has not, there is no span.
+    """
+    if traceparent is not None:
+        if not isinstance(traceparent, str) or not is_traceparent(traceparent):
+            raise ValueError(f"traceparent: {traceparent!r} is no W3C trace context, 00-<trace>-<span>-<flags>")
+        return traceparent
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return None
+    context = trace.get_current_span().get_span_context()
+    if not context.is_valid or not context.trace_flags.sampled:
+        return None
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags) & 0xFF:02x}"
