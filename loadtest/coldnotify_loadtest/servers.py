@@ -18,6 +18,7 @@ from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
 from coldnotify_kafka.broker.process import spawn
 from confluent_kafka.admin import AdminClient
+from prometheus_client.parser import text_string_to_metric_families
 
 from coldnotify_loadtest.devices import nats
 from coldnotify_loadtest.population import Population
@@ -27,6 +28,7 @@ HOST = "127.0.0.1"
 READY_S = 120.0
 _STOP_S = 20.0
 _LOOK_S = 0.01
+_METRICS_S = 10.0
 
 NONE = "none"
 PROCESS = "survives a process crash"
@@ -196,6 +198,7 @@ class ColdNotify(Server):
         """`settings`: more of the services' settings, such as {"matcher-conflation": "*=200"}."""
         super().__init__(directory)
         settings = settings or {}
+        self._http_ports: dict[str, int] = {}
         self.port = free_port(HOST)
         taken = {self.port}
         kafka_port = _free(taken)
@@ -239,6 +242,13 @@ class ColdNotify(Server):
         """Kafka itself."""
         return Target(self.kind, HOST, self._kafka_port, population, topics.load()[0].partitions)
 
+    def metric(self, child: str, name: str) -> float:
+        """Of a child, the largest sample of a metric; 0 where there is none. Raises OSError."""
+        with urllib.request.urlopen(f"http://{HOST}:{self._http_ports[child]}/metrics", timeout=_METRICS_S) as answer:
+            text = answer.read().decode()
+        families = text_string_to_metric_families(text)
+        return max((s.value for family in families for s in family.samples if s.name == name), default=0.0)
+
     def roles(self) -> dict[str, list[int]]:
         """See Server."""
         by_role = {"broker": [self.broker.pid], "matcher": [], "gateway": []}
@@ -257,6 +267,7 @@ class ColdNotify(Server):
         argv += [
             f"--{name}" if value is True else f"--{name}={value}" for name, value in flags.items() if value is not False
         ]
+        self._http_ports[f"{command}-{number}"] = port
         self.children[f"{command}-{number}"] = Child(argv, self.directory / f"{command}-{number}.log", says_ready(port))
 
 

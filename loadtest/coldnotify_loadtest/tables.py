@@ -151,6 +151,7 @@ _SHAPES: dict[str, tuple[_Shape, ...]] = {
             "One object published thousands of times a second",
             {"interval (ms)": "setting"},
             {
+                "longest interval": "interval_max_ms",
                 "published/s": "published_per_s",
                 "versions a client got": "versions_a_client",
                 "newest at all, s": "newest_at_all_s",

@@ -1,9 +1,36 @@
 """The pipeline at its limits: conflation of a fast publisher, and many publishes with one subscriber each."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, measure
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.publisher import Plan
 from coldnotify_loadtest.servers import ColdNotify
+
+_INTERVAL = "coldnotify_matcher_conflation_interval_seconds"
+_LOOK_EVERY_S = 0.5
+
+
+@contextmanager
+def watched(server: ColdNotify) -> Iterator[list[float]]:
+    """Meanwhile the matcher is asked for its interval of conflation: all that it said (s)."""
+    seen: list[float] = []
+    stop = threading.Event()
+
+    def look() -> None:
+        while not stop.wait(_LOOK_EVERY_S):
+            with suppress(OSError):  # too busy to answer
+                seen.append(server.metric("matcher-1", _INTERVAL))
+
+    thread = threading.Thread(target=look, name="interval", daemon=True)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        stop.set()
+        thread.join()
 
 
 def run_conflation(bench: Bench) -> None:
@@ -15,13 +42,16 @@ def run_conflation(bench: Bench) -> None:
             ColdNotify(bench.new_directory(), settings={"matcher-conflation": setting}) as server,
             bench.load(server, population, bench["clients"]) as (swarm, publisher),
         ):
-            row = measure(server, swarm, publisher, Plan(bench["per_s"], bench["seconds"]), bench["clients"])
+            with watched(server) as seen_s:
+                row = measure(server, swarm, publisher, Plan(bench["per_s"], bench["seconds"]), bench["clients"])
+            intervals = {"interval_max_ms": 1000 * max(seen_s, default=0.0)}
             swarm.record()
             last = publisher.once()
             counts = swarm.wait(lambda counts: counts.reached >= swarm.devices, READY_S, "the newest at all")
             newest_s = round((counts.last_reached_ns - last.first_ns) / 1e9, 3)
             versions = row["deliveries"] / bench["clients"]
-            bench.rows.append({**row, "setting": setting, "versions_a_client": versions, "newest_at_all_s": newest_s})
+            row |= {"setting": setting, "versions_a_client": versions, "newest_at_all_s": newest_s, **intervals}
+            bench.rows.append(row)
 
 
 def run_matcher(bench: Bench) -> None:
@@ -51,8 +81,8 @@ def matcher_seconds(parameters: Parameters) -> float:
 CONFLATION = Experiment(
     "conflation",
     "a publisher of thousands of versions a second",
-    {"clients": 1000, "per_s": 5000, "seconds": 15, "settings": ("*=0", "*=100", "*=1000"), "processes": 2},
-    {"clients": 20, "per_s": 200, "seconds": 2, "settings": ("*=0", "*=200")},
+    {"clients": 1000, "per_s": 5000, "seconds": 30, "settings": ("*=0", "*=100", "*=1000", "*=auto"), "processes": 2},
+    {"clients": 20, "per_s": 200, "seconds": 2, "settings": ("*=0", "*=200", "*=auto")},
     conflation_seconds,
     lambda parameters: len(parameters["settings"]),
     run_conflation,
