@@ -8,7 +8,9 @@ from coldnotify_schemas import topics
 
 def allowed(role: str, operation: str) -> set[str]:
     principal = f"User:coldnotify-{role}"
-    return {acl.name for acl in acls.load() if (acl.principal, acl.operation) == (principal, operation)}
+    """The topics."""
+    granted = [acl for acl in acls.load() if (acl.principal, acl.operation) == (principal, operation)]
+    return {acl.name for acl in granted if acl.resource == "TOPIC"}
 
 
 def test_back_ends_write_objects_and_nothing_else() -> None:
