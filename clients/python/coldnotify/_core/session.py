@@ -191,17 +191,21 @@ class Session:
                 self._on_answer(frame.unregistered.request, (), now)
 
     def _on_welcome(self, welcome: wire.Welcome, now: float) -> None:
-        if welcome.in_sync and self._sync is not None and not self._sync.all_sent:
-            return  # not the answer to the chunks, which have not all been sent
         self._welcome_due = None
         if welcome.HasField("epoch"):
             self._delivery.new_epoch(welcome.epoch)
             self._acknowledged = self._acknowledgeable = self._ack_due = None
-        operations = self._sync.operations if self._sync is not None else self._hello_operations
+        sync = self._sync
+        operations = sync.operations if sync is not None else self._hello_operations
         self._refuse(welcome.refused, operations)
         self._sync = None
         self._hello_operations = {}
         if welcome.in_sync:
+            if sync is not None and not sync.all_sent:
+                # The answer to something earlier: to a set that is being said anew, or to an Open of the gateway's own.
+                # It takes no chunks any more. All that they would have said is said by requests; if the sets differ all
+                # the same, the next Ping tells.
+                self._registrations.resend(operations, Stage.SENT)
             self._registrations.confirm(operations)
             self._advance(_Said.IN_SYNC)
         else:

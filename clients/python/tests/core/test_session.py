@@ -209,6 +209,27 @@ def test_what_is_asked_for_during_a_reg_sync_waits_until_it_is_over():
     assert list(frame.register.objects) == ["b"]
 
 
+def test_in_sync_as_of_an_earlier_set_while_another_is_about_to_leave_says_the_rest_by_requests():
+    """The answer comes late, when the set is being said anew. The gateway takes no chunks from here on."""
+    bench = Bench("a")
+    bench.out()
+    bench.say(welcome=wire.Welcome(in_sync=False))
+    bench.save()
+    assert bench.kinds() == ["sync"]
+    bench.registrations.register("b")
+    bench.registrations.unregister("a")
+    bench.tick(bench.settings.request_timeout_s)
+    bench.out()
+    bench.say(welcome=wire.Welcome(in_sync=True))
+    assert bench.session.phase is Phase.CATCHING
+    assert not bench.registrations.all_confirmed
+    bench.save()
+    said = {frame.WhichOneof("frame"): frame for frame in bench.out()}
+    assert said.keys() == {"register", "unregister"}
+    assert list(said["register"].register.objects) == ["b"]
+    assert list(said["unregister"].unregister.objects) == ["a"]
+
+
 def test_requests_and_their_answers():
     bench = Bench("a")
     bench.live()
