@@ -1,0 +1,379 @@
+/**
+ * The whole client but its I/O: bytes, times and calls go in; bytes, jobs, documents and reports come out.
+ *
+ * What must survive is one *document*: the wanted set, the pending operations, the floors, the epoch and the cursor. It
+ * is stored as a whole, so whatever is true inside it is true after a crash. The promise rests on one sentence about
+ * it:
+ *
+ *     Of every wanted object, the newest version at or below the cursor has been told to the application,
+ *     or the object is a pending registration.
+ *
+ * The order that matters: callbacks return; the floor rises, its hold ends, the cursor moves (one revision); that
+ * revision is stored; the Ack says the cursor. A crash between any two of these repeats work, and loses nothing.
+ *
+ * A shell does this for ever: `tick`, then whatever of `connectDue`, `dataToSend`, `saveDue`, `nextJob` has something
+ * for it, then sleeps until `deadline` or until something happens. Times are seconds on any clock that does not jump.
+ * The modules and their order are those of `clients/python/coldnotify/_core`, whose docstring says more.
+ */
+
+import { type ColdNotifyError, ServiceRefused, type StateError } from "../errors.js";
+import { CloseCode, closeCodeName, mayComeBack } from "./closeCodes.js";
+import { Delivery, type Job } from "./delivery.js";
+import { type Document, encodeDocument } from "./document.js";
+import { Journal } from "./journal.js";
+import { Addresses, Backoff, type Random } from "./reconnect.js";
+import { Registrations } from "./registrations.js";
+import { type Ended, type Parts, type Phase, Session } from "./session.js";
+import { REPORTS_MAX, SAVE_RETRY_MAX_S, SAVE_RETRY_MIN_S, type Settings } from "./settings.js";
+
+/** What a client is doing, for looking in. */
+export interface Status {
+  /** locked: another page of this browser is this client; waiting: for the next try; refused: by the service. */
+  readonly phase: "stopped" | "locked" | "waiting" | "connecting" | Phase | "refused" | "stopping";
+  /** Of the gateway it is connected to, connects to or was last connected to. */
+  readonly address: string | null;
+  /** All that was published when the session began is applied, and all callbacks have returned. */
+  readonly caughtUp: boolean;
+  /** Size of the wanted set. */
+  readonly registrations: number;
+  /** Operations that are not settled. */
+  readonly pending: number;
+  /** Objects of which something waits to be told, or waits for a subscriber. */
+  readonly waiting: number;
+  /** Objects whose callbacks failed too often. */
+  readonly parked: readonly string[];
+  readonly epoch: number | null;
+  readonly cursor: bigint | null;
+  /** Why the last connection ended or failed; null once caught up. */
+  readonly lastProblem: string | null;
+  /** Seconds until the next try, if it waits for one. */
+  readonly nextConnectS: number | null;
+}
+
+/** A document to be made durable. */
+export interface Save {
+  readonly revision: number;
+  readonly document: string;
+  readonly epoch: number | null;
+  readonly cursor: bigint | null;
+}
+
+/** One client, from its document to its end. */
+export class Client {
+  readonly #parts: Parts;
+  readonly #addresses: Addresses;
+  readonly #backoff: Backoff;
+  #reports: ColdNotifyError[] = [];
+
+  #address: string | null = null;
+  #link = false;
+  #connecting = false;
+  #greeting = false;
+  #session: Session | null = null;
+  #token = "";
+  #lastProblem: string | null = null;
+  #connectAt: number | null;
+  #refused = false;
+
+  #saving: Save | null = null;
+  #savedAt = -Infinity;
+  #saveFailures = 0;
+  #saveBlockedUntil = -Infinity;
+
+  #stopping = false;
+  #abandoned = false;
+  #saidBye = false;
+  #giveUpSaving = false;
+
+  constructor(document: Document, addresses: readonly string[], settings: Settings, random: Random, now: number) {
+    const journal = new Journal();
+    const registrations = new Registrations(journal, document.wanted, document.pending);
+    const report = (error: ColdNotifyError): void => {
+      this.#reports.push(error);
+      if (this.#reports.length > REPORTS_MAX) this.#reports.shift();
+    };
+    const delivery = new Delivery(journal, registrations, settings, report, {
+      floors: [...document.applied].filter(([name]) => document.wanted.has(name)),
+      epoch: document.epoch,
+      cursor: document.cursor,
+    });
+    this.#parts = { identity: document.identity, journal, registrations, delivery, settings, report };
+    this.#addresses = new Addresses(addresses, settings.addressRestS, random);
+    this.#backoff = new Backoff(settings, random);
+    this.#connectAt = now;
+  }
+
+  // The application
+
+  /** Want this object. No change if it is wanted already. */
+  register(name: string): void {
+    this.#parts.registrations.register(name);
+  }
+
+  /** Want this object no more. Its subscribers stay, until the shell says otherwise. */
+  unregister(name: string): void {
+    if (this.#parts.registrations.unregister(name)) this.#parts.delivery.forget(name);
+  }
+
+  /** Want exactly these objects. */
+  registerOnly(names: ReadonlySet<string>): void {
+    for (const name of [...this.#parts.registrations.wanted].sort()) if (!names.has(name)) this.unregister(name);
+    for (const name of [...names].sort()) this.register(name);
+  }
+
+  /** Callback number `subscriber` is for this object. */
+  subscribe(name: string, subscriber: number): void {
+    this.#parts.delivery.subscribe(name, subscriber);
+  }
+
+  /** Callback number `subscriber` is no more. */
+  unsubscribe(name: string, subscriber: number): void {
+    this.#parts.delivery.unsubscribe(name, subscriber);
+  }
+
+  /**
+   * Begin no job any more; when the one that runs is done: save, acknowledge, say Bye. Then `finished`.
+   *
+   * `abandon`: do not wait for the job that runs. What it tells is owed still, and told again.
+   */
+  stop(abandon = false): void {
+    this.#stopping = true;
+    this.#greeting = false;
+    this.#abandoned ||= abandon;
+    this.#connectAt = null;
+  }
+
+  // The callbacks
+
+  /** Callbacks to run, or null. */
+  nextJob(now: number): Job | null {
+    return this.#stopping ? null : this.#parts.delivery.nextJob(now);
+  }
+
+  /** When `nextJob` may have one: -Infinity is now, Infinity is when something comes. */
+  nextJobAt(): number {
+    return this.#stopping ? Infinity : this.#parts.delivery.readyAt();
+  }
+
+  /** The job's callbacks returned, or threw what `failed` says by subscriber. */
+  jobDone(job: Job, failed: ReadonlyMap<number, unknown>, now: number): void {
+    this.#parts.delivery.done(job, failed, now);
+  }
+
+  // The connection
+
+  /** Where to connect now, or null; the shell tells then `linkUp` or `linkDown`. */
+  connectDue(now: number): string | null {
+    if (this.#link || this.#connecting || this.#connectAt === null || this.#connectAt > now) return null;
+    this.#connectAt = null;
+    this.#connecting = true;
+    this.#address = this.#addresses.next(now);
+    return this.#address;
+  }
+
+  /** The connection stands. `token` proves who this is. */
+  linkUp(now: number, token = ""): void {
+    this.#token = token;
+    this.#connecting = false;
+    this.#link = true;
+    this.#greeting = !this.#stopping;
+    this.#greet(now);
+  }
+
+  /** Say Hello, as soon as the operations that it carries are durable: it makes the service's set equal to ours. */
+  #greet(now: number): void {
+    const { journal } = this.#parts;
+    if (!this.#greeting || !journal.isDurable(journal.urgent)) return;
+    this.#greeting = false;
+    this.#session = new Session(this.#parts, now, this.#token);
+  }
+
+  /** Bytes came from the gateway. */
+  receive(data: Uint8Array, now: number): void {
+    if (this.#session === null) return;
+    this.#session.receive(data, now);
+    if (this.#session.phase === "live") {
+      this.#backoff.caughtUp();
+      this.#lastProblem = null;
+    }
+    if (this.#session.ended !== null) this.#sessionOver(this.#session, this.#session.ended, now);
+  }
+
+  /** Bytes for the gateway. Ask again when these are written. */
+  dataToSend(now: number): Uint8Array {
+    return this.#session === null ? new Uint8Array() : this.#session.dataToSend(now);
+  }
+
+  /** Whether the shell keeps the connection, or is to close it once all it was given is written. */
+  get linkWanted(): boolean {
+    return (this.#greeting || this.#session !== null) && !this.#saidBye;
+  }
+
+  /** The connection could not be made, broke, or was closed as `linkWanted` said. */
+  linkDown(reason: string, now: number): void {
+    if (this.#session !== null && !this.#saidBye) this.#sessionOver(this.#session, { code: null, reason }, now);
+    else if (this.#connecting || this.#greeting) this.#comeBack(null, reason, now, false);
+    this.#session = null;
+    this.#link = this.#connecting = this.#greeting = false;
+  }
+
+  #sessionOver(session: Session, { code, reason }: Ended, now: number): void {
+    this.#session = null;
+    const { caughtUpAt } = session;
+    if (caughtUpAt !== null && now - caughtUpAt >= this.#parts.settings.displacedMaxS) this.#backoff.undisturbed();
+    if (code !== null && !mayComeBack(code)) {
+      this.#parts.report(new ServiceRefused(code, closeCodeName(code), reason));
+      this.#refused = true;
+      this.#lastProblem = `${closeCodeName(code)}: ${reason}`;
+      return;
+    }
+    this.#comeBack(code, code === null ? reason : `${closeCodeName(code)}: ${reason}`, now, caughtUpAt !== null);
+  }
+
+  #comeBack(code: number | null, reason: string, now: number, caughtUp: boolean): void {
+    this.#lastProblem = reason;
+    // An address rests if it did not serve us, or said that it will not.
+    const refusing = code === CloseCode.GOING_AWAY || code === CloseCode.OVERLOADED;
+    if (this.#address !== null && (!caughtUp || refusing)) this.#addresses.failed(this.#address, now);
+    if (!this.#stopping) this.#connectAt = now + this.#backoff.delayS(code);
+  }
+
+  // The state
+
+  /** A document to write now, one at a time; the shell tells then `saved` or `saveFailed`. */
+  saveDue(now: number): Save | null {
+    return this.#saveAt > now ? null : this.saveNow();
+  }
+
+  /** The same before it is due: the page may be gone at once. null: what is stored is what there is. */
+  saveNow(): Save | null {
+    const { journal, delivery } = this.#parts;
+    if (this.#saving !== null || journal.isDurable(journal.revision)) return null;
+    const { epoch, cursor } = delivery;
+    this.#saving = { revision: journal.revision, document: encodeDocument(this.#document()), epoch, cursor };
+    return this.#saving;
+  }
+
+  /** This document survives from now on. */
+  saved(save: Save, now: number): void {
+    this.#saving = null;
+    this.#saveFailures = 0;
+    this.#parts.journal.durable = save.revision;
+    this.#savedAt = now;
+    this.#greet(now);
+    if (save.epoch === this.#parts.delivery.epoch) this.#session?.acknowledge(save.cursor, now);
+  }
+
+  /** It could not be written; it will be tried again. Nothing that rests on it leaves until then. */
+  saveFailed(error: StateError, now: number): void {
+    this.#saving = null;
+    this.#saveBlockedUntil = now + Math.min(SAVE_RETRY_MAX_S, SAVE_RETRY_MIN_S * 2 ** this.#saveFailures);
+    this.#saveFailures += 1;
+    this.#parts.report(error);
+    if (this.#stopping) this.#giveUpSaving = true;
+  }
+
+  #document(): Document {
+    const { identity, registrations, delivery } = this.#parts;
+    return {
+      identity,
+      wanted: registrations.wanted,
+      pending: new Map([...registrations.pending].map(([name, { kind }]) => [name, kind])),
+      applied: delivery.floors,
+      epoch: delivery.epoch,
+      cursor: delivery.cursor,
+    };
+  }
+
+  /** When the document is to be written; Infinity: it is stored, or is being stored. */
+  get #saveAt(): number {
+    const { journal, settings } = this.#parts;
+    if (this.#saving !== null || journal.isDurable(journal.revision) || this.#giveUpSaving) return Infinity;
+    if (this.#stopping) return this.#jobsAwaited ? Infinity : -Infinity;
+    const urgent = !journal.isDurable(journal.urgent);
+    return Math.max(this.#saveBlockedUntil, urgent ? -Infinity : this.#savedAt + settings.saveIntervalS);
+  }
+
+  // Time, and looking in
+
+  /** Do what is due. */
+  tick(now: number): void {
+    if (this.#session !== null && !this.#saidBye) {
+      this.#session.tick(now);
+      if (this.#session.ended !== null) this.#sessionOver(this.#session, this.#session.ended, now);
+    }
+    if (this.#stopping && !this.#saidBye && this.#atRest) {
+      this.#session?.bye(now);
+      this.#saidBye = true;
+    }
+  }
+
+  /** When there is something to do next but jobs, if nothing happens before. */
+  deadline(): number {
+    const connectAt = this.#connectAt === null || this.#link ? Infinity : this.#connectAt;
+    const sessionAt = this.#session === null || this.#saidBye ? Infinity : this.#session.deadline();
+    return Math.min(this.#saveAt, connectAt, sessionAt);
+  }
+
+  get #jobsAwaited(): boolean {
+    return this.#parts.delivery.running && !this.#abandoned;
+  }
+
+  /** Whether no job is out and the document is stored (or cannot be written). */
+  get #atRest(): boolean {
+    if (this.#jobsAwaited || this.#saving !== null) return false;
+    return this.#giveUpSaving || this.#parts.journal.isDurable(this.#parts.journal.revision);
+  }
+
+  /** Whether it has been stopped, and everything is done and closed. */
+  get finished(): boolean {
+    return this.#saidBye && !this.#link && !this.#connecting;
+  }
+
+  /** Whether the service said that this client must not come back. */
+  get refused(): boolean {
+    return this.#refused;
+  }
+
+  /** Whether a session is open: the gateway has said Welcome. */
+  get connected(): boolean {
+    return this.#session !== null && this.#session.phase !== "opening";
+  }
+
+  /** Whether everything owed has been told: caught up, all registrations answered, all callbacks returned. */
+  get caughtUp(): boolean {
+    const { registrations, delivery } = this.#parts;
+    return this.#session?.phase === "live" && registrations.allArrived && delivery.idle;
+  }
+
+  /** What the application should hear of since the last call. */
+  takeReports(): ColdNotifyError[] {
+    return this.#reports.splice(0);
+  }
+
+  /** What it is doing. */
+  status(now: number): Status {
+    const { registrations, delivery } = this.#parts;
+    return {
+      phase: this.#phase(),
+      address: this.#address,
+      caughtUp: this.caughtUp,
+      registrations: registrations.wanted.size,
+      pending: registrations.pending.size,
+      waiting: delivery.waiting,
+      parked: [...delivery.parked].sort(),
+      epoch: delivery.epoch,
+      cursor: delivery.cursor,
+      lastProblem: this.#lastProblem,
+      nextConnectS: this.#connectAt === null ? null : Math.max(0, this.#connectAt - now),
+    };
+  }
+
+  #phase(): Status["phase"] {
+    if (this.#stopping) return "stopping";
+    if (this.#refused) return "refused";
+    if (this.#session !== null) return this.#session.phase;
+    if (this.#greeting) return "opening";
+    return this.#connecting ? "connecting" : "waiting";
+  }
+}

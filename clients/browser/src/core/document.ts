@@ -1,0 +1,152 @@
+/**
+ * The client's durable state as JSON.
+ *
+ *     {"format": 1, "domain": ..., "group": ..., "client": ...,
+ *      "epoch": 7 or null, "cursor": "1234" or null,
+ *      "wanted": ["camera-config"], "pending": {"camera-config": "register"},
+ *      "applied": {"camera-config": ["incarnation", "version"]},
+ *      "check": CRC-32 of the JSON of all the other fields}
+ *
+ * Numbers of 64 bits are texts: JSON's own are rounded above 2^53. The check finds what another script of the same page
+ * wrote over it: a damaged cursor that still parses would lose notifications without anybody noticing.
+ */
+
+import { StateDamaged, StateMismatch } from "../errors.js";
+import type { Floor } from "./delivery.js";
+import { crc32 } from "./digest.js";
+import { checkObject } from "./names.js";
+import type { Kind } from "./registrations.js";
+
+const FORMAT = 1;
+const U64_MAX = 2n ** 64n - 1n;
+
+/** Who a client is. */
+export interface Identity {
+  readonly domain: string;
+  readonly group: string;
+  readonly client: string;
+}
+
+/** What must survive. */
+export interface Document {
+  readonly identity: Identity;
+  readonly wanted: ReadonlySet<string>;
+  readonly pending: ReadonlyMap<string, Kind>;
+  readonly applied: ReadonlyMap<string, Floor>;
+  readonly epoch: number | null;
+  readonly cursor: bigint | null;
+}
+
+/** Of a client that has never been anywhere. */
+export function emptyDocument(identity: Identity): Document {
+  return { identity, wanted: new Set(), pending: new Map(), applied: new Map(), epoch: null, cursor: null };
+}
+
+/** The document as JSON. */
+export function encodeDocument(document: Document): string {
+  const { identity, epoch, cursor } = document;
+  const applied = [...document.applied].map(([name, floor]) => [
+    name,
+    [String(floor.incarnation), String(floor.version)],
+  ]);
+  const fields = {
+    format: FORMAT,
+    domain: identity.domain,
+    group: identity.group,
+    client: identity.client,
+    epoch,
+    cursor: cursor === null ? null : String(cursor),
+    wanted: [...document.wanted].sort(),
+    pending: pairs(document.pending),
+    applied: pairs(applied as [string, unknown][]),
+  };
+  return JSON.stringify({ ...fields, check: checkOf(fields) });
+}
+
+/** The document that `text` is, of this client. Throws StateDamaged, StateMismatch. */
+export function decodeDocument(text: string, identity: Identity): Document {
+  const fields = parse(text);
+  const format = fields["format"];
+  if (typeof format === "number" && format > FORMAT) {
+    throw new StateMismatch(`format: is ${format}, this library reads ${FORMAT}`);
+  }
+  const { check, ...checked } = fields;
+  if (check !== checkOf(checked)) throw new StateDamaged("check: does not fit the rest");
+  if (format !== FORMAT) throw new StateDamaged("format: is missing or unknown");
+  for (const name of ["domain", "group", "client"] as const) {
+    if (fields[name] !== identity[name]) {
+      const theirs = [fields["domain"], fields["group"], fields["client"]].join("/");
+      throw new StateMismatch(`belongs to ${theirs}, not to ${Object.values(identity).join("/")}`);
+    }
+  }
+  const epoch = fields["epoch"];
+  if (epoch !== null && !(Number.isInteger(epoch) && (epoch as number) >= 0 && (epoch as number) < 2 ** 32)) {
+    throw new StateDamaged("epoch: is no number from 0 to 4294967295");
+  }
+  const cursor = fields["cursor"] === null ? null : number64("cursor", fields["cursor"]);
+  if (cursor !== null && epoch === null) throw new StateDamaged("cursor: is there without an epoch");
+  const list = fields["wanted"];
+  if (!Array.isArray(list)) throw new StateDamaged("wanted: is not a list");
+  const wanted = new Set(list.map((name) => object("wanted", name)));
+  const pending = new Map<string, Kind>();
+  for (const [name, kind] of table(fields, "pending")) {
+    if (kind !== "register" && kind !== "unregister") throw new StateDamaged("pending: has what is no operation");
+    if ((kind === "register") !== wanted.has(name)) {
+      throw new StateDamaged(`pending: ${JSON.stringify(name)} contradicts wanted`);
+    }
+    pending.set(name, kind);
+  }
+  const applied = new Map<string, Floor>();
+  for (const [name, floor] of table(fields, "applied")) {
+    if (!Array.isArray(floor) || floor.length !== 2) {
+      throw new StateDamaged(`applied: ${JSON.stringify(name)} has no [incarnation, version]`);
+    }
+    applied.set(name, { incarnation: number64("applied", floor[0]), version: number64("applied", floor[1]) });
+  }
+  return { identity, wanted, pending, applied, epoch: epoch as number | null, cursor };
+}
+
+function parse(text: string): Record<string, unknown> {
+  let fields: unknown;
+  try {
+    fields = JSON.parse(text);
+  } catch (error) {
+    throw new StateDamaged(`is not JSON: ${String(error)}`);
+  }
+  if (typeof fields !== "object" || fields === null || Array.isArray(fields)) {
+    throw new StateDamaged("is not a JSON object");
+  }
+  return fields as Record<string, unknown>;
+}
+
+/** As an object without a prototype: "__proto__" is a name like any other. */
+function pairs(entries: Iterable<readonly [string, unknown]>): Record<string, unknown> {
+  const fields = Object.create(null) as Record<string, unknown>;
+  for (const [name, value] of entries) fields[name] = value;
+  return fields;
+}
+
+function table(fields: Record<string, unknown>, name: string): [string, unknown][] {
+  const value = fields[name];
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw new StateDamaged(`${name}: is no object`);
+  }
+  return Object.entries(value).map(([key, entry]) => [object(name, key), entry]);
+}
+
+function object(field: string, name: unknown): string {
+  try {
+    return checkObject(name);
+  } catch (error) {
+    throw new StateDamaged(`${field}: ${(error as Error).message}`);
+  }
+}
+
+function number64(field: string, value: unknown): bigint {
+  if (typeof value === "string" && /^\d{1,20}$/.test(value) && BigInt(value) <= U64_MAX) return BigInt(value);
+  throw new StateDamaged(`${field}: has what is no number of 64 bits`);
+}
+
+function checkOf(fields: object): number {
+  return crc32(new TextEncoder().encode(JSON.stringify(fields)));
+}

@@ -1,0 +1,447 @@
+/**
+ * One connection, from Hello to its end: bytes in, bytes out. See `docs/protocol.md`, "A session".
+ *
+ * A session is in one of four phases, and only three things move it on; `NEXT` is all of it.
+ *
+ *     opening      Hello is sent, Welcome is awaited
+ *     syncing      the service's set differs from ours: the whole wanted set is sent, in chunks
+ *     catching up  in sync; what is missing comes, page by page
+ *     live         caught up; versions come as they are published
+ *
+ * Frames are made when the shell asks for bytes (`dataToSend`), not before, so what waits to be sent is bounded and is
+ * the newest there is to say.
+ */
+
+import { RegistrationRefused } from "../errors.js";
+import type { Delivery, Report } from "./delivery.js";
+import { objectCrc } from "./digest.js";
+import type { Identity } from "./document.js";
+import { FrameBuffer, FrameError, GATEWAY_FRAME_BYTES_MAX } from "./frames.js";
+import type { Journal } from "./journal.js";
+import type { Kind, Operations, Registrations, Stage } from "./registrations.js";
+import {
+  HANDSHAKE_S,
+  OUT_BYTES_MAX,
+  REQUEST_OBJECTS_MAX,
+  REQUESTS_UNANSWERED_MAX,
+  type Settings,
+  silenceS,
+} from "./settings.js";
+import {
+  CAPABILITY_NAMES,
+  CLIENT_FRAME,
+  type ClientFramePart,
+  encodeFrame,
+  GATEWAY_FRAME,
+  type GatewayFrame,
+  parseFrame,
+  PROTOCOL_VERSION,
+  type Refusal,
+  type Welcome,
+  type WireNotification,
+} from "./wire.js";
+
+export type Phase = "opening" | "syncing" | "catching up" | "live";
+type Said = "in sync" | "not in sync" | "caught up";
+
+/** What is not in here is not expected, and ignored. */
+const NEXT: Record<Phase, Partial<Record<Said, Phase>>> = {
+  opening: { "in sync": "catching up", "not in sync": "syncing" },
+  syncing: { "in sync": "catching up", "not in sync": "syncing" }, // begin again at chunk 0
+  "catching up": { "in sync": "catching up", "not in sync": "syncing", "caught up": "live" },
+  live: {
+    "in sync": "catching up",
+    "not in sync": "syncing", // a Ping's digest was not the agreed one
+    "caught up": "live", // after a slow phase
+  },
+};
+
+/** Why a session is over: a close code, or null and what was wrong in words. */
+export interface Ended {
+  readonly code: number | null;
+  readonly reason: string;
+}
+
+/** Operations that wait: for an answer (`stage` sent), or for a notification after it (confirmed). */
+interface Request {
+  readonly stage: Stage;
+  readonly operations: Operations;
+  readonly due: number;
+}
+
+/** A reg-sync under way. */
+interface Sync {
+  readonly revision: number;
+  readonly operations: Operations;
+  readonly names: readonly string[];
+  chunksSent: number;
+  allSent: boolean;
+  due: number | null;
+}
+
+/** What a session works on: it outlives the session. */
+export interface Parts {
+  readonly identity: Identity;
+  readonly journal: Journal;
+  readonly registrations: Registrations;
+  readonly delivery: Delivery;
+  readonly settings: Settings;
+  readonly report: Report;
+}
+
+/** The client's side of one connection. Over when `ended` is set. */
+export class Session {
+  readonly #parts: Parts;
+  readonly #frames = new FrameBuffer(GATEWAY_FRAME_BYTES_MAX);
+  readonly #out: Uint8Array[] = [];
+  #outBytes = 0;
+  #phase: Phase = "opening";
+  #caughtUpAt: number | null = null;
+  #ended: Ended | null = null;
+  #saidBye = false;
+
+  readonly #crcs = new Map<number, string>();
+  #names = false;
+  readonly #requests = new Map<number, Request>();
+  #answered: Request[] = [];
+  #request = 0;
+  #sync: Sync | null = null;
+  #helloOperations: Operations;
+
+  #acknowledged: bigint | null;
+  #acknowledgeable: bigint | null = null;
+  #ackDue: number | null = null;
+  /** The page to acknowledge with the next bytes that leave; 0: none. */
+  #pageEnd = 0;
+
+  #sentAt: number;
+  /** When the gateway was heard, or asked by a Ping. Requests sent again and again ask nothing of a gateway. */
+  #heardAt: number;
+  #pingUnansweredSince: number | null = null;
+  #waitUntil: number;
+  #welcomeDue: number | null;
+
+  constructor(parts: Parts, now: number, token = "") {
+    this.#parts = parts;
+    this.#acknowledged = parts.delivery.cursor;
+    this.#sentAt = this.#heardAt = this.#waitUntil = now;
+    this.#welcomeDue = now + HANDSHAKE_S;
+    this.#helloOperations = parts.registrations.beginSession();
+    this.#hello(token, now);
+  }
+
+  get phase(): Phase {
+    return this.#phase;
+  }
+
+  get ended(): Ended | null {
+    return this.#ended;
+  }
+
+  /** When it caught up for the first time. */
+  get caughtUpAt(): number | null {
+    return this.#caughtUpAt;
+  }
+
+  // Bytes in
+
+  /** Take what came from the gateway. What is no frame ends the session. */
+  receive(data: Uint8Array, now: number): void {
+    this.#pingUnansweredSince = null;
+    this.#heardAt = now;
+    try {
+      for (const body of this.#frames.feed(data)) {
+        if (this.#ended !== null) return;
+        this.#take(parseFrame(GATEWAY_FRAME, body), now);
+      }
+    } catch (error) {
+      if (!(error instanceof FrameError)) throw error;
+      this.#end(null, `the gateway sent what is no frame: ${error.message}`);
+    }
+  }
+
+  #take(frame: GatewayFrame, now: number): void {
+    if (frame.close) {
+      this.#end(frame.close.code, frame.close.reason);
+    } else if (frame.wait) {
+      this.#waitUntil = now + frame.wait.seconds;
+      if (this.#welcomeDue !== null) this.#welcomeDue = Math.max(this.#welcomeDue, this.#waitUntil + HANDSHAKE_S);
+    } else if (frame.welcome) {
+      this.#onWelcome(frame.welcome);
+    } else if (this.#phase === "opening") {
+      // Before its Welcome a session has no epoch: nothing it says can be placed.
+    } else if (frame.notification) {
+      this.#onNotification(frame.notification);
+    } else if (frame.caughtUp) {
+      this.#onCaughtUp(frame.caughtUp.complete, now);
+    } else if (frame.pageEnd) {
+      this.#pageEnd = frame.pageEnd.page;
+    } else if (frame.pong) {
+      if (frame.pong.complete !== undefined) this.#parts.delivery.complete(frame.pong.complete);
+    } else if (frame.registered) {
+      this.#onAnswer(frame.registered.request, frame.registered.refused, now);
+    } else if (frame.unregistered) {
+      this.#onAnswer(frame.unregistered.request, [], now);
+    }
+  }
+
+  #onWelcome({ inSync, epoch, refused }: Welcome): void {
+    // Not the answer to the chunks, which have not all been sent.
+    if (inSync && this.#sync !== null && !this.#sync.allSent) return;
+    this.#welcomeDue = null;
+    if (epoch !== undefined) {
+      this.#parts.delivery.newEpoch(epoch);
+      this.#acknowledged = this.#acknowledgeable = this.#ackDue = null;
+    }
+    const operations = this.#sync?.operations ?? this.#helloOperations;
+    this.#refuse(refused, operations);
+    this.#sync = null;
+    this.#helloOperations = new Map();
+    if (inSync) {
+      this.#parts.registrations.confirm(operations);
+      this.#advance("in sync");
+    } else {
+      this.#advance("not in sync");
+      this.#beginSync();
+    }
+  }
+
+  #onNotification(notification: WireNotification): void {
+    const { version = null, incarnation, payload, deleted, offset, behind } = notification;
+    const name = notification.name || this.#crcs.get(notification.crc);
+    if (name !== undefined) this.#parts.delivery.arrived(name, { version, incarnation, payload, deleted });
+    if (!notification.answer && offset >= behind) this.#parts.delivery.complete(offset - behind);
+  }
+
+  #onCaughtUp(complete: bigint | undefined, now: number): void {
+    if (NEXT[this.#phase]["caught up"] === undefined) return;
+    this.#advance("caught up");
+    if (complete !== undefined) this.#parts.delivery.complete(complete);
+    // What was confirmed before, and has not come, was lost on its way.
+    const { registrations } = this.#parts;
+    registrations.resend(registrations.unanswered(), "confirmed");
+    this.#answered = [];
+    this.#caughtUpAt ??= now;
+  }
+
+  #onAnswer(number: number, refused: readonly Refusal[], now: number): void {
+    const request = this.#requests.get(number);
+    if (request === undefined) return;
+    this.#requests.delete(number);
+    this.#refuse(refused, request.operations);
+    this.#parts.registrations.confirm(request.operations);
+    if (this.#phase === "live") {
+      // Else CaughtUp is the limit.
+      const due = now + this.#parts.settings.requestTimeoutS;
+      this.#answered.push({ stage: "confirmed", operations: request.operations, due });
+    }
+  }
+
+  #refuse(refused: readonly Refusal[], operations: Operations): void {
+    for (const { object, reason } of refused) {
+      if (!this.#parts.registrations.refuse(object, operations)) continue;
+      this.#parts.delivery.forget(object);
+      this.#parts.report(new RegistrationRefused(object, reason));
+    }
+  }
+
+  #advance(said: Said): void {
+    this.#phase = NEXT[this.#phase][said] ?? this.#phase;
+  }
+
+  #end(code: number | null, reason: string): void {
+    this.#ended ??= { code, reason };
+  }
+
+  // Bytes out
+
+  /** The next bytes for the gateway, at most a little over OUT_BYTES_MAX. Ask again when these are written. */
+  dataToSend(now: number): Uint8Array {
+    if (this.#ended === null && !this.#saidBye) {
+      if (this.#pageEnd !== 0) {
+        this.#sendAck(now, this.#pageEnd);
+        this.#pageEnd = 0;
+      }
+      this.#sendChunks(now);
+      this.#sendRequests(now);
+    }
+    const data = new Uint8Array(this.#outBytes);
+    let at = 0;
+    for (const frame of this.#out.splice(0)) {
+      data.set(frame, at);
+      at += frame.length;
+    }
+    this.#outBytes = 0;
+    return data;
+  }
+
+  /** The application disconnects: what is durably applied is acknowledged, then the session ends. */
+  bye(now: number): void {
+    if (this.#saidBye || this.#ended !== null) return;
+    if (this.#acknowledgement !== null) this.#sendAck(now);
+    this.#send({ bye: {} }, now);
+    this.#saidBye = true;
+  }
+
+  /** The document with this cursor is durable: it may be acknowledged, after a while. */
+  acknowledge(cursor: bigint | null, now: number): void {
+    this.#acknowledgeable = cursor;
+    if (this.#acknowledgement !== null) this.#ackDue ??= now + this.#parts.settings.ackDelayS;
+  }
+
+  #hello(token: string, now: number): void {
+    const { identity, registrations, delivery, settings } = this.#parts;
+    this.#names = !this.#use([...new Set([...registrations.wanted, ...registrations.pending.keys()])]);
+    const named = (kind: Kind): string[] =>
+      [...this.#helloOperations].filter(([, operation]) => operation.kind === kind).map(([name]) => name);
+    this.#send(
+      {
+        hello: {
+          protocol: PROTOCOL_VERSION,
+          capabilities: this.#names ? CAPABILITY_NAMES : 0,
+          domain: identity.domain,
+          group: identity.group,
+          client: identity.client,
+          digest: registrations.digest,
+          register: named("register"),
+          unregister: named("unregister"),
+          epoch: delivery.epoch ?? undefined,
+          cursor: delivery.cursor ?? undefined,
+          keepaliveS: settings.keepaliveS,
+          token,
+        },
+      },
+      now,
+    );
+  }
+
+  #beginSync(): void {
+    const { journal, registrations, delivery } = this.#parts;
+    this.#requests.clear();
+    this.#answered = [];
+    const operations = registrations.beginSync();
+    delivery.oweAll();
+    const names = [...registrations.wanted].sort();
+    this.#sync = { revision: journal.revision, operations, names, chunksSent: 0, allSent: false, due: null };
+  }
+
+  #sendChunks(now: number): void {
+    const sync = this.#sync;
+    if (sync === null || sync.allSent || !this.#parts.journal.isDurable(sync.revision)) return;
+    while (!sync.allSent && this.#outBytes < OUT_BYTES_MAX) {
+      const start = sync.chunksSent * REQUEST_OBJECTS_MAX;
+      const objects = sync.names.slice(start, start + REQUEST_OBJECTS_MAX);
+      const last = start + REQUEST_OBJECTS_MAX >= sync.names.length;
+      this.#useOrAsk(objects, now);
+      this.#send({ sync: { index: sync.chunksSent, last, objects } }, now);
+      sync.chunksSent += 1;
+      sync.allSent = last;
+    }
+    if (sync.allSent) sync.due = now + this.#parts.settings.requestTimeoutS;
+  }
+
+  #sendRequests(now: number): void {
+    if (this.#phase !== "catching up" && this.#phase !== "live") return;
+    while (this.#requests.size < REQUESTS_UNANSWERED_MAX && this.#outBytes < OUT_BYTES_MAX) {
+      const next = this.#parts.registrations.nextRequest();
+      if (next === null) return;
+      const { kind, operations } = next;
+      const objects = [...operations.keys()];
+      this.#request += 1;
+      this.#useOrAsk(objects, now);
+      this.#send({ [kind]: { request: this.#request, objects } }, now);
+      const due = now + this.#parts.settings.requestTimeoutS;
+      this.#requests.set(this.#request, { stage: "sent", operations, due });
+    }
+  }
+
+  #useOrAsk(names: readonly string[], now: number): void {
+    if (this.#use(names)) return;
+    this.#send({ useNames: {} }, now);
+    this.#names = true;
+  }
+
+  /** These names are going to be used. False where two of the session's would share a CRC: ask for names first. */
+  #use(names: readonly string[]): boolean {
+    if (this.#names) return true;
+    const fresh = new Map<number, string>();
+    for (const name of names) {
+      const crc = objectCrc(name);
+      if ((this.#crcs.get(crc) ?? name) !== name || (fresh.get(crc) ?? name) !== name) return false;
+      fresh.set(crc, name);
+    }
+    for (const [crc, name] of fresh) this.#crcs.set(crc, name);
+    return true;
+  }
+
+  get #acknowledgement(): bigint | null {
+    return this.#acknowledgeable === this.#acknowledged ? null : this.#acknowledgeable;
+  }
+
+  #sendAck(now: number, page = 0): void {
+    const complete = this.#acknowledgement;
+    if (complete !== null) this.#acknowledged = complete;
+    this.#ackDue = null;
+    this.#send({ ack: { complete: complete ?? undefined, page } }, now);
+  }
+
+  #send(frame: ClientFramePart, now: number): void {
+    const bytes = encodeFrame(CLIENT_FRAME, frame);
+    this.#out.push(bytes);
+    this.#outBytes += bytes.length;
+    this.#sentAt = now;
+  }
+
+  // Time
+
+  /** Do what is due: acknowledge, ping, ask again, give up. */
+  tick(now: number): void {
+    if (this.#ended !== null || this.#saidBye) return;
+    const { registrations, settings } = this.#parts;
+    if (this.#ackDue !== null && this.#ackDue <= now) this.#sendAck(now);
+    for (const [number, request] of this.#requests) {
+      if (this.#overdue(request.due) > now) continue;
+      this.#requests.delete(number);
+      registrations.resend(request.operations, request.stage);
+    }
+    for (let first = this.#answered[0]; first && this.#overdue(first.due) <= now; first = this.#answered[0]) {
+      this.#answered.shift();
+      registrations.resend(first.operations, first.stage);
+    }
+    if (this.#sync?.due != null && this.#overdue(this.#sync.due) <= now) this.#beginSync();
+    if (this.#pingAt <= now) this.#ping(now);
+    if (this.#welcomeDue !== null && this.#welcomeDue <= now) this.#end(null, `no Welcome within ${HANDSHAKE_S} s`);
+    const patienceS = silenceS(settings);
+    if (this.#pingUnansweredSince !== null && this.#pingUnansweredSince + patienceS <= now) {
+      this.#end(null, `nothing heard for ${patienceS} s after a Ping`);
+    }
+  }
+
+  /** When `tick` has something to do next. */
+  deadline(): number {
+    const due = [this.#pingAt, this.#ackDue, this.#welcomeDue];
+    for (const request of this.#requests.values()) due.push(this.#overdue(request.due));
+    if (this.#answered[0]) due.push(this.#overdue(this.#answered[0].due));
+    if (this.#sync?.due != null) due.push(this.#overdue(this.#sync.due));
+    if (this.#pingUnansweredSince !== null) due.push(this.#pingUnansweredSince + silenceS(this.#parts.settings));
+    return Math.min(...due.filter((at) => at !== null));
+  }
+
+  get #pingAt(): number {
+    return Math.min(this.#sentAt, this.#heardAt) + this.#parts.settings.keepaliveS;
+  }
+
+  #ping(now: number): void {
+    const { registrations } = this.#parts;
+    const inSync = this.#phase === "catching up" || this.#phase === "live";
+    const digest = inSync && registrations.allConfirmed ? registrations.digest : undefined;
+    this.#send({ ping: { digest } }, now);
+    this.#heardAt = now;
+    this.#pingUnansweredSince ??= now;
+  }
+
+  /** When a request is to be sent again: not while the gateway says Wait. */
+  #overdue(due: number): number {
+    return Math.max(due, this.#waitUntil);
+  }
+}

@@ -1,0 +1,99 @@
+/** The numbers that steer the client's core; the application may set those of `Settings`. */
+
+/** A gateway says Welcome or Wait within this time of the Hello, or the connection is given up. */
+export const HANDSHAKE_S = 30;
+/** The upper end of the random delay after UNKNOWN_SESSION: a service that comes back is not to be hit by all at once. */
+export const UNKNOWN_SESSION_DELAY_S = 1;
+/** The pause after DISPLACED is up to this much longer, so that two pages do not walk in step. */
+export const DISPLACED_JITTER = 0.1;
+/** While as much waits to be sent, no further chunks and requests are made: the wanted set may be megabytes. */
+export const OUT_BYTES_MAX = 64 * 1024;
+/** Objects in one Register, Unregister or SyncChunk, and in a Hello: so says the protocol. */
+export const REQUEST_OBJECTS_MAX = 64;
+/** So says the protocol. */
+export const REQUESTS_UNANSWERED_MAX = 4;
+/** The state is written again after this long when that failed, doubling... */
+export const SAVE_RETRY_MIN_S = 1;
+/** ...up to this. */
+export const SAVE_RETRY_MAX_S = 60;
+/** Reports that wait to be told; beyond, the oldest are dropped. */
+export const REPORTS_MAX = 1000;
+const KEEPALIVE_S_MAX = 86_400;
+
+/** All times in seconds. */
+export interface Settings {
+  /** A Ping is sent after this long without anything else: a whole number from 1 to 86,400. */
+  readonly keepaliveS: number;
+  /** A gateway that is silent for 1.5 keepalives and this after a Ping is given up. */
+  readonly silenceGraceS: number;
+  /** A registration that is not answered is asked for again after this long. */
+  readonly requestTimeoutS: number;
+  /** For the WebSocket's handshake. */
+  readonly connectTimeoutS: number;
+  /** Acknowledgements are delayed so long, and merged. */
+  readonly ackDelayS: number;
+  /** What callbacks were told is stored at most this often. */
+  readonly saveIntervalS: number;
+  /** A callback that throws is tried so many times; then its object is parked. */
+  readonly triesMax: number;
+  /** It is tried again after this long, doubling... */
+  readonly retryMinS: number;
+  /** ...up to this. */
+  readonly retryMaxS: number;
+  /** The first pause before connecting again is random, up to this long; the next ones double... */
+  readonly backoffMinS: number;
+  /** ...up to this. */
+  readonly backoffMaxS: number;
+  /** An address that failed is not tried for this long while there is another. */
+  readonly addressRestS: number;
+  /** The pause after another client of the same name took over; it doubles... */
+  readonly displacedMinS: number;
+  /** ...up to this. */
+  readonly displacedMaxS: number;
+}
+
+export const DEFAULTS: Settings = {
+  keepaliveS: 60,
+  silenceGraceS: 10,
+  requestTimeoutS: 30,
+  connectTimeoutS: 10,
+  ackDelayS: 1,
+  saveIntervalS: 0.5,
+  triesMax: 5,
+  retryMinS: 1,
+  retryMaxS: 60,
+  backoffMinS: 1,
+  backoffMaxS: 300,
+  addressRestS: 60,
+  displacedMinS: 60,
+  displacedMaxS: 3600,
+};
+
+/** The defaults but for what is given. Raises RangeError, whose message begins with the setting's name. */
+export function settingsOf(given: Partial<Settings>): Settings {
+  const settings: Record<string, number> = { ...DEFAULTS };
+  for (const name of Object.keys(DEFAULTS) as (keyof Settings)[]) {
+    const value = given[name];
+    if (value === undefined) continue;
+    if (typeof value !== "number" || !(value >= 0 && value < Infinity)) {
+      throw new RangeError(`${name}: ${String(value)} is not a number from 0 on`);
+    }
+    settings[name] = value;
+  }
+  const checked = settings as unknown as Settings;
+  if (!Number.isInteger(checked.keepaliveS) || checked.keepaliveS < 1 || checked.keepaliveS > KEEPALIVE_S_MAX) {
+    throw new RangeError(`keepaliveS: ${checked.keepaliveS} is not a whole number from 1 to ${KEEPALIVE_S_MAX}`);
+  }
+  if (!Number.isInteger(checked.triesMax) || checked.triesMax < 1) {
+    throw new RangeError(`triesMax: ${checked.triesMax} is not a whole number from 1 on`);
+  }
+  for (const name of ["connectTimeoutS", "requestTimeoutS"] as const) {
+    if (checked[name] === 0) throw new RangeError(`${name}: must be more than 0`);
+  }
+  return checked;
+}
+
+/** How long after a Ping a gateway may be silent: the same as what it grants us. */
+export function silenceS(settings: Settings): number {
+  return 1.5 * settings.keepaliveS + settings.silenceGraceS;
+}

@@ -1,0 +1,129 @@
+/** The messages of `schemas/wire.proto` as tables, and the two kinds of frame. */
+
+import { FrameError, encodeLength } from "./frames.js";
+import { decodeMessage, encodeMessage, type MessageOf, type MessagePart, type Table } from "./proto.js";
+
+export const PROTOCOL_VERSION = 1;
+/** This session wants names, never CRC-32s. */
+export const CAPABILITY_NAMES = 1;
+
+const HELLO = {
+  protocol: { number: 1, type: "uint32" },
+  capabilities: { number: 2, type: "uint32" },
+  domain: { number: 3, type: "string" },
+  group: { number: 4, type: "string" },
+  client: { number: 5, type: "string" },
+  digest: { number: 6, type: "fixed64" },
+  register: { number: 7, type: "string", label: "repeated" },
+  unregister: { number: 8, type: "string", label: "repeated" },
+  epoch: { number: 9, type: "fixed32", label: "optional" },
+  cursor: { number: 10, type: "fixed64", label: "optional" },
+  keepaliveS: { number: 11, type: "uint32" },
+  token: { number: 12, type: "string" },
+} as const satisfies Table;
+
+const REQUEST = {
+  request: { number: 1, type: "uint32" },
+  objects: { number: 2, type: "string", label: "repeated" },
+} as const satisfies Table;
+
+const SYNC_CHUNK = {
+  index: { number: 1, type: "uint32" },
+  last: { number: 2, type: "bool" },
+  objects: { number: 3, type: "string", label: "repeated" },
+} as const satisfies Table;
+
+const ACK = {
+  complete: { number: 1, type: "fixed64", label: "optional" },
+  page: { number: 2, type: "uint32" },
+} as const satisfies Table;
+
+const PING = { digest: { number: 1, type: "fixed64", label: "optional" } } as const satisfies Table;
+const NOTHING = {} as const satisfies Table;
+
+const REFUSAL = {
+  object: { number: 1, type: "string" },
+  reason: { number: 2, type: "string" },
+} as const satisfies Table;
+
+const WELCOME = {
+  inSync: { number: 1, type: "bool" },
+  epoch: { number: 2, type: "fixed32", label: "optional" },
+  refused: { number: 3, type: REFUSAL, label: "repeated" },
+} as const satisfies Table;
+
+const NOTIFICATION = {
+  crc: { number: 1, type: "fixed32" },
+  name: { number: 2, type: "string" },
+  version: { number: 3, type: "uint64", label: "optional" },
+  incarnation: { number: 4, type: "uint64" },
+  offset: { number: 5, type: "uint64" },
+  behind: { number: 6, type: "uint64" },
+  payload: { number: 7, type: "bytes" },
+  deleted: { number: 8, type: "bool" },
+  answer: { number: 9, type: "bool" },
+} as const satisfies Table;
+
+const COMPLETE = { complete: { number: 1, type: "fixed64", label: "optional" } } as const satisfies Table;
+
+const REGISTERED = {
+  request: { number: 1, type: "uint32" },
+  refused: { number: 2, type: REFUSAL, label: "repeated" },
+} as const satisfies Table;
+
+const CLOSE = {
+  code: { number: 1, type: "uint32" },
+  reason: { number: 2, type: "string" },
+} as const satisfies Table;
+
+/** What a client sends. */
+export const CLIENT_FRAME = {
+  hello: { number: 1, type: HELLO, label: "optional" },
+  register: { number: 2, type: REQUEST, label: "optional" },
+  unregister: { number: 3, type: REQUEST, label: "optional" },
+  sync: { number: 4, type: SYNC_CHUNK, label: "optional" },
+  ack: { number: 5, type: ACK, label: "optional" },
+  ping: { number: 6, type: PING, label: "optional" },
+  useNames: { number: 7, type: NOTHING, label: "optional" },
+  bye: { number: 8, type: NOTHING, label: "optional" },
+} as const satisfies Table;
+
+/** What a gateway sends. */
+export const GATEWAY_FRAME = {
+  welcome: { number: 1, type: WELCOME, label: "optional" },
+  notification: { number: 2, type: NOTIFICATION, label: "optional" },
+  caughtUp: { number: 3, type: COMPLETE, label: "optional" },
+  registered: { number: 4, type: REGISTERED, label: "optional" },
+  unregistered: { number: 5, type: { request: { number: 1, type: "uint32" } }, label: "optional" },
+  pageEnd: { number: 6, type: { page: { number: 1, type: "uint32" } }, label: "optional" },
+  pong: { number: 7, type: COMPLETE, label: "optional" },
+  wait: { number: 8, type: { seconds: { number: 1, type: "uint32" } }, label: "optional" },
+  close: { number: 9, type: CLOSE, label: "optional" },
+} as const satisfies Table;
+
+export type ClientFrame = MessageOf<typeof CLIENT_FRAME>;
+export type ClientFramePart = MessagePart<typeof CLIENT_FRAME>;
+export type GatewayFrame = MessageOf<typeof GATEWAY_FRAME>;
+export type GatewayFramePart = MessagePart<typeof GATEWAY_FRAME>;
+export type Welcome = MessageOf<typeof WELCOME>;
+export type WireNotification = MessageOf<typeof NOTIFICATION>;
+export type Refusal = MessageOf<typeof REFUSAL>;
+
+/** One frame: the message's length as a varint, then the message. */
+export function encodeFrame<T extends Table>(table: T, message: MessagePart<T>): Uint8Array {
+  const body = encodeMessage(table, message);
+  const length = encodeLength(body.length);
+  const frame = new Uint8Array(length.length + body.length);
+  frame.set(length);
+  frame.set(body, length.length);
+  return frame;
+}
+
+/** The frame of this body; one of an unknown kind has nothing set. Raises FrameError. */
+export function parseFrame<T extends Table>(table: T, body: Uint8Array): MessageOf<T> {
+  const frame = decodeMessage(table, body);
+  if (Object.values(frame).filter((kind) => kind !== undefined).length > 1) {
+    throw new FrameError("a frame is of several kinds");
+  }
+  return frame;
+}

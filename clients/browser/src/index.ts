@@ -1,0 +1,15 @@
+/**
+ * ColdNotify in a web page: the newest version of each object it registered for, eventually and for certain.
+ *
+ *     const notify = new Notify({ domain: "animal.observer", groupId: "region-1", clientId: "page-1" });
+ *     notify.register("camera-config").subscribe((n) => console.log(n.objectId, n.version, n.payload));
+ *     await notify.connect();
+ */
+
+export { CloseCode } from "./core/closeCodes.js";
+export type { Status } from "./core/client.js";
+export type { Settings } from "./core/settings.js";
+export * from "./errors.js";
+export type { Notification } from "./notification.js";
+export { type Callback, Notify, type Options, type Registration, type Subscription } from "./notify.js";
+export { LocalState, MemoryState, type State } from "./state.js";

@@ -1,0 +1,119 @@
+/** One WebSocket, from its handshake to its end. */
+
+import { OUT_BYTES_MAX } from "./core/settings.js";
+
+/** A WebSocket does not say when it has written; so it is looked at again after this long. */
+const LOOK_AGAIN_S = 0.05;
+
+export interface LinkEvents {
+  /** The connection stands. */
+  up(token: string): void;
+  /** Bytes came. */
+  received(data: Uint8Array): void;
+  /** It could not be made, or is gone; said once. */
+  down(reason: string): void;
+  /** After each of the above. */
+  changed(): void;
+}
+
+/** Binary messages carry the byte stream of frames; where they begin and end means nothing. */
+export class Link {
+  readonly #events: LinkEvents;
+  #socket: WebSocket | null = null;
+  #timer: ReturnType<typeof setTimeout>;
+  #isUp = false;
+  #over = false;
+  #closing = false;
+  #lookAgain = false;
+
+  /** Gets the token first, then connects. */
+  constructor(address: string, timeoutS: number, token: () => string | Promise<string>, events: LinkEvents) {
+    this.#events = events;
+    this.#timer = setTimeout(() => this.#down(`no connection within ${timeoutS} s`), 1000 * timeoutS);
+    void this.#open(address, token);
+  }
+
+  async #open(address: string, getToken: () => string | Promise<string>): Promise<void> {
+    let token: string;
+    try {
+      token = await getToken();
+      if (typeof token !== "string") throw new TypeError("it is no text");
+    } catch (error) {
+      this.#down(`no token: ${String(error)}`);
+      return;
+    }
+    if (this.#over) return;
+    const socket = new WebSocket(address);
+    this.#socket = socket;
+    socket.binaryType = "arraybuffer";
+    socket.onopen = (): void => {
+      if (this.#over) return;
+      clearTimeout(this.#timer);
+      this.#isUp = true;
+      this.#events.up(token);
+      this.#events.changed();
+    };
+    socket.onmessage = ({ data }): void => {
+      if (this.#over || this.#closing) return;
+      if (data instanceof ArrayBuffer) {
+        this.#events.received(new Uint8Array(data));
+        this.#events.changed();
+      } else {
+        this.#down("the gateway sent text");
+      }
+    };
+    socket.onclose = ({ code, reason, wasClean }): void =>
+      this.#down(
+        wasClean ? `the gateway closed the connection: ${code} ${reason}` : `${address} cannot be reached, or went away`,
+      );
+  }
+
+  /** When to `drive` again although nothing happens. */
+  get lookAgainAt(): number {
+    return this.#lookAgain ? performance.now() / 1000 + LOOK_AGAIN_S : Infinity;
+  }
+
+  /**
+   * Write what there is to write. Close it when it is not `wanted` any more; `stopping`: after what has been written,
+   * `lingerS` later at the latest.
+   */
+  drive(dataToSend: () => Uint8Array, wanted: boolean, stopping: boolean, lingerS: number): void {
+    const socket = this.#socket;
+    this.#lookAgain = false;
+    if (this.#over || this.#closing) return;
+    if (!this.#isUp || socket === null) {
+      if (stopping) this.#down("stopped");
+      return;
+    }
+    while (socket.readyState === WebSocket.OPEN && socket.bufferedAmount < OUT_BYTES_MAX) {
+      const data = dataToSend();
+      if (data.length === 0) break;
+      // Uint8Array's type does not say that its buffer is not a shared one.
+      socket.send(data as Uint8Array<ArrayBuffer>);
+    }
+    this.#lookAgain = socket.bufferedAmount >= OUT_BYTES_MAX;
+    if (wanted) return;
+    if (!stopping) {
+      this.#down("closed");
+      return;
+    }
+    this.#closing = true;
+    socket.close(1000);
+    this.#timer = setTimeout(() => this.#down("closed"), 1000 * lingerS);
+  }
+
+  /** End it now, without a word to anybody. */
+  close(): void {
+    if (this.#over) return;
+    this.#over = true;
+    clearTimeout(this.#timer);
+    this.#socket?.close();
+  }
+
+  #down(reason: string): void {
+    if (this.#over) return;
+    this.close();
+    this.#events.down(reason);
+    this.#events.changed();
+  }
+}
