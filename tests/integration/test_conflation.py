@@ -1,7 +1,13 @@
 """Publishes of one object in quick succession leave as few, the last of them the newest; the cursor waits for it."""
 
+import os
+import re
+import signal
+import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -18,13 +24,15 @@ pytestmark = pytest.mark.kafka
 
 DOMAIN, GROUP = "animal.observer", "region-1"
 VERSIONS = 500
+TUNED = "tuned.observer"
+_INTERVAL = re.compile(rf'^coldnotify_matcher_conflation_interval_seconds{{domain="{TUNED}"}} (\S+)$', re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
 def slowed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    """Everything running; what follows a publish within 3 s is held."""
+    """Everything running; what follows a publish within 3 s is held, in another domain as long as gateways need."""
     patch = pytest.MonkeyPatch()
-    patch.setenv("COLDNOTIFY_MATCHER_CONFLATION", f"{DOMAIN}=3000,*=0")
+    patch.setenv("COLDNOTIFY_MATCHER_CONFLATION", f"{DOMAIN}=3000,{TUNED}=auto,*=0")
     try:
         with running(tmp_path_factory.mktemp("up")) as one:
             yield one
@@ -75,6 +83,43 @@ def test_another_object_does_not_move_the_cursor_over_one_that_is_held(slowed: U
             ou.register(name).subscribe(told)
         assert ou.wait_caught_up(60)
     assert len(told.seen) == seen
+
+
+def interval_s(up: Up) -> float:
+    """Of the domain that tunes itself, as the matcher's metrics say."""
+    with urllib.request.urlopen(f"{up.matcher_url}/metrics", timeout=60) as answer:
+        said = _INTERVAL.search(answer.read().decode())
+    assert said is not None
+    return float(said[1])
+
+
+def test_a_gateway_that_lags_makes_the_interval_grow_and_the_newest_is_told(slowed: Up) -> None:
+    told, versions = Recorder(), count(1)
+    host, port = slowed.gateway
+    ou = Notify(domain=TUNED, group_id=GROUP, client_id="ou", state=State(None), connection=Connection(host, port))
+    pids = slowed.report["pids"]
+    pid = pids.get("gateway-1", pids.get("gateway"))
+    with ou, Publisher(kafka=slowed.kafka) as publisher:
+        ou.register("busy").subscribe(told)
+        wait_for(lambda: told.seen and ou.status.pending == 0, "it is registered")
+        wait_for(lambda: interval_s(slowed) == 0, "nothing lags")
+
+        def grows() -> bool:
+            """The gateway runs for a moment of each second only, and says in its Beats how far it is."""
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                for _ in range(10):
+                    publisher.publish(TUNED, GROUP, "busy", version=next(versions))
+                    time.sleep(0.1)
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            return interval_s(slowed) > 0
+
+        wait_for(grows, "the interval grows")
+        print(f"\nafter {next(versions) - 1} publishes: {interval_s(slowed)} s")
+        newest = next(versions)
+        publisher.publish(TUNED, GROUP, "busy", version=newest)
+        wait_for(lambda: told.newest("busy") == newest, "the newest is told")
 
 
 def test_a_matcher_killed_while_a_publish_is_held_back_owes_it(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
