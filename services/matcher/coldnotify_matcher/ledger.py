@@ -12,7 +12,8 @@ A scan of many clients takes the worker's lock for some thousands at a time, so 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -28,8 +29,8 @@ from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.looking_in import HasWorker, Look, client_summary, in_a_thread, show_object
 from coldnotify_matcher.partition import Partition
 
-CLIENTS_A_LOCK = 5_000
-"""About 5 ms of the worker's time."""
+STEPS_A_LOCK = 2_000
+"""Registrations that are looked at while the worker waits: some milliseconds, 20 at most."""
 LACKING_SHOWN_MAX = 100
 """Objects that one explanation lists."""
 
@@ -76,10 +77,24 @@ def lacks(client: Client, obj: Obj, mark: Mark) -> bool:
 
 def lacking_since_ms(engine: Engine, client: Client, obj: Obj) -> int | None:
     """When the oldest remembered version that the client has not applied was published (Unix time); None: unknown."""
-    for publish in engine.history.publishes(obj):
-        if publish.offset > client.cursor:
-            return _time_or_null(publish.timestamp_ms)
-    return _time_or_null(obj.published_ms)
+    publishes = engine.history.publishes(obj)
+    # Not one by one: of a busy object there are thousands, and it is asked for thousands of clients.
+    first = bisect_right(publishes, client.cursor, key=lambda publish: publish.offset)
+    return _time_or_null(publishes[first].timestamp_ms if first < len(publishes) else obj.published_ms)
+
+
+def portions(clients: Iterable[Client]) -> Iterator[list[Client]]:
+    """What may be looked at in one go: clients with STEPS_A_LOCK registrations together, or one that has more."""
+    portion: list[Client] = []
+    steps = 0
+    for client in clients:
+        portion.append(client)
+        steps += 1 + len(client.where)
+        if steps >= STEPS_A_LOCK:
+            yield portion
+            portion, steps = [], 0
+    if portion:
+        yield portion
 
 
 class Ledger:
@@ -195,7 +210,7 @@ class Ledger:
         """All clients, some thousands at a time, each while the lock is held. 503 if the partition goes meanwhile."""
         with self._look.lock():
             clients = iter(list(partition.engine.clients.values()))
-        while part := list(islice(clients, CLIENTS_A_LOCK)):
+        for part in portions(clients):
             with self._look.lock():
                 if not self._look.serves(partition):
                     raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was given up meanwhile")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import nlargest, nsmallest
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 from coldnotify_common.paging import page, page_request
@@ -21,13 +21,15 @@ from coldnotify_common.web import BadRequest
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.ledger import CLIENTS_A_LOCK, lacking_since_ms
+from coldnotify_matcher.ledger import STEPS_A_LOCK, lacking_since_ms, portions
 from coldnotify_matcher.looking_in import HasWorker, Look, in_a_thread
 from coldnotify_matcher.partition import Partition
 
 SHOWN_MAX = 20
 """Slowest clients and oldest objects, of each partition."""
 GROUPS_SHOWN_MAX = 200
+T = TypeVar("T")
+
 RECENT_MS = 60_000
 """What counts as the traffic of now."""
 PASS_S_MAX = 1.5
@@ -143,13 +145,13 @@ class Overview:
         found = _Pass()
         with self._look.lock():
             objects = iter(list(partition.engine.objects.values()))
-            clients = iter(list(partition.engine.clients.values()))
-        for part in self._parts(partition, objects):
+            clients = list(partition.engine.clients.values())
+        for part in self._parts(partition, iter(lambda: list(islice(objects, STEPS_A_LOCK)), [])):
             for obj in part:
                 group = found.groups.setdefault(obj.key[: -len(obj.name) - 1], _Group())
                 group.objects += 1
                 group.newest_offset = max(group.newest_offset, obj.offset)
-        for of_clients in self._parts(partition, clients):
+        for of_clients in self._parts(partition, portions(clients)):
             for client in of_clients:
                 _take(found, partition.engine, client, overdue_before_ms)
             if time.monotonic() > deadline_s:
@@ -157,9 +159,9 @@ class Overview:
                 break
         return found
 
-    def _parts(self, partition: Partition, all_: Iterator[Any]) -> Iterator[list[Any]]:
-        """Some thousands at a time, each while the lock is held; no more of them once the partition is given up."""
-        while part := list(islice(all_, CLIENTS_A_LOCK)):
+    def _parts(self, partition: Partition, parts: Iterator[list[T]]) -> Iterator[list[T]]:
+        """Each while the lock is held; no more of them once the partition is given up."""
+        for part in parts:
             with self._look.lock():
                 if not self._look.serves(partition):
                     return

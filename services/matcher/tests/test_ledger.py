@@ -131,7 +131,7 @@ def test_the_source_has_what_it_made_and_nobody_lacks_what_was_never_published(p
 def test_many_come_in_pages_and_are_looked_at_in_parts(
     port: int, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ledger, "CLIENTS_A_LOCK", 2)
+    monkeypatch.setattr(ledger, "STEPS_A_LOCK", 3)
     for number in range(5):
         bench.opened("o", session=number + 1, client=f"c{number}")
     bench.version("o", 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from coldnotify_common.admin import AdminThread
-from coldnotify_matcher import overview
+from coldnotify_matcher import ledger, overview
 from coldnotify_matcher.testing import DOMAIN, GROUP, PARTITION, Bench
 
 MATRIX = f"/v1/domains/{DOMAIN}/groups/{GROUP}/matrix"
@@ -47,7 +47,8 @@ def get(port: int, path: str) -> Any:
 
 @pytest.mark.parametrize("at_once", [1, 5000])
 def test_groups_clients_and_objects_that_wait(port: int, monkeypatch: pytest.MonkeyPatch, at_once: int) -> None:
-    monkeypatch.setattr(overview, "CLIENTS_A_LOCK", at_once)
+    monkeypatch.setattr(overview, "STEPS_A_LOCK", at_once)
+    monkeypatch.setattr(ledger, "STEPS_A_LOCK", at_once)
     monkeypatch.setattr(overview, "RECENT_MS", 1 << 50)
     body = get(port, "/v1/overview")
 
