@@ -65,7 +65,7 @@ class Events:
                         response = web.StreamResponse(headers={"Content-Type": _TYPE, "Cache-Control": "no-store"})
                         await response.prepare(request)
                         await self._write(response, f"retry: {_RETRY_MS}\n\n".encode())
-                    shown = b"".join(b"data: " + sync_body.show(one) + b"\n\n" for one in exchange.found)
+                    shown = b"".join(b"data: " + sync_body.show_line(one) + b"\n\n" for one in exchange.found)
                     exchange.found.clear()
                     if exchange.caught_up and not was_caught_up:
                         shown += b"event: caught-up\ndata: {}\n\n"

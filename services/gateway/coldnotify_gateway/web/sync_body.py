@@ -15,6 +15,7 @@ from coldnotify_schemas.wire_pb2 import Notification
 
 from coldnotify_gateway.web.exchange import Asked, Exchange
 
+_SPACE_FOR_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 _CURSOR = re.compile(r"([0-9a-f]{1,8})\.([0-9]{0,19})\.([0-9a-f]{1,16})")
 
 
@@ -78,6 +79,12 @@ def show(notification: Notification) -> bytes:
     if notification.deleted:
         shown["deleted"] = True
     return msgspec.json.encode(shown)
+
+
+def show_line(notification: Notification) -> bytes:
+    """As `show`, on one line."""
+    # A payload is as it was published. JSON has line breaks between its words only: in its strings they are escaped.
+    return show(notification).translate(_SPACE_FOR_BREAKS)
 
 
 def show_end(exchange: Exchange) -> bytes:

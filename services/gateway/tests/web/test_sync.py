@@ -149,8 +149,8 @@ def test_a_page_that_looks_is_told_and_leaves_nothing_behind(matcher, gateway):
         assert {"object": "look/a", "version": 30, "payload": {"on": True}} in first
         assert {"object": "look/b", "version": None} in first
         assert event()[0] == "event: caught-up"
-        matcher.publish(PARTITION, "look/b", 31)
-        assert event() == ['data: {"object":"look/b","version":31}']
+        matcher.publish(PARTITION, "look/b", 31, b'{\r\n\n "on":\nfalse}')
+        assert event() == ['data: {"object":"look/b","version":31,"payload":{    "on": false}}']
         (session,) = gateway.json("/v1/sessions")["items"]
         assert session["client"].startswith("look.")
     wait_until(lambda: not gateway.json("/v1/sessions")["items"], "its session ends")

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from coldnotify_common.web import BadRequest
 from coldnotify_gateway.web.exchange import Exchange
-from coldnotify_gateway.web.sync_body import cursor_of, parse, show, show_end
+from coldnotify_gateway.web.sync_body import cursor_of, parse, show, show_end, show_line
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.wire_pb2 import Notification
 
@@ -76,3 +76,10 @@ def test_what_was_found_as_json():
         "in_sync": False,
         "refused": {"a": "no room"},
     }
+
+
+def test_on_one_line_whatever_line_breaks_a_payload_has():
+    payload = b'{\r\n\n  "words": "two\\nlines",\r "a": [1,\n2]}'
+    line = show_line(Notification(name="a", version=1, payload=payload))
+    assert line.splitlines() == [line]
+    assert json.loads(line)["payload"] == {"words": "two\nlines", "a": [1, 2]}
