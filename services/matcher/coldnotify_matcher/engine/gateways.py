@@ -64,7 +64,6 @@ class GatewayView:
         """The same gateway, without anything that stands in the index; its sessions are over."""
         new = GatewayView(self.id, self.inbox, self.heard_ms)
         new.number, new.items, self.items = self.number, self.items, []
-        new.unread = self.unread
         return new
 
     def take_records(self, partition: int, generation: int) -> list[tuple[int, internal_pb2.Inbox]]:

@@ -365,6 +365,7 @@ def test_a_gateway_that_is_dead_keeps_nothing_long(tuned: Bench) -> None:
         beat(tuned, behind=0, gateway=OTHER_GATEWAY)
 
     assert interval_ms(tuned) == 0
+    assert not tuned.engine._conflation._tuned[DOMAIN].told, "nothing is kept of it"
 
 
 def test_the_lag_of_gateways_that_the_domain_did_not_reach_is_none_of_its(tuned: Bench) -> None:
