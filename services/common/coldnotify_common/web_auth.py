@@ -1,6 +1,7 @@
-"""Who may ask what of an HTTP port: 401 without an identity, 403 for a domain that is not theirs."""
+"""Who may ask what of an HTTP port: 401 without an identity, 403 for a domain that is not theirs, or a foreign page."""
 
 from collections.abc import Collection
+from urllib.parse import urlsplit
 
 import structlog
 from aiohttp import web
@@ -46,5 +47,23 @@ def authorized(authenticator: Authenticator, open_paths: Collection[str] = PROBE
             log.info("request not allowed", path=request.path, identity=identity.name)
             return error_response(403, f"domain: {identity.name} may not publish to {domain!r}", field="domain")
         return await handler(request)
+
+    return check
+
+
+def own_pages(passed_on: Collection[str] = ()) -> Middleware:
+    """A middleware: a browser's page from elsewhere may ask for nothing, but for the paths that are `passed_on`.
+
+    Otherwise any page that somebody visits could publish with their certificate, or where nobody is asked for one.
+    What is no browser says no Origin. Goes behind `json_errors`.
+    """
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        origin = request.headers.get("Origin")
+        if origin is None or request.path in passed_on or urlsplit(origin).netloc == request.host:
+            return await handler(request)
+        log.info("page not allowed", path=request.path, origin=origin[:200])
+        return error_response(403, f"pages of {origin!r} may not ask {request.host!r}", field="Origin")
 
     return check

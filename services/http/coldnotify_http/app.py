@@ -18,7 +18,7 @@ from coldnotify_common.stop import stop_event
 from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import tracer_of
 from coldnotify_common.web import json_errors
-from coldnotify_common.web_auth import PROBES, authorized
+from coldnotify_common.web_auth import PROBES, authorized, own_pages
 from coldnotify_schemas.topics import OBJECTS
 from prometheus_client import REGISTRY, CollectorRegistry
 
@@ -35,8 +35,9 @@ log = structlog.get_logger()
 _KAFKA_LOOK_INTERVAL_S = 2
 """How old /readyz's knowledge may be: one small question to Kafka each time."""
 _KAFKA_LOOK_TIMEOUT_S = 5
-_OPEN_PATHS = (*PROBES, *console.OPEN_PATHS, "/v1/connect", "/v1/sync", "/v1/events")
-"""What a gateway answers asks for identities itself: at the Hello."""
+_PASSED_ON = ("/v1/connect", "/v1/sync", "/v1/events")
+"""What a gateway answers asks for identities itself, at the Hello, and knows which pages are welcome."""
+_OPEN_PATHS = (*PROBES, *console.OPEN_PATHS, *_PASSED_ON)
 _STOP_MARGIN_S = 2
 """Beyond the publish timeout, for requests under way: to write the answer."""
 
@@ -73,7 +74,7 @@ class HttpService:
         publishing = Publishing(self._publisher, settings, Metrics(self._registry), self._tracer)
         self._authenticator.announce("COLDNOTIFY_HTTP_PORT / --http-port", tls=self.tls.on)
         app = web.Application(
-            middlewares=[json_errors, authorized(self._authenticator, _OPEN_PATHS)],
+            middlewares=[json_errors, own_pages(_PASSED_ON), authorized(self._authenticator, _OPEN_PATHS)],
             client_max_size=settings.http_body_bytes_max,
         )
         app.add_routes(

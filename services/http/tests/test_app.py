@@ -200,6 +200,8 @@ def test_without_kafka_it_starts_says_why_it_is_not_ready_and_stops() -> None:
         wait_until(lambda: "coldnotify.objects" in service.get("/readyz")[1])
         status, answer = service.post("/v1/domains/d/groups/g/objects/o")
         assert (status, answer["outcome"]) == (503, "not published")
+        foreign = Request(f"{service.url}/v1/domains/d/groups/g/objects/o", b"{}", {"Origin": "https://evil.example"})
+        assert service.call(foreign)[0] == 403
         service.process.send_signal(signal.SIGINT)
         assert service.process.wait(60) == 0
 
