@@ -65,10 +65,13 @@ def test_prometheus_scrapes_the_containers_at_their_ports() -> None:
     jobs = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
     for job in jobs:
-        (target,) = job["static_configs"][0]["targets"]
-        host, _, port = target.partition(":")
-        assert host == job["job_name"]
-        assert any(mapping.endswith(f":{port}") for mapping in services[host]["ports"])
+        targets = [target.partition(":") for target in job["static_configs"][0]["targets"]]
+        # Each has containers of its own number, as gateway-1 and gateway-2.
+        assert {host for host, _, _ in targets} == {
+            name for name in services if re.fullmatch(rf"{job['job_name']}(-\d+)?", name)
+        }
+        for host, _, port in targets:
+            assert any(mapping.endswith(f":{port}") for mapping in services[host]["ports"])
 
 
 @pytest.mark.parametrize("arguments", [("check", "config", "prometheus.yml"), ("test", "rules", "alerts_test.yml")])

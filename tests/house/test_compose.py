@@ -1,6 +1,8 @@
 """docker-compose.yml and the Dockerfile, as far as they can be held to their rules without an engine."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import yaml
 from coldnotify_cli.main import COMMANDS
 from coldnotify_cli.settings_doc import all_settings
 from coldnotify_common.settings import describe
+from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import KAFKA_VERSION
 
 ROOT = Path(__file__).parents[2]
@@ -19,6 +22,8 @@ THREE = dict(
     for line in (ROOT / "docker-compose.three.env").read_text().splitlines()
     if line and not line.startswith("#")
 )
+BALANCER_FILE = ROOT / "docker-compose.haproxy.cfg"
+BALANCER = BALANCER_FILE.read_text(encoding="utf-8")
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 
 
@@ -26,16 +31,56 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 def test_images_have_fixed_tags_and_services_tell_their_health(name: str) -> None:
     service = SERVICES[name]
     _, _, tag = service["image"].rpartition(":")
-    assert re.fullmatch(r"v?\d+\.\d+\.\d+", tag)
+    assert re.fullmatch(r"v?\d+\.\d+\.\d+(-alpine)?", tag)
     assert ("healthcheck" in service) == (name != "topics"), "topics runs once and ends"
     for other in service.get("depends_on", {}):
         assert other in SERVICES
     for port in service.get("ports", []):
         assert port.startswith("127.0.0.1:")
+    for volume in service.get("volumes", []):
+        source = volume.partition(":")[0]
+        assert (ROOT / source).exists() if source.startswith("./") else source in yaml.safe_load(TEXT)["volumes"]
+
+
+def test_no_port_of_this_machine_is_taken_twice() -> None:
+    ports = [port.rpartition(":")[0] for service in SERVICES.values() for port in service.get("ports", [])]
+    assert len(set(ports)) == len(ports)
+
+
+def test_each_matcher_has_a_name_of_its_own_and_the_http_service_knows_every_part() -> None:
+    matchers = [name for name in SERVICES if name.startswith("matcher-")]
+    gateways = [name for name in SERVICES if name.startswith("gateway-")]
+    assert [SERVICES[name]["environment"]["COLDNOTIFY_MATCHER_ID"] for name in matchers] == matchers
+    http = SERVICES["http"]["environment"]
+    assert http["COLDNOTIFY_MATCHER"] == ",".join(f"{name}:51001" for name in matchers)
+    assert http["COLDNOTIFY_GATEWAY_HTTP"] == ",".join(f"{name}:55001" for name in gateways)
+    assert http["COLDNOTIFY_HTTP_GATEWAYS"] == ",".join(f"{name}:55003" for name in gateways)
+
+
+def test_devices_reach_every_gateway_by_the_balancer_and_in_no_other_way() -> None:
+    gateways = [name for name in SERVICES if name.startswith("gateway-")]
+    for port in (55000, 55003):
+        assert re.findall(rf"^    server (\S+) (\S+):{port}$", BALANCER, re.MULTILINE) == [(n, n) for n in gateways]
+        assert re.findall(rf"^    bind :{port}$", BALANCER, re.MULTILINE)
+        assert [name for name, s in SERVICES.items() if f"127.0.0.1:{port}:{port}" in s.get("ports", [])] == [
+            "balancer"
+        ]
+    # A quiet device is not cut off between two pings.
+    for side in ("client", "server"):
+        (hours,) = re.findall(rf"^    timeout {side} (\d+)h$", BALANCER, re.MULTILINE)
+        assert int(hours) * 3600 > GatewaySettings().gateway_keepalive_max_s
+
+
+def test_haproxy_takes_the_balancers_configuration() -> None:
+    haproxy = shutil.which("haproxy")
+    if haproxy is None:
+        pytest.skip("there is no haproxy (Debian's package haproxy has it)")
+    done = subprocess.run([haproxy, "-c", "-f", str(BALANCER_FILE)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_kafka_is_the_one_that_is_embedded() -> None:
-    nodes = {name: service for name, service in SERVICES.items() if name.startswith("kafka-")}
+    nodes = {name: service for name, service in SERVICES.items() if re.fullmatch(r"kafka-\d", name)}
     assert {service["image"] for service in nodes.values()} == {f"apache/kafka:{KAFKA_VERSION}"}
     assert [service.get("profiles") for service in nodes.values()] == [None, ["three"], ["three"]]
     for number, (name, service) in enumerate(nodes.items(), 1):
