@@ -487,6 +487,13 @@ def test_too_few_in_time_is_a_timeout_that_names_who_lacks_it(answer: tuple[int,
     assert isinstance(caught.value, NotApplied)
 
 
+def test_what_was_known_last_is_said_where_the_last_ask_is_in_vain() -> None:
+    away = (503, {"error": "being loaded"})
+    with played_ledger(says(1, 2), away) as ledger, pytest.raises(NotApplied, match="2 lack it: c0, c1") as caught:
+        receipt(ledger.url).applied_by(1.0, timeout_s=2)
+    assert caught.value.applied == Applied(1, 2)
+
+
 def test_what_cannot_be_waited_for_is_said_at_once() -> None:
     with pytest.raises(RuntimeError, match=r"Publisher\(http="):
         receipt(None).applied_by(1)

@@ -18,6 +18,7 @@ POLL_FACTOR = 1.6
 POLL_MAX_S = 5.0
 """A look costs the matcher a pass over its clients, and what takes long is not known sooner by asking often."""
 _ASK_TIMEOUT_S = 10.0
+_ASK_S_MIN = 0.5
 _NAMES_SHOWN = 10
 _NOT_KNOWN_YET = 404
 
@@ -140,14 +141,18 @@ class Receipt(Published):
             raise ValueError(f"timeout_s: {timeout_s!r} is not 0 or more")
         deadline_s = time.monotonic() + timeout_s
         pause_s = 0.0
+        known: tuple[dict[str, Any] | str, Applied | None] | None = None
         while True:
             left_s = deadline_s - time.monotonic()
-            answer = yield min(pause_s, max(left_s, 0.0)), max(0.1, min(left_s - pause_s, _ASK_TIMEOUT_S))
+            answer = yield min(pause_s, max(left_s, 0.0)), max(_ASK_S_MIN, min(left_s - pause_s, _ASK_TIMEOUT_S))
             applied = None if isinstance(answer, str) or not self._counts(answer) else _applied(answer)
             if applied is not None and _enough(applied, clients):
                 return applied
+            # The last ask may have no time left to be answered: then what was known before is said.
+            if known is None or not isinstance(answer, str):
+                known = answer, applied
             if time.monotonic() >= deadline_s:
-                raise NotApplied(self._late(clients, timeout_s, answer, applied), applied)
+                raise NotApplied(self._late(clients, timeout_s, *known), known[1])
             pause_s = min(POLL_MAX_S, pause_s * POLL_FACTOR or POLL_FIRST_S)
 
     def _counts(self, answer: dict[str, Any]) -> bool:
