@@ -29,6 +29,8 @@ CLOCK_WARNING_S, CLOCK_BAD_S = 2.0, 60.0
 EXPIRY_WARNING_DAYS = 30
 OPEN_FILES_MIN = 20_000
 """A gateway's connections by default, and some more."""
+_KAFKA_SECRETS = ("ssl.key.location", "ssl.keystore.location")
+"""Options of librdkafka that name files with keys."""
 _PROBE_RETENTION_MS = "60000"
 
 
@@ -51,7 +53,7 @@ def all_checks(settings: DoctorSettings) -> Iterator[Finding]:
     if all(one.state != BAD for one in kafka):
         yield from _topics(settings)
         yield from _clock(settings)
-    for check in (_certificates, _open_files, _services):
+    for check in (_certificates, _secrets, _open_files, _services):
         yield from check(settings)
 
 
@@ -189,8 +191,33 @@ def _key(certificate: Path, key: str, flag: str) -> Iterable[Finding]:
         yield Finding(
             BAD, "certificates", f"{flag}: {path} is not the key of {certificate}", "take the one made with it"
         )
-    elif path.stat().st_mode & 0o007:
-        yield Finding(WARNING, "certificates", f"{flag}: {path} can be read by everybody", f"chmod o-rwx {path}")
+    else:
+        yield from _readable(flag, path, "certificates")
+
+
+def _readable(flag: str, path: Path, what: str) -> Iterable[Finding]:
+    """A warning where a file that holds a secret is open to everybody. Group rights are for services to share."""
+    if path.stat().st_mode & 0o007:
+        yield Finding(WARNING, what, f"{flag}: {path} can be read by everybody", f"chmod o-rwx {path}")
+
+
+def _secrets(settings: DoctorSettings) -> Iterable[Finding]:
+    """Files with passwords, tokens and Kafka's keys."""
+    files = [("--kafka-config", settings.kafka_config), ("--token-file", settings.token_file)]
+    options = read_options(settings.kafka_config)
+    files += [(f"--kafka-config, {name}", options[name]) for name in _KAFKA_SECRETS if name in options]
+    given = [(flag, Path(path)) for flag, path in files if path]
+    findings: list[Finding] = []
+    for flag, path in given:
+        try:
+            findings += _readable(flag, path, "secrets")
+        except OSError as error:
+            words = f"{flag}: {path}: {error.strerror}"
+            findings.append(Finding(BAD, "secrets", words, "check the path and its permissions"))
+    if given and not findings:
+        names = ", ".join(str(path) for _, path in given)
+        findings.append(Finding(OK, "secrets", f"not everybody can read {names}"))
+    yield from findings
 
 
 def _open_files(_settings: DoctorSettings) -> Iterable[Finding]:

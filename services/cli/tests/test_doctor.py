@@ -116,6 +116,26 @@ def test_a_certificate_that_cannot_be_used_is_found(tmp_path: Path) -> None:
     assert "can be read by everybody" in words(**one)
 
 
+def test_secrets_that_everybody_can_read_are_found(tmp_path: Path) -> None:
+    key, options, token = tmp_path / "kafka.key", tmp_path / "kafka.conf", tmp_path / "token"
+    options.write_text(f"ssl.key.location={key}\n")
+    settings = DoctorSettings(**HERE | {"kafka_config": str(options), "token_file": str(token)})  # type: ignore[arg-type]
+    for path in (key, token):
+        path.touch()
+    for path in (key, options, token):
+        path.chmod(0o640)
+    assert [one.state for one in checkup._secrets(settings)] == [OK]
+    assert list(checkup._secrets(DoctorSettings(**HERE))) == []  # type: ignore[arg-type]
+    for path in (key, options):
+        path.chmod(0o644)
+    assert [(one.state, one.todo) for one in checkup._secrets(settings)] == [
+        (WARNING, f"chmod o-rwx {options}"),
+        (WARNING, f"chmod o-rwx {key}"),
+    ]
+    token.unlink()
+    assert BAD in [one.state for one in checkup._secrets(settings)]
+
+
 def test_services_are_asked_whether_they_are_ready() -> None:
     servers = [AdminThread("127.0.0.1", 0, readiness=reason) for reason in (lambda: None, lambda: "loading")]
     for server in servers:
