@@ -1,0 +1,209 @@
+/** Slots, floors, retries and parking. */
+
+import assert from "node:assert/strict";
+import { beforeEach, test } from "node:test";
+
+import { Delivery } from "../src/core/delivery.js";
+import { Journal } from "../src/core/journal.js";
+import { Registrations } from "../src/core/registrations.js";
+import { DEFAULTS, type Settings } from "../src/core/settings.js";
+import { CallbackFailed, ObjectParked, PayloadUnreadable } from "../src/errors.js";
+
+/** Objects a, b, c, registered, settled and subscribed to (c is not). */
+class Bench {
+  readonly registrations: Registrations;
+  readonly delivery: Delivery;
+  readonly reports: Error[] = [];
+
+  constructor(settings: Partial<Settings> = {}) {
+    const journal = new Journal();
+    this.registrations = new Registrations(journal, ["a", "b", "c"]);
+    const floors: [string, { incarnation: bigint; version: bigint }][] = [["a", { incarnation: 0n, version: 5n }]];
+    const report = (error: Error): void => void this.reports.push(error);
+    const applied = { floors, epoch: 1, cursor: 10n };
+    this.delivery = new Delivery(journal, this.registrations, { ...DEFAULTS, ...settings }, report, applied);
+    this.delivery.subscribe("a", 0);
+    this.delivery.subscribe("b", 1);
+  }
+
+  arrive(name: string, version: bigint | null, complete?: bigint, incarnation = 0n, payload = ""): void {
+    const bytes = new TextEncoder().encode(payload);
+    this.delivery.arrived(name, { incarnation, version, payload: bytes, deleted: false });
+    if (complete !== undefined) this.delivery.complete(complete);
+  }
+
+  /** What is told now, as "object@version". */
+  tell(now = 0, fails = false): string | null {
+    const job = this.delivery.nextJob(now);
+    if (job === null) return null;
+    this.delivery.done(job, new Map(fails ? job.subscribers.map((one) => [one, new Error("no")]) : []), now);
+    return `${job.notification.objectId}@${job.notification.version}`;
+  }
+
+  get cursor(): bigint | null {
+    return this.delivery.cursor;
+  }
+}
+
+let bench: Bench;
+beforeEach(() => (bench = new Bench()));
+
+test("the cursor moves when the callback has returned", () => {
+  bench.arrive("a", 6n, 11n);
+  const job = bench.delivery.nextJob(0);
+  assert.equal(bench.cursor, 10n);
+  assert(job);
+  bench.delivery.done(job, new Map(), 0);
+  assert.equal(bench.cursor, 11n);
+  assert.deepEqual(bench.delivery.floors.get("a"), { incarnation: 0n, version: 6n });
+});
+
+test("versions never go backwards, a higher incarnation begins anew", () => {
+  bench.arrive("a", 5n, 11n);
+  assert.equal(bench.tell(), null);
+  assert.equal(bench.cursor, 11n, "a duplicate counts as applied");
+  bench.arrive("a", 0n, 12n, 1n);
+  assert.equal(bench.tell(), "a@0");
+  bench.arrive("a", 99n, 13n, 0n);
+  assert.equal(bench.tell(), null);
+  bench.arrive("a", 2n ** 63n - 1n, 14n, 1n);
+  assert.equal(bench.tell(), "a@9223372036854775807");
+});
+
+test("only the newest waits, and it stands in for the older ones", () => {
+  bench.arrive("b", 1n, 11n);
+  bench.arrive("a", 6n, 12n);
+  bench.arrive("b", 2n, 13n);
+  assert.equal(bench.tell(), "b@2");
+  assert.equal(bench.cursor, 11n);
+  assert.equal(bench.tell(), "a@6");
+  assert.equal(bench.cursor, 13n);
+  assert.equal(bench.tell(), null);
+});
+
+test("a newer one waits while an older one is told", () => {
+  bench.arrive("b", 1n, 11n);
+  const job = bench.delivery.nextJob(0);
+  bench.arrive("b", 2n, 12n);
+  assert.equal(bench.delivery.nextJob(0), null, "one at a time for an object");
+  assert(job);
+  bench.delivery.done(job, new Map(), 0);
+  assert.equal(bench.cursor, 11n);
+  assert.equal(bench.tell(), "b@2");
+  assert.equal(bench.cursor, 12n);
+});
+
+test("unknown is told, but is below every version", () => {
+  bench.arrive("b", null);
+  assert.equal(bench.tell(), "b@null");
+  bench.arrive("b", 0n);
+  bench.arrive("b", null);
+  assert.equal(bench.tell(), "b@0");
+  assert.equal(bench.tell(), null);
+});
+
+test("without a subscriber the object is owed, the cursor passes, and it waits", () => {
+  bench.arrive("c", 1n, 11n);
+  assert(bench.registrations.isOwed("c"));
+  assert.equal(bench.cursor, 11n);
+  assert(bench.delivery.idle);
+  bench.delivery.subscribe("c", 9);
+  assert(!bench.delivery.idle);
+  assert.equal(bench.tell(), "c@1");
+  assert.equal(bench.registrations.pending.size, 0);
+  bench.arrive("b", 1n, 12n);
+  bench.delivery.unsubscribe("b", 1);
+  assert.equal(bench.tell(), null);
+  assert(bench.registrations.isOwed("b"));
+  assert.equal(bench.cursor, 12n);
+});
+
+test("a callback that throws is told again later, and holds the cursor", () => {
+  bench = new Bench({ retryMinS: 2, triesMax: 9 });
+  bench.arrive("b", 1n, 11n);
+  bench.tell(100, true);
+  assert.equal(bench.tell(101.9), null);
+  assert(!bench.delivery.idle);
+  assert.equal(bench.delivery.readyAt(), 102);
+  bench.tell(102, true);
+  assert.equal(bench.tell(105.9), null);
+  assert.equal(bench.cursor, 10n);
+  assert.equal(bench.tell(106), "b@1");
+  assert.equal(bench.cursor, 11n);
+  assert(bench.reports.length === 2 && bench.reports.every((report) => report instanceof CallbackFailed));
+});
+
+test("a newer version takes the place of a failed one", () => {
+  bench = new Bench({ retryMinS: 2 });
+  bench.arrive("b", 1n, 11n);
+  const job = bench.delivery.nextJob(0);
+  bench.arrive("b", 2n, 12n);
+  assert(job);
+  bench.delivery.done(job, new Map([[1, "no"]]), 0);
+  assert.equal(bench.cursor, 10n);
+  assert.equal(bench.tell(2), "b@2");
+  assert.equal(bench.cursor, 12n);
+});
+
+test("only the subscribers that failed are told again; if they go, the rest counts", () => {
+  bench.delivery.subscribe("b", 7);
+  bench.arrive("b", 1n, 11n);
+  const job = bench.delivery.nextJob(0);
+  assert.deepEqual(job?.subscribers, [1, 7]);
+  bench.delivery.done(job, new Map([[7, "no"]]), 0);
+  const again = bench.delivery.nextJob(1);
+  assert.deepEqual(again?.subscribers, [7]);
+  bench.delivery.done(again, new Map([[7, "no"]]), 1);
+  bench.delivery.unsubscribe("b", 7);
+  assert.equal(bench.delivery.nextJob(3), null);
+  assert.equal(bench.cursor, 11n);
+});
+
+test("it is parked after some tries; a newer version is a new chance", () => {
+  bench = new Bench({ retryMinS: 1, triesMax: 2 });
+  bench.arrive("b", 1n, 11n);
+  bench.tell(0, true);
+  bench.tell(1, true);
+  assert.deepEqual([...bench.delivery.parked], ["b"]);
+  assert(bench.registrations.isOwed("b"));
+  assert.equal(bench.cursor, 11n);
+  assert.equal(bench.tell(100), null);
+  assert(bench.delivery.idle);
+  assert(bench.reports.at(-1) instanceof ObjectParked);
+  bench.arrive("b", 2n, 12n);
+  assert.equal(bench.tell(100), "b@2");
+  assert.equal(bench.delivery.parked.size, 0);
+  assert.equal(bench.registrations.pending.size, 0);
+});
+
+test("what is forgotten holds nothing, and is told anew", () => {
+  bench.arrive("b", 1n, 11n);
+  const job = bench.delivery.nextJob(0);
+  bench.registrations.unregister("b");
+  bench.delivery.forget("b");
+  assert.equal(bench.cursor, 11n);
+  assert(job);
+  bench.delivery.done(job, new Map(), 0);
+  assert(!bench.delivery.floors.has("b"));
+  bench.arrive("b", 1n);
+  assert.equal(bench.tell(), null, "not wanted");
+  bench.registrations.register("b");
+  bench.arrive("b", 1n);
+  assert.equal(bench.tell(), "b@1");
+});
+
+test("a new epoch voids the cursor and keeps the floors", () => {
+  bench.delivery.newEpoch(2);
+  assert.equal(bench.cursor, null);
+  bench.arrive("a", 5n, 1n);
+  assert.equal(bench.tell(), null);
+  assert.equal(bench.cursor, 1n);
+});
+
+test("a payload is parsed, and what is no JSON is reported", () => {
+  bench.arrive("b", 1n, undefined, 0n, '{"fps": 5}');
+  assert.deepEqual(bench.delivery.nextJob(0)?.notification, { objectId: "b", version: 1n, payload: { fps: 5 }, deleted: false });
+  bench.arrive("a", 6n, undefined, 0n, "{");
+  assert.equal(bench.delivery.nextJob(0)?.notification.payload, null);
+  assert(bench.reports[0] instanceof PayloadUnreadable);
+});

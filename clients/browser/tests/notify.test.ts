@@ -1,0 +1,310 @@
+/** `Notify` with everything but the network: a gateway in memory behind a WebSocket of our own. */
+
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, test } from "node:test";
+
+import { FrameBuffer } from "../src/core/frames.js";
+import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/core/wire.js";
+import { LocalState, MemoryState, Notify, type Options, ServiceRefused, StateDamaged, StateMismatch } from "../src/index.js";
+
+const DEADLINE_S = 60;
+
+/** What the browser would be: the one that connected last is the one that counts. */
+class Socket {
+  static readonly CONNECTING = 0;
+  static readonly OPEN = 1;
+  static all: Socket[] = [];
+  static refused = new Set<string>();
+  readonly frames = new FrameBuffer(32 * 1024);
+  readonly said: Partial<ClientFrame>[] = [];
+  readyState = 0;
+  bufferedAmount = 0;
+  binaryType = "";
+  onopen: () => void = () => undefined;
+  onmessage: (event: { data: unknown }) => void = () => undefined;
+  onclose: (event: { code: number; reason: string; wasClean: boolean }) => void = () => undefined;
+
+  constructor(readonly url: string) {
+    Socket.all.push(this);
+    setTimeout(() => {
+      if (Socket.refused.has(url)) return this.end(false);
+      this.readyState = 1;
+      this.onopen();
+    });
+  }
+
+  send(data: Uint8Array): void {
+    for (const body of this.frames.feed(data)) {
+      const frame = Object.fromEntries(Object.entries(parseFrame(CLIENT_FRAME, body)).filter(([, kind]) => kind));
+      this.said.push(frame);
+      setTimeout(() => this.answer(frame));
+    }
+  }
+
+  /** A gateway that knows version 1 of everything. */
+  answer({ hello, register, unregister, ping }: Partial<ClientFrame>): void {
+    if (hello) {
+      this.say({ welcome: { inSync: true, epoch: hello.epoch === undefined ? 1 : undefined } });
+      for (const name of hello.register) this.say({ notification: { name, version: 1n, answer: true } });
+      this.say({ caughtUp: { complete: 5n } });
+    }
+    if (register) {
+      this.say({ registered: { request: register.request } });
+      for (const name of register.objects) this.say({ notification: { name, version: 1n, answer: true } });
+    }
+    if (unregister) this.say({ unregistered: { request: unregister.request } });
+    if (ping) this.say({ pong: {} });
+  }
+
+  say(frame: GatewayFramePart): void {
+    if (this.readyState !== 1) return;
+    this.onmessage({ data: Uint8Array.from(encodeFrame(GATEWAY_FRAME, frame)).buffer });
+  }
+
+  close(): void {
+    if (this.readyState < 2) setTimeout(() => this.end(true));
+    this.readyState = 2;
+  }
+
+  end(wasClean: boolean): void {
+    this.readyState = 3;
+    this.onclose({ code: wasClean ? 1000 : 1006, reason: "", wasClean });
+  }
+}
+
+const QUICK = { backoffMinS: 0.01, backoffMaxS: 0.02, retryMinS: 0.01, ackDelayS: 0.01, saveIntervalS: 0.01, addressRestS: 0.1 };
+const ME = { domain: "d", groupId: "g", clientId: "c", address: "ws://gateway" };
+let clients: Notify[] = [];
+let errors: Error[] = [];
+
+function notify(options: Partial<Options> = {}): Notify {
+  const client = new Notify({ ...ME, ...QUICK, state: new MemoryState(), onError: (error) => errors.push(error), ...options });
+  clients.push(client);
+  return client;
+}
+
+function socket(): Socket {
+  return Socket.all.at(-1) as Socket;
+}
+
+async function until(condition: () => unknown, what: string): Promise<void> {
+  const deadline = Date.now() + 1000 * DEADLINE_S;
+  while (!condition()) {
+    assert(Date.now() < deadline, `${what}: not within ${DEADLINE_S} s`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+/** All that was told, as "object@version". */
+function recorder(): { told: string[]; callback: (n: { objectId: string; version: bigint | null }) => void } {
+  const told: string[] = [];
+  return { told, callback: ({ objectId, version }) => void told.push(`${objectId}@${version}`) };
+}
+
+const realWebSocket = globalThis.WebSocket;
+beforeEach(() => {
+  Object.assign(globalThis, { WebSocket: Socket });
+  [Socket.all, clients, errors] = [[], [], []];
+  Socket.refused = new Set();
+});
+afterEach(async () => {
+  await Promise.all(clients.map((client) => client.disconnect()));
+  Object.assign(globalThis, { WebSocket: realWebSocket });
+});
+
+test("it registers, is told, acknowledges and says Bye", async () => {
+  const client = notify({ token: async () => "who I am" });
+  const { told, callback } = recorder();
+  client.register("a").subscribe(callback);
+  assert.equal(client.status.phase, "stopped");
+  await client.connect();
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  assert.equal(socket().url, "ws://gateway/v1/connect");
+  assert.equal(socket().said[0]?.hello?.token, "who I am");
+  assert.deepEqual(told, ["a@1"]);
+  socket().say({ notification: { name: "a", version: 9007199254740993n, offset: 6n } });
+  await until(() => told.length === 2, "it is told live");
+  assert.equal(told[1], "a@9007199254740993");
+  await until(() => socket().said.some(({ ack }) => ack?.complete === 6n), "it is acknowledged");
+  client.register("b").subscribe(callback);
+  await until(() => told.includes("b@1"), "what is registered later is told");
+  assert(client.connected && client.caughtUp);
+  await client.disconnect();
+  assert(socket().said.at(-1)?.bye);
+  assert.equal(client.status.phase, "stopped");
+  assert.deepEqual(errors, []);
+});
+
+test("the next client of the same state is told nothing again, and the sets agree", async () => {
+  const state = new MemoryState();
+  const { told, callback } = recorder();
+  for (const _ of [1, 2]) {
+    const client = notify({ state });
+    client.register("a").subscribe(callback);
+    await client.connect();
+    assert(await client.waitCaughtUp(DEADLINE_S));
+    await client.disconnect();
+  }
+  assert.deepEqual(told, ["a@1"]);
+  const hello = socket().said[0]?.hello;
+  assert.deepEqual([hello?.epoch, hello?.cursor, hello?.register], [1, 5n, []]);
+});
+
+test("a callback that throws is told again; one that is asynchronous is waited for", async () => {
+  const client = notify();
+  let tries = 0;
+  let release: () => void = () => undefined;
+  client.register("a").subscribe(async () => {
+    tries += 1;
+    if (tries === 1) throw new Error("not yet");
+    await new Promise<void>((resolve) => (release = resolve));
+  });
+  await client.connect();
+  await until(() => tries === 2, "the second try");
+  assert(!client.caughtUp);
+  release();
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  assert.match(String(errors[0]), /CallbackFailed: callback for "a", version 1, threw Error: not yet/);
+});
+
+test("it comes back by itself, to another address if it knows one", async () => {
+  Socket.refused.add("ws://one/v1/connect");
+  const client = notify({ address: ["ws://one", "ws://two"] });
+  await client.connect();
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  assert.equal(socket().url, "ws://two/v1/connect");
+  Socket.refused = new Set(["ws://two/v1/connect"]);
+  const sockets = Socket.all.length;
+  socket().end(false);
+  await until(() => Socket.all.length > sockets && client.caughtUp, "it is back");
+  assert.equal(client.status.address, "ws://one/v1/connect");
+});
+
+test("a close code that says so is the end, until connect() is called again", async () => {
+  const client = notify();
+  await client.connect();
+  await client.waitCaughtUp(DEADLINE_S);
+  const sockets = Socket.all.length;
+  socket().say({ close: { code: 69, reason: "another client's token" } });
+  await until(() => client.status.phase === "refused", "it is refused");
+  assert(errors[0] instanceof ServiceRefused && errors[0].code === 69);
+  assert.equal(await client.waitCaughtUp(DEADLINE_S), false);
+  assert.equal(Socket.all.length, sockets);
+  await client.connect();
+  assert(await client.waitCaughtUp(DEADLINE_S));
+});
+
+test("displaced, it stays away for long", async () => {
+  const client = notify();
+  await client.connect();
+  await client.waitCaughtUp(DEADLINE_S);
+  socket().say({ close: { code: 5, reason: "elsewhere" } });
+  await until(() => client.status.phase === "waiting", "it waits");
+  assert((client.status.nextConnectS ?? 0) > 59);
+});
+
+test("nothing is acknowledged that could not be stored", async () => {
+  const state = new MemoryState();
+  let full = false;
+  state.write = (text) => {
+    if (full) throw new Error("the quota is used up");
+    MemoryState.prototype.write.call(state, text);
+  };
+  const client = notify({ state });
+  const { told, callback } = recorder();
+  client.register("a").subscribe(callback);
+  await client.connect();
+  await client.waitCaughtUp(DEADLINE_S);
+  await until(() => socket().said.some(({ ack }) => ack?.complete === 5n), "what is stored is acknowledged");
+  full = true;
+  socket().say({ notification: { name: "a", version: 2n, offset: 6n } });
+  await until(() => told.length === 2 && errors.length > 0, "it is told, and it is reported that it is not stored");
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  assert(!socket().said.some(({ ack }) => ack?.complete === 6n));
+  full = false;
+  await until(() => socket().said.some(({ ack }) => ack?.complete === 6n), "it is acknowledged later");
+});
+
+test("what is leaving the page is stored at once", async () => {
+  const listeners: (() => void)[] = [];
+  Object.assign(globalThis, { addEventListener: (_: string, listener: () => void) => listeners.push(listener) });
+  const state = new MemoryState();
+  const client = notify({ state, saveIntervalS: 1000 });
+  const { told, callback } = recorder();
+  client.register("a").subscribe(callback);
+  await client.connect();
+  await client.waitCaughtUp(DEADLINE_S);
+  socket().say({ notification: { name: "a", version: 7n, offset: 6n } });
+  await until(() => told.length === 2 && client.caughtUp, "it is told, and the callback has returned");
+  assert.doesNotMatch(state.read() ?? "", /"7"/);
+  listeners.forEach((leave) => leave());
+  assert.match(state.read() ?? "", /"a":\["0","7"\]/);
+  Object.assign(globalThis, { addEventListener: undefined });
+});
+
+test("one page at a time: the second waits until the first is gone", async () => {
+  const state = new MemoryState();
+  const [first, second, third] = [notify({ state }), notify({ state }), notify({ state })] as const;
+  await first.connect();
+  const waiting = second.connect();
+  assert.equal(second.status.phase, "locked");
+  const never = third.connect();
+  await third.disconnect();
+  await never;
+  await first.disconnect();
+  await waiting;
+  assert(await second.waitCaughtUp(DEADLINE_S));
+});
+
+test("what was asked for before there was a client, or after it, is not forgotten", async () => {
+  const client = notify();
+  for (const name of ["a", "b", "c"]) client.register(name);
+  for (const name of ["a", "d"]) client.register(name).subscribe(() => undefined);
+  client.unregister("b");
+  client.registerOnly(["a", "d"]);
+  await client.connect();
+  await client.waitCaughtUp(DEADLINE_S);
+  assert.deepEqual(socket().said[0]?.hello?.register, ["a", "d"]);
+  await client.disconnect();
+  client.unregister("a");
+  client.register("a");
+  await client.connect();
+  await client.waitCaughtUp(DEADLINE_S);
+  assert.equal(client.status.registrations, 2);
+  assert.deepEqual(socket().said[0]?.hello?.register, ["a"], "asked for anew: its newest version is told again");
+});
+
+test("a damaged state is set aside, another client's is left alone", async () => {
+  const items = new Map<string, string>();
+  const localStorage = {
+    getItem: (key: string) => items.get(key) ?? null,
+    setItem: (key: string, value: string) => void items.set(key, value),
+    removeItem: (key: string) => void items.delete(key),
+  };
+  Object.assign(globalThis, { localStorage });
+  const state = new LocalState("mine");
+  items.set("mine", '{"format": 1');
+  const client = notify({ state });
+  await client.connect();
+  assert(errors[0] instanceof StateDamaged);
+  assert.equal(items.get("mine (damaged)"), '{"format": 1');
+  await client.waitCaughtUp(DEADLINE_S);
+  await client.disconnect();
+  await assert.rejects(notify({ state, clientId: "other" }).connect(), StateMismatch);
+  Object.assign(globalThis, { localStorage: undefined });
+});
+
+test("wrong options are named", () => {
+  const cases: [Partial<Options>, RegExp][] = [
+    [{ domain: "a b" }, /^RangeError: domain: "a b" is not a name/],
+    [{ clientId: "" }, /^RangeError: clientId:/],
+    [{ address: "gateway:55003" }, /^RangeError: address: .* is no ws/],
+    [{ address: [] }, /^RangeError: address: is empty/],
+    [{ keepaliveS: 0.5 }, /^RangeError: keepaliveS:/],
+    [{ ackDelayS: -1 }, /^RangeError: ackDelayS:/],
+    [{ triesMax: 0 }, /^RangeError: triesMax:/],
+  ];
+  for (const [options, message] of cases) assert.throws(() => notify(options), (error) => message.test(String(error)));
+  assert.throws(() => new Notify({ domain: "d", groupId: "g", clientId: "c" }), /address: is missing/);
+  for (const name of ["", "x".repeat(256), "\ud800"]) assert.throws(() => notify().register(name), /^RangeError: object/);
+});

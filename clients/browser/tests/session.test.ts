@@ -1,0 +1,296 @@
+/** One connection, frame by frame. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Delivery } from "../src/core/delivery.js";
+import { digest, objectCrc } from "../src/core/digest.js";
+import { FrameBuffer } from "../src/core/frames.js";
+import { Journal } from "../src/core/journal.js";
+import { Registrations } from "../src/core/registrations.js";
+import { Session } from "../src/core/session.js";
+import { DEFAULTS, HANDSHAKE_S, OUT_BYTES_MAX } from "../src/core/settings.js";
+import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/core/wire.js";
+
+const ONE_CRC = ["config-7f217f6b6dc8", "config-d7e77869948b"] as const;
+
+/** A session with everything about it, and a clock. */
+class Bench {
+  readonly journal = new Journal();
+  readonly registrations: Registrations;
+  readonly delivery: Delivery;
+  readonly reports: Error[] = [];
+  readonly session: Session;
+  now = 1000;
+
+  constructor(wanted: string[] = [], { settled = true, epoch = 1 as number | null, cursor = 10n as bigint | null } = {}) {
+    this.registrations = new Registrations(this.journal, settled ? wanted : []);
+    for (const name of wanted) this.registrations.register(name);
+    this.save();
+    const report = (error: Error): void => void this.reports.push(error);
+    this.delivery = new Delivery(this.journal, this.registrations, DEFAULTS, report, { floors: [], epoch, cursor });
+    const identity = { domain: "d", group: "g", client: "c" };
+    const { journal, registrations, delivery } = this;
+    this.session = new Session({ identity, journal, registrations, delivery, settings: DEFAULTS, report }, this.now, "t");
+  }
+
+  save(): void {
+    this.journal.durable = this.journal.revision;
+  }
+
+  /** The frames that the client sends now, each with only its kind. */
+  out(): Partial<ClientFrame>[] {
+    const data = this.session.dataToSend(this.now);
+    assert(data.length < OUT_BYTES_MAX + 32 * 1024);
+    return [...new FrameBuffer(32 * 1024).feed(data)].map(
+      (body) => Object.fromEntries(Object.entries(parseFrame(CLIENT_FRAME, body)).filter(([, kind]) => kind)),
+    );
+  }
+
+  kinds(): string[] {
+    return this.out().flatMap((frame) => Object.keys(frame));
+  }
+
+  say(frame: GatewayFramePart): void {
+    this.session.receive(encodeFrame(GATEWAY_FRAME, frame), this.now);
+  }
+
+  live(): this {
+    this.out();
+    this.say({ welcome: { inSync: true } });
+    this.say({ caughtUp: { complete: this.delivery.cursor ?? undefined } });
+    this.out();
+    assert.equal(this.session.phase, "live");
+    return this;
+  }
+
+  /** Why the session is over; "": it is not. */
+  ended(): string {
+    return this.session.ended?.reason ?? "";
+  }
+
+  tick(seconds: number): void {
+    this.now += seconds;
+    this.session.tick(this.now);
+  }
+}
+
+test("Hello says it all", () => {
+  const [frame] = new Bench(["a", "b"], { settled: false }).out();
+  assert.deepEqual(frame?.hello, {
+    protocol: 1, capabilities: 0, domain: "d", group: "g", client: "c", digest: digest(["a", "b"]),
+    register: ["a", "b"], unregister: [], epoch: 1, cursor: 10n, keepaliveS: 60, token: "t",
+  });
+  const [first] = new Bench([], { epoch: null, cursor: null }).out();
+  assert.deepEqual([first?.hello?.epoch, first?.hello?.cursor], [undefined, undefined]);
+});
+
+test("the phases of a session that is in sync, and the cursor", () => {
+  const bench = new Bench(["a"]);
+  bench.say({ pong: { complete: 99n } });
+  bench.say({ notification: { crc: objectCrc("a"), version: 1n, offset: 99n } });
+  bench.say({ caughtUp: { complete: 99n } });
+  assert.deepEqual([bench.session.phase, bench.delivery.cursor, bench.delivery.waiting], ["opening", 10n, 0]);
+  bench.say({ welcome: { inSync: true } });
+  assert.equal(bench.session.phase, "catching up");
+  bench.say({ caughtUp: { complete: 12n } });
+  assert.deepEqual([bench.session.phase, bench.delivery.cursor], ["live", 12n]);
+  bench.say({ notification: { crc: 1, version: 1n, offset: 50n, answer: true } });
+  assert.equal(bench.delivery.cursor, 12n, "an answer moves no cursor");
+  bench.say({ notification: { crc: 1, version: 1n, offset: 50n, behind: 20n } });
+  assert.equal(bench.delivery.cursor, 30n);
+});
+
+test("an empty partition says no complete, a new epoch voids the cursor", () => {
+  const bench = new Bench(["a"]);
+  bench.say({ welcome: { inSync: true, epoch: 2 } });
+  assert.deepEqual([bench.delivery.epoch, bench.delivery.cursor], [2, null]);
+  bench.say({ caughtUp: {} });
+  assert.deepEqual([bench.session.phase, bench.delivery.cursor], ["live", null]);
+});
+
+test("pages are acknowledged at once", () => {
+  const bench = new Bench(["a"]);
+  bench.out();
+  bench.say({ welcome: { inSync: true } });
+  bench.say({ pageEnd: { page: 3 } });
+  assert.deepEqual(bench.out(), [{ ack: { complete: undefined, page: 3 } }]);
+});
+
+test("reg-sync waits until the pending registrations are durable, in chunks of 64", () => {
+  const names = Array.from({ length: 130 }, (_, i) => `o${i}`);
+  const bench = new Bench(names);
+  bench.out();
+  bench.say({ welcome: {} });
+  assert.equal(bench.session.phase, "syncing");
+  assert.equal(bench.registrations.pending.size, 130);
+  assert.deepEqual(bench.out(), []);
+  bench.save();
+  const chunks = bench.out().map(({ sync }) => sync);
+  assert.deepEqual(chunks.map((chunk) => [chunk?.index, chunk?.last, chunk?.objects.length]), [[0, false, 64], [1, false, 64], [2, true, 2]]);
+  assert.deepEqual(new Set(chunks.flatMap((chunk) => chunk?.objects)), new Set(names));
+  bench.say({ welcome: {} });
+  bench.save();
+  assert.equal(bench.out()[0]?.sync?.index, 0, "not in sync in the middle: again from 0");
+  bench.registrations.register("b");
+  bench.save();
+  assert.deepEqual(bench.out(), [], "what is asked for meanwhile waits");
+  bench.say({ welcome: { inSync: true } });
+  assert.deepEqual(bench.out()[0]?.register?.objects, ["b"]);
+});
+
+test("reg-sync of an empty set is one empty chunk; without an answer it is said again", () => {
+  const bench = new Bench();
+  bench.out();
+  bench.say({ welcome: {} });
+  bench.save();
+  assert.deepEqual(bench.out(), [{ sync: { index: 0, last: true, objects: [] } }]);
+  bench.tick(30);
+  bench.save();
+  assert.deepEqual(bench.kinds(), ["sync"]);
+});
+
+test("a reg-sync of a large set never fills the buffer", () => {
+  const bench = new Bench(Array.from({ length: 1000 }, (_, i) => `${i}`.padStart(250, "x")));
+  bench.out();
+  bench.say({ welcome: {} });
+  bench.save();
+  const found = [bench.out(), bench.out(), bench.out(), bench.out(), bench.out()].flat();
+  assert.deepEqual(found.map(({ sync }) => sync?.index), Array.from({ length: 16 }, (_, i) => i));
+});
+
+test("requests wait until they are durable, at most four are unanswered, answers are in order", () => {
+  const bench = new Bench().live();
+  for (let i = 0; i < 380; i++) bench.registrations.register(`o${i}`);
+  assert.deepEqual(bench.out(), []);
+  bench.save();
+  assert.deepEqual(bench.out().map(({ register }) => [register?.request, register?.objects.length]), [[1, 64], [2, 64], [3, 64], [4, 64]]);
+  bench.say({ registered: { request: 1 } });
+  assert.deepEqual(bench.kinds(), ["register"]);
+  bench.registrations.unregister("o379");
+  bench.save();
+  bench.say({ registered: { request: 2 } });
+  bench.say({ registered: { request: 3 } });
+  const [register, unregister] = bench.out();
+  assert.equal(register?.register?.objects.length, 380 - 5 * 64 - 1);
+  assert.deepEqual(unregister?.unregister, { request: 7, objects: ["o379"] });
+  bench.say({ unregistered: { request: 7 } });
+  assert(!bench.registrations.pending.has("o379"));
+});
+
+test("a request without an answer is sent again, but not while Wait holds", () => {
+  const bench = new Bench().live();
+  bench.registrations.register("a");
+  bench.save();
+  bench.out();
+  bench.say({ wait: { seconds: 45 } });
+  bench.tick(31);
+  assert.deepEqual(bench.kinds(), []);
+  bench.tick(15);
+  assert.deepEqual(bench.out(), [{ register: { request: 2, objects: ["a"] } }]);
+  bench.say({ registered: { request: 1 } });
+  assert(!bench.registrations.allConfirmed, "the first asking is forgotten");
+});
+
+test("a confirmed registration whose notification is lost is asked for again", () => {
+  const bench = new Bench(["a"], { settled: false });
+  bench.out();
+  bench.say({ welcome: { inSync: true } });
+  bench.say({ caughtUp: { complete: 1n } });
+  assert.deepEqual(bench.out()[0]?.register?.objects, ["a"]);
+  // Live, no CaughtUp need come: time is the limit.
+  bench.say({ registered: { request: 1 } });
+  bench.tick(31);
+  assert.deepEqual(bench.out()[0]?.register?.objects, ["a"]);
+});
+
+test("more than 64 operations are not in the Hello, and sent after the Welcome", () => {
+  const bench = new Bench(Array.from({ length: 65 }, (_, i) => `o${i}`), { settled: false });
+  assert.deepEqual(bench.out()[0]?.hello?.register, []);
+  bench.say({ welcome: { inSync: true } });
+  assert.deepEqual(bench.out().map(({ register }) => register?.objects.length), [64, 1]);
+});
+
+test("a refused object leaves the wanted set and is reported", () => {
+  const bench = new Bench(["a", "b"], { settled: false });
+  bench.out();
+  bench.say({ welcome: { inSync: true, refused: [{ object: "a", reason: "too many" }] } });
+  assert.deepEqual([...bench.registrations.wanted], ["b"]);
+  assert.deepEqual(bench.reports.map(({ message }) => message), ['registration for "a" refused: too many']);
+});
+
+test("Acks are delayed and merged; Bye acknowledges first", () => {
+  const bench = new Bench(["a"]).live();
+  bench.session.acknowledge(10n, bench.now);
+  assert(bench.session.deadline() > bench.now + 2, "10 was said in the Hello");
+  bench.session.acknowledge(11n, bench.now);
+  bench.tick(0.5);
+  bench.session.acknowledge(12n, bench.now);
+  assert.deepEqual(bench.out(), []);
+  bench.tick(0.5);
+  assert.deepEqual(bench.out(), [{ ack: { complete: 12n, page: 0 } }]);
+  bench.session.acknowledge(13n, bench.now);
+  bench.session.bye(bench.now);
+  assert.deepEqual(bench.out(), [{ ack: { complete: 13n, page: 0 } }, { bye: {} }]);
+});
+
+test("a Ping comes after a keepalive of silence, with the digest if all is confirmed", () => {
+  const bench = new Bench(["a"]).live();
+  bench.tick(59);
+  assert.deepEqual(bench.out(), []);
+  bench.tick(1);
+  assert.deepEqual(bench.out(), [{ ping: { digest: digest(["a"]) } }]);
+  bench.say({ pong: { complete: 44n } });
+  assert.equal(bench.delivery.cursor, 44n);
+  bench.registrations.register("b");
+  bench.tick(60);
+  assert.deepEqual(bench.out(), [{ ping: { digest: undefined } }]);
+  bench.save();
+  bench.say({ welcome: {} });
+  bench.save();
+  assert.deepEqual(bench.kinds(), ["sync"], "the sets differ");
+});
+
+test("a gateway that says nothing is given up", () => {
+  const bench = new Bench(["a"]).live();
+  bench.registrations.register("b");
+  bench.save();
+  for (let i = 0; i < 159; i++) bench.tick(1), bench.out();
+  assert.equal(bench.ended(), "");
+  bench.tick(1);
+  assert.match(bench.ended(), /nothing heard for 100 s/);
+  const silent = new Bench(["a"]);
+  silent.tick(HANDSHAKE_S - 1);
+  silent.say({ wait: { seconds: 100 } });
+  silent.tick(100);
+  assert.equal(silent.ended(), "");
+  silent.tick(HANDSHAKE_S);
+  assert.match(silent.ended(), /no Welcome/);
+});
+
+test("Close, and what is no frame, end the session", () => {
+  const bench = new Bench(["a"]).live();
+  bench.say({ close: { code: 5, reason: "elsewhere" } });
+  bench.say({ notification: { name: "a", version: 1n, offset: 99n } });
+  assert.deepEqual(bench.session.ended, { code: 5, reason: "elsewhere" });
+  assert.equal(bench.delivery.waiting, 0, "nothing counts after it");
+  const other = new Bench(["a"]);
+  other.session.receive(Uint8Array.of(255, 255, 255, 255, 255), other.now);
+  assert.match(other.ended(), /no frame/);
+});
+
+test("two names under one CRC: names are asked for before the second one is used", () => {
+  const [one, other] = ONE_CRC;
+  assert.equal(new Bench([one, other]).out()[0]?.hello?.capabilities, 1);
+  const bench = new Bench([one]).live();
+  bench.registrations.register(other);
+  bench.save();
+  assert.deepEqual(bench.kinds(), ["useNames", "register"]);
+  bench.say({ registered: { request: 1 } });
+  bench.delivery.subscribe(one, 1);
+  bench.delivery.subscribe(other, 2);
+  bench.say({ notification: { name: other, version: 7n, answer: true } });
+  bench.say({ notification: { crc: objectCrc(one), version: 8n, offset: 20n } });
+  const told = [bench.delivery.nextJob(0), bench.delivery.nextJob(0)].map((job) => job?.notification);
+  assert.deepEqual(told.map((n) => [n?.objectId, n?.version]), [[other, 7n], [one, 8n]]);
+});
