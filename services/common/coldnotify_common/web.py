@@ -18,6 +18,9 @@ REQUEST_ID = "X-Request-Id"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 """Of what a caller may choose: it stands in our log."""
 
+_BROKEN_OFF = 499
+"""For the log only: nothing is sent any more."""
+
 
 class BadRequest(ValueError):
     """A request that is wrong in one field or parameter: answered with 400 by `json_errors`."""
@@ -70,6 +73,12 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
             raise
         headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
         return web.json_response({"error": error.text or error.reason}, status=error.status, headers=headers)
-    except Exception:
+    except Exception as error:
+        begun = request.writer.output_size > 0
+        if begun and request.transport is not None:
+            # What was begun can be neither ended nor answered anew: the client is to see a body without its end.
+            request.transport.abort()
+        if begun and isinstance(error, ConnectionError | TimeoutError):
+            return error_response(_BROKEN_OFF, "the client is gone, or does not read")
         log.exception("request failed", method=request.method, path=request.path)
         return error_response(500, "internal error, see the service's log")

@@ -1,11 +1,13 @@
 """Errors as JSON that name the field."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
-from coldnotify_common.web import BadRequest, error_response, field_of, json_errors
+from coldnotify_common.web import BadRequest, Handler, error_response, field_of, json_errors
 from coldnotify_schemas.names import check_name
 from coldnotify_schemas.records import InvalidRecord
 from structlog.contextvars import merge_contextvars
@@ -26,6 +28,13 @@ async def _broken(_request: web.Request) -> web.Response:
     raise RuntimeError("a secret of ours")
 
 
+async def _begun(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await response.write(b"half an ans")
+    raise TimeoutError if request.query else RuntimeError("a secret of ours")
+
+
 async def _elsewhere(_request: web.Request) -> web.Response:
     raise web.HTTPFound("/fine")
 
@@ -41,10 +50,11 @@ async def _gone(_request: web.Request) -> web.Response:
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
     app = web.Application(middlewares=[json_errors])
-    handlers: dict[str, Callable[[web.Request], Awaitable[web.Response]]] = {
+    handlers: dict[str, Handler] = {
         "/bad": _bad,
         "/name": _name,
         "/broken": _broken,
+        "/begun": _begun,
         "/fine": _fine,
         "/elsewhere": _elsewhere,
         "/gone": _gone,
@@ -112,3 +122,18 @@ async def test_the_request_id_is_in_what_is_logged(client: Client) -> None:
         ("request answered", "camera-8"),
     ]
     assert logged[-1]["status"] == 500
+
+
+@pytest.mark.parametrize(("path", "lines"), [("/begun", ["request failed"]), ("/begun?slow=1", [])])
+async def test_what_fails_half_way_is_not_answered_a_second_time(client: Client, path: str, lines: list[str]) -> None:
+    with capture_logs() as logs:
+        reader, writer = await asyncio.open_connection("127.0.0.1", client.port)
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        said = bytearray()
+        with suppress(ConnectionError):  # it is cut off
+            while data := await asyncio.wait_for(reader.read(4096), 60):
+                said += data
+        writer.close()
+    assert said.count(b"HTTP/1.1") == 1
+    assert said.endswith(b"half an ans\r\n")
+    assert [line["event"] for line in logs if line["log_level"] == "error"] == lines
