@@ -125,7 +125,9 @@ def test_every_directory_of_tests_is_run() -> None:
 # Written so that they do not find themselves.
 _OF_ONE_MACHINE = {
     "a machine's path": re.compile(r"(?<![\w.])/(?:root|work|home/\w+|Users/\w+)/\w"),
-    "a registry's address": re.compile(r"pypi\.o[r]g|files\.pythonho[s]ted|repo1?\.ma[v]en|--(extra-)?index-u[r]l"),
+    "a registry's address": re.compile(
+        r"pypi\.o[r]g|files\.pythonho[s]ted|repo1?\.ma[v]en|registry\.npmj[s]|--(extra-)?index-u[r]l"
+    ),
 }
 
 

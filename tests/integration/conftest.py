@@ -9,5 +9,8 @@ from coldnotify_cli.testing_up import Up, running
 @pytest.fixture(scope="session")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Everything running, shared by the tests that harm nobody; each uses names of its own."""
-    with running(tmp_path_factory.mktemp("up")) as one:
-        yield one
+    with pytest.MonkeyPatch.context() as environment:
+        # Pages come from origins of their own, at ports that are not known yet.
+        environment.setenv("COLDNOTIFY_GATEWAY_WEB_ORIGINS", "*")
+        with running(tmp_path_factory.mktemp("up")) as one:
+            yield one
