@@ -39,13 +39,15 @@ class Events:
     async def get(self, request: web.Request) -> web.StreamResponse:
         """GET /v1/events?domain=&group=&object=&object=..."""
         exchange = Exchange(_asked(request))
+        loop = asyncio.get_running_loop()
+        due_s = loop.time() + self._settings.gateway_sync_s
         async with session_of(request, self._events, self._settings) as connection:
             self._events.on_bytes(connection, exchange.begin())
             try:
                 response: web.StreamResponse | None = None
                 while True:
                     try:
-                        async with asyncio.timeout(self._settings.gateway_sync_s if response is None else _QUIET_S):
+                        async with asyncio.timeout_at(due_s if response is None else loop.time() + _QUIET_S):
                             data = await connection.take()
                     except TimeoutError:
                         if response is None:

@@ -97,8 +97,9 @@ class Sync:
             # As long as it is one page, it is one answer, with a status of its own. More pages leave one by one.
             streamed: web.StreamResponse | None = None
             shown = 0
+            due_s = self._due_s()
             while not exchange.caught_up:
-                if not await self._step(connection, exchange, self._settings.gateway_sync_s):
+                if not await self._step(connection, exchange, due_s):
                     if streamed is not None:
                         return _broken_off(request, streamed)
                     return not_answered(exchange.closed)
@@ -110,6 +111,7 @@ class Sync:
                     shown += len(exchange.found)
                     exchange.found.clear()
                     self._events.on_bytes(connection, exchange.acknowledge_page())
+                    due_s = self._due_s()
             if wait_s and not shown:
                 await self._wait(connection, exchange, wait_s)
                 if exchange.closed is not None and exchange.closed.code != CloseCode.GOING_AWAY and not exchange.found:
@@ -124,14 +126,17 @@ class Sync:
         """Until something is published, the time is over, or the session."""
         end_s = asyncio.get_running_loop().time() + wait_s
         while not exchange.found:
-            left_s = end_s - asyncio.get_running_loop().time()
-            if left_s <= 0 or not await self._step(connection, exchange, left_s):
+            if not await self._step(connection, exchange, end_s):
                 return
 
-    async def _step(self, connection: QueuedConnection, exchange: Exchange, timeout_s: float) -> bool:
-        """Takes what the gateway says next. False: nothing within the time, or the session is over."""
+    def _due_s(self) -> float:
+        """Until when, by the loop's clock, a part of the answer must come. A Wait is none: it says that none comes."""
+        return asyncio.get_running_loop().time() + self._settings.gateway_sync_s
+
+    async def _step(self, connection: QueuedConnection, exchange: Exchange, due_s: float) -> bool:
+        """Takes what the gateway says next. False: nothing until `due_s`, or the session is over."""
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout_at(due_s):
                 data = await connection.take()
         except TimeoutError:
             return False
@@ -147,17 +152,17 @@ class Sync:
         response = web.StreamResponse(headers={"Content-Type": FRAMES_TYPE})
         frames = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
         loop = asyncio.get_running_loop()
-        begun = over = False
-        limit_s, wait_end_s = self._settings.gateway_sync_s, float("inf")
+        begun = caught_up = over = False
+        due_s = self._due_s()
         async with session_of(request, self._events, self._settings) as connection:
             self._events.on_bytes(connection, hello)
             while not over:
                 try:
-                    async with asyncio.timeout(limit_s):
+                    async with asyncio.timeout_at(due_s):
                         data = await connection.take()
                 except TimeoutError:
                     data = b""
-                    if wait_end_s == float("inf"):  # not caught up
+                    if not caught_up:
                         return _broken_off(request, response) if begun else not_answered(None)
                 over = not data
                 out, page = [], 0
@@ -167,18 +172,21 @@ class Sync:
                     if kind == "page_end":
                         page = frame.page_end.page
                         continue
+                    if kind == "wait":
+                        continue
                     if kind == "welcome" and not frame.welcome.in_sync and rest:
                         self._events.on_bytes(connection, rest)
                         rest = b""
                         continue
                     out.append(encode_length(len(body)) + body)
                     if kind == "caught_up":
-                        wait_end_s = loop.time() + wait_s
+                        caught_up = True
+                        due_s = loop.time() + wait_s
                     over = (
                         over
                         or kind == "close"
                         or (kind == "welcome" and not frame.welcome.in_sync)
-                        or (kind == "notification" and wait_end_s != float("inf"))
+                        or (kind == "notification" and caught_up)
                     )
                 if out:
                     if not begun:
@@ -187,9 +195,8 @@ class Sync:
                     await self._write(response, b"".join(out))
                 if page:
                     self._events.on_bytes(connection, encode(ClientFrame(ack=Ack(page=page))))
-                if wait_end_s != float("inf"):
-                    limit_s = wait_end_s - loop.time()
-                    over = over or limit_s <= 0
+                    due_s = due_s if caught_up else self._due_s()
+                over = over or (caught_up and due_s <= loop.time())
         return response
 
     async def _write(self, response: web.StreamResponse, data: bytes) -> None:
