@@ -10,7 +10,7 @@ PACKAGES := $(filter-out dist/%,$(wildcard clients/python/coldnotify */coldnotif
 # The directories of tests, each a mypy run of its own: their modules share names.
 TESTS := $(foreach dir,$(wildcard clients/python/tests */tests services/*/tests tests),$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 INSTALLED := .venv/.installed
-# Debian packages. prometheus: with its promtool it tests the alerts and the dashboards' queries.  chromium: the console in a real browser.
+# Debian packages. prometheus: with its promtool it tests the alerts and the dashboards' queries. chromium: pages in a real browser.
 TOOLS := prometheus chromium chromium-driver
 
 .PHONY: help
@@ -111,5 +111,5 @@ wheels: $(INSTALLED) ## what an observation unit installs, as wheels in dist/
 
 .PHONY: clean
 clean: ## remove what these verbs made: .venv, dist, caches (no data)
-	rm -rf .venv dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv dist build clients/browser/dist clients/browser/build clients/browser/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
