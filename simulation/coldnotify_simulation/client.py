@@ -98,6 +98,8 @@ class Client(Process):
         self._said_caught_up = True
         if only:
             self.core.register_only(self.wish)
+        for name in sorted(self.core._registrations.wanted - self.wish):
+            self.trace.retract("unregister", client=self.key, object=self.key_of(name))
         for name in sorted(self.wish | self.core._registrations.wanted):
             self.core.subscribe(name, _SUBSCRIBER)
             if name in self.wish:

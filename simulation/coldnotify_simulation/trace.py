@@ -27,6 +27,13 @@ class Trace:
         self.history.append({"t": t, "event": event, **fields})
         return t
 
+    def retract(self, event: str, **fields: object) -> None:
+        """The last such event of the history was none after all: power was lost before the call returned."""
+        for at in range(len(self.history) - 1, -1, -1):
+            if {"event": event, **fields}.items() <= self.history[at].items():
+                del self.history[at]
+                return
+
     def lines(self) -> Iterator[str]:
         """All of it, seconds since the beginning first."""
         for at_s, who, what in self._notes:

@@ -328,6 +328,9 @@ class World:
         while True:
             while (wrong := self.promises.at_rest(online)) and self.clock.now_s < end_s:
                 self.run(_LOOK_EVERY_S)
+                for client in online:
+                    if not client.alive:  # it was about to disconnect
+                        self.start_client(client)
             if not wrong:
                 self.run(_STAYS_SO_S)
                 self.compact(at_rest=True)
