@@ -5,7 +5,7 @@ Stands for: publisher, senders
 
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from statistics import mean
 
 import pytest
@@ -17,8 +17,8 @@ FEW = Population(fan_out=1, registrations=1)
 
 
 @pytest.fixture
-def sink() -> Iterator[tuple[int, bytearray]]:
-    """A server that takes what one connection says, and answers nothing."""
+def sink() -> Iterator[tuple[int, Callable[[], bytes]]]:
+    """A server that answers nothing: its port, and what the one connection has said once it has ended."""
     heard = bytearray()
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -30,8 +30,13 @@ def sink() -> Iterator[tuple[int, bytearray]]:
 
         thread = threading.Thread(target=listen, daemon=True)
         thread.start()
-        yield server.getsockname()[1], heard
-        thread.join(10)
+
+        def all_heard() -> bytes:
+            thread.join(60)
+            assert not thread.is_alive()
+            return bytes(heard)
+
+        yield server.getsockname()[1], all_heard
 
 
 def test_arrivals_keep_their_rate() -> None:
@@ -44,14 +49,14 @@ def test_arrivals_keep_their_rate() -> None:
     assert list(Plan(5, 3).arrivals_s()) == list(Plan(5, 3).arrivals_s())
 
 
-def test_publishes_go_out_on_schedule_although_nothing_answers(sink: tuple[int, bytearray]) -> None:
-    port, heard = sink
+def test_publishes_go_out_on_schedule_although_nothing_answers(sink: tuple[int, Callable[[], bytes]]) -> None:
+    port, all_heard = sink
     with Publisher(Target("bare", "127.0.0.1", port, FEW)) as publisher:
         published = publisher.publish(Plan(200, 0.5, poisson=False))
         assert (published.sent, published.acknowledged, published.failed) == (100, 100, 0)
         assert published.last_ns - published.first_ns >= 490_000_000
         assert publisher.once(blocks=3).sent == 3
-    lines = bytes(heard).removeprefix(b"P").split()
+    lines = all_heard().removeprefix(b"P").split()
     stamps = [int(line) for line in lines]
     assert len(stamps) == 103
     assert stamps == sorted(stamps)

@@ -15,12 +15,12 @@ from coldnotify_matcher.testing_kafka import DOMAIN, GROUP, matcher
 pytestmark = pytest.mark.kafka
 
 CLIENTS = 200
-SPREAD_S = 6.0
-"""Of the clients' first delay (backoff_min_s). Several seconds, so that a machine that stands still for one does not
-make a crowd of those whose time has come meanwhile."""
+SPREAD_S = 15.0
+"""Of the clients' first delay (backoff_min_s). So long that a machine that stands still for some seconds does not make
+a crowd of those whose time has come meanwhile."""
 WINDOW_S = 0.5
 WINDOW_MAX = CLIENTS // 2
-"""Spread evenly it is about 17, in one go all."""
+"""Spread evenly it is about 7, in one go all."""
 WAIT_S = 90.0
 
 

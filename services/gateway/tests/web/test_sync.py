@@ -31,7 +31,7 @@ def matcher(kafka):
 
 @pytest.fixture(scope="module")
 def gateway(kafka, matcher):
-    with GatewayProcess(kafka.bootstrap, gateway_sync_s=2) as running:
+    with GatewayProcess(kafka.bootstrap) as running:
         yield running.wait_ready()
 
 
@@ -91,20 +91,25 @@ def test_many_objects_leave_page_by_page_and_the_cursor_comes_last(matcher, gate
     assert (nothing["notifications"], nothing["in_sync"]) == ([], True)
 
 
-def test_what_is_wrong_and_a_matcher_that_is_away(matcher, gateway):
+def test_what_is_wrong_is_named(gateway):
     assert ask(gateway, "a", domain="no/name")[0] == 400
     assert ask(gateway, "a", wait_s=100) == (
         400,
         {"error": "wait_s: 100 is not from 0 to 60", "field": "wait_s"},
     )
     assert post(gateway, b"\xff" * 10, FRAMES_TYPE)[0] == 400
-    matcher.answering = False
-    try:
-        status, body, headers = post(gateway, hello("away"), FRAMES_TYPE)
-        assert (status, headers["Retry-After"]) == (503, "1"), body
-        assert ask(gateway, "a", client="away")[0] == 503
-    finally:
-        matcher.answering = True
+
+
+def test_a_matcher_that_is_away(matcher, kafka):
+    with GatewayProcess(kafka.bootstrap, gateway_sync_s=2, gateway_wait_after_s=0.5) as gateway:
+        gateway.wait_ready()
+        matcher.answering = False
+        try:
+            status, body, headers = post(gateway, hello("away"), FRAMES_TYPE)
+            assert (status, headers["Retry-After"]) == (503, "1"), body
+            assert ask(gateway, "a", client="away")[0] == 503
+        finally:
+            matcher.answering = True
 
 
 def test_frames_are_the_same_session_and_the_set_is_taken_from_the_body(matcher, gateway):
