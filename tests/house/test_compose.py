@@ -109,3 +109,12 @@ def test_the_image_runs_as_nobody_special_on_a_fixed_base() -> None:
     assert re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE) == ["python:3.11.14-slim-bookworm"] * 2
     assert re.search(r"^USER [1-9]\d+$", DOCKERFILE, re.MULTILINE)
     assert "constraints.txt" in DOCKERFILE
+
+
+@pytest.mark.parametrize(
+    "doc", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda path: path.stem
+)
+def test_services_that_documents_name_to_docker_compose_are_there(doc: Path) -> None:
+    lines = re.findall(r"docker compose ((?:logs|up|kill|restart|stop) [^|;#`\n]*)", doc.read_text(encoding="utf-8"))
+    words = {word for line in lines for word in re.sub(r"(--tail|-s) \S+", "", line).split()[1:]}
+    assert {word for word in words if not word.startswith("-")} - set(SERVICES) == set()
