@@ -10,6 +10,7 @@ from coldnotify_schemas.digest import digest
 from coldnotify_schemas.names import REGISTRATIONS_MAX
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import MOVED_HEADER
+from coldnotify_schemas.traceparent import sampled_in
 
 from coldnotify_matcher.engine import Engine, Rules, Step, Write
 from coldnotify_matcher.partition import Cluster, Partition
@@ -63,6 +64,7 @@ class Log:
         headers: Iterable[tuple[str, bytes]] = (),
     ) -> Record:
         """One record at the end of a topic's partition."""
+        headers = list(headers)
         moved = any(name == MOVED_HEADER for name, _ in headers)
         record = Record(
             topic,
@@ -73,6 +75,7 @@ class Log:
             value=value,
             timestamp_ms=timestamp_ms,
             moved=moved,
+            traceparent=sampled_in(headers),
         )
         self.records[topic].append(record)
         return record

@@ -53,6 +53,15 @@ def test_fan_out_is_one_frame_for_all_crc_sessions_and_one_for_names(bench):
     assert (counters.fan_outs, counters.deliveries, counters.live_dropped) == (1, 3, 0)
 
 
+def test_a_fan_out_hands_the_trace_and_the_time_of_its_publish_on(bench):
+    bench.live(hello("a"))
+    item = fan_out("camera-config", 5, 9, 1)
+    item.fan_out.published_ms, item.fan_out.traceparent = 7, "00-a-b-01"
+    said = Inbox(format=1, partition=0, generation=1, gateway=bench.GATEWAY, number=bench.number + 1, items=[item])
+    (output,) = bench.gateway.on_inbox(said, bench.now_s)
+    assert (output.published_ms, output.traceparent) == (7, "00-a-b-01")
+
+
 def test_names_asked_for_while_live_hold_from_there_on(bench):
     wire = bench.live()
     bench.say(wire, use_names())

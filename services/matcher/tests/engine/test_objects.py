@@ -9,6 +9,7 @@ from coldnotify_matcher.testing import GATEWAY, PARTITION, PARTITIONS, PREFIX, B
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER, parse_public_record
+from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -367,6 +368,23 @@ def test_its_own_tombstone_makes_the_owner_do_nothing_more() -> None:
 
     assert bench.step().tombstones == []
     assert len(moves(bench)) == 1
+
+
+def test_the_trace_of_a_publish_goes_to_the_gateways_until_another_version_comes() -> None:
+    trace = f"00-{'a' * 32}-{'b' * 16}-01"
+    headers = ((TRACEPARENT_HEADER, trace.encode()),)
+    bench = Bench()
+    bench.opened("a")
+    for version, with_trace in ((1, True), (2, False), (1, True)):
+        value = b'{"version":%d}' % version
+        bench.log.append(topics.OBJECTS, f"{PREFIX}a".encode(), value, headers=headers if with_trace else ())
+        bench.settle()
+    said = [item.fan_out for item in bench.told[GATEWAY].take() if item.WhichOneof("item") == "fan_out"]
+    assert [(one.newest.version, one.traceparent) for one in said] == [(1, trace), (2, "")]
+
+    bench.log.append(topics.OBJECTS, STRAY_KEY, b"{}", headers=headers)
+    (move,) = bench.step().state
+    assert move.headers[1:] == headers
 
 
 def test_a_moved_record_is_never_moved_again() -> None:
