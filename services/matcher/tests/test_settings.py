@@ -26,7 +26,7 @@ def test_bounds_of_intervals_that_tune_themselves() -> None:
 
     conflation = load(MatcherSettings, given).rules().conflation
 
-    assert (conflation.auto, conflation.bounds) == ({"a.b"}, Bounds(50, 1000))
+    assert (conflation.auto, conflation.bounds) == (frozenset({"a.b"}), Bounds(50, 1000))
 
 
 @pytest.mark.parametrize(
