@@ -6,17 +6,18 @@ import resource
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from http import HTTPStatus
 
 import structlog
 from aiohttp import (
     ClientConnectionError,
     ClientError,
+    ClientResponse,
     ClientSession,
     ClientTimeout,
     ClientWebSocketResponse,
     TCPConnector,
     WSMsgType,
-    WSServerHandshakeError,
     web,
 )
 from coldnotify_common.errors import SettingError
@@ -30,7 +31,10 @@ log = structlog.get_logger()
 _CONNECT_TIMEOUT_S = 5.0
 _READ_TIMEOUT_S = 120.0
 """Of a gateway that says nothing: longer than a sync may wait, and than the pause between two events."""
+_WRITE_TIMEOUT_S = 60.0
+"""Of a side that takes nothing of what the other one says: then it is given up."""
 _MESSAGE_BYTES_MAX = 4 * 1024 * 1024
+_CLOSE_TIMEOUT_S = 10.0
 _OTHER_FILES = 256
 _REQUEST_HEADERS = ("Accept", "Authorization", "Content-Type", "Host", "Last-Event-ID", "Origin")
 _RESPONSE_HEADERS = ("Cache-Control", "Content-Type", "Retry-After", "Vary", "WWW-Authenticate")
@@ -63,6 +67,7 @@ class PassingOn:
             resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
         self._max = possible
         self._session: ClientSession | None = None
+        self._stopping = False
 
     def routes(self) -> list[web.AbstractRouteDef]:
         """The endpoints' routes."""
@@ -70,21 +75,25 @@ class PassingOn:
             web.get("/v1/connect", self.connect),
             web.post("/v1/sync", self.request),
             web.options("/v1/sync", self.request),
-            web.get("/v1/events", self.request),
+            web.get("/v1/events", self.request, allow_head=False),
         ]
 
     async def stop(self) -> None:
-        """Ends what is under way."""
+        """Ends what is under way, and takes nothing more."""
+        self._stopping = True
         if self._session is not None:
             await self._session.close()
 
     def _client(self) -> ClientSession:
+        if self._stopping:
+            raise web.HTTPServiceUnavailable(text="the service is stopping")
         if self._session is None:
             # A connection that was kept may be closed by the gateway the moment it is used: each request makes its own.
             self._session = ClientSession(
                 connector=TCPConnector(limit=0, force_close=True),
                 timeout=ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=_READ_TIMEOUT_S),
                 auto_decompress=False,
+                raise_for_status=_keep_refusal,
             )
         return self._session
 
@@ -117,19 +126,18 @@ class PassingOn:
                         data=body,
                         ssl=self._tls,
                         allow_redirects=False,
+                        raise_for_status=False,
                     )
                 except (ClientConnectionError, TimeoutError) as error:
                     log.warning("a gateway cannot be reached", gateway=gateway, error=str(error))
                     continue
                 async with answer:
-                    response = web.StreamResponse(status=answer.status)
-                    for name, value in answer.headers.items():
-                        if name.title() in map(str.title, _RESPONSE_HEADERS) or name.title().startswith(_CORS):
-                            response.headers.add(name, value)
+                    response = web.StreamResponse(status=answer.status, headers=_answer_headers(answer))
                     await response.prepare(request)
                     try:
                         async for data in answer.content.iter_chunked(_CHUNK_BYTES):
-                            await response.write(data)
+                            async with asyncio.timeout(_WRITE_TIMEOUT_S):
+                                await response.write(data)
                     except (ClientError, TimeoutError):
                         # The client must see that the answer has no end.
                         response.force_close()
@@ -158,8 +166,8 @@ class PassingOn:
                         ssl=self._tls,
                         max_msg_size=_MESSAGE_BYTES_MAX,
                     )
-                except WSServerHandshakeError as error:
-                    return error_response(error.status, error.message)
+                except _RefusedError as refused:
+                    return refused.response
                 except (ClientError, TimeoutError) as error:
                     log.warning("a gateway cannot be reached", gateway=gateway, error=str(error))
                     continue
@@ -180,20 +188,48 @@ async def _bridge(request: web.Request, upstream: ClientWebSocketResponse) -> we
         for task in (up, down):
             task.cancel()
         await asyncio.gather(up, down, return_exceptions=True)
-        await upstream.close()
-        await client.close()
+        try:
+            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
+                await upstream.close()
+                await client.close()
+        except TimeoutError:
+            if request.transport is not None:
+                request.transport.abort()
     return client
 
 
 async def _pump(
     source: web.WebSocketResponse | ClientWebSocketResponse, target: web.WebSocketResponse | ClientWebSocketResponse
 ) -> None:
-    with suppress(ConnectionError, ClientError):
+    with suppress(ConnectionError, ClientError, TimeoutError):
         async for message in source:
-            if message.type is WSMsgType.BINARY:
-                await target.send_bytes(message.data)
-            elif message.type is WSMsgType.TEXT:
-                await target.send_str(message.data)
+            async with asyncio.timeout(_WRITE_TIMEOUT_S):
+                if message.type is WSMsgType.BINARY:
+                    await target.send_bytes(message.data)
+                elif message.type is WSMsgType.TEXT:
+                    await target.send_str(message.data)
+
+
+class _RefusedError(Exception):
+    """A gateway's answer to who wanted a WebSocket, with its words: the library's own error has none."""
+
+    def __init__(self, response: web.Response) -> None:
+        super().__init__(response.status)
+        self.response = response
+
+
+async def _keep_refusal(answer: ClientResponse) -> None:
+    if answer.status != HTTPStatus.SWITCHING_PROTOCOLS:
+        body = await answer.read()
+        raise _RefusedError(web.Response(status=answer.status, body=body, headers=_answer_headers(answer)))
+
+
+def _answer_headers(answer: ClientResponse) -> CIMultiDict[str]:
+    return CIMultiDict(
+        (name, value)
+        for name, value in answer.headers.items()
+        if name.title() in map(str.title, _RESPONSE_HEADERS) or name.title().startswith(_CORS)
+    )
 
 
 def _headers(request: web.Request) -> CIMultiDict[str]:

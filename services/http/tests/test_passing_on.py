@@ -1,14 +1,18 @@
 """What is for a gateway reaches one, both ways; the gateway is a stand-in on a real socket."""
 
-from contextlib import asynccontextmanager
+import asyncio
+from contextlib import asynccontextmanager, suppress
 
 import pytest
-from aiohttp import ClientPayloadError, ClientSession, WSMsgType, WSServerHandshakeError, web
+from aiohttp import ClientPayloadError, ClientSession, ClientTimeout, WSMsgType, web
 from aiohttp.test_utils import TestServer
 from coldnotify_common.errors import SettingError
+from coldnotify_common.web import json_errors
 from coldnotify_http.passing_on import PassingOn
 from coldnotify_http.settings import HttpSettings
 from coldnotify_kafka.broker import free_port
+
+LIMIT_S = 60
 
 
 async def sync(request):
@@ -28,9 +32,12 @@ async def sync(request):
 
 async def connect(request):
     if request.headers.get("Origin") == "https://other.test":
-        raise web.HTTPForbidden
+        raise web.HTTPForbidden(text="pages of other.test may not", headers={"Retry-After": "7", "X-Inner": "no"})
     socket = web.WebSocketResponse()
     await socket.prepare(request)
+    if request.query.get("endless"):
+        while True:
+            await socket.send_bytes(bytes(64 * 1024))
     async for message in socket:
         await socket.send_bytes(message.data[::-1])
         if message.data == b"end":
@@ -39,26 +46,37 @@ async def connect(request):
     return socket
 
 
+async def events(request):
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(bytes(64 * 1024))
+
+
 @asynccontextmanager
-async def passing(*gateways):
-    passing_on = PassingOn(HttpSettings(http_gateways=",".join(gateways)))
-    app = web.Application()
+async def passing(*gateways, **settings):
+    passing_on = PassingOn(HttpSettings(http_gateways=",".join(gateways), **settings))
+    app = web.Application(middlewares=[json_errors])
     app.add_routes(passing_on.routes())
-    async with TestServer(app) as front, ClientSession(str(front.make_url("/"))) as client:
-        yield client, front
+    async with TestServer(app) as front, client_of(front) as client:
+        yield client, front, passing_on
         await passing_on.stop()
+
+
+def client_of(front):
+    return ClientSession(str(front.make_url("/")), timeout=ClientTimeout(LIMIT_S))
 
 
 @asynccontextmanager
 async def gateway():
     app = web.Application()
-    app.add_routes([web.post("/v1/sync", sync), web.get("/v1/connect", connect)])
+    app.add_routes([web.post("/v1/sync", sync), web.get("/v1/connect", connect), web.get("/v1/events", events)])
     async with TestServer(app) as running:
         yield f"127.0.0.1:{running.port}"
 
 
 async def test_an_answer_comes_back_as_it_is_also_where_another_gateway_is_down():
-    async with gateway() as up, passing(f"127.0.0.1:{free_port()}", up) as (client, front):
+    async with gateway() as up, passing(f"127.0.0.1:{free_port()}", up) as (client, front, _):
         for _ in range(3):  # whose turn it is does not matter
             async with client.post("/v1/sync", json={"a": 1}, headers={"Authorization": "Bearer t"}) as answer:
                 assert (answer.status, answer.headers["Retry-After"]) == (409, "60")
@@ -69,26 +87,34 @@ async def test_an_answer_comes_back_as_it_is_also_where_another_gateway_is_down(
 
 
 async def test_an_answer_that_breaks_off_is_not_ended_as_if_it_were_whole():
-    async with gateway() as up, passing(up) as (client, _), client.post("/v1/sync?break=1", json={}) as answer:
+    async with gateway() as up, passing(up) as (client, _, _), client.post("/v1/sync?break=1", json={}) as answer:
         with pytest.raises(ClientPayloadError):
             await answer.read()
 
 
 async def test_messages_go_both_ways_and_the_end_too():
-    async with gateway() as up, passing(up) as (client, _):
+    async with gateway() as up, passing(up) as (client, _, _):
         async with client.ws_connect("/v1/connect") as socket:
             await socket.send_bytes(b"abc")
             assert (await socket.receive()).data == b"cba"
             await socket.send_bytes(b"end")
             assert (await socket.receive()).data == b"dne"
             assert (await socket.receive()).type is WSMsgType.CLOSE
-        with pytest.raises(WSServerHandshakeError) as refused:
-            await client.ws_connect("/v1/connect", headers={"Origin": "https://other.test"})
-        assert refused.value.status == 403
+        upgrade = {
+            "Connection": "Upgrade",
+            "Upgrade": "websocket",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+            "Origin": "https://other.test",
+        }
+        async with client.get("/v1/connect", headers=upgrade) as refused:
+            assert (refused.status, await refused.text()) == (403, "pages of other.test may not")
+            assert refused.headers["Retry-After"] == "7"
+            assert "X-Inner" not in refused.headers
 
 
 async def test_without_a_gateway_it_says_so():
-    async with passing(f"127.0.0.1:{free_port()}") as (client, _):
+    async with passing(f"127.0.0.1:{free_port()}") as (client, _, _):
         for method, path in (("POST", "/v1/sync"), ("GET", "/v1/connect"), ("GET", "/v1/events")):
             async with client.request(method, path) as answer:
                 assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
@@ -96,3 +122,45 @@ async def test_without_a_gateway_it_says_so():
         PassingOn(HttpSettings(http_gateways=" "))
     with pytest.raises(SettingError, match="HTTP_GATEWAYS_CA"):
         PassingOn(HttpSettings(http_gateways_ca="/not/there"))
+
+
+@pytest.mark.parametrize("path", ["/v1/events", "/v1/connect?endless=1"])
+async def test_who_does_not_read_holds_its_place_for_a_while_only(path, monkeypatch):
+    monkeypatch.setattr("coldnotify_http.passing_on._WRITE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("coldnotify_http.passing_on._CLOSE_TIMEOUT_S", 0.5)
+    async with gateway() as up, passing(up, http_passed_on_max=1) as (client, front, _):
+        _, writer = await asyncio.open_connection(front.host, front.port, limit=1024)
+        upgrade = (
+            "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n" if "endless" in path else ""
+        )
+        key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" if upgrade else ""
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n{upgrade}{key}\r\n".encode())
+
+        async def until(status):
+            async with asyncio.timeout(LIMIT_S):
+                while True:
+                    async with client.post("/v1/sync", json={}) as answer:
+                        if answer.status == status:
+                            return
+                    await asyncio.sleep(0.02)
+
+        await until(503)  # it has the place
+        await until(409)  # it has it no more
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def test_what_comes_while_it_stops_is_sent_away():
+    async with gateway() as up, passing(up) as (client, _, passing_on):
+        for before in (True, False):
+            async with client.post("/v1/sync", json={}) as answer:
+                assert answer.status == (409 if before else 503)
+            await passing_on.stop()
+        async with client.get("/v1/connect") as answer:
+            assert (answer.status, await answer.json()) == (503, {"error": "the service is stopping"})
+
+
+async def test_nothing_is_begun_for_who_asks_for_the_head_only():
+    async with gateway() as up, passing(up) as (client, _, _), client.head("/v1/events") as answer:
+        assert answer.status == 405
