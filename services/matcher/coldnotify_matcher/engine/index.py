@@ -38,8 +38,9 @@ class Index:
                 newest=newest,
                 sessions=numbers.tobytes(),
                 published_ms=max(0, obj.published_ms),
-                traceparent=obj.traceparent,
             )
+            if obj.traceparent:
+                fan_out.traceparent = obj.traceparent
             gateway.items.append(internal_pb2.Item(fan_out=fan_out))
             self._state.count("deliveries", len(numbers))
 
