@@ -11,7 +11,8 @@ PACKAGES := $(filter-out dist/%,$(wildcard clients/python/coldnotify */coldnotif
 TESTS := $(foreach dir,$(wildcard clients/python/tests */tests services/*/tests tests),$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 INSTALLED := .venv/.installed
 # Debian packages. prometheus: with its promtool it tests the alerts and the dashboards' queries. chromium: pages in a real browser.
-TOOLS := prometheus chromium chromium-driver
+# haproxy: checks the configuration of the balancer in docker-compose.yml.
+TOOLS := prometheus chromium chromium-driver haproxy
 
 .PHONY: help
 help: ## list the verbs
