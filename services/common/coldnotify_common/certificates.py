@@ -52,14 +52,14 @@ class Authority:
         return self._leaf(name, name, [_host(host) for host in hosts], ExtendedKeyUsageOID.SERVER_AUTH)
 
     def client(self, domain: str, group: str, client: str) -> tuple[Path, Path]:
-        """Certificate and key of a client. Raises InvalidName."""
+        """Certificate and key of a client. Raises InvalidName and CertificatesError."""
         for field, value in (("domain", domain), ("group", group), ("client", client)):
             check_name(field, value)
         uri = f"coldnotify://{domain}/{group}/{client}"
         return self._leaf(f"{domain}.{group}.{client}", client, [_uri(uri)], ExtendedKeyUsageOID.CLIENT_AUTH)
 
     def publisher(self, domains: Iterable[str]) -> tuple[Path, Path]:
-        """Certificate and key of a back-end that may publish to these domains. Raises InvalidName."""
+        """Certificate and key of a back-end that may publish to these domains. Raises as `client`."""
         names = [check_name("domain", domain) for domain in domains]
         uris = [_uri(f"coldnotify-publisher://{domain}") for domain in names]
         name = f"publisher.{'.'.join(names)}"
@@ -82,6 +82,8 @@ class Authority:
         if path.exists() != key_path.exists():
             raise CertificatesError(f"{path}, {key_path}: one is there and the other is not")
         if path.exists():
+            if purpose == ExtendedKeyUsageOID.CLIENT_AUTH:
+                _check_is_for(path, names)
             return path, key_path
         key = ec.generate_private_key(ec.SECP256R1())
         builder = (
@@ -106,6 +108,21 @@ class Authority:
             file.write(pem)
         path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         self.made.append(path)
+
+
+def _check_is_for(path: Path, names: Sequence[x509.GeneralName]) -> None:
+    """Names may hold dots, so a.b/c/d and a/b.c/d have one file. Nobody is to be given another one's identity."""
+    wanted = [str(name.value) for name in names]
+    try:
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        of = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, x509.ExtensionNotFound) as error:
+        raise CertificatesError(f"{path}: no certificate that can be used: {error}") from None
+    found = of.get_values_for_type(x509.UniformResourceIdentifier)
+    if sorted(found) != sorted(wanted):
+        raise CertificatesError(
+            f"{path}: is for {', '.join(found)}, not for {', '.join(wanted)}: move it and its key to another name first"
+        )
 
 
 def _builder(

@@ -65,3 +65,19 @@ def test_what_cannot_be_used_is_named(tmp_path: Path) -> None:
     (tmp_path / "ca.key").write_text("nothing")
     with pytest.raises(CertificatesError, match=r"ca\.key"):
         Authority(tmp_path)
+
+
+def test_two_whose_files_have_one_name_are_not_given_one_identity(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    certificate, key = authority.client("a.b", "c", "d")
+    with pytest.raises(CertificatesError, match=r"a\.b\.c\.d\.pem: is for \S+a\.b/c/d, not for \S+a/b\.c/d"):
+        authority.client("a", "b.c", "d")
+    for path in (certificate, key):
+        path.rename(path.with_stem("elsewhere"))
+    assert authority.client("a", "b.c", "d") == (certificate, key)
+    authority.publisher(["a", "b"])
+    with pytest.raises(CertificatesError, match=r"not for coldnotify-publisher://a\.b:"):
+        authority.publisher(["a.b"])
+    certificate.write_text("nothing")
+    with pytest.raises(CertificatesError, match="no certificate that can be used"):
+        authority.client("a", "b.c", "d")
