@@ -1,10 +1,11 @@
 """The live status of `coldnotify up` on a terminal: each part and how it is; log lines go to a file meanwhile."""
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rich.console import Group, RenderableType
@@ -14,6 +15,8 @@ from rich.text import Text
 
 from coldnotify_cli.supervisor import Part
 
+LOG_BYTES_MAX = 32 * 1024 * 1024
+"""Of the log, and of what went before it."""
 _REFRESH_PER_S = 2
 _STYLES = {"ready": "green", "starting": "yellow", "down": "red", "waiting": "dim"}
 
@@ -44,18 +47,35 @@ class LiveStatus:
 
 @contextmanager
 def live_status(log: Path) -> Iterator[LiveStatus]:
-    """Shows it while the block runs. What this process and its children write to stderr goes to `log`, appended."""
+    """Shows it while the block runs. What this process and its children write to stderr goes to `log`, appended.
+
+    A log that has grown too long becomes `log`.1, in the place of the one before, and begins anew.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     status = LiveStatus(log)
+
+    def refreshed() -> LiveStatus:
+        _bound(log)
+        return status
+
+    _bound(log)
     sys.stderr.flush()
     terminal = os.dup(2)
     file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     os.dup2(file, 2)
     os.close(file)
     try:
-        with Live(status, refresh_per_second=_REFRESH_PER_S, redirect_stderr=False):
+        with Live(get_renderable=refreshed, refresh_per_second=_REFRESH_PER_S, redirect_stderr=False):
             yield status
     finally:
         sys.stderr.flush()
         os.dup2(terminal, 2)
         os.close(terminal)
+
+
+def _bound(log: Path) -> None:
+    with suppress(OSError):  # then another time
+        if log.stat().st_size > LOG_BYTES_MAX:
+            # Copied, not moved: the parts go on writing to this file, each time at its end.
+            shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+            os.truncate(log, 0)

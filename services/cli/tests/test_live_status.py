@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,17 @@ def test_log_lines_go_to_the_file_and_stderr_is_as_before_afterwards(
     said = capfd.readouterr()
     assert said.err == "afterwards\n"
     assert "all is well" in said.out
+
+
+def test_the_log_begins_anew_where_it_has_grown_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldnotify_cli.live_status.LOG_BYTES_MAX", 100)
+    log, before = tmp_path / "up.log", tmp_path / "up.log.1"
+    log.write_text("a" * 200)
+    with live_status(log):
+        assert (log.read_text(), before.read_text()) == ("", "a" * 200)
+        os.write(2, b"b" * 200)
+        end_s = time.monotonic() + 60
+        while log.stat().st_size and time.monotonic() < end_s:
+            time.sleep(0.02)
+        os.write(2, b"c")
+    assert (log.read_text(), before.read_text()) == ("c", "b" * 200)
