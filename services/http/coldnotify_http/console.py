@@ -14,7 +14,9 @@ OPEN_PATHS = tuple(_FILES)
 """Nothing in there is secret; who looks shows a token, where one is wanted, with what the page asks for."""
 _HEADERS = {
     "Cache-Control": "no-cache",
-    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'",
+    # Some of these the default does not stand for.
+    "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; "
+    "form-action 'self'",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
