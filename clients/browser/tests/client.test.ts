@@ -7,6 +7,7 @@ import { Client, type Save } from "../src/core/client.js";
 import type { Job } from "../src/core/delivery.js";
 import { decodeDocument, emptyDocument } from "../src/core/document.js";
 import type { Random } from "../src/core/reconnect.js";
+import { encodeFrame, GATEWAY_FRAME } from "../src/core/wire.js";
 import { DEFAULTS } from "../src/core/settings.js";
 import { StateError } from "../src/errors.js";
 import { Service, ServiceSession } from "./service.js";
@@ -267,6 +268,79 @@ test("a Hello leaves only once the operations that it carries are stored", () =>
   assert.equal(world.client.dataToSend(world.now).length, 0);
   world.endSave();
   assert(world.client.dataToSend(world.now).length > 0);
+});
+
+test("what changed while the document was being stored is not durable with it", () => {
+  const world = new World(1);
+  world.settle();
+  world.register("a");
+  world.beginSave();
+  world.register("b");
+  world.endSave();
+  const sent = Buffer.from(world.client.dataToSend(world.now)).toString("latin1");
+  assert.match(sent, /\x12\x01a$/, "only a is asked for");
+});
+
+test("a cursor of the old epoch is not acknowledged in the new one", () => {
+  const world = new World(1);
+  world.register("a");
+  world.service.publish("a");
+  world.settle();
+  world.service.publish("a");
+  world.network(true);
+  world.beginJob();
+  world.endJob();
+  world.tick(1);
+  world.beginSave();
+  assert.equal(world.save?.cursor, 2n);
+  world.client.receive(encodeFrame(GATEWAY_FRAME, { welcome: { inSync: true, epoch: 9 } }), world.now);
+  world.endSave();
+  world.tick(0.9);
+  world.client.tick(world.now + 2);
+  assert.equal(world.client.dataToSend(world.now).length, 0);
+});
+
+test("floors survive a new process and a new epoch", () => {
+  const world = new World(1);
+  for (const name of NAMES) world.register(name);
+  for (const name of NAMES) world.service.publish(name);
+  world.settle();
+  const before = world.tellings;
+  world.service.newEpoch();
+  world.crash();
+  world.settle();
+  assert.equal(world.tellings, before);
+  assert.equal(world.client.status(world.now).epoch, 2);
+});
+
+test("a reg-sync lets the cursor pass what is being told: it is a pending registration now", () => {
+  const world = new World(1);
+  world.register("a");
+  world.settle();
+  world.service.publish("a");
+  world.network(true);
+  world.beginJob();
+  world.client.receive(encodeFrame(GATEWAY_FRAME, { welcome: {} }), world.now);
+  assert.deepEqual([world.client.status(world.now).cursor, world.client.status(world.now).pending], [1n, 1]);
+});
+
+test("a registration is not settled by what came before it was confirmed", () => {
+  const world = new World(1);
+  world.register("a");
+  world.service.publish("a");
+  world.settle();
+  world.service.publish("a");
+  world.network(true);
+  world.beginJob();
+  world.service.losesAnswers = 1;
+  world.client.receive(encodeFrame(GATEWAY_FRAME, { welcome: {} }), world.now);
+  world.client.tick(world.now);
+  world.beginSave();
+  world.endSave();
+  world.client.dataToSend(world.now);
+  world.client.receive(encodeFrame(GATEWAY_FRAME, { welcome: { inSync: true } }), world.now);
+  world.endJob();
+  assert.equal(world.client.status(world.now).pending, 1, "its answer is to come");
 });
 
 test("an unchanged wake is of constant size and tells nothing", () => {

@@ -1,0 +1,99 @@
+/** The small parts: the document, the frontier, addresses and back-off. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { CloseCode, mayComeBack } from "../src/core/closeCodes.js";
+import { decodeDocument, encodeDocument } from "../src/core/document.js";
+import { Frontier } from "../src/core/frontier.js";
+import { Addresses, Backoff } from "../src/core/reconnect.js";
+import { DEFAULTS } from "../src/core/settings.js";
+import { StateDamaged, StateMismatch } from "../src/errors.js";
+
+const ME = { domain: "d", group: "g", client: "c" };
+const FULL = {
+  identity: ME,
+  wanted: new Set(["a", "7", "3", "__proto__", "雪/🐧"]),
+  pending: new Map([["a", "register" as const], ["x", "unregister" as const]]),
+  applied: new Map([
+    ["a", { incarnation: 2n, version: 2n ** 63n - 1n }],
+    ["__proto__", { incarnation: 0n, version: 9007199254740993n }],
+    ["7", { incarnation: 0n, version: 0n }],
+  ]),
+  epoch: 2 ** 32 - 1,
+  cursor: 2n ** 64n - 1n,
+};
+
+test("a document is read as it was written", () => {
+  const { wanted, pending, applied, ...rest } = decodeDocument(encodeDocument(FULL), ME);
+  assert.deepEqual({ ...rest, wanted, pending }, { identity: ME, epoch: FULL.epoch, cursor: FULL.cursor, wanted: FULL.wanted, pending: FULL.pending });
+  assert.deepEqual([...applied].sort(), [...FULL.applied].sort());
+});
+
+test("a damaged document is found: any bit of it", () => {
+  const text = encodeDocument(FULL);
+  for (let at = 0; at < text.length; at += 1) {
+    const damaged = text.slice(0, at) + String.fromCharCode(text.charCodeAt(at) ^ 1) + text.slice(at + 1);
+    assert.throws(() => decodeDocument(damaged, ME), (error) => error instanceof StateDamaged || error instanceof StateMismatch);
+  }
+  for (const damaged of ["", "null", "[]", "{}", text.slice(0, -1), text.replace(/"check":\d+/, '"check":null')]) {
+    assert.throws(() => decodeDocument(damaged, ME), StateDamaged, damaged);
+  }
+});
+
+test("another client's document is refused, and a newer library's", () => {
+  assert.throws(() => decodeDocument(encodeDocument(FULL), { ...ME, client: "other" }), /belongs to d\/g\/c, not to d\/g\/other/);
+  assert.throws(() => decodeDocument('{"format": 2}', ME), StateMismatch);
+});
+
+test("the frontier: a number counts once all before it is released", () => {
+  const frontier = new Frontier(1n);
+  const [a, b] = [frontier.hold(), frontier.hold()];
+  frontier.complete(5n);
+  const c = frontier.hold();
+  frontier.complete(9n);
+  frontier.release(b);
+  assert.equal(frontier.cursor, 1n);
+  frontier.release(a);
+  assert.equal(frontier.cursor, 5n);
+  frontier.complete(7n);
+  frontier.release(c);
+  assert.equal(frontier.cursor, 9n, "never down");
+  frontier.void();
+  assert.equal(frontier.cursor, null);
+  assert.throws(() => frontier.release(c));
+});
+
+test("back-off is truncated and exponential, with full jitter", () => {
+  const most = new Backoff(DEFAULTS, () => 1);
+  const delays = Array.from({ length: 12 }, () => most.delayS(null));
+  assert.deepEqual(delays, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300]);
+  most.caughtUp();
+  assert.equal(most.delayS(CloseCode.TOO_SLOW), 1);
+  assert.equal(new Backoff(DEFAULTS, () => 0).delayS(null), 0);
+});
+
+test("displaced, it stays away a minute, then two, up to an hour", () => {
+  const backoff = new Backoff(DEFAULTS, () => 0);
+  const delays = Array.from({ length: 8 }, () => backoff.delayS(CloseCode.DISPLACED));
+  assert.deepEqual(delays, [60, 120, 240, 480, 960, 1920, 3600, 3600]);
+  backoff.undisturbed();
+  assert.equal(backoff.delayS(CloseCode.DISPLACED), 60);
+  assert.equal(new Backoff(DEFAULTS, () => 1).delayS(CloseCode.DISPLACED), 66);
+});
+
+test("an address that failed rests while there is another", () => {
+  const addresses = new Addresses(["one", "two"], 60, () => 0.99);
+  assert.equal(addresses.next(0), "one");
+  assert.equal(addresses.next(0), "one");
+  addresses.failed("one", 0);
+  assert.equal(addresses.next(1), "two");
+  addresses.failed("two", 5);
+  assert.equal(addresses.next(6), "one", "the one that rested longest");
+  assert.equal(addresses.next(70), "one");
+  assert.equal(new Addresses(["one", "two"], 60, () => 0).next(0), "two", "they are shuffled");
+});
+
+test("close codes below 64 let a client come back", () => {
+  assert.deepEqual([1, 8, 63, 64, 69, 200].map(mayComeBack), [true, true, true, false, false, false]);
+});
