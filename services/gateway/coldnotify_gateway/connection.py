@@ -8,6 +8,8 @@ from typing import Any, Protocol
 class Connection(Protocol):
     """One device's connection: the core's peer."""
 
+    held: bool
+    """It is within a connection that counts already, of a port where sessions come and go in one."""
     blocked: bool
     """More than the high-water mark waits to be written."""
 

@@ -19,12 +19,13 @@ LINGER_S = 3.0
 class ClientConnection(asyncio.Protocol):
     """One device's connection: the core's peer."""
 
-    __slots__ = ("_events", "_linger", "_transport", "blocked", "send")
+    __slots__ = ("_events", "_linger", "_transport", "blocked", "held", "send")
 
     def __init__(self, events: ConnectionEvents) -> None:
         self._events = events
         self._transport: asyncio.Transport | None = None
         self._linger: asyncio.TimerHandle | None = None
+        self.held = False
         self.blocked = False
         """More than the high-water mark waits to be written."""
         self.send: Callable[[bytes], None]

@@ -128,7 +128,8 @@ class Shell(ConnectionEvents):
         peername = transport.get_extra_info("peername")
         self._open.add(connection)
         self._none_open.clear()
-        self.do(self.gateway.on_connect(connection, peername[0] if peername else "", self._loop.time()))
+        address = peername[0] if peername else ""
+        self.do(self.gateway.on_connect(connection, address, self._loop.time(), held=connection.held))
         self._bound_sockets()
 
     def on_bytes(self, connection: Connection, data: bytes) -> None:

@@ -39,30 +39,59 @@ class Connections:
         self._unidentified: dict[Peer, Unidentified] = {}
         """In the order in which they came."""
         self._by_address: Counter[IPv4Address | IPv6Network | None] = Counter()
+        self._held = 0
+        """Connections of another port, each for one session after the other."""
+        self._in_held: set[Peer] = set()
+        """Sessions in these: the connection counts, they do not."""
         self._limits = limits
         self._counters = counters
         self._asking = asking
         self._timers = timers
         self._last_number = 0
 
-    def add(self, peer: Peer, address: str, now_s: float) -> Unidentified:
-        """A new connection. Raises Violation where there are too many."""
-        if len(self.by_peer) >= self._limits.connections_max:
-            raise Violation(CloseCode.OVERLOADED, f"{len(self.by_peer)} connections are open, no more are taken")
-        counted = self._counted_as(address)
-        of_address, address_max = self._by_address[counted], self._limits.connections_per_address_max
-        if address_max and of_address >= address_max:
-            raise Violation(
-                CloseCode.OVERLOADED, f"{of_address} connections of this address are open, no more are taken"
-            )
+    def add(self, peer: Peer, address: str, now_s: float, *, held: bool = False) -> Unidentified:
+        """A new connection. Raises Violation where there are too many. `held`: it is within one that counts already."""
+        if not held:
+            self._check_room(address)
         if self._last_number >= SESSION_NUMBER_MAX:
             raise Violation(CloseCode.OVERLOADED, "session numbers are used up, the gateway is to be restarted")
         connection = Unidentified(peer, address, now_s, self._limits)
         self.by_peer[peer] = connection
         self._unidentified[peer] = connection
-        if counted is not None:
-            self._by_address[counted] += 1
+        if held:
+            self._in_held.add(peer)
+        else:
+            self._count(address, 1)
         return connection
+
+    def hold(self, address: str) -> None:
+        """A connection that sessions come and go in counts as one, to its `release`. Raises Violation."""
+        self._check_room(address)
+        self._held += 1
+        self._count(address, 1)
+
+    def release(self, address: str) -> None:
+        """It is gone."""
+        self._held -= 1
+        self._count(address, -1)
+
+    def _check_room(self, address: str) -> None:
+        count = len(self.by_peer) - len(self._in_held) + self._held
+        if count >= self._limits.connections_max:
+            raise Violation(CloseCode.OVERLOADED, f"{count} connections are open, no more are taken")
+        of_address, address_max = self._by_address[self._counted_as(address)], self._limits.connections_per_address_max
+        if address_max and of_address >= address_max:
+            raise Violation(
+                CloseCode.OVERLOADED, f"{of_address} connections of this address are open, no more are taken"
+            )
+
+    def _count(self, address: str, more: int) -> None:
+        counted = self._counted_as(address)
+        if counted is None:
+            return
+        self._by_address[counted] += more
+        if not self._by_address[counted]:
+            del self._by_address[counted]
 
     def _counted_as(self, address: str) -> IPv4Address | IPv6Network | None:
         """Whose connections are counted together; None: they are not counted."""
@@ -108,11 +137,10 @@ class Connections:
         """It has ended. `leave`: the matcher is told, with what the client acknowledged."""
         del self.by_peer[connection.peer]
         self._timers.forget(connection)
-        counted = self._counted_as(connection.address)
-        if counted is not None:
-            self._by_address[counted] -= 1
-            if not self._by_address[counted]:
-                del self._by_address[counted]
+        if connection.peer in self._in_held:
+            self._in_held.remove(connection.peer)
+        else:
+            self._count(connection.address, -1)
         if isinstance(connection, Unidentified):
             del self._unidentified[connection.peer]
             return []

@@ -79,13 +79,27 @@ class Gateway:
 
     # --- from the client's side
 
-    def on_connect(self, peer: Peer, address: str, now_s: float) -> list[Output]:
-        """A connection was accepted."""
+    def hold(self, address: str) -> bool:
+        """Whether there is room for a connection that sessions come and go in; it counts to its `release`."""
+        try:
+            self._connections.hold(address)
+        except Violation:
+            self.counters.connections += 1
+            self.counters.refused_connections += 1
+            return False
+        return True
+
+    def release(self, address: str) -> None:
+        """It is gone."""
+        self._connections.release(address)
+
+    def on_connect(self, peer: Peer, address: str, now_s: float, *, held: bool = False) -> list[Output]:
+        """A connection was accepted, or (`held`) begins within one that `hold` counts."""
         self.counters.connections += 1
         try:
             if self._going_away:
                 raise Violation(CloseCode.GOING_AWAY, "the gateway is being stopped")
-            connection = self._connections.add(peer, address, now_s)
+            connection = self._connections.add(peer, address, now_s, held=held)
         except Violation as violation:
             self.counters.refused_connections += 1
             return self._counted(self._connections.refuse(peer, violation.code, violation.reason))

@@ -26,6 +26,7 @@ class QueuedConnection:
         "blocked",
         "certificate",
         "finished",
+        "held",
         "token",
     )
 
@@ -41,6 +42,7 @@ class QueuedConnection:
         self._queued_bytes = 0
         self._taken_bytes = 0
         self._wake = asyncio.Event()
+        self.held = True
         self.blocked = False
         self.certificate: Mapping[str, Any] | None = None
         """The client's verified certificate, as ssl's getpeercert() says it."""

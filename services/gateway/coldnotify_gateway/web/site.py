@@ -1,14 +1,12 @@
 """The web port of a run: who may come, how long and how many may say nothing; the endpoints are next door."""
 
-import asyncio
 import ssl
 from urllib.parse import urlsplit
 
-import structlog
 from aiohttp import web
 from coldnotify_common.web import Handler, error_response, json_errors
+from coldnotify_common.web_port import WebPort
 
-from coldnotify_gateway.open_files import LINGERING_MAX
 from coldnotify_gateway.server import LINGER_S, Port
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
@@ -16,10 +14,6 @@ from coldnotify_gateway.web import websocket
 from coldnotify_gateway.web.events import Events
 from coldnotify_gateway.web.sync import Sync
 
-log = structlog.get_logger()
-
-_IDLE_S = 30.0
-"""Between two requests of one connection. A client that comes more rarely connects again."""
 ANY_ORIGIN = "*"
 
 
@@ -29,12 +23,8 @@ class WebSite:
     def __init__(self, settings: GatewaySettings, shell: Shell, port: Port, tls: ssl.SSLContext | None = None) -> None:
         self._settings = settings
         self._shell = shell
-        self._port = port
-        self._tls = tls
-        self._loop = asyncio.get_running_loop()
+        self._listener = port
         self._origins = frozenset(settings.gateway_web_origins.split())
-        self._silent: dict[web.RequestHandler, float] = {}
-        """Connections without a request so far, and until when; in the order in which they came."""
         app = web.Application(middlewares=[self._admit, json_errors], client_max_size=settings.gateway_sync_bytes_max)
         app.add_routes(
             [
@@ -45,67 +35,43 @@ class WebSite:
             ]
         )
         app.on_response_prepare.append(_allow_origin)
-        self._runner = web.AppRunner(
+        # The same bounds as those of connections that have not said Hello: time and number, and all together.
+        self._port = WebPort(
             app,
-            access_log=None,
-            keepalive_timeout=_IDLE_S,
-            shutdown_timeout=LINGER_S,
-            handle_signals=False,
+            connections_max=shell.gateway.limits.connections_max,
+            silent_max=settings.gateway_unidentified_max,
+            silent_s=settings.gateway_handshake_s,
+            shutdown_timeout_s=LINGER_S,
             handler_cancellation=True,
+            tls=tls,
+            hold=shell.gateway.hold,
+            release=shell.gateway.release,
         )
-        self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
         """Accepts connections. Raises ListenError."""
-        await self._runner.setup()
-        self._server = await self._loop.create_server(self._accept, sock=self._port.listener(), ssl=self._tls)
+        await self._port.start(self._listener.listener())
 
     def stop_listening(self) -> None:
         """Takes no more connections; those that are there stay."""
-        if self._server is not None:
-            self._server.close()
+        self._port.stop_listening()
 
     async def stop(self) -> None:
         """Ends what is left. The sessions are to be sent away before."""
-        self.stop_listening()
-        await self._runner.cleanup()
+        await self._port.stop()
 
     def tick(self) -> None:
         """Closes connections that have not asked anything for too long."""
-        now_s = self._loop.time()
-        while self._silent:
-            oldest, due_s = next(iter(self._silent.items()))
-            if due_s > now_s:
-                return
-            self._drop(oldest)
-
-    def _accept(self) -> asyncio.Protocol:
-        server = self._runner.server
-        assert server is not None
-        protocol = server()
-        # The same bounds as those of connections that have not said Hello: time and number.
-        self._silent[protocol] = self._loop.time() + self._settings.gateway_handshake_s
-        if len(self._silent) > self._settings.gateway_unidentified_max:
-            self._drop(next(iter(self._silent)))
-        return protocol
-
-    def _drop(self, protocol: web.RequestHandler) -> None:
-        del self._silent[protocol]
-        protocol.force_close()
+        self._port.tick()
 
     @web.middleware
     async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        self._silent.pop(request.protocol, None)
         origin = request.headers.get("Origin")
         if origin is not None and not self._is_welcome(origin, request.host):
             return error_response(
                 403, f"pages of {origin!r} may not connect here: see COLDNOTIFY_GATEWAY_WEB_ORIGINS", field="Origin"
             )
-        response = await handler(request)
-        server = self._runner.server
-        if server is not None and len(server.connections) > self._shell.gateway.limits.connections_max + LINGERING_MAX:
-            response.force_close()  # no room for those that may come back
-        return response
+        return await handler(request)
 
     def _is_welcome(self, origin: str, host: str) -> bool:
         """A page in a browser says where it is from. Others (devices) do not."""

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from coldnotify_common.authentication import bearer
 from coldnotify_common.web import BadRequest, error_response
+from coldnotify_common.web_bodies import BodyReader
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import (
     GATEWAY_FRAME_BYTES_MAX,
@@ -69,24 +70,22 @@ class Sync:
     def __init__(self, events: ConnectionEvents, settings: GatewaySettings) -> None:
         self._events = events
         self._settings = settings
+        self._bodies = BodyReader(
+            bytes_max=settings.gateway_sync_bytes_max, small_s=settings.gateway_handshake_s, s=settings.gateway_sync_s
+        )
 
     async def post(self, request: web.Request) -> web.StreamResponse:
         """POST /v1/sync."""
-        body = await self._body(request)
+        # What was read is let go of before the session begins: it may wait for long.
         if request.content_type == FRAMES_TYPE:
-            hello, rest = _split(body, self._settings.gateway_frame_bytes_max)
+            async with self._bodies.read(request) as body:
+                hello, rest = _split(body, self._settings.gateway_frame_bytes_max)
+            del body
             return await self._frames(request, hello, rest, _wait_s(request))
-        asked, wait_s = sync_body.parse(body, wait_s_max=WAIT_S_MAX)
+        async with self._bodies.read(request) as body:
+            asked, wait_s = sync_body.parse(body, wait_s_max=WAIT_S_MAX)
+        del body
         return await self._json(request, asked, wait_s)
-
-    async def _body(self, request: web.Request) -> bytes:
-        try:
-            async with asyncio.timeout(self._settings.gateway_sync_s):
-                return await request.read()
-        except TimeoutError:
-            raise web.HTTPRequestTimeout(
-                text=f"the body did not arrive within {self._settings.gateway_sync_s:g} s"
-            ) from None
 
     # --- JSON
 

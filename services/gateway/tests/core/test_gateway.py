@@ -131,6 +131,25 @@ def test_connections_are_limited_in_all_and_per_address():
     assert bench.gateway.counters.refused_connections == 2
 
 
+def test_connections_that_sessions_come_and_go_in_count_once_from_their_beginning():
+    bench = Bench(Limits(connections_max=3, connections_per_address_max=2))
+    gateway, within = bench.gateway, WireDouble()
+    assert gateway.hold("10.0.0.1")
+    for _ in range(2):  # one session after the other
+        assert gateway.on_connect(within, "10.0.0.1", bench.now_s, held=True) == []
+        bench.do(gateway.on_disconnected(within, bench.now_s))
+    assert gateway.on_connect(within, "10.0.0.1", bench.now_s, held=True) == []
+    assert bench.connect("10.0.0.1").kinds() == []
+    assert not gateway.hold("10.0.0.1")
+    assert gateway.hold("10.0.0.2")
+    assert not gateway.hold("10.0.0.3")
+    assert code_of(bench.connect("10.0.0.3")) == CloseCode.OVERLOADED
+    assert gateway.counters.refused_connections == 3
+    gateway.release("10.0.0.1")
+    gateway.on_disconnected(within, bench.now_s)
+    assert bench.connect("10.0.0.1").kinds() == []
+
+
 def test_an_ipv6_subscriber_is_one_address_and_some_are_not_counted():
     networks = (ip_network("10.0.0.0/8"), ip_network("2001:db8:1::/48"))
     bench = Bench(Limits(connections_per_address_max=1, addresses_exempt=networks))

@@ -1,0 +1,307 @@
+"""A port for HTTP that strangers reach: its connections are bounded in number and time from accept on, TLS included.
+
+aiohttp's own server sees a connection once TLS has shaken hands, and leaves one without a request open for long.
+"""
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Callable
+from typing import Generic, TypeVar, cast
+
+import structlog
+from aiohttp import web
+
+from coldnotify_common.web import Handler
+
+log = structlog.get_logger()
+
+_ACCEPTED_AT_ONCE = 100
+"""Then those that are there have their turn."""
+_NO_FILES_S = 1.0
+"""Without files for more connections, accepting pauses for so long."""
+IDLE_S = 30.0
+"""Between two requests of one connection. A client that comes more rarely connects again."""
+_TLS_GOODBYE_S = 3.0
+"""How long the end of a connection waits for the other side's goodbye."""
+_READ_BYTES = 32 * 1024
+"""Of a body that nobody reads, or of requests that are sent ahead, twice as much is held of each connection."""
+_NEVER_S = float("inf")
+
+K = TypeVar("K")
+
+
+class Silent(Generic[K]):
+    """Those that are not asking anything: how many and until when. With one more, the oldest is dropped.
+
+    Who means to ask asks at once: so those that are to be served are among the youngest, and a flood drives out itself.
+    """
+
+    def __init__(self, number_max: int, drop: Callable[[K], None]) -> None:
+        self._max = number_max
+        self._drop = drop
+        self._due_s: dict[K, float] = {}
+        """In the order in which they fell silent."""
+
+    def __len__(self) -> int:
+        return len(self._due_s)
+
+    def add(self, one: K, due_s: float = _NEVER_S) -> None:
+        """`due_s`: when it is dropped, on the clock of `tick`."""
+        self._due_s.pop(one, None)
+        self._due_s[one] = due_s
+        if len(self._due_s) > self._max:
+            self._end(next(iter(self._due_s)))
+
+    def discard(self, one: K) -> None:
+        """It asks, or is gone."""
+        self._due_s.pop(one, None)
+
+    def tick(self, now_s: float) -> None:
+        """Drops those whose time is over."""
+        for one in [one for one, due_s in self._due_s.items() if due_s <= now_s]:
+            self._end(one)
+
+    def _end(self, one: K) -> None:
+        del self._due_s[one]
+        self._drop(one)
+
+
+class WebPort:
+    """Serves an application from `start` to `stop`. `tick` it now and then: else nothing ends by its time."""
+
+    def __init__(
+        self,
+        app: web.Application,
+        *,
+        connections_max: int,
+        silent_max: int,
+        silent_s: float,
+        shutdown_timeout_s: float,
+        idle_s: float = IDLE_S,
+        handler_cancellation: bool = False,
+        tls: ssl.SSLContext | None = None,
+        hold: Callable[[str], bool] = lambda _address: True,
+        release: Callable[[str], None] = lambda _address: None,
+    ) -> None:
+        """`silent_s`: from accept to a request's head, TLS included; `idle_s`: from an answer to the next one.
+
+        `hold`: whether one more connection of this address may be; `release`: it is gone. `handler_cancellation`: a
+        request ends with its connection.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._max = connections_max
+        self._silent_s = silent_s
+        self._tls = tls
+        self._hold = hold
+        self._release = release
+        self._silent: Silent[_Connection] = Silent(silent_max, _Connection.abort)
+        self._open: set[_Connection] = set()
+        self._by_handler: dict[web.RequestHandler, _Connection] = {}
+        app[WEB_PORT] = self
+        app.middlewares.insert(0, self._asking)
+        self._runner = web.AppRunner(
+            app,
+            access_log=None,
+            keepalive_timeout=idle_s,
+            shutdown_timeout=shutdown_timeout_s,
+            handle_signals=False,
+            handler_cancellation=handler_cancellation,
+            read_bufsize=_READ_BYTES,
+        )
+        self._listener: socket.socket | None = None
+
+    async def start(self, listener: socket.socket) -> None:
+        """`listener` listens already, and is the port's from now on."""
+        await self._runner.setup()
+        listener.setblocking(False)
+        self._listener = listener
+        self._loop.add_reader(listener, self._accept)
+
+    @property
+    def port(self) -> int:
+        """The actual one, after start()."""
+        assert self._listener is not None
+        return int(self._listener.getsockname()[1])
+
+    @property
+    def connections(self) -> int:
+        """Those that are open, in whatever state."""
+        return len(self._open)
+
+    @property
+    def silent(self) -> int:
+        """Those of them that are not asking anything, or have not sent it whole yet."""
+        return len(self._silent)
+
+    def tick(self) -> None:
+        """Time has passed."""
+        self._silent.tick(self._loop.time())
+
+    def stop_listening(self) -> None:
+        """Takes no more connections; those that are there stay."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            self._loop.remove_reader(listener)
+            listener.close()
+
+    async def stop(self) -> None:
+        """Ends what is left, after the answers under way."""
+        self.stop_listening()
+        for connection in [one for one in self._open if one.handler is None]:
+            connection.abort()
+        await self._runner.cleanup()
+
+    # --- requests
+
+    def waits_for_body(self, request: web.Request, within_s: float) -> None:
+        """Who sends a head and not its body is silent still; after `within_s` the connection is dropped."""
+        connection = self._by_handler.get(request.protocol)
+        if connection is not None:
+            self._silent.add(connection, self._loop.time() + within_s)
+
+    def has_body(self, request: web.Request) -> None:
+        """The request is whole."""
+        connection = self._by_handler.get(request.protocol)
+        if connection is not None:
+            self._silent.discard(connection)
+
+    @web.middleware
+    async def _asking(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        self.has_body(request)
+        try:
+            return await handler(request)
+        finally:
+            # It may be taking its answer still: so no time of ours, aiohttp's begins behind that.
+            connection = self._by_handler.get(request.protocol)
+            if connection is not None:
+                self._silent.add(connection)
+
+    # --- connections
+
+    def _accept(self) -> None:
+        # Not asyncio's server: under TLS that says nothing of a connection before its handshake is done.
+        listener = self._listener
+        for _ in range(_ACCEPTED_AT_ONCE):
+            if listener is None:
+                return
+            try:
+                accepted, peername = listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                log.error("connections cannot be accepted", error=os.strerror(error.errno or 0))
+                self._loop.remove_reader(listener)
+                self._loop.call_later(_NO_FILES_S, self._accept_again)
+                return
+            address = str(peername[0])
+            if len(self._open) >= self._max or not self._hold(address):
+                accepted.close()
+                continue
+            connection = _Connection(self, accepted, address)
+            self._open.add(connection)
+            self._silent.add(connection, self._loop.time() + self._silent_s)
+            connection.begin()
+
+    def _accept_again(self) -> None:
+        if self._listener is not None:
+            self._loop.add_reader(self._listener, self._accept)
+
+    async def _connect(self, connection: "_Connection", accepted: socket.socket) -> None:
+        """Its connection_made comes within, after TLS's handshake. Raises OSError."""
+        accepted.setblocking(False)
+        if self._tls is None:
+            await self._loop.connect_accepted_socket(lambda: connection, accepted)
+        else:
+            await self._loop.connect_accepted_socket(
+                lambda: connection,
+                accepted,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._silent_s,
+                ssl_shutdown_timeout=_TLS_GOODBYE_S,
+            )
+
+    def _handler_of(self, connection: "_Connection") -> web.RequestHandler:
+        server = self._runner.server
+        assert server is not None
+        handler = server()
+        self._by_handler[handler] = connection
+        return handler
+
+    def _forget(self, connection: "_Connection") -> None:
+        if connection not in self._open:
+            return
+        self._open.remove(connection)
+        self._silent.discard(connection)
+        if connection.handler is not None:
+            self._by_handler.pop(connection.handler, None)
+        self._release(connection.address)
+
+
+WEB_PORT = web.AppKey("WEB_PORT", WebPort)
+"""The port that an application is served by."""
+
+
+class _Connection(asyncio.Protocol):
+    """From accept to its end: first it shakes hands, where TLS is on; then all that comes is aiohttp's."""
+
+    def __init__(self, port: WebPort, accepted: socket.socket, address: str) -> None:
+        self._port = port
+        self._accepted = accepted
+        self._transport: asyncio.Transport | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self.address = address
+        self.handler: web.RequestHandler | None = None
+
+    def begin(self) -> None:
+        """Shakes hands."""
+        self._connecting = asyncio.create_task(self._port._connect(self, self._accepted))
+        self._connecting.add_done_callback(self._connected)
+
+    def _connected(self, connecting: "asyncio.Task[None]") -> None:
+        self._connecting = None
+        if connecting.cancelled() or connecting.exception() is not None:  # no TLS, too slow, gone, or dropped
+            if self._transport is not None:
+                self._transport.abort()
+            self._accepted.close()
+            self._port._forget(self)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The handshake is done."""
+        self._transport = cast(asyncio.Transport, transport)
+        self.handler = self._port._handler_of(self)
+        self.handler.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came, decrypted."""
+        if self.handler is not None:
+            self.handler.data_received(data)
+
+    def eof_received(self) -> None:
+        """Nothing more comes: aiohttp closes it."""
+        if self.handler is not None:
+            self.handler.eof_received()
+
+    def pause_writing(self) -> None:
+        """It is full."""
+        if self.handler is not None:
+            self.handler.pause_writing()
+
+    def resume_writing(self) -> None:
+        """It is drained."""
+        if self.handler is not None:
+            self.handler.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone."""
+        if self.handler is not None:
+            self.handler.connection_lost(exc)
+        self._port._forget(self)
+
+    def abort(self) -> None:
+        """Cuts it off, in whatever state it is."""
+        if self._transport is not None:
+            self._transport.abort()
+        elif self._connecting is not None:
+            self._connecting.cancel()
