@@ -20,6 +20,8 @@ REFRESH_S = 2.0
 WINDOW_S = 60.0
 """Rates and latencies are of so long, or of as long as somebody has been looking."""
 VIEWERS_MAX = 100
+_WRITE_TIMEOUT_S = 60.0
+"""Of who looks and does not read: then the place is another one's."""
 _GROUPS_MAX = 200
 _SHOWN_MAX = 20
 _SUMS = ("clients", "online", "lacking", "overdue", "objects", "groups_count")
@@ -41,7 +43,7 @@ class Overview:
 
     def routes(self) -> list[web.AbstractRouteDef]:
         """The endpoints' routes."""
-        return [web.get("/v1/overview", self.overview), web.get("/v1/console/events", self.events)]
+        return [web.get("/v1/overview", self.overview), web.get("/v1/console/events", self.events, allow_head=False)]
 
     def stop(self) -> None:
         """Ends the streams."""
@@ -53,7 +55,10 @@ class Overview:
         return web.json_response({name: value for name, value in shown.items() if name != "history"})
 
     async def events(self, request: web.Request) -> web.StreamResponse:
-        """GET /v1/console/events: the history with the first event, then only its newest point."""
+        """GET /v1/console/events: the history with the first event, then only its newest point.
+
+        A token that expires ends it: the page asks again, with another one.
+        """
         if self._viewers >= VIEWERS_MAX:
             return error_response(503, f"{VIEWERS_MAX} are looking already")
         self._viewers += 1
@@ -63,12 +68,15 @@ class Overview:
             )
             await response.prepare(request)
             first = True
-            while not self._stopping.is_set():
-                shown = _allowed(await self._now(), request.get(IDENTITY))
+            identity: Identity | None = request.get(IDENTITY)
+            end_s = float("inf") if identity is None else identity.expires_at_s
+            while not self._stopping.is_set() and time.time() < end_s:
+                shown = _allowed(await self._now(), identity)
                 if not first:
                     shown = {**shown, "history": shown["history"][-1:]}
                 first = False
-                await response.write(b"data: " + json.dumps(shown).encode() + b"\n\n")
+                async with asyncio.timeout(_WRITE_TIMEOUT_S):
+                    await response.write(b"data: " + json.dumps(shown).encode() + b"\n\n")
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._stopping.wait(), REFRESH_S)
         except ConnectionError:

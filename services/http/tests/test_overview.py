@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -9,11 +10,12 @@ from typing import Any, cast
 import pytest
 from aiohttp import ClientSession, web
 from coldnotify_common.admin import AdminServer, bound_port, listen
-from coldnotify_common.web import Handler
+from coldnotify_common.web import Handler, json_errors
 from coldnotify_common.web_auth import IDENTITY
 from coldnotify_http.asking import Asking
 from coldnotify_http.overview import Overview
 from coldnotify_http.settings import HttpSettings
+from yarl import URL
 
 LIMIT_S = 60
 ROW = {"domain": "d", "group": "g", "since_ms": 5, "publishes": 1}
@@ -25,6 +27,9 @@ OF_MATCHER = {
 
 class Identity:
     """May publish to the domain d only."""
+
+    def __init__(self, expires_at_s: float = float("inf")) -> None:
+        self.expires_at_s = expires_at_s
 
     def may_publish(self, domain: str) -> bool:
         return domain == "d"
@@ -55,7 +60,7 @@ async def node(identity: Identity | None = None) -> AsyncIterator[tuple[str, lis
     first, second, gateway = (f"127.0.0.1:{server.port}" for server in servers)
     asking = Asking(HttpSettings(matcher=f"{first},{second},127.0.0.1:1", gateway_http=gateway))
     overview = Overview(asking, overdue_s=77)
-    app = web.Application(middlewares=[known])
+    app = web.Application(middlewares=[json_errors, known])
     app.add_routes(overview.routes())
     runner = await listen(app, "127.0.0.1", 0)
     try:
@@ -120,3 +125,40 @@ async def test_there_is_an_end_to_how_many_may_look(monkeypatch: pytest.MonkeyPa
         async with client.get(f"{url}/v1/console/events") as refused:
             assert refused.status == 503
         stream.close()
+
+
+async def test_who_does_not_read_holds_its_place_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldnotify_http.overview.VIEWERS_MAX", 1)
+    monkeypatch.setattr("coldnotify_http.overview._WRITE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("coldnotify_http.overview.REFRESH_S", 0.01)
+    async with node() as (url, _, overview), ClientSession(url) as client:
+
+        async def large() -> dict[str, Any]:
+            return {"history": ["x" * 1_000_000], "groups": [], "slowest": [], "oldest": []}
+
+        monkeypatch.setattr(overview, "_now", large)
+        address = URL(url)
+        reader, writer = await asyncio.open_connection(address.host, address.port, limit=1024)
+        writer.write(b"GET /v1/console/events HTTP/1.1\r\nHost: x\r\n\r\n")
+        async with asyncio.timeout(LIMIT_S):
+            assert b" 200 " in await reader.readline()  # it has the place
+            status = 0
+            while status != 200:
+                async with client.get("/v1/console/events") as answer:
+                    status = answer.status
+                    assert status in (200, 503)
+                await asyncio.sleep(0.02)
+        writer.close()
+        async with client.head("/v1/console/events") as answer:
+            assert answer.status == 405
+
+
+async def test_a_stream_ends_when_the_token_it_was_begun_with_expires() -> None:
+    async with (
+        asyncio.timeout(LIMIT_S),
+        node(Identity(time.time() + 1)) as (url, _, _),
+        ClientSession(url) as client,
+        client.get("/v1/console/events") as stream,
+    ):
+        assert stream.status == 200
+        await stream.content.read()

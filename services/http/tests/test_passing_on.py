@@ -129,23 +129,20 @@ async def test_who_does_not_read_holds_its_place_for_a_while_only(path, monkeypa
     monkeypatch.setattr("coldnotify_http.passing_on._WRITE_TIMEOUT_S", 0.5)
     monkeypatch.setattr("coldnotify_http.passing_on._CLOSE_TIMEOUT_S", 0.5)
     async with gateway() as up, passing(up, http_passed_on_max=1) as (client, front, _):
-        _, writer = await asyncio.open_connection(front.host, front.port, limit=1024)
+        reader, writer = await asyncio.open_connection(front.host, front.port, limit=1024)
         upgrade = (
             "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n" if "endless" in path else ""
         )
         key = "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" if upgrade else ""
         writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n{upgrade}{key}\r\n".encode())
-
-        async def until(status):
-            async with asyncio.timeout(LIMIT_S):
-                while True:
-                    async with client.post("/v1/sync", json={}) as answer:
-                        if answer.status == status:
-                            return
-                    await asyncio.sleep(0.02)
-
-        await until(503)  # it has the place
-        await until(409)  # it has it no more
+        async with asyncio.timeout(LIMIT_S):
+            assert (await reader.readline()).split()[1] in (b"101", b"200")  # it has the place
+            status = 503
+            while status == 503:
+                await asyncio.sleep(0.02)
+                async with client.post("/v1/sync", json={}) as answer:
+                    status = answer.status
+            assert status == 409
         writer.close()
         with suppress(ConnectionError):
             await writer.wait_closed()
