@@ -31,7 +31,7 @@ class WebSite:
                 web.get("/v1/connect", self._connect),
                 web.post("/v1/sync", Sync(shell, settings).post),
                 web.options("/v1/sync", _preflight),
-                web.get("/v1/events", Events(shell, settings).get),
+                web.get("/v1/events", Events(shell, settings).get, allow_head=False),
             ]
         )
         app.on_response_prepare.append(_allow_origin)

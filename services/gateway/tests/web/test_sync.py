@@ -170,6 +170,15 @@ def test_a_page_that_looks_is_told_and_leaves_nothing_behind(matcher, gateway):
             assert (error.value.code, json.load(error.value)["field"]) == (400, field)
 
 
+def test_no_session_begins_for_who_asks_for_the_head_only(gateway):
+    address = f"http://127.0.0.1:{gateway.web_port}/v1/events?domain=animal.observer&group=region-1&object=a"
+    request = urllib.request.Request(address, method="HEAD")
+    with pytest.raises(urllib.error.HTTPError) as error, urllib.request.urlopen(request, timeout=WAIT_S):
+        pass
+    with error.value:
+        assert error.value.code == 405
+
+
 def test_a_page_of_the_same_address_may_ask_first(gateway):
     address = f"http://127.0.0.1:{gateway.web_port}"
     for origin, status in ((address, 204), ("https://other.test", 403)):
