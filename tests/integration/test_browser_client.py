@@ -49,6 +49,7 @@ def installed() -> None:
         pytest.skip(f"npm ci failed (it needs a registry): {found.stderr[-500:]}")
 
 
+@pytest.mark.timeout(3 * _NPM_S)
 def test_its_own_tests_pass(installed: None) -> None:
     done = npm("test")
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
@@ -86,6 +87,7 @@ def site(installed: None, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.kafka
+@pytest.mark.timeout(3 * _NPM_S)
 @pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
 def test_a_page_learns_comes_back_and_remembers(up: Up, site: str, tmp_path: Path) -> None:
     addresses = [f"ws://{up.report['web']}", f"ws://{up.report['http']}"]
@@ -107,5 +109,7 @@ def test_a_page_learns_comes_back_and_remembers(up: Up, site: str, tmp_path: Pat
         window.wait_for(f"!window.isOld && document.readyState == 'complete' && {CAUGHT_UP}", "it woke up")
         assert window.run(f"return {TOLD}") == "", "what it knows is not told again"
         assert window.run("return window.notify.status.registrations") == 1
+        locks = window.run("return navigator.locks.query().then(({ held }) => held.map(({ name }) => name))")
+        assert locks == [f"coldnotify coldnotify:{DOMAIN}/{GROUP}/page"], "no other page may be this client meanwhile"
         publisher.publish(DOMAIN, GROUP, "camera", version=9007199254740996)
         window.wait_for(f"{TOLD} == 'camera 9007199254740996 null'", "what is new is told")

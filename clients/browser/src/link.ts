@@ -36,14 +36,22 @@ export class Link {
   async #open(address: string, getToken: () => string | Promise<string>): Promise<void> {
     let token: string;
     try {
-      token = await getToken();
+      // In a promise's step of its own: nothing is said before the constructor has returned, whatever throws.
+      token = await Promise.resolve().then(getToken);
       if (typeof token !== "string") throw new TypeError("it is no text");
     } catch (error) {
       this.#down(`no token: ${String(error)}`);
       return;
     }
     if (this.#over) return;
-    const socket = new WebSocket(address);
+    let socket: WebSocket;
+    try {
+      socket = new WebSocket(address);
+    } catch (error) {
+      // ws:// from a page that came by https://, for one.
+      this.#down(`${address}: ${String(error)}`);
+      return;
+    }
     this.#socket = socket;
     socket.binaryType = "arraybuffer";
     socket.onopen = (): void => {

@@ -72,7 +72,7 @@ class Socket {
   }
 }
 
-const QUICK = { backoffMinS: 0.01, backoffMaxS: 0.02, retryMinS: 0.01, ackDelayS: 0.01, saveIntervalS: 0.01, addressRestS: 0.1 };
+const QUICK = { backoffMinS: 0.1, backoffMaxS: 0.2, retryMinS: 0.01, ackDelayS: 0.01, saveIntervalS: 0.01, addressRestS: 0.1 };
 const ME = { domain: "d", groupId: "g", clientId: "c", address: "ws://gateway" };
 let clients: Notify[] = [];
 let errors: Error[] = [];
@@ -178,6 +178,30 @@ test("it comes back by itself, to another address if it knows one", async () => 
   socket().end(false);
   await until(() => Socket.all.length > sockets && client.caughtUp, "it is back");
   assert.equal(client.status.address, "ws://one/v1/connect");
+});
+
+test("what cannot even be tried, or has no token, is tried again", async () => {
+  let tokens = 0;
+  const token = (): string => {
+    tokens += 1;
+    if (tokens === 1) throw new Error("the issuer is away");
+    return "now";
+  };
+  let sockets = 0;
+  class Picky extends Socket {
+    constructor(url: string) {
+      sockets += 1;
+      if (sockets === 1) throw new Error("mixed content");
+      super(url);
+    }
+  }
+  Object.assign(globalThis, { WebSocket: Picky });
+  const client = notify({ token });
+  await client.connect();
+  await until(() => client.status.lastProblem?.includes("the issuer is away"), "no token");
+  await until(() => client.status.lastProblem?.includes("mixed content"), "no socket");
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  assert.equal(socket().said[0]?.hello?.token, "now");
 });
 
 test("a close code that says so is the end, until connect() is called again", async () => {
