@@ -89,6 +89,11 @@ class PartitionView:
         """Another matcher owns the partition: its numbers begin anew, and it is asked at once whether it knows us."""
         self.generation = generation
         self.number = 0
+        for session in self.sessions.values():
+            session.complete = session.complete_now
+        # What the new matcher says may be of another epoch, and those that come to it must not be taken to be as far
+        # as those of the old one were.
+        self.position = NONE
         self._distrust()
         # The new matcher also answers what its predecessor had not committed: Beats from before some of the sessions.
         self._believed_from = self._beats + 1

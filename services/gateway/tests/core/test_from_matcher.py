@@ -425,6 +425,18 @@ def test_a_matcher_that_has_lost_sight_of_sessions_moves_no_position(bench):
     assert wire.take()[0].pong.complete == 4
 
 
+def test_a_position_ends_with_its_generation(bench):
+    """The objects topic was made anew: the new matcher's offsets begin over, and so do its sessions'."""
+    first = bench.live(hello("a", keepalive_s=3600), complete=1)
+    bench.inbox(beat_answer(9))
+    bench.new_matcher()
+    second = bench.live(hello("b", keepalive_s=3600), complete=2)
+    bench.say(first, ping())
+    bench.say(second, ping())
+    assert first.take()[0].pong.complete == 9
+    assert second.take()[0].pong.complete == 2
+
+
 def test_a_new_matcher_is_sent_a_beat_at_once(bench):
     bench.live()
     bench.later(1)
