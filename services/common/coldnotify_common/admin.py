@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +19,8 @@ from coldnotify_common.web import json_errors
 
 _THREAD_START_TIMEOUT_S = 30
 """Opening a port takes milliseconds; a machine that needs longer than this is not working."""
+_BACKLOG = 1024
+"""Connections that wait to be accepted when all clients come back at once."""
 _STOP_TIMEOUT_S = 5
 """How long answers under way may take after stop(); a scrape or a look is far shorter."""
 
@@ -127,10 +130,23 @@ async def listen(
         await web.TCPSite(runner, host, port, ssl_context=ssl_context).start()
     except OSError as error:
         await runner.cleanup()
-        prefix = f"{setting}: " if setting else ""
-        why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        raise ListenError(f"{prefix}cannot listen on {host}:{port}: {why}") from None
+        raise _listen_error(setting, host, port, error) from None
     return runner
+
+
+def listening(host: str, port: int, *, setting: str = "") -> socket.socket:
+    """A socket that listens. Raises ListenError."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(address, family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise _listen_error(setting, host, port, error) from None
+
+
+def _listen_error(setting: str, host: str, port: int, error: OSError) -> ListenError:
+    prefix = f"{setting}: " if setting else ""
+    why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+    return ListenError(f"{prefix}cannot listen on {host}:{port}: {why}")
 
 
 def bound_port(runner: web.AppRunner) -> int:

@@ -71,7 +71,7 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     except web.HTTPException as error:
         if error.status < 400:
             raise
-        headers = {"Allow": error.headers["Allow"]} if "Allow" in error.headers else None
+        headers = {name: error.headers[name] for name in ("Allow", "Retry-After") if name in error.headers}
         return web.json_response({"error": error.text or error.reason}, status=error.status, headers=headers)
     except Exception as error:
         begun = request.writer.output_size > 0

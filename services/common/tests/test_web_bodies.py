@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestClient, TestServer
+from coldnotify_common.web import json_errors
 from coldnotify_common.web_bodies import SMALL_BYTES, BodyReader
 
 LIMIT_S = 60
@@ -33,7 +34,7 @@ def reading() -> Reading:
 
 @pytest.fixture
 async def client(reading: Reading) -> AsyncIterator[Client]:
-    app = web.Application()
+    app = web.Application(middlewares=[json_errors])
     app.add_routes([web.post("/", reading.post)])
     async with TestClient(TestServer(app)) as running:
         yield running
@@ -84,5 +85,5 @@ async def test_a_small_body_has_less_time(client: Client) -> None:
     async with asyncio.timeout(LIMIT_S / 2), ClientSession() as session:
         async with session.post(client.make_url("/"), data=half(), headers={"Content-Length": "2"}) as answer:
             assert answer.status == 408
-            assert await answer.text() == "the body did not arrive within 0.2 s"
+            assert await answer.json() == {"error": "the body did not arrive within 0.2 s"}
         never.set()

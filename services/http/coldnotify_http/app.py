@@ -7,7 +7,7 @@ import structlog
 import uvloop
 from aiohttp import web
 from coldnotify.publisher import Publisher
-from coldnotify_common.admin import bound_port, listen, standard_routes
+from coldnotify_common.admin import listening, standard_routes
 from coldnotify_common.authentication import Authenticator
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka import KafkaUnavailable, TopicLooks
@@ -19,6 +19,7 @@ from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import tracer_of
 from coldnotify_common.web import json_errors
 from coldnotify_common.web_auth import PROBES, authorized, own_pages
+from coldnotify_common.web_port import WebPort
 from coldnotify_schemas.topics import OBJECTS
 from prometheus_client import REGISTRY, CollectorRegistry
 
@@ -38,6 +39,11 @@ _KAFKA_LOOK_TIMEOUT_S = 5
 _PASSED_ON = ("/v1/connect", "/v1/sync", "/v1/events")
 """What a gateway answers asks for identities itself, at the Hello, and knows which pages are welcome."""
 _OPEN_PATHS = (*PROBES, *console.OPEN_PATHS, *_PASSED_ON)
+_SILENT_S = 10.0
+"""From a connection to the head of its first request, TLS included; as a gateway's for a Hello."""
+_IDLE_S = 75.0
+"""Between two requests of a connection: longer than proxies keep theirs, which is 60 s mostly, so they end it."""
+_TICK_S = 0.25
 _STOP_MARGIN_S = 2
 """Beyond the publish timeout, for requests under way: to write the answer."""
 
@@ -56,7 +62,8 @@ class HttpService:
         self._asking = Asking(settings)
         self._overview = Overview(self._asking, settings.http_overdue_s)
         self._passing_on = PassingOn(settings)
-        self._runner: web.AppRunner | None = None
+        self._port: WebPort | None = None
+        self._ticks: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
         self._not_ready: str | None = "Kafka was not asked yet"
         self.port = 0
@@ -87,33 +94,46 @@ class HttpService:
                 *self._passing_on.routes(),
             ]
         )
-        self._runner = await listen(
+        files = self._passing_on.open_files
+        self._port = WebPort(
             app,
-            settings.http_host,
-            settings.http_port,
-            setting="COLDNOTIFY_HTTP_PORT / --http-port",
+            connections_max=files.connections_max,
+            silent_max=files.silent_max,
+            silent_s=_SILENT_S,
+            idle_s=_IDLE_S,
             shutdown_timeout_s=settings.http_publish_timeout_s + _STOP_MARGIN_S,
-            ssl_context=self.tls.context(required=False),
+            tls=self.tls.context(required=False),
         )
-        self.port = bound_port(self._runner)
+        await self._port.start(
+            listening(settings.http_host, settings.http_port, setting="COLDNOTIFY_HTTP_PORT / --http-port")
+        )
+        self.port = self._port.port
+        self._ticks = asyncio.create_task(self._tick())
         self._watch = asyncio.create_task(self._watch_kafka())
 
     async def stop(self) -> None:
         """Takes nothing more, answers what is under way (which the publish timeout limits), then lets Kafka go."""
         self._not_ready = "stopping"
-        if self._watch is not None:
-            self._watch.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._watch
+        for task in (self._watch, self._ticks):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
         self._overview.stop()
         await self._passing_on.stop()
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._port is not None:
+            await self._port.stop()
         await self._asking.close()
         if self._publisher is not None:
             await self._publisher.aclose()
         if self._tracer is not None:
             await asyncio.to_thread(self._tracer.close)
+
+    async def _tick(self) -> None:
+        assert self._port is not None
+        while True:
+            self._port.tick()
+            await asyncio.sleep(_TICK_S)
 
     async def _watch_kafka(self) -> None:
         looks = TopicLooks(self._settings)

@@ -2,7 +2,6 @@
 
 import asyncio
 import itertools
-import resource
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -22,8 +21,10 @@ from aiohttp import (
 )
 from coldnotify_common.errors import SettingError
 from coldnotify_common.web import error_response
+from coldnotify_common.web_bodies import BodyReader
 from multidict import CIMultiDict
 
+from coldnotify_http import open_files
 from coldnotify_http.settings import HttpSettings
 
 log = structlog.get_logger()
@@ -35,7 +36,11 @@ _WRITE_TIMEOUT_S = 60.0
 """Of a side that takes nothing of what the other one says: then it is given up."""
 _MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 _CLOSE_TIMEOUT_S = 10.0
-_OTHER_FILES = 256
+_SMALL_BODY_S = 10.0
+"""As a gateway gives it."""
+_BODIES_BYTES_MAX = 256 * 1024 * 1024
+"""Of all that are passed on, without the first bytes of each. One is held until it is answered, which a client may ask
+to wait for: so more than a gateway takes at once."""
 _REQUEST_HEADERS = ("Accept", "Authorization", "Content-Type", "Host", "Last-Event-ID", "Origin")
 _RESPONSE_HEADERS = ("Cache-Control", "Content-Type", "Retry-After", "Vary", "WWW-Authenticate")
 _CORS = "Access-Control-"
@@ -57,15 +62,15 @@ class PassingOn:
             raise SettingError(
                 f"COLDNOTIFY_HTTP_GATEWAYS_CA / --http-gateways-ca: {settings.http_gateways_ca}: {error}"
             ) from None
-        self._body_timeout_s = settings.http_body_timeout_s
+        self._bodies = BodyReader(
+            bytes_max=settings.http_sync_bytes_max,
+            small_s=min(_SMALL_BODY_S, settings.http_body_timeout_s),
+            s=settings.http_body_timeout_s,
+            together_bytes_max=_BODIES_BYTES_MAX,
+        )
         self._under_way = 0
-        # Each takes two files: one to the client, one to the gateway.
-        _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
-        possible = settings.http_passed_on_max
-        if files != resource.RLIM_INFINITY:
-            possible = min(possible, max(1, (files - _OTHER_FILES) // 2))
-            resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
-        self._max = possible
+        self.open_files = open_files.raised(settings.http_passed_on_max)
+        self._max = self.open_files.passed_on_max
         self._session: ClientSession | None = None
         self._stopping = False
 
@@ -115,8 +120,7 @@ class PassingOn:
 
     async def request(self, request: web.Request) -> web.StreamResponse:
         """The gateway's answer, as it comes."""
-        async with self._counted():
-            body = await self._body(request)
+        async with self._counted(), self._bodies.read(request) as body:
             for gateway in self._in_turn():
                 try:
                     answer = await self._client().request(
@@ -145,13 +149,6 @@ class PassingOn:
                             request.transport.abort()
                     return response
         return _no_gateway()
-
-    async def _body(self, request: web.Request) -> bytes:
-        try:
-            async with asyncio.timeout(self._body_timeout_s):
-                return await request.read()
-        except TimeoutError:
-            raise web.HTTPRequestTimeout(text=f"the body did not arrive within {self._body_timeout_s:g} s") from None
 
     # --- WebSocket
 

@@ -36,6 +36,11 @@ class HttpSettings(SecureSettings):
     http_passed_on_max: int = setting(
         5_000, "requests passed on to gateways at one time; fewer, if the process may not open so many files", minimum=1
     )
+    http_sync_bytes_max: int = setting(
+        4 * 1024 * 1024,
+        "longest body that is passed on to a gateway, bytes; gateways have --gateway-sync-bytes-max",
+        minimum=1024,
+    )
     http_look_timeout_s: float = setting(
         # A matcher waits 2 s for a step of its own before it says that it cannot look.
         3,

@@ -1,6 +1,7 @@
 """What is for a gateway reaches one, both ways; the gateway is a stand-in on a real socket."""
 
 import asyncio
+import json
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -8,6 +9,7 @@ from aiohttp import ClientPayloadError, ClientSession, ClientTimeout, WSMsgType,
 from aiohttp.test_utils import TestServer
 from coldnotify_common.errors import SettingError
 from coldnotify_common.web import json_errors
+from coldnotify_common.web_bodies import SMALL_BYTES
 from coldnotify_http.passing_on import PassingOn
 from coldnotify_http.settings import HttpSettings
 from coldnotify_kafka.broker import free_port
@@ -161,3 +163,29 @@ async def test_what_comes_while_it_stops_is_sent_away():
 async def test_nothing_is_begun_for_who_asks_for_the_head_only():
     async with gateway() as up, passing(up) as (client, _, _), client.head("/v1/events") as answer:
         assert answer.status == 405
+
+
+async def test_bodies_of_strangers_are_bounded_in_bytes_one_by_one_and_together(monkeypatch):
+    monkeypatch.setattr("coldnotify_http.passing_on._BODIES_BYTES_MAX", SMALL_BYTES)
+    never = asyncio.Event()
+
+    async def trickled():
+        yield b"x" * 2 * SMALL_BYTES
+        await never.wait()
+
+    bounds = {"http_sync_bytes_max": 4 * SMALL_BYTES}
+    async with gateway() as up, passing(up, **bounds) as (client, _, passing_on), asyncio.timeout(LIMIT_S):
+        async with client.post("/v1/sync", data=b"x" * (4 * SMALL_BYTES + 1)) as answer:
+            assert answer.status == 413
+        held_up = asyncio.create_task(client.post("/v1/sync", data=trickled()))
+        while passing_on._bodies.under_way_bytes < SMALL_BYTES:  # noqa: ASYNC110  nobody sets an event for it
+            await asyncio.sleep(0.01)
+        body = json.dumps("x" * SMALL_BYTES)  # two bytes beyond what is not counted
+        async with client.post("/v1/sync", data=body) as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+        async with client.post("/v1/sync", json={"a": 1}) as answer:
+            assert answer.status == 409
+        never.set()
+        (await held_up).close()
+        async with client.post("/v1/sync", data=body) as answer:
+            assert answer.status == 409
