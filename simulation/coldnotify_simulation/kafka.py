@@ -100,8 +100,8 @@ class Kafka:
         self._on_append = on_append
         self._made = 0
         self.topics: dict[str, Topic] = {}
-        self.committed: dict[tuple[str, int], int] = {}
-        """Of the matchers' group."""
+        self.committed: dict[tuple[str, int], tuple[int, str]] = {}
+        """Of the matchers' group, with the topic's id. They outlive it: who commits may not know that it is gone."""
         for name in SIZES:
             self.recreate(name)
 
@@ -109,6 +109,11 @@ class Kafka:
         """Delete the topic, and make it anew: empty, with another id."""
         self._made += 1
         self.topics[name] = Topic(name, f"{name}#{self._made}", [PartitionLog() for _ in range(SIZES[name])])
+
+    def committed_offset(self, topic: str, partition: int) -> int:
+        """What is committed of the topic as it is now; -1: nothing."""
+        offset, topic_id = self.committed.get((topic, partition), (-1, ""))
+        return offset if topic_id == self.topics[topic].id else -1
 
     def log(self, topic: str, partition: int) -> PartitionLog:
         """One partition of a topic."""

@@ -164,9 +164,9 @@ class Run:
             self._topic_ids[topic, partition] = self.kafka.topics[topic].id
             self._read[topic, partition] = 0
         requests, objects = self.kafka.log(topics.REQUESTS, partition), self.kafka.log(topics.OBJECTS, partition)
-        start = self.kafka.committed.get((topics.REQUESTS, partition), -1)
+        start = self.kafka.committed_offset(topics.REQUESTS, partition)
         self._read[topics.REQUESTS, partition] = start if requests.start <= start <= requests.end else requests.start
-        committed = self.kafka.committed.get((topics.OBJECTS, partition), -1)
+        committed = self.kafka.committed_offset(topics.OBJECTS, partition)
         self.partitions[partition] = Partition(
             partition,
             self.cluster,
@@ -176,6 +176,7 @@ class Run:
             registrations_max=REGISTRATIONS_MAX,
         )
         self.partitions[partition].requests_start = self._read[topics.REQUESTS, partition]
+        self.partitions[partition].requests_committed = start >= 0
         self._serving.discard(partition)
         self.look_soon()
 
@@ -422,5 +423,8 @@ class Run:
         if self.matcher.commits_held:
             return
         if partition.requests_position is not None:
-            self.kafka.committed[topics.REQUESTS, number] = partition.requests_handled
-        self.kafka.committed[topics.OBJECTS, number] = partition.engine.objects_done
+            self._commit_offset(topics.REQUESTS, number, partition.requests_handled)
+        self._commit_offset(topics.OBJECTS, number, partition.engine.objects_done)
+
+    def _commit_offset(self, topic: str, number: int, offset: int) -> None:
+        self.kafka.committed[topic, number] = offset, self._topic_ids[topic, number]

@@ -115,6 +115,8 @@ class Partition:
         """The compacted topics of which the reader has not been at the end so far."""
         self.requests_start = 0
         """From where the requests are handled, as the group says."""
+        self.requests_committed = True
+        """Whether that was committed."""
         self._cluster = cluster
         self._owner = owner
         self._ends: dict[str, int] = {}
@@ -184,7 +186,9 @@ class Partition:
     def requests_topic_changed(self) -> bool:
         """The predecessor's committed offsets and `applied` are of a requests topic that is no more."""
         last = self._last_generation
-        return last is not None and last.requests_topic_id != self._cluster.requests_topic_id
+        if last is None:  # the claims are lost, or there never were any
+            return not self.requests_committed
+        return last.requests_topic_id != self._cluster.requests_topic_id
 
     def on_end(self, topic: str, offset: int) -> None:
         """The reader is at the end of this topic's partition."""

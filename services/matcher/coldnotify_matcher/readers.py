@@ -19,6 +19,7 @@ from coldnotify_schemas.traceparent import sampled_in
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
+    OFFSET_INVALID,
     TIMESTAMP_NOT_AVAILABLE,
     Consumer,
     KafkaError,
@@ -69,6 +70,8 @@ class Assigned:
     partition: int
     requests_start: int
     objects_committed: int | None
+    requests_committed: bool
+    """Whether any were handled by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +207,8 @@ class RequestsReader(Reader):
         self._admin = admin
         self.assigned: set[int] | None = None
         """The partitions that the group has given this matcher; None: it has not said yet."""
+        self.topic_ids: dict[str, str] = {}
+        """Of the topics that offsets are committed of. An offset that was committed of one before is of no use."""
 
     def run(self) -> None:
         """The thread."""
@@ -268,17 +273,17 @@ class RequestsReader(Reader):
         for tp in consumer.committed([TopicPartition(*tp) for tp in both], timeout=KAFKA_TIMEOUT_S):
             if tp.error is not None:
                 raise KafkaException(tp.error)
-            committed[tp.topic, tp.partition] = tp.offset
+            of_another = tp.metadata and tp.metadata != self.topic_ids.get(tp.topic, tp.metadata)
+            committed[tp.topic, tp.partition] = OFFSET_INVALID if of_another else tp.offset
         starts, ends = log_starts(self._admin, both), log_ends(self._admin, both)
         assigned = []
         for partition in partitions:
             requests, objects = (topics.REQUESTS, partition), (topics.OBJECTS, partition)
             # Nothing committed, or an offset that is no more: the topic was recreated, or retention took it.
-            start = (
-                committed[requests] if starts[requests] <= committed[requests] <= ends[requests] else starts[requests]
-            )
+            handled = starts[requests] <= committed[requests] <= ends[requests]
+            start = committed[requests] if handled else starts[requests]
             objects_committed = committed[objects] if 0 <= committed[objects] <= ends[objects] else None
-            assigned.append(Assigned(partition, start, objects_committed))
+            assigned.append(Assigned(partition, start, objects_committed, committed[requests] >= 0))
         return assigned
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

@@ -178,6 +178,10 @@ class Worker:
         if self._settings.matcher_standby:
             self._standby = Standby(self._settings, self._cluster, self._owner)
         watcher = threading.Thread(target=self._watch_topics, name="topics-watcher", daemon=True)
+        self._requests.topic_ids = {
+            topics.REQUESTS: self._cluster.requests_topic_id,
+            topics.OBJECTS: self._cluster.objects_topic_id,
+        }
         self._requests.start()
         self._compacted.start()
         watcher.start()
@@ -270,7 +274,7 @@ class Worker:
                 number, self._cluster, self._owner, registrations_max=self._settings.registrations_max
             )
         offsets = partition.load(starts, ends, event.objects_committed)
-        partition.requests_start = event.requests_start
+        partition.requests_start, partition.requests_committed = event.requests_start, event.requests_committed
         self.partitions[number] = partition
         beginnings = [TopicPartition(topic, number, offset) for topic, offset in offsets.items()]
 
@@ -487,10 +491,14 @@ class Worker:
     def _last_offsets(self, numbers: Iterable[int]) -> list[TopicPartition]:
         # Also what was handed to the reader before: it may not have come to commit it.
         offsets = {**self._committed, **self._committable}
-        return [TopicPartition(topic, n, offset) for (topic, n), offset in offsets.items() if n in numbers]
+        return [self._offset_of(topic, n, offset) for (topic, n), offset in offsets.items() if n in numbers]
+
+    def _offset_of(self, topic: str, number: int, offset: int) -> TopicPartition:
+        # With the topic's id: after it was made anew, this run still commits until it notices.
+        return TopicPartition(topic, number, offset, metadata=self._requests.topic_ids.get(topic, ""))
 
     def _take_offsets(self) -> list[TopicPartition]:
-        offsets = [TopicPartition(topic, number, offset) for (topic, number), offset in self._committable.items()]
+        offsets = [self._offset_of(topic, number, offset) for (topic, number), offset in self._committable.items()]
         self._committed |= self._committable
         self._committable.clear()
         return offsets

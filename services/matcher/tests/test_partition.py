@@ -269,6 +269,13 @@ def test_committed_offsets_and_cursors_of_another_epoch_do_not_count() -> None:
     assert bench.engine.clients[KEY].cursor == -1
 
 
+def test_without_claims_and_commits_the_requests_topic_is_taken_for_another_one() -> None:
+    """The claims are lost with the sessions topic: what the state says of offsets may be of a topic that is no more."""
+    one = partition()
+    one.requests_committed = False
+    assert one.requests_topic_changed
+
+
 def test_it_says_when_the_requests_topic_is_another_one() -> None:
     one = partition()
     assert not one.requests_topic_changed

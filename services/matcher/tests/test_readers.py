@@ -229,17 +229,26 @@ def test_it_begins_where_the_group_had_committed(
     one = requests_reader(bootstrap, first)
     one.start()
     assignments(first, PARTITIONS)
-    one.final_offsets = [TopicPartition(topics.REQUESTS, 0, 1), TopicPartition(topics.OBJECTS, 0, 2)]
+    one.final_offsets = [
+        TopicPartition(topics.REQUESTS, 0, 1, metadata="requests-id"),
+        TopicPartition(topics.OBJECTS, 0, 2, metadata="objects-id"),
+        # Of topics that were made anew since:
+        TopicPartition(topics.REQUESTS, 2, 0, metadata="other-requests"),
+        TopicPartition(topics.OBJECTS, 2, 0, metadata="other-objects"),
+    ]
     one.stop()
     one.join(60)
 
     events: queue.Queue[Event] = queue.Queue()
     two = requests_reader(bootstrap, events)
+    two.topic_ids = {topics.REQUESTS: "requests-id", topics.OBJECTS: "objects-id"}
     start(two)
     assigned = assignments(events, PARTITIONS)
 
-    assert (assigned[0].requests_start, assigned[0].objects_committed) == (1, 2)
-    assert (assigned[1].requests_start, assigned[1].objects_committed) == (0, None)
+    of_0, of_1, of_2 = (assigned[number] for number in range(3))
+    assert (of_0.requests_start, of_0.objects_committed, of_0.requests_committed) == (1, 2, True)
+    assert (of_1.requests_start, of_1.objects_committed, of_1.requests_committed) == (0, None, False)
+    assert (of_2.requests_start, of_2.objects_committed, of_2.requests_committed) == (0, None, False)
     two.serve(0, from_beginning=False)
     assert [record.value for record in read(events, lambda _: True)] == [b"b"]
 
