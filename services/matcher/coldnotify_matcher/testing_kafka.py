@@ -20,6 +20,7 @@ from coldnotify_schemas.partition import partition_of
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 TIMEOUT_S = 90.0
+_LOG_LINES_SHOWN = 60
 """Nothing here needs so long but a machine that others keep busy."""
 SESSION_TIMEOUT_MS = 3000
 PARTITIONS = 8
@@ -120,10 +121,14 @@ class MatcherProcess:
 
 @contextmanager
 def matcher(kafka: str, log: Path, **settings: object) -> Iterator[MatcherProcess]:
-    """A matcher process; killed at the end, whatever state it is in."""
+    """A matcher process; killed at the end, whatever state it is in. Where the test fails, its log's end is a note."""
     process = MatcherProcess(kafka, log, **settings)
     try:
         yield process
+    except BaseException as error:
+        last = log.read_text(errors="replace").splitlines()[-_LOG_LINES_SHOWN:]
+        error.add_note("\n".join([f"{log} ends:", *last]))
+        raise
     finally:
         if process.process.poll() is None:
             process.send(signal.SIGCONT)
