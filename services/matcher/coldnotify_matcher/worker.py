@@ -326,6 +326,10 @@ class Worker:
                 partition.on_record(record, now_ms)
         need = [n for n, batch in requests.items() if any(r.WhichOneof("body") in _NEED_BARRIER for _, r in batch)]
         barriers = log_ends(self._admin, [(topics.OBJECTS, number) for number in need]) if need else {}
+        for (_, number), end in barriers.items():
+            if end < self.partitions[number].engine.position:
+                # Answered from what was read of the old one, a wake would miss what the new one has by now.
+                raise Failure("the objects topic ends below what was read of it: it was made anew")
         for number, batch in requests.items():
             barrier = barriers.get((topics.OBJECTS, number), 0)
             self.partitions[number].pending.append(PendingRequests(barrier, batch))

@@ -11,8 +11,10 @@ import pytest
 from coldnotify_common.stop import StopFlag
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.testing import free_port, reset_topics
+from coldnotify_matcher import worker as worker_module
 from coldnotify_matcher.engine import Write
 from coldnotify_matcher.partition import PendingRequests
+from coldnotify_matcher.readers import Record
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.testing import Bench, answered, closed, opened
 from coldnotify_matcher.testing_kafka import (
@@ -379,6 +381,25 @@ def test_nothing_is_committed_that_waits_for_the_objects() -> None:
     worker._note_committable(bench.partition)
     (requests,) = (tp for tp in worker._take_offsets() if tp.topic == topics.REQUESTS)
     assert requests.offset == 9
+
+
+def test_nobody_is_answered_from_an_objects_topic_that_was_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until it is noticed that its id is another one, seconds may pass."""
+    worker = Worker(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), StopFlag())
+    bench = Bench()
+    bench.version("a", 1)
+    bench.version("a", 2)
+    bench.settle()
+    number = bench.partition.number
+    worker.partitions[number] = bench.partition
+    wake = internal_pb2.Request(format=1, gateway=1, session=1, open=internal_pb2.Open())
+    read = [Record(topics.REQUESTS, number, 7, end=False, value=wake.SerializeToString())]
+    monkeypatch.setattr(worker_module, "log_ends", lambda _admin, places: dict.fromkeys(places, 2))
+    worker._on_records(read, 0)
+    assert len(bench.partition.pending) == 1
+    monkeypatch.setattr(worker_module, "log_ends", lambda _admin, places: dict.fromkeys(places, 1))
+    with pytest.raises(Failure, match="made anew"):
+        worker._on_records(read, 0)
 
 
 def test_of_requests_that_wait_for_the_objects_only_so_many_are_read() -> None:
