@@ -150,6 +150,24 @@ test("reg-sync of an empty set is one empty chunk; without an answer it is said 
   assert.deepEqual(bench.kinds(), ["sync"]);
 });
 
+test("in sync as of an earlier set, while another is about to leave: the rest is said by requests", () => {
+  const bench = new Bench(["a"]);
+  bench.out();
+  bench.say({ welcome: {} });
+  bench.save();
+  assert.deepEqual(bench.kinds(), ["sync"]);
+  bench.registrations.register("b");
+  bench.registrations.unregister("a");
+  bench.tick(30);
+  bench.out();
+  bench.say({ welcome: { inSync: true } });
+  assert.equal(bench.session.phase, "catching up");
+  bench.save();
+  const said = bench.out();
+  assert.deepEqual(said.flatMap(({ register }) => register?.objects ?? []), ["b"]);
+  assert.deepEqual(said.flatMap(({ unregister }) => unregister?.objects ?? []), ["a"]);
+});
+
 test("a reg-sync of a large set never fills the buffer", () => {
   const bench = new Bench(Array.from({ length: 1000 }, (_, i) => `${i}`.padStart(250, "x")));
   bench.out();

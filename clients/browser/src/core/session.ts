@@ -186,18 +186,23 @@ export class Session {
   }
 
   #onWelcome({ inSync, epoch, refused }: Welcome): void {
-    // Not the answer to the chunks, which have not all been sent.
-    if (inSync && this.#sync !== null && !this.#sync.allSent) return;
     this.#welcomeDue = null;
     if (epoch !== undefined) {
       this.#parts.delivery.newEpoch(epoch);
       this.#acknowledged = this.#acknowledgeable = this.#ackDue = null;
     }
-    const operations = this.#sync?.operations ?? this.#helloOperations;
+    const sync = this.#sync;
+    const operations = sync?.operations ?? this.#helloOperations;
     this.#refuse(refused, operations);
     this.#sync = null;
     this.#helloOperations = new Map();
     if (inSync) {
+      if (sync !== null && !sync.allSent) {
+        // The answer to something earlier: to a set that is being said anew, or to an Open of the gateway's own. It
+        // takes no chunks any more. All that they would have said is said by requests; if the sets differ all the
+        // same, the next Ping tells.
+        this.#parts.registrations.resend(operations, "sent");
+      }
       this.#parts.registrations.confirm(operations);
       this.#advance("in sync");
     } else {
