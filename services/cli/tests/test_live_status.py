@@ -2,12 +2,12 @@
 
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from coldnotify_cli.live_status import LiveStatus, live_status
 from coldnotify_cli.supervisor import Part
+from coldnotify_kafka.testing import wait_until
 from rich.console import Console
 
 
@@ -59,21 +59,23 @@ def test_log_lines_go_to_the_file_and_stderr_is_as_before_afterwards(
         status.headline = "all is well"
         os.write(2, b"a line\n")
     print("afterwards", file=sys.stderr, flush=True)
-    assert log.read_text() == "a line\n"
+    # Not alone: what librdkafka says of other tests' brokers goes there, too.
+    assert "a line\n" in log.read_text()
     said = capfd.readouterr()
-    assert said.err == "afterwards\n"
+    assert "afterwards\n" in said.err
+    assert "a line" not in said.err
     assert "all is well" in said.out
 
 
 def test_the_log_begins_anew_where_it_has_grown_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coldnotify_cli.live_status.LOG_BYTES_MAX", 100)
+    monkeypatch.setattr("coldnotify_cli.live_status.LOG_BYTES_MAX", 1000)
     log, before = tmp_path / "up.log", tmp_path / "up.log.1"
-    log.write_text("a" * 200)
+    log.write_text("a" * 2000)
     with live_status(log):
-        assert (log.read_text(), before.read_text()) == ("", "a" * 200)
-        os.write(2, b"b" * 200)
-        end_s = time.monotonic() + 60
-        while log.stat().st_size and time.monotonic() < end_s:
-            time.sleep(0.02)
-        os.write(2, b"c")
-    assert (log.read_text(), before.read_text()) == ("c", "b" * 200)
+        assert before.read_text() == "a" * 2000
+        assert "aaa" not in log.read_text()
+        os.write(2, b"b" * 2000)
+        wait_until(lambda: "b" * 2000 in before.read_text(), 60, "another beginning")
+        wait_until(lambda: "bbb" not in log.read_text(), 60, "the log is emptied")
+        os.write(2, b"c" * 50)
+    assert "c" * 50 in log.read_text()
