@@ -18,6 +18,7 @@ class QueuedConnection:
         "_events",
         "_high_water_bytes",
         "_low_water_bytes",
+        "_on_finish",
         "_queue",
         "_queued_bytes",
         "_taken_bytes",
@@ -31,13 +32,20 @@ class QueuedConnection:
     )
 
     def __init__(
-        self, events: ConnectionEvents, high_water_bytes: int, low_water_bytes: int, *, cut_off: Callable[[], None]
+        self,
+        events: ConnectionEvents,
+        high_water_bytes: int,
+        low_water_bytes: int,
+        *,
+        cut_off: Callable[[], None],
+        on_finish: Callable[[], None] = lambda: None,
     ) -> None:
-        """`cut_off()` ends what carries this connection, at once."""
+        """`cut_off()` ends what carries this connection, at once; `on_finish()` hears that the core has closed it."""
         self._events = events
         self._high_water_bytes = high_water_bytes
         self._low_water_bytes = low_water_bytes
         self._cut_off = cut_off
+        self._on_finish = on_finish
         self._queue: list[bytes] = []
         self._queued_bytes = 0
         self._taken_bytes = 0
@@ -72,6 +80,7 @@ class QueuedConnection:
         """Nothing more comes: `take` says so once all is taken."""
         self.finished = True
         self._wake.set()
+        self._on_finish()
 
     def abort(self) -> None:
         """Cuts the connection off."""

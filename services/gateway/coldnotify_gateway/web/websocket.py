@@ -31,17 +31,23 @@ async def serve(request: web.Request, events: ConnectionEvents, settings: Gatewa
     transport = request.transport
     if transport is None:  # it is gone already
         return socket
+    linger = _Linger(transport)
     connection = QueuedConnection(
-        events, settings.gateway_high_water_bytes, settings.gateway_low_water_bytes, cut_off=transport.abort
+        events,
+        settings.gateway_high_water_bytes,
+        settings.gateway_low_water_bytes,
+        cut_off=transport.abort,
+        on_finish=linger.begin,
     )
     connection.certificate = transport.get_extra_info("peercert") or None
     connection.token = bearer(request.headers.get("Authorization")) or ""
     events.on_connect(connection, transport)
     transport.set_write_buffer_limits(settings.gateway_low_water_bytes)
-    writer = asyncio.create_task(_write(socket, connection, transport))
+    writer = asyncio.create_task(_write(socket, connection))
     try:
         async for message in socket:
             if message.type is not WSMsgType.BINARY:
+                linger.begin()
                 await socket.close(code=WSCloseCode.UNSUPPORTED_DATA, message=b"frames are binary messages")
                 break
             events.on_bytes(connection, message.data)
@@ -49,17 +55,31 @@ async def serve(request: web.Request, events: ConnectionEvents, settings: Gatewa
         connection.finish()
         events.on_disconnected(connection)
         writer.cancel()
+        linger.end()
     return socket
 
 
-async def _write(socket: web.WebSocketResponse, connection: QueuedConnection, transport: asyncio.Transport) -> None:
+async def _write(socket: web.WebSocketResponse, connection: QueuedConnection) -> None:
     with suppress(ConnectionError):
         while data := await connection.take():
             for start in range(0, len(data), _MESSAGE_BYTES_MAX):
                 await socket.send_bytes(data[start : start + _MESSAGE_BYTES_MAX])
-        # The core has closed it. A client that does not read, or does not close its side, is cut off.
-        linger = asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
-        try:
-            await socket.close()
-        finally:
-            linger.cancel()
+        await socket.close()
+
+
+class _Linger:
+    """Cuts a connection off that the core has closed, if its client does not read or does not close its side."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """From here on it has LINGER_S, also where a message that cannot be sent is under way."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._transport.abort)
+
+    def end(self) -> None:
+        """It is gone."""
+        if self._timer is not None:
+            self._timer.cancel()

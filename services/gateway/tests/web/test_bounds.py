@@ -4,6 +4,7 @@ The site, shell and core are the gateway's; there is no Kafka behind them.
 """
 
 import asyncio
+import socket
 import ssl
 from contextlib import asynccontextmanager, closing
 
@@ -154,3 +155,26 @@ async def test_connections_of_one_address_count_from_accept_on(tls):
         assert await end(refused) == b""
         assert core.counters.refused_connections == 1
         close(refused, *open_ones)
+
+
+async def send_for_ever(to, data):
+    """Until the connection is cut off. Nothing is read."""
+    while True:
+        await asyncio.get_running_loop().sock_sendall(to, data)
+
+
+async def test_a_websocket_whose_client_does_not_read_is_cut_off_too():
+    """It asks for more and more pongs. What answers it stands still, and so must not be what gives it up."""
+    upgrade = (
+        b"GET /v1/connect HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    ping = b"\x89\xfd\x00\x00\x00\x00" + b"p" * 125
+    async with site(gateway_handshake_s=2, gateway_send_buffer_bytes=4096) as (port, _):
+        stuck = socket.socket()
+        stuck.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        stuck.connect(("127.0.0.1", port))
+        stuck.sendall(upgrade)
+        stuck.setblocking(False)
+        with closing(stuck), pytest.raises(ConnectionError):
+            await asyncio.wait_for(send_for_ever(stuck, ping * 1000), LIMIT_S)
