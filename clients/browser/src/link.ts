@@ -5,6 +5,9 @@ import { OUT_BYTES_MAX } from "./core/settings.js";
 /** A WebSocket does not say when it has written; so it is looked at again after this long. */
 const LOOK_AGAIN_S = 0.05;
 
+/** Timers have 32 bits: what is longer would be over at once. */
+export const TIMER_MS_MAX = 2 ** 31 - 1;
+
 export interface LinkEvents {
   /** The connection stands. */
   up(token: string): void;
@@ -29,7 +32,7 @@ export class Link {
   /** Gets the token first, then connects. */
   constructor(address: string, timeoutS: number, token: () => string | Promise<string>, events: LinkEvents) {
     this.#events = events;
-    this.#timer = setTimeout(() => this.#down(`no connection within ${timeoutS} s`), 1000 * timeoutS);
+    this.#timer = setTimeout(() => this.#down(`no connection within ${timeoutS} s`), Math.min(1000 * timeoutS, TIMER_MS_MAX));
     void this.#open(address, token);
   }
 

@@ -6,7 +6,7 @@ import type { Job } from "./core/delivery.js";
 import { checkName, checkObject } from "./core/names.js";
 import { type Settings, settingsOf } from "./core/settings.js";
 import { type ColdNotifyError, StateDamaged, StateError } from "./errors.js";
-import { Link } from "./link.js";
+import { Link, TIMER_MS_MAX } from "./link.js";
 import type { Notification } from "./notification.js";
 import { LocalState, type State } from "./state.js";
 
@@ -364,7 +364,7 @@ class Run {
         this.#waiters.delete(look);
         resolve();
       };
-      const timer = setTimeout(finish, 1000 * timeoutS);
+      const timer = setTimeout(finish, Math.min(1000 * timeoutS, TIMER_MS_MAX));
       this.#waiters.add(look);
     });
   }

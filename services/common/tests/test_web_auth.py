@@ -108,6 +108,7 @@ async def test_pages_from_elsewhere_are_refused_but_where_they_are_passed_on() -
         ("/v1/objects", "https://evil.example", 403),
         ("/v1/objects", f"http://{address}.evil.example", 403),
         ("/v1/objects", "null", 403),
+        ("/v1/objects", "http://[", 403),
         ("/v1/sync", "https://evil.example", 200),
     ]
     async with ClientSession() as session:

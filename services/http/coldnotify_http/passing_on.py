@@ -80,6 +80,7 @@ class PassingOn:
             web.get("/v1/connect", self.connect),
             web.post("/v1/sync", self.request),
             web.options("/v1/sync", self.request),
+            web.options("/v1/events", self.request),
             web.get("/v1/events", self.request, allow_head=False),
         ]
 

@@ -14,10 +14,10 @@ def trace_of(traceparent: str | None) -> str | None:
         if not isinstance(traceparent, str) or not is_traceparent(traceparent):
             raise ValueError(f"traceparent: {traceparent!r} is no W3C trace context, 00-<trace>-<span>-<flags>")
         return traceparent
-    trace = sys.modules.get("opentelemetry.trace")
-    if trace is None:
+    current_span = getattr(sys.modules.get("opentelemetry.trace"), "get_current_span", None)
+    if current_span is None:  # not imported, or not whole yet
         return None
-    context = trace.get_current_span().get_span_context()
+    context = current_span().get_span_context()
     if not context.is_valid or not context.trace_flags.sampled:
         return None
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags) & 0xFF:02x}"

@@ -1,10 +1,10 @@
 """The web port of a run: who may come, how long and how many may say nothing; the endpoints are next door."""
 
 import ssl
-from urllib.parse import urlsplit
 
 from aiohttp import web
 from coldnotify_common.web import Handler, error_response, json_errors
+from coldnotify_common.web_auth import is_of
 from coldnotify_common.web_port import WebPort
 
 from coldnotify_gateway.server import LINGER_S, Port
@@ -31,6 +31,7 @@ class WebSite:
                 web.get("/v1/connect", self._connect),
                 web.post("/v1/sync", Sync(shell, settings).post),
                 web.options("/v1/sync", _preflight),
+                web.options("/v1/events", _preflight),
                 web.get("/v1/events", Events(shell, settings).get, allow_head=False),
             ]
         )
@@ -75,7 +76,7 @@ class WebSite:
 
     def _is_welcome(self, origin: str, host: str) -> bool:
         """A page in a browser says where it is from. Others (devices) do not."""
-        return ANY_ORIGIN in self._origins or origin in self._origins or urlsplit(origin).netloc == host
+        return ANY_ORIGIN in self._origins or origin in self._origins or is_of(origin, host)
 
     async def _connect(self, request: web.Request) -> web.StreamResponse:
         return await websocket.serve(request, self._shell, self._settings)
@@ -83,7 +84,10 @@ class WebSite:
 
 async def _preflight(_request: web.Request) -> web.Response:
     """A page asks whether it may send JSON and a token. Whether it may come at all was looked at before."""
-    headers = {"Access-Control-Allow-Methods": "POST", "Access-Control-Allow-Headers": "Authorization, Content-Type"}
+    headers = {
+        "Access-Control-Allow-Methods": "GET, POST",
+        "Access-Control-Allow-Headers": "Authorization, Content-Type",
+    }
     return web.Response(status=204, headers=headers)
 
 

@@ -179,10 +179,11 @@ def test_no_session_begins_for_who_asks_for_the_head_only(gateway):
         assert error.value.code == 405
 
 
-def test_a_page_of_the_same_address_may_ask_first(gateway):
+@pytest.mark.parametrize("path", ["/v1/sync", "/v1/events"])
+def test_a_page_of_the_same_address_may_ask_first(gateway, path):
     address = f"http://127.0.0.1:{gateway.web_port}"
-    for origin, status in ((address, 204), ("https://other.test", 403)):
-        request = urllib.request.Request(f"{address}/v1/sync", method="OPTIONS", headers={"Origin": origin})
+    for origin, status in ((address, 204), ("https://other.test", 403), ("http://[", 403)):
+        request = urllib.request.Request(f"{address}{path}", method="OPTIONS", headers={"Origin": origin})
         try:
             with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
                 found, allowed = answer.status, answer.headers["Access-Control-Allow-Origin"]
