@@ -79,6 +79,12 @@ class Network:
         async def stop() -> None:
             for proxy in self._proxies:
                 await proxy.stop()
+            # Also connections that had just been accepted, of which no proxy knows yet.
+            rest = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in rest:
+                task.cancel()
+            await asyncio.gather(*rest, return_exceptions=True)
+            await asyncio.sleep(0)  # transports that were aborted say so in the loop's next turn
 
         asyncio.run_coroutine_threadsafe(stop(), self.loop).result(_START_S)
         self.loop.call_soon_threadsafe(self.loop.stop)
