@@ -81,6 +81,9 @@ class Service:
         try:
             with urllib.request.urlopen(f"http://{_HOST}:{self._port}/readyz", timeout=_LOOK_S):
                 return True
+        except urllib.error.HTTPError as error:
+            with error:  # it holds the connection
+                return False
         except (OSError, ValueError):
             return False
 
