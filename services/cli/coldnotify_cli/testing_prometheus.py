@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
+from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import urlopen
 
@@ -83,6 +83,9 @@ def prometheus(directory: Path, targets: Mapping[str, list[str]]) -> Iterator[Pr
         try:
             with urlopen(f"http://{address}/-/ready", timeout=5):
                 return True
+        except HTTPError as error:
+            with error:  # it holds the connection
+                return False
         except (URLError, TimeoutError):
             return False
 
