@@ -166,17 +166,22 @@ def sessions_are_not_announced() -> Iterator[None]:
         yield
 
 
-def claims_are_lost_and_those_of_before_were_higher() -> None:
-    world = connected("a")
+def lose_the_claims_and_publish(world: World) -> None:
+    """While no matcher runs; then all goes well again."""
     (client,) = world.clients
-    takeover(world)
-    takeover(world)
     no_matcher(world)
     world.lose_topic(topics.SESSIONS)
     world.publish_next(client.key_of("a"))
     world.run(7.0)
     world.calm()
     world.settle([client])
+
+
+def claims_are_lost_and_those_of_before_were_higher() -> None:
+    world = connected("a")
+    takeover(world)
+    takeover(world)
+    lose_the_claims_and_publish(world)
 
 
 @contextmanager
@@ -195,12 +200,7 @@ def a_matcher_of_a_lower_generation_speaks_in_vain() -> None:
     link_of(client).cut("cut")  # its next Open will be taken once more
     world.clock.run_until(lambda: client.caught_up)
     world.run(1.0)
-    no_matcher(world)
-    world.lose_topic(topics.SESSIONS)
-    world.publish_next(client.key_of("a"))
-    world.run(7.0)
-    world.calm()
-    world.settle([client])
+    lose_the_claims_and_publish(world)
 
 
 @contextmanager

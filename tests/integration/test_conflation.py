@@ -40,13 +40,18 @@ def slowed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         patch.undo()
 
 
+def settle(ou: Notify, told: Recorder, *names: str) -> None:
+    """It is registered for these, and has been told what there is."""
+    for name in names:
+        ou.register(name).subscribe(told)
+    assert ou.wait_caught_up(60)
+    wait_for(lambda: ou.status.pending == 0, "all registrations are settled")
+
+
 def test_of_many_versions_the_client_sees_few_and_the_newest_at_last(slowed: Up, tmp_path: Path) -> None:
     told = Recorder()
     with notify(slowed, "few", tmp_path / "state.json") as ou:
-        for name in ("busy", "calm"):
-            ou.register(name).subscribe(told)
-        assert ou.wait_caught_up(60)
-        wait_for(lambda: ou.status.pending == 0, "all registrations are settled")
+        settle(ou, told, "busy", "calm")
         with Publisher(kafka=slowed.kafka) as publisher:
             for version in range(1, VERSIONS + 1):
                 publisher.publish(DOMAIN, GROUP, "busy", version=version)
@@ -60,10 +65,7 @@ def test_of_many_versions_the_client_sees_few_and_the_newest_at_last(slowed: Up,
 def test_another_object_does_not_move_the_cursor_over_one_that_is_held(slowed: Up, tmp_path: Path) -> None:
     told = Recorder()
     with notify(slowed, "cursor", tmp_path / "state.json") as ou:
-        for name in ("held", "other"):
-            ou.register(name).subscribe(told)
-        assert ou.wait_caught_up(60)
-        wait_for(lambda: ou.status.pending == 0, "all registrations are settled")
+        settle(ou, told, "held", "other")
         with Publisher(kafka=slowed.kafka) as publisher:
             publisher.publish(DOMAIN, GROUP, "held", version=1)
             wait_for(lambda: told.newest("held") == 1, "the first leaves at once")
