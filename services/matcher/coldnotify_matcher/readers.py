@@ -212,10 +212,22 @@ class RequestsReader(Reader):
 
     def run(self) -> None:
         """The thread."""
-        self.consumer.subscribe(
+        self._subscribe(self.consumer)
+        super().run()
+
+    def join_again(self) -> None:
+        """Give up all partitions and join the group as a new member would: it shares out all of them anew."""
+
+        def join(consumer: Consumer) -> None:
+            consumer.unsubscribe()
+            self._subscribe(consumer)
+
+        self.do(join)
+
+    def _subscribe(self, consumer: Consumer) -> None:
+        consumer.subscribe(
             [topics.REQUESTS], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
-        super().run()
 
     def serve(self, partition: int, *, from_beginning: bool) -> None:
         """Hand on the requests of an assigned partition from now on: its state is loaded."""

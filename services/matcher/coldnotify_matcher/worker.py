@@ -47,6 +47,7 @@ from coldnotify_matcher.readers import (
 )
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.standby import Standby
+from coldnotify_matcher.unserved import Unserved
 
 log = structlog.get_logger()
 
@@ -537,13 +538,14 @@ class Worker:
 
     def _watch_topics(self) -> None:
         """A topic that was recreated or resized makes all that was read from it worthless."""
+        assert self._cluster is not None
         lag = Lag()
         try:
-            self._watch(lag)
+            self._watch(lag, Unserved(self._cluster.partitions, self._settings.matcher_id))
         finally:
             lag.clear()
 
-    def _watch(self, lag: Lag) -> None:
+    def _watch(self, lag: Lag, unserved: Unserved) -> None:
         while not self._stop.wait(WATCH_TOPICS_EVERY_S) and self._requests.is_alive():
             try:
                 now = self._describe_cluster()
@@ -556,6 +558,8 @@ class Worker:
                 continue
             self._kafka_away = None
             self._show_lag(lag)
+            if unserved.look(self._admin, self._settings.matcher_group, KAFKA_TIMEOUT_S):
+                self._requests.join_again()
             if now != self._cluster:
                 self._requests.put(Failed(Failure("a topic was recreated or resized")))
                 return
