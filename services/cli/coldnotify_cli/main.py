@@ -29,6 +29,7 @@ COMMANDS: dict[str, _Entry] = {
     "gateway": _Entry("services", "Run a gateway."),
     "http": _Entry("services", "Run the HTTP publishing service."),
     "certs": _Entry("certs", "Make certificates for development: authority, services, clients."),
+    "token": _Entry("token", "Make a signed token for development."),
     "publish": _Entry("publish", "Publish a version of an object."),
     "watch": _Entry("watch", "Be a client: print what it is notified of."),
     "check": _Entry("check", "Judge what was published and told against the promises."),

@@ -38,15 +38,23 @@ class TlsParts:
         return self._directory / "ca.pem"
 
     def flags(self, part: str) -> list[str]:
-        """For the part that has the certificate of this name. --auth is certificate, unless the environment says."""
+        """For the part that has the certificate of this name. --auth is certificate, unless the environment says.
+
+        Tokens, where it says so, are checked with the directory's key, unless the environment names another one.
+        """
         if self._directory is None:
             return []
-        return [
+        auth = os.environ.get("COLDNOTIFY_AUTH", "certificate")
+        flags = [
             f"--tls-certificate={self._directory / f'{part}.pem'}",
             f"--tls-key={self._directory / f'{part}.key'}",
             f"--tls-client-ca={self.ca}",
-            f"--auth={os.environ.get('COLDNOTIFY_AUTH', 'certificate')}",
+            f"--auth={auth}",
         ]
+        token_key = self._directory / "token.pem"
+        if auth in ("token", "any") and not os.environ.get("COLDNOTIFY_AUTH_TOKEN_KEY") and token_key.is_file():
+            flags.append(f"--auth-token-key={token_key}")
+        return flags
 
     def context(self) -> ssl.SSLContext | None:
         """To ask the parts whether they are ready."""

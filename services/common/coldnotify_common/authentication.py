@@ -17,7 +17,7 @@ from coldnotify_common.settings import ServiceSettings, describe, setting
 log = structlog.get_logger()
 
 CERTIFICATE_SOURCES = ("cn", "san-dns", "san-uri")
-_SECRET_BYTES_MIN = 32
+SECRET_BYTES_MIN = 32
 """RFC 7518 asks of a key for HS256 that it be no shorter than the hash."""
 _TOKEN_CHARS_MAX = 8192
 """More than any header or Hello may carry; nothing longer is worth decoding."""
@@ -160,8 +160,8 @@ class Authenticator:
         if settings.auth_token_algorithm == "HS256":
             if pem:
                 raise _error("auth_token_key", "holds a PEM, which is public: HS256 wants a secret")
-            if len(key) < _SECRET_BYTES_MIN:
-                raise _error("auth_token_key", f"holds {len(key)} bytes, a secret has at least {_SECRET_BYTES_MIN}")
+            if len(key) < SECRET_BYTES_MIN:
+                raise _error("auth_token_key", f"holds {len(key)} bytes, a secret has at least {SECRET_BYTES_MIN}")
             return key
         if b"PRIVATE KEY" in key:
             raise _error("auth_token_key", "holds a private key: it stays with whoever signs; the public one is wanted")

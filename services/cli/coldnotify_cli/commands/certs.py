@@ -20,11 +20,13 @@ _HOSTS = ("localhost", "127.0.0.1", "::1")
 def command_certs(
     directory: Path, clients: tuple[str, ...], publishers: tuple[str, ...], hosts: tuple[str, ...], days: int
 ) -> int:
-    """Make in DIR an authority, and certificates for the gateway and the HTTP service; what is there already stays.
+    """Make in DIR an authority, certificates for the gateway and the HTTP service, and a key that signs tokens.
 
-    For development: `coldnotify up --tls DIR` works with it. Whoever has DIR/ca.key can be any client.
+    What is there already stays. For development: `coldnotify up --tls DIR` works with it, and `coldnotify token`.
+    Whoever has DIR/ca.key or DIR/token.key can be any client.
     """
     from coldnotify_common.certificates import Authority
+    from coldnotify_common.tokens import make_key
 
     names = [_client(client) for client in clients]
     authority = Authority(directory, days)
@@ -36,6 +38,8 @@ def command_certs(
         authority.publisher(publisher.split(","))
     for path in authority.made:
         click.echo(f"made {path} and its key")
+    for path in make_key(directory):
+        click.echo(f"made {path}")
     click.echo(f"authority {directory / 'ca.pem'}, its key for nobody else: {directory / 'ca.key'}")
     return 0
 

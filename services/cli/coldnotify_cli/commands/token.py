@@ -1,0 +1,39 @@
+"""`coldnotify token`: a signed token for a client or publisher, for development."""
+
+import datetime as dt
+import time
+from pathlib import Path
+
+import click
+
+
+@click.command("token")
+@click.argument("key", metavar="KEYFILE", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--client", metavar="DOMAIN/GROUP/CLIENT", help="It is this client; each place may end in * (any).")
+@click.option("--publisher", metavar="DOMAIN[,DOMAIN]", help="It may publish to these domains, and look into them.")
+@click.option(
+    "--hours",
+    type=click.FloatRange(0, 24 * 365, min_open=True),
+    default=24,
+    show_default=True,
+    help="How long it holds.",
+)
+@click.option("--audience", default="", help="Its `aud`, where the services ask for one (--auth-token-audience).")
+def command_token(key: Path, client: str | None, publisher: str | None, hours: float, audience: str) -> int:
+    """Print a token that is signed with KEYFILE: token.key of `coldnotify certs`, or another private key or secret.
+
+    Services take it with --auth token or any, and --auth-token-key token.pem. Its id and end are said on stderr.
+    """
+    from coldnotify_common.tokens import Grant, sign
+
+    names = None if client is None else tuple(client.split("/"))
+    if names is not None and len(names) != 3:
+        raise click.UsageError(f"--client: {client!r} is not DOMAIN/GROUP/CLIENT")
+    if names is None and publisher is None:
+        raise click.UsageError("--client, --publisher: one of them is needed, or both")
+    grant = Grant(names, publisher.split(",") if publisher is not None else (), audience)
+    token = sign(key, grant, time.time(), hours * 3600)
+    end = dt.datetime.fromtimestamp(token.expires_at_s, dt.UTC)
+    click.echo(f"token {token.id}, holds until {end:%Y-%m-%d %H:%M:%S} UTC", err=True)
+    click.echo(token.text)
+    return 0
