@@ -22,7 +22,9 @@ export interface LinkEvents {
 /** Binary messages carry the byte stream of frames; where they begin and end means nothing. */
 export class Link {
   readonly #events: LinkEvents;
+  readonly #ended = new AbortController();
   #socket: WebSocket | null = null;
+  #knocked = false;
   #timer: ReturnType<typeof setTimeout>;
   #isUp = false;
   #over = false;
@@ -46,6 +48,10 @@ export class Link {
       this.#down(`no token: ${String(error)}`);
       return;
     }
+    this.#connect(address, token);
+  }
+
+  #connect(address: string, token: string): void {
     if (this.#over) return;
     let socket: WebSocket;
     try {
@@ -73,10 +79,34 @@ export class Link {
         this.#down("the gateway sent text");
       }
     };
-    socket.onclose = ({ code, reason, wasClean }): void =>
+    socket.onclose = ({ code, reason, wasClean }): void => {
+      if (this.#over) return;
+      if (!this.#isUp && !this.#knocked && address.toLowerCase().startsWith("wss:")) {
+        void this.#knock(address, token);
+        return;
+      }
       this.#down(
         wasClean ? `the gateway closed the connection: ${code} ${reason}` : `${address} cannot be reached, or went away`,
       );
+    };
+  }
+
+  /**
+   * Ask the same host by an ordinary request, once; then try again.
+   *
+   * Chromium gives up a WebSocket whose host asks for a client certificate, unless it knows the answer for this host: a
+   * request gets it, from the user or, where there is no certificate to choose, by itself. What is answered is no matter.
+   */
+  async #knock(address: string, token: string): Promise<void> {
+    this.#knocked = true;
+    try {
+      const options = { mode: "no-cors", credentials: "include", cache: "no-store", signal: this.#ended.signal } as const;
+      await fetch(`https${address.slice("wss".length)}`, options);
+    } catch (error) {
+      this.#down(`${address} cannot be reached: ${String(error)}`);
+      return;
+    }
+    this.#connect(address, token);
   }
 
   /** When to `drive` again although nothing happens. */
@@ -118,6 +148,7 @@ export class Link {
     if (this.#over) return;
     this.#over = true;
     clearTimeout(this.#timer);
+    this.#ended.abort();
     this.#socket?.close();
   }
 
