@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_common.errors import ServiceError
@@ -95,6 +95,16 @@ def producer_config(settings: ServiceSettings, *, name: str = "", **extra: objec
         **(STATISTICS.options(name) if name else {}),
         **_dotted(extra),
     }
+
+
+def connect(producer: Producer, timeout_s: float = 1.0) -> None:
+    """Connect an idempotent producer before it is needed; waits for Kafka's answer, at most so long.
+
+    One that is given a record before it is connected asks for its producer id only half a second, or a second, later.
+    The question must be for all topics: after one for a single topic it is as slow.
+    """
+    with suppress(KafkaException):  # whoever produces is told, in time, what is wrong
+        producer.list_topics(timeout=timeout_s)
 
 
 def admin_config(settings: ServiceSettings) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable
 
 import structlog
-from coldnotify_common.kafka import producer_config
+from coldnotify_common.kafka import connect, producer_config
 from coldnotify_schemas.internal_pb2 import Request
 from coldnotify_schemas.topics import REQUESTS
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -48,7 +48,7 @@ class RequestWriter:
         self._thread = threading.Thread(target=self._poll, name="request-reports", daemon=True)
 
     def start(self) -> None:
-        """Begins to take delivery reports."""
+        """Connects to Kafka, and begins to take delivery reports."""
         self._thread.start()
 
     def write(self, produce: Produce) -> bool:
@@ -75,6 +75,7 @@ class RequestWriter:
         return left
 
     def _poll(self) -> None:
+        connect(self._producer)
         while not self._stop.is_set():
             self._producer.poll(_POLL_S)
 

@@ -10,8 +10,10 @@ from coldnotify_gateway.connection import ConnectionEvents
 from coldnotify_gateway.errors import ListenError
 from coldnotify_gateway.settings import GatewaySettings
 
-_BACKLOG = 4096
-"""Connections that wait to be accepted when all devices come back at once."""
+BACKLOG = 4096
+"""Connections that wait to be accepted when all devices come back at once. Whoever serves a listener says it again:
+event loops call listen() themselves, with 100 by default. A SYN that finds no room is sent again only after a second.
+"""
 LINGER_S = 3.0
 """After a Close, a client that does not read or close itself is cut off."""
 
@@ -113,7 +115,7 @@ class Port:
         """A socket that listens. Raises ListenError."""
         listener = self._bound(self.port)
         try:
-            listener.listen(_BACKLOG)
+            listener.listen(BACKLOG)
         except OSError as error:
             listener.close()
             raise self._error(self.port, error) from None

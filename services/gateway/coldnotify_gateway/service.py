@@ -23,7 +23,7 @@ from coldnotify_gateway.inbox_reader import InboxReader, Mark
 from coldnotify_gateway.latency import Latency
 from coldnotify_gateway.open_files import connections_possible
 from coldnotify_gateway.request_writer import RequestWriter
-from coldnotify_gateway.server import LINGER_S, ClientConnection, Port
+from coldnotify_gateway.server import BACKLOG, LINGER_S, ClientConnection, Port
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
 from coldnotify_gateway.tls import TlsConnection
@@ -64,7 +64,9 @@ class Service:
         self._topics: Topics | None = None
         self._unavailable: str | None = "Kafka was not reached yet"
         self._accepting = False
-        self._writer: RequestWriter | None = None
+        self._writer = RequestWriter(
+            settings, self._from_thread(self._on_delivery_failed), self._from_thread(self._end)
+        )
         self._shell: Shell | None = None
         self._site: WebSite | None = None
         self.reader: InboxReader | None = None
@@ -118,6 +120,7 @@ class Service:
         stopped: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
         watch = TopicsWatch(self._settings, self._from_thread(self._on_topics), self._from_thread(self._on_unavailable))
         watch.start()
+        self._writer.start()
         try:
             shell = await self._come_up(stopped)
             if shell is not None:
@@ -142,9 +145,6 @@ class Service:
         limits = settings.limits(connections_possible(settings.gateway_connections_max))
         admission = Admission(self._authenticator, self._on_expired)
         gateway = Gateway(gateway_id, inbox, self._topics.requests_partitions, limits, admission.admit)
-        self._writer = RequestWriter(
-            settings, self._from_thread(self._on_delivery_failed), self._from_thread(self._end)
-        )
         self._shell = Shell(
             settings, gateway, self._writer, broken=self._end, forgotten=admission.forget, tracer=self._tracer
         )
@@ -155,7 +155,6 @@ class Service:
             on_assigned=self._from_thread(self._on_assigned),
             on_records=self._from_thread(self._on_records),
         )
-        self._writer.start()
         self.reader.start()
         await asyncio.wait({stopped, self._assigned, self._ended}, return_when=asyncio.FIRST_COMPLETED)
         if not self._assigned.done():
@@ -166,7 +165,9 @@ class Service:
     async def _serve(self, shell: Shell, stopped: "asyncio.Future[Any]") -> None:
         tls = self._tls.context(required=True)
         server = await self._loop.create_server(
-            lambda: ClientConnection(shell) if tls is None else TlsConnection(shell, tls), sock=self._port.listener()
+            lambda: ClientConnection(shell) if tls is None else TlsConnection(shell, tls),
+            sock=self._port.listener(),
+            backlog=BACKLOG,
         )
         self._site = site = WebSite(self._settings, shell, self._web_port, self._tls.context(required=False))
         await site.start()
@@ -203,10 +204,9 @@ class Service:
     async def _stop_threads(self) -> None:
         if self.reader is not None:
             await asyncio.to_thread(self.reader.stop)
-        if self._writer is not None:
-            left = await asyncio.to_thread(self._writer.stop, self._settings.gateway_drain_s * _FLUSH_SHARE)
-            if left:
-                log.warning("requests were not written", requests=left)
+        left = await asyncio.to_thread(self._writer.stop, self._settings.gateway_drain_s * _FLUSH_SHARE)
+        if left:
+            log.warning("requests were not written", requests=left)
 
     def _on_expired(self, peer: Peer) -> None:
         assert self._shell is not None

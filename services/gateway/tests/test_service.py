@@ -94,6 +94,20 @@ def test_acks_are_merged_and_position_is_told_by_pong(matcher, gateway):
         wait_until(lambda: pong() == offset, "complete without a notification of its own")
 
 
+def test_a_gateway_that_stands_still_makes_a_crowd_wait_in_its_backlog(gateway):
+    gateway.process.send_signal(signal.SIGSTOP)
+    try:
+        begun_s = time.monotonic()
+        crowd = [socket.create_connection(("127.0.0.1", gateway.port), 60) for _ in range(400)]
+        # Without room a SYN is sent again, after 1, 3, 7 ... seconds; the gateway stands still meanwhile.
+        took_s = time.monotonic() - begun_s
+    finally:
+        gateway.process.send_signal(signal.SIGCONT)
+    for one in crowd:
+        one.close()
+    assert took_s < 50
+
+
 def test_bytes_one_at_a_time(matcher, gateway):
     with RawClient(gateway.port) as client:
         for byte in hello(wanted=("a",), register=("a",)) + ping():
