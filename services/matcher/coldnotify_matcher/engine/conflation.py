@@ -59,6 +59,9 @@ class Conflation:
         """The object has a newer version, at `offset`: it is fanned out now or later."""
         if not obj.subscribers:
             return  # whoever comes to want it gets it in a page, or as an answer
+        if not self._state.rules.conflation.holds:
+            self._index.fan_out(obj, now_ms, complete=obj.offset)
+            return
         if obj in self._held:
             self._state.count("conflated")
             return
@@ -78,6 +81,8 @@ class Conflation:
 
     def flush(self, now_ms: int) -> None:
         """Fan out what is due."""
+        if not self._due:
+            return
         longest_ms = self._state.rules.conflation.longest_ms
         while self._due and not 0 < self._due[0][0] - now_ms <= longest_ms:
             _, _, obj = heappop(self._due)

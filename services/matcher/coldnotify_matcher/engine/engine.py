@@ -43,7 +43,7 @@ from coldnotify_matcher.engine.forgetting import Forgetting
 from coldnotify_matcher.engine.gateways import RETIRED_KEPT_MS
 from coldnotify_matcher.engine.history import History
 from coldnotify_matcher.engine.index import Index
-from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.objects import UNKNOWN, Obj
 from coldnotify_matcher.engine.outputs import Step, Write
 from coldnotify_matcher.engine.paging import Paging
 from coldnotify_matcher.engine.requests import Requests
@@ -166,19 +166,14 @@ class Engine(State):
         """One record of the objects topic's partition. `traceparent`: what it is to carry on, "" for nothing."""
         # Merging it twice would not be the same: without an incarnation it means the one that is in force by now.
         merged = offset < self.position
-        self.position = max(self.position, offset + 1)
-        fresh = offset >= self._replay_from
-        try:
-            domain, group, _ = parse_object_key(key)
-        except InvalidName as error:
-            self._reject(key, value, str(error), offset, timestamp_ms, fresh=fresh)
-            return
-        assert key is not None
-        right_partition = partition_of(domain, group, self.partitions)
-        if right_partition != self.partition:
-            self._on_stray(key, value, offset, timestamp_ms, right_partition, traceparent, moved=moved, fresh=fresh)
-            return
-        obj = self.object_of(key.decode())
+        if not merged:
+            self.position = offset + 1
+        # Of an object that has a version the key was checked then. A key that is no UTF-8 is none of these.
+        obj = None if key is None else self.objects.get(key.decode(errors="surrogateescape"))
+        if obj is None or obj.version == UNKNOWN:
+            obj = self._object_at(key, value, offset, timestamp_ms, traceparent, moved=moved)
+            if obj is None:
+                return
         try:
             if value is None:
                 raise InvalidRecord('record: is null; publish {"deleted": true} to say that the object is gone')
@@ -190,7 +185,7 @@ class Engine(State):
                 )
         except InvalidRecord as error:
             obj.last_offset = max(obj.last_offset, offset)
-            self._reject(key, value, str(error), offset, timestamp_ms, fresh=fresh)
+            self._reject(key, value, str(error), offset, timestamp_ms)
             if self._live and obj.needs_repair:
                 self._repairs[obj] = None
             self.forget_if_idle(obj)
@@ -216,6 +211,22 @@ class Engine(State):
         """The objects topic has been read up to `offset`, also where its last offsets hold no records."""
         self.position = max(self.position, offset)
 
+    def _object_at(
+        self, key: bytes | None, value: bytes | None, offset: int, timestamp_ms: int, traceparent: str, *, moved: bool
+    ) -> Obj | None:
+        """The object whose key this is, known or new; None: it is no key, or one that belongs elsewhere."""
+        try:
+            domain, group, _ = parse_object_key(key)
+        except InvalidName as error:
+            self._reject(key, value, str(error), offset, timestamp_ms)
+            return None
+        assert key is not None
+        right_partition = partition_of(domain, group, self.partitions)
+        if right_partition != self.partition:
+            self._on_stray(key, value, offset, timestamp_ms, right_partition, traceparent, moved=moved)
+            return None
+        return self.object_of(key.decode())
+
     def _on_stray(
         self,
         key: bytes,
@@ -226,7 +237,6 @@ class Engine(State):
         traceparent: str,
         *,
         moved: bool,
-        fresh: bool,
     ) -> None:
         """A record that its producer put into a partition that is not its key's: Kafka's default partitioner does."""
         if value is None:
@@ -236,12 +246,12 @@ class Engine(State):
             return
         if moved:
             reason = f"key: belongs to partition {right} and was moved once already"
-            self._reject(key, value, reason, offset, timestamp_ms, fresh=fresh)
+            self._reject(key, value, reason, offset, timestamp_ms)
             return
         try:
             parse_public_record(value)
         except InvalidRecord as error:
-            self._reject(key, value, str(error), offset, timestamp_ms, fresh=fresh)
+            self._reject(key, value, str(error), offset, timestamp_ms)
             return
         headers = [(MOVED_HEADER, f"{self.partition}@{offset}".encode())]
         if traceparent:
@@ -256,11 +266,9 @@ class Engine(State):
         else:
             self._strays.pop(key, None)
 
-    def _reject(
-        self, key: bytes | None, value: bytes | None, reason: str, offset: int, timestamp_ms: int, *, fresh: bool
-    ) -> None:
+    def _reject(self, key: bytes | None, value: bytes | None, reason: str, offset: int, timestamp_ms: int) -> None:
         self.history.rejected(key, offset, timestamp_ms, reason)
-        if not fresh:
+        if offset < self._replay_from:
             return
         size = len(key or b"") + len(value or b"")
         if size > REJECTED_BYTES_MAX:

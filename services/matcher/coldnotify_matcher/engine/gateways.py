@@ -1,9 +1,16 @@
 """What the matcher knows of a gateway, for one partition: its sessions there, and its inbox records' numbers."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from coldnotify_schemas import internal_pb2
 
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.unread import Unread
+
+if TYPE_CHECKING:
+    from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
 
 RECORD_BYTES_MAX = 256 * 1024
 """An inbox record is split above this: one slow fetch must not hold up the others for long."""
@@ -16,8 +23,8 @@ class GatewayView:
     """One boot of one gateway, as one partition sees it."""
 
     __slots__ = (
-        "_retired", "_retired_before", "checksum", "heard_ms", "id", "inbox", "items", "number", "retirements",
-        "sessions", "unread",
+        "_items", "_records", "_retired", "_retired_before", "_room_bytes", "checksum", "heard_ms", "id", "inbox",
+        "number", "retirements", "sessions", "unread",
     )  # fmt: skip
 
     def __init__(self, id_: int, inbox: int, now_ms: int) -> None:
@@ -33,8 +40,12 @@ class GatewayView:
         """How many sessions were in the fan-out index and left it; their numbers may still stand in it."""
         self._retired: set[int] = set()
         self._retired_before: set[int] = set()
-        self.items: list[internal_pb2.Item] = []
+        self._records: list[internal_pb2.Inbox] = []
         """What this step has for it, in order."""
+        self._items: RepeatedCompositeFieldContainer[internal_pb2.Item]
+        """Of the last of the records."""
+        self._room_bytes = 0
+        """Left in it; without one: 0."""
         self.unread = Unread()
         """Kept where an interval tunes itself by it."""
 
@@ -60,31 +71,38 @@ class GatewayView:
         """RETIRED_KEPT_MS have passed: forget those that were over before."""
         self._retired_before, self._retired = self._retired, set()
 
-    def successor(self) -> "GatewayView":
+    def successor(self) -> GatewayView:
         """The same gateway, without anything that stands in the index; its sessions are over."""
         new = GatewayView(self.id, self.inbox, self.heard_ms)
-        new.number, new.items, self.items = self.number, self.items, []
+        new.number = self.number
+        if self._records:
+            new._records, new._items, new._room_bytes = self._records, self._items, self._room_bytes
+            self._records, self._room_bytes = [], 0
         return new
+
+    def new_item(self, bytes_max: int) -> internal_pb2.Item:
+        """The next item for it, to be filled in, with at most so many bytes.
+
+        Filled in where it will be sent from, it costs 1 us; made by itself and then copied in, 3 us.
+        """
+        if bytes_max > self._room_bytes:
+            record = internal_pb2.Inbox(format=1, gateway=self.id)
+            self._records.append(record)
+            self._items = record.items
+            self._room_bytes = RECORD_BYTES_MAX
+        self._room_bytes -= bytes_max
+        return self._items.add()
+
+    def tell(self, item: internal_pb2.Item) -> None:
+        """The next item for it."""
+        self.new_item(item.ByteSize()).CopyFrom(item)
 
     def take_records(self, partition: int, generation: int) -> list[tuple[int, internal_pb2.Inbox]]:
         """This step's items as numbered inbox records."""
-        records = []
-        items, self.items = self.items, []
-        start = size = 0
-        for i, item in enumerate(items):
-            item_bytes = item.ByteSize()
-            if i > start and size + item_bytes > RECORD_BYTES_MAX:
-                records.append(self._record(partition, generation, items[start:i]))
-                start, size = i, 0
-            size += item_bytes
-        if items:
-            records.append(self._record(partition, generation, items[start:]))
-        return records
-
-    def _record(
-        self, partition: int, generation: int, items: list[internal_pb2.Item]
-    ) -> tuple[int, internal_pb2.Inbox]:
-        self.number += 1
-        return self.inbox, internal_pb2.Inbox(
-            format=1, partition=partition, generation=generation, gateway=self.id, number=self.number, items=items
-        )
+        if not self._records:
+            return []
+        records, self._records, self._room_bytes = self._records, [], 0
+        for record in records:
+            self.number += 1
+            record.partition, record.generation, record.number = partition, generation, self.number
+        return [(self.inbox, record) for record in records]

@@ -38,21 +38,16 @@ class History:
     """The latest publishes of a partition by object, and the latest rejected records."""
 
     def __init__(self, publishes_max: int = PUBLISHES_MAX) -> None:
-        self._publishes_max = publishes_max
-        self._order: deque[tuple[Obj, int]] = deque()
-        self._of: dict[Obj, deque[Publish]] = {}
+        self._latest: deque[tuple[Obj, int, int, int, int]] = deque(maxlen=publishes_max)
+        """Each publish, with its object before it. Plain tuples: one is made at each publish."""
+        self._by_object: dict[Obj, list[Publish]] | None = None
+        """The same by object. None: to be made anew when somebody looks, which costs less than keeping it."""
         self._rejected: deque[Rejected] = deque(maxlen=REJECTED_MAX)
 
     def published(self, obj: Obj, timestamp_ms: int) -> None:
         """The object has become newer, by a record with this timestamp."""
-        if len(self._order) >= self._publishes_max:
-            oldest, _ = self._order.popleft()
-            kept = self._of[oldest]
-            kept.popleft()
-            if not kept:
-                del self._of[oldest]
-        self._order.append((obj, timestamp_ms))
-        self._of.setdefault(obj, deque()).append(Publish(obj.incarnation, obj.version, obj.offset, timestamp_ms))
+        self._latest.append((obj, obj.incarnation, obj.version, obj.offset, timestamp_ms))
+        self._by_object = None
 
     def rejected(self, key: bytes | None, offset: int, timestamp_ms: int, reason: str) -> None:
         """A record was rejected."""
@@ -61,11 +56,15 @@ class History:
 
     def since(self, unix_ms: int) -> Iterator[Obj]:
         """The object of each remembered publish from that time on; one that became newer twice comes twice."""
-        return (obj for obj, timestamp_ms in self._order if timestamp_ms >= unix_ms)
+        return (obj for obj, _, _, _, timestamp_ms in self._latest if timestamp_ms >= unix_ms)
 
     def publishes(self, obj: Obj) -> Sequence[Publish]:
         """What is remembered of the object's publishes, the oldest first; each is newer than the one before."""
-        return self._of.get(obj, ())
+        if self._by_object is None:
+            self._by_object = {}
+            for one, *publish in self._latest:
+                self._by_object.setdefault(one, []).append(Publish._make(publish))
+        return self._by_object.get(obj, ())
 
     def rejections(self, key: str) -> list[Rejected]:
         """What is remembered of rejected records with this key, the oldest first."""

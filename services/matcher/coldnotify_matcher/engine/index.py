@@ -1,10 +1,11 @@
 """The fan-out index: object -> gateway -> the sessions that are live, and how a publish goes out to them."""
 
-from coldnotify_schemas import internal_pb2
-
 from coldnotify_matcher.engine.clients import Client, Session
 from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, Obj, Subscribers
 from coldnotify_matcher.engine.state import State
+
+_FIXED_BYTES_MAX = 160
+"""Of an Item with a FanOut: what is neither name, payload, traceparent nor sessions, so tags, lengths and numbers."""
 
 
 class Index:
@@ -18,12 +19,11 @@ class Index:
 
         `complete`: the offset at or below which nothing is held back from them any more, at most the object's own.
         """
-        newest = obj.newest(now_ms)
-        newest.behind = obj.offset - complete
         spared = None
         if obj.source is not None:
             source = self._state.clients.get(obj.key[: len(obj.key) - len(obj.name)] + obj.source)
             spared = source.session if source is not None else None
+        behind = obj.offset - complete
         for gateway, subscribers in list(obj.subscribers.items()):
             subscribers.remove_gone(gateway)
             numbers = subscribers.numbers
@@ -34,14 +34,17 @@ class Index:
                 numbers = type(numbers)("I", [n for n in numbers if n != spared.number])
                 if not numbers:
                     continue
-            fan_out = internal_pb2.FanOut(
-                newest=newest,
-                sessions=numbers.tobytes(),
-                published_ms=max(0, obj.published_ms),
-            )
+            sessions = numbers.tobytes()
+            fan_out = gateway.new_item(_bytes_max(obj) + len(sessions)).fan_out
+            newest = fan_out.newest
+            obj.fill_in(newest, now_ms)
+            if behind:
+                newest.behind = behind
+            fan_out.sessions = sessions
+            if obj.published_ms > 0:
+                fan_out.published_ms = obj.published_ms
             if obj.traceparent:
                 fan_out.traceparent = obj.traceparent
-            gateway.items.append(internal_pb2.Item(fan_out=fan_out))
             self._state.count("deliveries", len(numbers))
 
     def join(self, client: Client) -> None:
@@ -72,3 +75,8 @@ class Index:
             subscribers.numbers.remove(session.number)
             if not subscribers.numbers:
                 del obj.subscribers[session.gateway]
+
+
+def _bytes_max(obj: Obj) -> int:
+    """Of a FanOut of this object, but for the sessions."""
+    return _FIXED_BYTES_MAX + 4 * len(obj.name) + len(obj.payload) + len(obj.traceparent)

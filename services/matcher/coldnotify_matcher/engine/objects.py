@@ -72,10 +72,11 @@ class Obj:
         """Take in one record of this key. True: it brings a newer version than all before it."""
         self.last_offset = offset
         incarnation = self.incarnation if record.incarnation is None else record.incarnation
-        if (incarnation, version) < (self.incarnation, self.version):
+        rank, rank_before = (incarnation, version), (self.incarnation, self.version)
+        if rank < rank_before:
             return False
-        newer = (incarnation, version) > (self.incarnation, self.version)
-        explicit = record.incarnation is not None or incarnation == 0
+        newer = rank > rank_before
+        explicit = incarnation == 0 or record.incarnation is not None
         # Without its incarnation the record would mean another version once compaction has taken the ones before it:
         # it counts as not being the last word, so that it is written again with it.
         self.offset = offset
@@ -115,13 +116,18 @@ class Obj:
         """The newest version as gateways are told it; past `expires_at` without the payload."""
         if self.version == UNKNOWN:
             return internal_pb2.Newest(name=self.name, answer=True)
-        expired = self.expires_at_ms is not None and self.expires_at_ms <= now_ms
-        return internal_pb2.Newest(
-            name=self.name,
-            version=self.version,
-            incarnation=self.incarnation,
-            offset=self.offset,
-            payload=b"" if expired else self.payload,
-            deleted=self.deleted,
-            answer=answer,
-        )
+        newest = internal_pb2.Newest(answer=answer)
+        self.fill_in(newest, now_ms)
+        return newest
+
+    def fill_in(self, newest: internal_pb2.Newest, now_ms: int) -> None:
+        """What `newest` says, into a message that is still empty. There must have been a publish."""
+        newest.name = self.name
+        newest.version = self.version
+        newest.offset = self.offset
+        if self.incarnation:
+            newest.incarnation = self.incarnation
+        if self.payload and (self.expires_at_ms is None or self.expires_at_ms > now_ms):
+            newest.payload = self.payload
+        if self.deleted:
+            newest.deleted = True

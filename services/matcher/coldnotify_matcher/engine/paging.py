@@ -63,6 +63,6 @@ class Paging:
             self._index.join(client)
         if session.cursor != NO_CURSOR:
             page.complete = session.cursor
-        session.gateway.items.append(internal_pb2.Item(page=page))
+        session.gateway.tell(internal_pb2.Item(page=page))
         self._state.count("pages")
         self._state.count("paged", len(page.newest))

@@ -153,16 +153,16 @@ class Requests:
             newest = obj.newest(now_ms, answer=True)
             newest_bytes = newest.ByteSize()
             if size and size + newest_bytes > PAGE_BYTES_MAX:
-                session.gateway.items.append(internal_pb2.Item(answered=answer))
+                session.gateway.tell(internal_pb2.Item(answered=answer))
                 answer = internal_pb2.Answered(session=session.number, digest=client.digest)
                 size = 0
             answer.newest.append(newest)
             size += newest_bytes
-        session.gateway.items.append(internal_pb2.Item(answered=answer))
+        session.gateway.tell(internal_pb2.Item(answered=answer))
 
     def _on_unregister(self, offset: int, client: Client, session: Session, request: wire_pb2.Unregister) -> None:
         self._unregister_all(offset, client, session, request.objects)
-        session.gateway.items.append(
+        session.gateway.tell(
             internal_pb2.Item(
                 answered=internal_pb2.Answered(
                     session=session.number, request=request.request, unregistered=True, digest=client.digest
@@ -234,7 +234,7 @@ class Requests:
         done = self._conflation.floor
         complete = done - 1 if agreed and done else None
         answer = internal_pb2.BeatAnswer(agreed=agreed, complete=complete, serial=beat.serial)
-        gateway.items.append(internal_pb2.Item(beat=answer))
+        gateway.tell(internal_pb2.Item(beat=answer))
 
     def _register_all(
         self, offset: int, client: Client, session: Session, names: Iterable[str]
@@ -292,4 +292,4 @@ class Requests:
         )
         if client_epoch != self._state.epoch:
             opened.epoch = self._state.epoch
-        session.gateway.items.append(internal_pb2.Item(opened=opened))
+        session.gateway.tell(internal_pb2.Item(opened=opened))

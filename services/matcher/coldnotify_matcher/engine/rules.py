@@ -23,6 +23,11 @@ class Intervals:
     """Domains whose interval tunes itself, each its own. `*`: one tunes itself for all that are not named."""
     bounds: Bounds = field(default_factory=Bounds)
     """Of the intervals that tune themselves."""
+    holds: bool = field(init=False)
+    """Whether anything is ever held."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "holds", self.longest_ms > 0)
 
     def of(self, domain: str) -> int:
         """The domain's interval (ms), where it is fixed."""

@@ -58,7 +58,7 @@ class State:
 
     def tell_closed(self, gateway: GatewayView, number: int, code: CloseCode, reason: str) -> None:
         """This session is over, or never was."""
-        gateway.items.append(internal_pb2.Item(closed=internal_pb2.Closed(session=number, code=code, reason=reason)))
+        gateway.tell(internal_pb2.Item(closed=internal_pb2.Closed(session=number, code=code, reason=reason)))
         self.count("closed")
 
     def client_of(self, key: str) -> Client:

@@ -28,7 +28,8 @@ def test_records_are_split_above_the_limit_keep_the_order_and_are_numbered_witho
     gateway = GatewayView(GATEWAY, 2, 0)
     seen: list[internal_pb2.Inbox] = []
     for chunk in (sizes[:5], sizes[5:]):
-        gateway.items += [item(size) for size in chunk]
+        for size in chunk:
+            gateway.tell(item(size))
         for inbox, record in gateway.take_records(3, 9):
             assert inbox == 2
             assert (record.format, record.partition, record.generation, record.gateway) == (1, 3, 9, GATEWAY)
@@ -37,7 +38,7 @@ def test_records_are_split_above_the_limit_keep_the_order_and_are_numbered_witho
 
     assert [record.number for record in seen] == list(range(1, len(seen) + 1))
     assert [len(one.fan_out.sessions) for record in seen for one in record.items] == sizes
-    assert not gateway.items
+    assert gateway.take_records(3, 9) == []
 
 
 def test_no_items_are_no_record() -> None:
@@ -59,16 +60,19 @@ def test_a_retired_number_is_remembered_for_a_while_only() -> None:
 
 def test_its_successor_has_its_numbers_and_what_it_was_to_be_told() -> None:
     gateway = GatewayView(1, 2, 77)
-    gateway.items = [item(1)]
+    gateway.tell(item(1))
     gateway.take_records(0, 1)
-    gateway.items = [item(2)]
+    gateway.tell(item(2))
     gateway.add(5, Client("d/g/c"))
 
     new = gateway.successor()
 
     assert (new.id, new.inbox, new.heard_ms, new.number) == (1, 2, 77, 1)
-    assert (len(new.items), new.sessions, new.checksum) == (1, {}, 0)
-    assert gateway.items == []
+    assert (new.sessions, new.checksum) == ({}, 0)
+    assert gateway.take_records(0, 1) == []
+    new.tell(item(3))
+    ((_, record),) = new.take_records(0, 1)
+    assert (record.number, [len(one.fan_out.sessions) for one in record.items]) == (2, [2, 3])
 
 
 # --- through the engine

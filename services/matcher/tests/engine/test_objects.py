@@ -519,3 +519,42 @@ def test_sessions_that_come_and_go_do_not_pile_up_in_an_object_that_is_never_pub
 
     (subscribers,) = bench.engine.objects[f"{PREFIX}o"].subscribers.values()
     assert len(subscribers.numbers) <= 2 * GONE_KEPT_MAX
+
+
+def test_a_fan_out_is_never_larger_than_the_room_that_is_kept_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    name = "\N{HAIR SPACE}" * 85
+    bench.opened(name)
+    key = f"{PREFIX}{name}".encode()
+    value = b'{"version":%d,"incarnation":%d,"deleted":true,"payload":"%s"}' % (2**63 - 1, 2**31 - 1, b"x" * 4000)
+    trace = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+    room: list[int] = []
+
+    new_item = GatewayView.new_item
+
+    def noted(gateway: GatewayView, bytes_max: int) -> internal_pb2.Item:
+        room.append(bytes_max)
+        return new_item(gateway, bytes_max)
+
+    monkeypatch.setattr(GatewayView, "new_item", noted)
+    offset = 2**62
+    bench.engine.on_object(key, value, offset, 2**62, bench.now_ms, traceparent=trace)
+    ((_, record),) = bench.engine.take_step(bench.now_ms).inboxes
+
+    (item,) = record.items
+    assert item.fan_out.newest.offset == offset
+    assert item.ByteSize() + 6 <= room[0]
+
+
+def test_a_key_that_is_no_utf_8_is_not_that_of_an_object_whose_name_looks_alike() -> None:
+    bench = Bench()
+    for look_alike in ("\N{REPLACEMENT CHARACTER}", "?", ""):
+        bench.version(f"a{look_alike}", 1)
+    bench.settle()
+
+    bench.log.append(topics.OBJECTS, f"{PREFIX}a".encode() + b"\xff", b'{"version":2}')
+    bench.settle()
+
+    assert newest(bench, "a\N{REPLACEMENT CHARACTER}") == newest(bench, "a?") == newest(bench, "a") == (0, 1)
+    (rejected,) = bench.log.rejected
+    assert dict(rejected.headers)[REASON_HEADER].startswith(b"key: ")
