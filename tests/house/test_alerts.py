@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from coldnotify_cli.metrics_doc import all_metrics
+from coldnotify_cli.testing_faults import DRILLS, FAULTS
 
 ROOT = Path(__file__).parents[2]
 PROMETHEUS = ROOT / "monitoring" / "prometheus"
@@ -59,6 +60,10 @@ def test_each_alert_is_tested_to_fire_and_to_clear() -> None:
         samples = [expected["exp_samples"][0]["value"] for expected in test["promql_expr_test"]]
         assert samples == [0, 1, 0], test["name"]
         assert all(f'alertname="{test["name"]}"' in expected["expr"] for expected in test["promql_expr_test"])
+
+
+def test_each_alert_has_a_fault_that_makes_it_fire() -> None:
+    assert set().union(*FAULTS.values(), *DRILLS.values()) == set(ALERTS)
 
 
 def test_prometheus_scrapes_the_containers_at_their_ports() -> None:

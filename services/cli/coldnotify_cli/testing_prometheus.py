@@ -39,8 +39,29 @@ def hurried(rules: str) -> str:
 class Prometheus:
     """A running one; `url` is its address."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, directory: Path, targets: Mapping[str, list[str]]) -> None:
         self.url = url
+        self._directory = directory
+        self._targets = {job: list(addresses) for job, addresses in targets.items()}
+        self._write_targets()
+
+    @contextmanager
+    def watching(self, job: str, address: str) -> Iterator[None]:
+        """Scrapes this one, too, for a while."""
+        self._targets[job].append(address)
+        self._write_targets()
+        try:
+            yield
+        finally:
+            self._targets[job].remove(address)
+            self._write_targets()
+
+    def _write_targets(self) -> None:
+        for job, addresses in self._targets.items():
+            path = self._directory / f"targets.{job}.json"
+            temporary = path.with_suffix(".new")
+            temporary.write_text(json.dumps([{"targets": addresses}]), encoding="utf-8")
+            temporary.replace(path)  # it may be read at any time
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """The samples of an instant query: [{"metric": labels, "value": [time, text]}]. Raises HTTPError."""
@@ -63,11 +84,13 @@ def prometheus(directory: Path, targets: Mapping[str, list[str]]) -> Iterator[Pr
         "global": {"scrape_interval": _SCRAPE, "scrape_timeout": _SCRAPE, "evaluation_interval": _SCRAPE},
         "rule_files": ["alerts.yml"],
         "scrape_configs": [
-            {"job_name": job, "static_configs": [{"targets": addresses}]} for job, addresses in targets.items()
+            {"job_name": job, "file_sd_configs": [{"files": [str(directory / f"targets.{job}.json")]}]}
+            for job in targets
         ],
     }
     (directory / "prometheus.yml").write_text(yaml.safe_dump(config), encoding="utf-8")
     address = f"127.0.0.1:{free_port()}"
+    watcher = Prometheus(f"http://{address}", directory, targets)
     process = spawn(
         [
             shutil.which("prometheus") or "prometheus",
@@ -91,7 +114,7 @@ def prometheus(directory: Path, targets: Mapping[str, list[str]]) -> Iterator[Pr
 
     try:
         wait_for(ready, "Prometheus is ready")
-        yield Prometheus(f"http://{address}")
+        yield watcher
     finally:
         process.terminate()
         try:

@@ -1,0 +1,430 @@
+"""For tests: faults made from outside, each with the alerts that fire by it and clear after it.
+
+The quick ones are FAULTS; DRILLS take minutes together. Every alert is among what one of them makes fire.
+"""
+
+import fcntl
+import os
+import resource
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+from urllib.request import urlopen
+
+from coldnotify.publisher import Publisher
+from coldnotify_gateway.testing import hello, register
+from coldnotify_gateway.testing_process import RawClient
+from coldnotify_kafka.broker import console_tool, free_port
+from coldnotify_kafka.broker.process import spawn
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, REQUESTS
+from confluent_kafka import OFFSET_END, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from coldnotify_cli.testing_prometheus import Prometheus
+from coldnotify_cli.testing_slow_link import SlowLink
+from coldnotify_cli.testing_up import Recorder, Up, get_json, notify, wait_for
+
+CONNECTIONS_MAX = 40
+BUFFERED_BYTES_MAX = 1024 * 1024
+SETTINGS = {
+    "COLDNOTIFY_GATEWAY_CONNECTIONS_MAX": str(CONNECTIONS_MAX),
+    "COLDNOTIFY_GATEWAY_BUFFERED_BYTES_MAX": str(BUFFERED_BYTES_MAX),
+    "COLDNOTIFY_GATEWAY_REQUEST_TIMEOUT_S": "2",
+    "COLDNOTIFY_HTTP_PUBLISH_TIMEOUT_S": "2",
+}
+"""Bounds that a fault reaches soon, in the environment of all services."""
+WAIT_S = 120
+_LOOK_S = 0.5
+DOMAIN, GROUP = "animal.observer", "region-1"
+_TAKEOVER_SLOW_S = 30
+_PIPE_BYTES = 4096
+_QUOTA_BYTES_PER_S = 20_000
+
+
+class Scene(NamedTuple):
+    """All of ColdNotify with a client and a little traffic, and Prometheus that watches it."""
+
+    up: Up
+    watcher: Prometheus
+    directory: Path
+
+    def value(self, query: str) -> float:
+        """Of the only sample of an instant query; NaN if there is none."""
+        return next((float(sample["value"][1]) for sample in self.watcher.query(query)), float("nan"))
+
+
+Fault = Callable[[Scene, ExitStack], None]
+"""Makes it; what ends it is for the stack."""
+
+
+class Traffic(threading.Thread):
+    """Publishes by HTTP until stopped; failures are part of some faults."""
+
+    def __init__(self, up: Up) -> None:
+        super().__init__(daemon=True)
+        self._url = f"{up.http_url}/v1/domains/{DOMAIN}/groups/{GROUP}/objects/camera-config"
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        """The thread."""
+        while not self.stopping.wait(0.1):
+            with suppress(OSError), urlopen(self._url, data=b"{}", timeout=30):
+                pass
+
+
+@contextmanager
+def repeated(action: Callable[[threading.Event], None]) -> Iterator[None]:
+    """`action` over and over, by a thread, until the end. It gets an event that says so, to wait by."""
+    stopping = threading.Event()
+
+    def run() -> None:
+        while not stopping.is_set():
+            action(stopping)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join(WAIT_S)
+
+
+@contextmanager
+def standing_still(pid: int) -> Iterator[None]:
+    """A process that gets no CPU."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
+def another_matcher(
+    scene: Scene, matcher_id: str, *flags: str, log: Path | None = None
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """One more, started beside those of `coldnotify up`; scraped, too, once it is there."""
+    port = free_port()
+    argv = [sys.executable, "-m", "coldnotify_cli.main", "matcher", f"--kafka={scene.up.kafka}"]
+    argv += [f"--matcher-id={matcher_id}", f"--matcher-port={port}", *flags]
+    process = spawn(argv, log or scene.directory / "another-matcher.log")
+
+    def there() -> bool:
+        with suppress(OSError), urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5):
+            return True
+        return False
+
+    try:
+        wait_for(there, f"{matcher_id} is there", WAIT_S)
+        with scene.watcher.watching("matcher", f"127.0.0.1:{port}"):
+            wait_for(lambda: scene.watcher.query(f'up{{instance="127.0.0.1:{port}"}} == 1'), "it is scraped", WAIT_S)
+            yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def quota(scene: Scene, *client_ids: str) -> Iterator[None]:
+    """Kafka gives these clients only so much a second."""
+
+    def alter(*change: str) -> None:
+        for client_id in client_ids:
+            entity = ["--entity-type", "clients", "--entity-name", client_id]
+            command = console_tool("configs", ["--bootstrap-server", scene.up.kafka, "--alter", *entity, *change])
+            subprocess.run(command, check=True, capture_output=True, timeout=WAIT_S)
+
+    alter("--add-config", f"consumer_byte_rate={_QUOTA_BYTES_PER_S}")
+    try:
+        yield
+    finally:
+        alter("--delete-config", "consumer_byte_rate")
+
+
+def _publish_many(scene: Scene, partition: int, partitions: int, count: int, payload: str) -> None:
+    group = next(g for g in map("group-{}".format, range(10_000)) if partition_of(DOMAIN, g, partitions) == partition)
+    # Small batches: a quota counts whole ones.
+    producer = Producer({"bootstrap.servers": scene.up.kafka, "batch.size": 16_384})
+    for version in range(count):
+        value = b'{"version": %d, "payload": "%s"}' % (time.time_ns(), payload.encode())
+        producer.produce(OBJECTS, value, f"{DOMAIN}/{group}/many-{version % 100}".encode(), partition=partition)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+
+
+def matcher_stands_still(scene: Scene, stack: ExitStack) -> None:
+    """the matcher stands still (SIGSTOP)"""
+    stack.enter_context(standing_still(scene.up.report["pids"]["matcher"]))
+
+
+def gateway_stands_still(scene: Scene, stack: ExitStack) -> None:
+    """the gateway stands still (SIGSTOP)"""
+    stack.enter_context(standing_still(scene.up.report["pids"]["gateway"]))
+
+
+def few_files_may_be_open(scene: Scene, stack: ExitStack) -> None:
+    """the HTTP service's limit of open files is lowered"""
+    pid = scene.up.report["pids"]["http"]
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    stack.callback(resource.prlimit, pid, resource.RLIMIT_NOFILE, limits)
+    in_use = len(os.listdir(f"/proc/{pid}/fd"))  # noqa: PTH208
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (in_use + 3, limits[1]))
+
+
+def kafka_is_gone(scene: Scene, stack: ExitStack) -> None:
+    """Kafka is killed, and what comes in its place is stopped before it listens"""
+    old = scene.up.kill("broker")["broker"]
+    data = str(scene.directory / "data")
+
+    def successor() -> int | None:
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with suppress(OSError):
+                words = path.read_bytes().split(b"\0")
+                if (
+                    words[0].endswith(b"java")
+                    and any(data.encode() in w for w in words)
+                    and int(path.parent.name) != old
+                ):
+                    return int(path.parent.name)
+        return None
+
+    stack.enter_context(standing_still(wait_for(successor, "Kafka is started again")))
+
+
+def kafka_pauses(scene: Scene, stack: ExitStack) -> None:
+    """Kafka stands still for 1.6 s again and again, as with a heap that is too small"""
+    pid = scene.up.report["pids"]["broker"]
+
+    def pause(stopping: threading.Event) -> None:
+        with standing_still(pid):
+            stopping.wait(1.6)
+        stopping.wait(0.1)
+
+    stack.enter_context(repeated(pause))
+
+
+def nonsense_is_published(scene: Scene, _stack: ExitStack) -> None:
+    """a record with a misspelt field is published"""
+    producer = Producer({"bootstrap.servers": scene.up.kafka})
+    producer.produce(OBJECTS, b'{"verson": 1}', f"{DOMAIN}/{GROUP}/camera-config".encode())
+    assert producer.flush(60) == 0
+
+
+def old_news_is_published(scene: Scene, _stack: ExitStack) -> None:
+    """200 publishes come a minute after their timestamp"""
+    producer = Producer({"bootstrap.servers": scene.up.kafka})
+    ago_ms = time.time_ns() // 1_000_000 - 60_000
+    told = Recorder()
+    with notify(scene.up, "late", None) as ou:
+        ou.register("old").subscribe(told)
+        wait_for(lambda: len(told.seen) > 0, "registered", WAIT_S)
+        for version in range(200):
+            producer.produce(OBJECTS, b'{"version": %d}' % version, f"{DOMAIN}/{GROUP}/old".encode(), timestamp=ago_ms)
+            producer.flush(60)
+        wait_for(told.reaches("old", 199), "told", WAIT_S)
+
+
+def a_device_reads_slowly(scene: Scene, stack: ExitStack) -> None:
+    """one of two devices has a link of 40 kbit/s, and 60 of its objects are published twice"""
+    link = stack.enter_context(SlowLink(*scene.up.gateway, bits_per_s=40_000))
+    ou = stack.enter_context(notify(scene.up, "slow", None, port=link.port))
+    names = [f"picture-{n}" for n in range(60)]
+    told = Recorder()
+    for name in names:
+        ou.register(name).subscribe(told)
+    wait_for(lambda: ou.status.pending == 0, "registered over the slow link", WAIT_S)
+    publisher = stack.enter_context(Publisher(kafka=scene.up.kafka))
+    for version in range(2):
+        for name in names:
+            publisher.publish(DOMAIN, GROUP, name, version=version, payload="x" * 4000)
+
+
+def devices_never_read(scene: Scene, stack: ExitStack) -> None:
+    """12 devices ask for 18 MB together and read none of it; the gateway may hold 1 MiB"""
+    names = [f"big-{n}" for n in range(64)]
+    with Publisher(kafka=scene.up.kafka) as publisher:
+        for name in names:
+            publisher.publish(DOMAIN, GROUP, name, version=1, payload="x" * 4000)
+    for number in range(12):
+        client = stack.enter_context(RawClient(scene.up.gateway[1], receive_buffer_bytes=4096))
+        client.send(hello(client=f"greedy-{number}"))
+        client.until("caught_up")
+        with suppress(OSError):  # cut off already
+            client.send(*(register(request, *names) for request in range(1, 7)))
+
+
+def too_many_connect(scene: Scene, stack: ExitStack) -> None:
+    """five more connect than the gateway takes"""
+    for _ in range(CONNECTIONS_MAX + 5):
+        stack.enter_context(RawClient(scene.up.gateway[1]))
+
+
+def a_client_comes_and_goes(scene: Scene, _stack: ExitStack) -> None:
+    """one client connects 150 times"""
+    for _ in range(150):
+        with RawClient(scene.up.gateway[1]) as client:
+            client.send(hello(client="restless"))
+            client.until("welcome")
+
+
+def the_inbox_is_emptied(scene: Scene, stack: ExitStack) -> None:
+    """the records of the gateway's inbox are deleted before it reads them, again and again"""
+    pid = scene.up.report["pids"]["gateway"]
+    gateway = get_json(f"http://{scene.up.report['gateways_http'][0]}/v1/gateway")
+    admin = AdminClient({"bootstrap.servers": scene.up.kafka})
+    everything = [TopicPartition(NOTIFICATIONS, gateway["inbox"], OFFSET_END)]
+
+    def lose(stopping: threading.Event) -> None:
+        # What comes first is in the gateway's socket already; what follows within the second is lost.
+        with standing_still(pid):
+            stopping.wait(1)
+            for deleted in admin.delete_records(everything).values():
+                deleted.result(WAIT_S)
+        stopping.wait(1)
+
+    stack.enter_context(repeated(lose))
+
+
+def what_is_read_is_throttled(scene: Scene, stack: ExitStack) -> None:
+    """a quota gives matchers 20 kB/s of what is published, and 12,000 objects are published"""
+    stack.enter_context(another_matcher(scene, "standby", "--matcher-standby"))
+    lag = "coldnotify_matcher_lag_standby"
+    wait_for(lambda: scene.watcher.query(lag), "the standby follows", WAIT_S)
+    followed = int(scene.watcher.query(lag)[0]["metric"]["partition"])
+    partitions = int(scene.value("max(coldnotify_matcher_partitions)"))
+    # It is to catch up, and not to be gone.
+    stack.callback(_wait_quiet, scene, {"StandbyLags"}, "clear")
+    stack.enter_context(quota(scene, "coldnotify-compacted-reader", "coldnotify-standby-reader"))
+    _publish_many(scene, followed, partitions, 12_000, "x" * 100)
+
+
+def loading_is_throttled(scene: Scene, stack: ExitStack) -> None:
+    """the matcher is killed and loads 3 MB by a quota of 20 kB/s, for 33 s"""
+    partitions = int(scene.value("max(coldnotify_matcher_partitions)"))
+    _publish_many(scene, 0, partitions, 3000, secrets.token_hex(500))
+    with quota(scene, "coldnotify-compacted-reader"):
+        before = scene.up.kill("matcher")
+        loading = 'coldnotify_matcher_partitions_owned{job="matcher"} == 0'
+        wait_for(lambda: scene.watcher.query(loading), "it loads", WAIT_S)
+        time.sleep(_TAKEOVER_SLOW_S + 3)
+        assert scene.watcher.query(loading)
+    scene.up.wait_ready(other_than=before, timeout_s=WAIT_S)
+
+
+def two_matchers_have_one_name(scene: Scene, stack: ExitStack) -> None:
+    """a second matcher is started with the first one's COLDNOTIFY_MATCHER_ID"""
+    stack.enter_context(another_matcher(scene, "matcher-1"))
+
+
+def a_matcher_hangs_and_is_replaced(scene: Scene, stack: ExitStack) -> None:
+    """nobody reads a matcher's log any more, so that it hangs; another of its name is started"""
+    pipe = scene.directory / f"{secrets.token_hex(4)}.pipe"
+    os.mkfifo(pipe)
+    end = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    stack.callback(os.close, end)
+    one = stack.enter_context(another_matcher(scene, "hanging", log=pipe))
+    served = 'coldnotify_matcher_partitions_owned{job="matcher"} > 0'
+    wait_for(lambda: len(scene.watcher.query(served)) == 2, "it serves partitions", WAIT_S)
+    stack.callback(one.kill)
+    fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    producer = Producer({"bootstrap.servers": scene.up.kafka})
+    for partition in range(int(scene.value("max(coldnotify_matcher_partitions)"))):
+        for _ in range(100):
+            producer.produce(REQUESTS, b"?", partition=partition)  # each is a line in the log
+    assert producer.flush(60) == 0
+    stack.enter_context(another_matcher(scene, "hanging"))
+
+
+FAULTS: dict[Fault, set[str]] = {
+    few_files_may_be_open: {"OpenFilesNearLimit"},
+    gateway_stands_still: {"ProcessDown", "NoGateway"},
+    matcher_stands_still: {"ProcessDown", "PartitionNotServed", "PartitionNotServedForHours", "MatcherSilent"},
+}
+DRILLS: dict[Fault, set[str]] = {
+    nonsense_is_published: {"RecordsRejected"},
+    old_news_is_published: {"DeliverySlow"},
+    too_many_connect: {"ConnectionsRefused"},
+    a_client_comes_and_goes: {"ReconnectStorm"},
+    a_device_reads_slowly: {"SlowClients"},
+    devices_never_read: {"ClientsCutOff"},
+    the_inbox_is_emptied: {"InboxGaps", "SessionsDisagree"},
+    kafka_pauses: {"KafkaSlow"},
+    what_is_read_is_throttled: {"MatcherLags", "StandbyLags"},
+    loading_is_throttled: {"TakeoverSlow"},
+    a_matcher_hangs_and_is_replaced: {"PartitionServedTwice"},
+    two_matchers_have_one_name: {"MatcherReloads", "TakeoverStorm"},
+    kafka_is_gone: {"NotReady", "KafkaUnreachable", "RequestsNotTaken", "PublishesNotAcknowledged"},
+}
+
+
+class Times(NamedTuple):
+    """Of one alert: seconds from beginning to make its fault, and from beginning to end it."""
+
+    fired_s: float
+    cleared_s: float
+
+
+class _Looking:
+    """Notes when which alert fires, by a thread."""
+
+    def __init__(self, watcher: Prometheus) -> None:
+        self._watcher = watcher
+        self.first_s: dict[str, float] = {}
+        """By alert, when it was first seen to fire (monotonic clock)."""
+        self.last_s: dict[str, float] = {}
+        """And when last."""
+
+    def look(self, stopping: threading.Event) -> None:
+        """Once."""
+        now_s = time.monotonic()
+        for name in self._watcher.firing():
+            self.first_s.setdefault(name, now_s)
+            self.last_s[name] = now_s
+        stopping.wait(_LOOK_S)
+
+
+def drill(scene: Scene, fault: Fault) -> dict[str, Times]:
+    """Make the fault, see its alerts fire, end it, see them clear. Raises AssertionError, which says what did not."""
+    expected = (FAULTS | DRILLS)[fault]
+    _wait_quiet(scene, expected, "are quiet before")
+    looking = _Looking(scene.watcher)
+    began_s = time.monotonic()
+    with repeated(looking.look):
+        with ExitStack() as stack:
+            fault(scene, stack)
+            try:
+                wait_for(lambda: expected <= looking.first_s.keys(), f"{expected} fire", WAIT_S)
+            except AssertionError as error:
+                raise AssertionError(f"{error}; fired: {sorted(looking.first_s)}") from None
+            ended_s = time.monotonic()
+        _wait_quiet(scene, expected, "clear")
+    return {
+        name: Times(looking.first_s[name] - began_s, max(0.0, looking.last_s[name] - ended_s) + _LOOK_S)
+        for name in sorted(expected)
+    }
+
+
+def _wait_quiet(scene: Scene, alerts: set[str], what: str) -> None:
+    wait_for(lambda: not alerts & scene.watcher.firing(), f"{alerts} {what}", WAIT_S)
+
+
+def table(times: Mapping[Fault, Mapping[str, Times]]) -> str:
+    """What drills found, as a table of Markdown."""
+    lines = ["| alert | fault made | fired after | cleared after |", "|---|---|---|---|"]
+    for fault, alerts in times.items():
+        for alert, (fired_s, cleared_s) in alerts.items():
+            lines.append(f"| {alert} | {fault.__doc__} | {fired_s:.0f} s | {cleared_s:.0f} s |")
+    return "\n".join(lines)
