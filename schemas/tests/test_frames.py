@@ -7,6 +7,7 @@ from coldnotify_schemas.frames import (
     FrameBuffer,
     FrameError,
     FrameTooLarge,
+    ack_complete,
     encode,
     encode_length,
     parse_client_frame,
@@ -67,6 +68,21 @@ def test_garbage_raises_frame_errors_only(chunks: list[bytes]) -> None:
                     with contextlib.suppress(FrameError):
                         parse(body)
             assert len(buffer) <= 64 + 5
+
+
+@given(complete=st.integers(0, 2**64 - 1), page=st.integers(0, 3), cut=st.integers(0, 30))
+def test_an_ack_alone_is_read_as_the_parser_reads_it(complete: int, page: int, cut: int) -> None:
+    data = encode(ClientFrame(ack=Ack(complete=complete, page=page)))
+    assert ack_complete(data) == (None if page else complete)
+    assert ack_complete(data[:cut] + data) == (None if cut or page else complete)
+    assert ack_complete(data + data) is None
+
+
+@given(body=st.binary(min_size=11, max_size=11))
+def test_what_is_read_as_an_ack_alone_is_one(body: bytes) -> None:
+    for one in (body, b"\x2a\x09\x09" + body[3:]):
+        complete = ack_complete(encode_length(len(one)) + one)
+        assert complete is None or parse_client_frame(one) == ClientFrame(ack=Ack(complete=complete))
 
 
 def test_an_unknown_kind_of_frame_and_an_empty_one_say_nothing() -> None:

@@ -7,7 +7,6 @@ from coldnotify_schemas.wire_pb2 import (
     CaughtUp,
     Close,
     GatewayFrame,
-    Notification,
     PageEnd,
     Pong,
     Registered,
@@ -26,20 +25,24 @@ def _optional(complete: int) -> int | None:
 
 def notification(newest: Newest, *, names: bool) -> bytes:
     """The frame of a version: the object by its CRC-32, or by its name in sessions that asked for names."""
-    message = Notification(
-        version=newest.version if newest.HasField("version") else None,
-        incarnation=newest.incarnation,
-        offset=newest.offset,
-        behind=newest.behind,
-        payload=newest.payload,
-        deleted=newest.deleted,
-        answer=newest.answer,
-    )
+    # Filled in place: half of what it costs to make a message of keywords and copy it into another.
+    frame = GatewayFrame()
+    message = frame.notification
     if names:
         message.name = newest.name
     else:
         message.crc = object_crc(newest.name)
-    return encode(GatewayFrame(notification=message))
+    if newest.HasField("version"):
+        message.version = newest.version
+    message.incarnation = newest.incarnation
+    message.offset = newest.offset
+    message.behind = newest.behind
+    message.payload = newest.payload
+    if newest.deleted:
+        message.deleted = True
+    if newest.answer:
+        message.answer = True
+    return encode(frame)
 
 
 def notifications(newest: list[Newest], *, names: bool) -> bytes:

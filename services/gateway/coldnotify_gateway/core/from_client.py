@@ -48,13 +48,18 @@ class FromClient:
                 return []
 
     def _on_ack(self, session: Identified, ack: Ack, now_s: float) -> list[Output]:
-        # Before the Opened the epoch is not known that the client's number belongs to.
-        if ack.HasField("complete") and session.opened and ack.complete > session.acked:
-            session.acked = ack.complete
-            session.view.acks[session.number] = ack.complete
+        if ack.HasField("complete"):
+            self.on_complete(session, ack.complete)
         if ack.page and ack.page == session.page_sent and session.state is State.CATCHING:
             return [self._asking.next_page(session, now_s)]
         return []
+
+    def on_complete(self, session: Identified, complete: int) -> None:
+        """The client has applied all up to there."""
+        # Before the Opened the epoch is not known that the client's number belongs to.
+        if session.opened and complete > session.acked:
+            session.acked = complete
+            session.view.acks[session.number] = complete
 
     def _on_ping(self, session: Identified, ping: Ping, now_s: float) -> list[Output]:
         outputs: list[Output] = [

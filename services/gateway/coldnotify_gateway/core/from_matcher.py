@@ -73,7 +73,10 @@ class FromMatcher:
             self._counters.gaps += 1
             yield from self.after_loss(view, now_s)
         for item in inbox.items:
-            yield from self._on_item(view, item, now_s)
+            if item.HasField("fan_out"):
+                yield from self._on_fan_out(view, item.fan_out)
+            else:
+                yield from self._on_item(view, item, now_s)
 
     def after_loss(self, view: PartitionView, now_s: float) -> Iterator[Output]:
         """Records of this partition are lost, or the matcher had lost sight of us: every session is announced anew."""
@@ -92,8 +95,6 @@ class FromMatcher:
 
     def _on_item(self, view: PartitionView, item: Item, now_s: float) -> Iterator[Output]:
         match item.WhichOneof("item"):
-            case "fan_out":
-                yield from self._on_fan_out(view, item.fan_out)
             case "opened":
                 yield from self._on_opened(view, item.opened, now_s)
             case "answered":
@@ -105,12 +106,12 @@ class FromMatcher:
             case "beat":
                 yield from self._on_beat(view, item.beat, now_s)
 
-    def _on_fan_out(self, view: PartitionView, fan_out: FanOut) -> Iterator[Output]:
-        newest = fan_out.newest
-        if len(fan_out.sessions) % _SESSION_BYTES:
+    def _on_fan_out(self, view: PartitionView, fan_out: FanOut) -> list[Output]:
+        newest, sessions = fan_out.newest, fan_out.sessions
+        if len(sessions) % _SESSION_BYTES:
             self._counters.malformed_records += 1
-            return
-        numbers = array("I", fan_out.sessions)
+            return []
+        numbers = array("I", sessions)
         if sys.byteorder == "big":
             numbers.byteswap()
         # This is the hot path: per session one dict lookup, then one write by the shell.
@@ -122,14 +123,16 @@ class FromMatcher:
         counters.deliveries += delivered
         counters.live_dropped += len(numbers) - delivered
         view.fanned_out(newest.offset, encoding.complete_of(newest))
+        outputs: list[Output] = []
         if peers:
             frame = encoding.notification(newest, names=False)
             counters.sent_bytes += len(frame) * len(peers)
-            yield SendAll(peers, frame, fan_out.published_ms, fan_out.traceparent)
+            outputs.append(SendAll(peers, frame, fan_out.published_ms, fan_out.traceparent))
         if named:
             frame = encoding.notification(newest, names=True)
             counters.sent_bytes += len(frame) * len(named)
-            yield SendAll(named, frame, fan_out.published_ms, fan_out.traceparent)
+            outputs.append(SendAll(named, frame, fan_out.published_ms, fan_out.traceparent))
+        return outputs
 
     def _on_opened(self, view: PartitionView, opened: Opened, now_s: float) -> Iterator[Output]:
         session = view.sessions.get(opened.session)

@@ -6,7 +6,7 @@ Handlers return outputs, which the shell does in order. `now_s` is any steady cl
 from collections.abc import Callable, Iterator
 
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.frames import FrameError
+from coldnotify_schemas.frames import FrameError, ack_complete
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.wire_pb2 import Hello
 
@@ -119,6 +119,10 @@ class Gateway:
         self.counters.received_bytes += len(data)
         if isinstance(connection, Identified):
             connection.heard_s = now_s
+            complete = ack_complete(data)
+            if complete is not None and not len(connection.frames):
+                self._from_client.on_complete(connection, complete)
+                return []
         outputs: list[Output] = []
         try:
             try:

@@ -92,6 +92,16 @@ def test_acks_are_merged_into_one_record_a_second(bench):
     assert bench.take_requests() == []
 
 
+def test_what_looks_like_an_ack_within_another_frame_is_a_part_of_it(bench):
+    wire = bench.live(complete=3)
+    bench.later(1)
+    bench.take_requests()
+    bench.say(wire, encode(ClientFrame(register=Register(request=1, objects=["a" * 64])))[:10])
+    bench.say(wire, ack(3))
+    bench.later(1.5)
+    assert all(request.WhichOneof("body") != "acks" for request in bench.take_requests())
+
+
 def test_acks_before_the_opened_belong_to_an_unknown_epoch(bench):
     wire = bench.opening()
     bench.say(wire, ack(5), bye())
