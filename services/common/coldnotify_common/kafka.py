@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_common.errors import ServiceError
@@ -97,14 +97,15 @@ def producer_config(settings: ServiceSettings, *, name: str = "", **extra: objec
     }
 
 
-def connect(producer: Producer, timeout_s: float = 1.0) -> None:
-    """Connect an idempotent producer before it is needed; waits for Kafka's answer, at most so long.
+def connect(client: Producer | Consumer, timeout_s: float = 1.0) -> None:
+    """Have a client know Kafka before it is needed; waits for the answer, at most so long.
 
-    One that is given a record before it is connected asks for its producer id only half a second, or a second, later.
-    The question must be for all topics: after one for a single topic it is as slow.
+    One that is used before it is connected looks again only half a second, or a second, later: an idempotent producer
+    for its id, a consumer for the leaders of partitions assigned to it. The question must be for all topics: after one
+    for a single topic it may be as slow.
     """
-    with suppress(KafkaException):  # whoever produces is told, in time, what is wrong
-        producer.list_topics(timeout=timeout_s)
+    with suppress(KafkaException):  # what is wrong is told where the client is used
+        client.list_topics(timeout=timeout_s)
 
 
 def admin_config(settings: ServiceSettings) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from coldnotify_common.kafka import (
     KafkaUnavailable,
     admin_config,
     ask_twice,
+    connect,
     consumer_config,
     describe_topic,
     producer_config,
@@ -69,6 +70,13 @@ class StaleAdmin:
         if not self.looked:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         return "answer"
+
+
+def test_a_kafka_that_is_away_does_not_keep_a_client_from_being_made() -> None:
+    connect(Producer(producer_config(SETTINGS)), timeout_s=0.1)
+    consumer = Consumer(consumer_config(SETTINGS, "lamps"))
+    connect(consumer, timeout_s=0.1)
+    consumer.close()
 
 
 def test_a_question_to_a_dead_node_is_asked_again_after_a_look_within_the_time() -> None:

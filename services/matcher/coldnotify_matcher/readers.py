@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import structlog
+from coldnotify_common.kafka import connect
 from coldnotify_schemas import topics
 from coldnotify_schemas.records import MOVED_HEADER
 from coldnotify_schemas.traceparent import sampled_in
@@ -140,6 +141,7 @@ class Reader(threading.Thread):
     def run(self) -> None:
         """The thread."""
         try:
+            connect(self.consumer)
             while not self._stopping.is_set():
                 while not self._to_do.empty():
                     self._to_do.get()(self.consumer)

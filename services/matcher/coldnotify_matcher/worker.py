@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.kafka import admin_config, consumer_config, describe_topic, producer_config
+from coldnotify_common.kafka import admin_config, connect, consumer_config, describe_topic, producer_config
 from coldnotify_common.stop import StopFlag
 from coldnotify_common.tracing import Attributes, Span, Tracer
 from coldnotify_schemas import internal_pb2, topics
@@ -174,6 +174,8 @@ class Worker:
 
         Then all state is to be dropped.
         """
+        # A claim that finds the producer not connected waits for a second.
+        threading.Thread(target=connect, args=(self._producer,), name="writer-connects", daemon=True).start()
         self._cluster = self._describe_cluster()
         metrics.PARTITIONS.set(self._cluster.partitions)
         if self._settings.matcher_standby:
