@@ -16,11 +16,15 @@ TOOLS := prometheus chromium chromium-driver haproxy
 
 .PHONY: help
 help: ## list the verbs
-	@grep -hE "^[a-z-]+:.*## " $(MAKEFILE_LIST) | grep -v "^help:" | awk -F ":.*## " "{printf \"  make %-8s %s\\n\", \$$1, \$$2}"
+	@grep -hE "^[a-z-]+:.*## " $(MAKEFILE_LIST) | grep -v "^help:" | awk -F ":.*## " "{printf \"  make %-11s %s\\n\", \$$1, \$$2}"
 
 .PHONY: demo
 demo: $(INSTALLED) ## see it work, on this machine alone
 	@$(BIN)/python -m coldnotify_demo $(ARGS)
+
+.PHONY: walkthrough
+walkthrough: $(INSTALLED) ## mutual TLS step by step: certificates, clients of all kinds, refusals, who lacks what
+	@$(BIN)/python -m coldnotify_demo.walkthrough $(ARGS)
 
 .PHONY: test
 test: $(INSTALLED) ## all tests, against a real Kafka that they start themselves

@@ -116,3 +116,10 @@ def test_variables_that_nobody_knows_are_warned_of(tmp_path: Path) -> None:
         http.wait_for(lambda: http_status(int(port), "/healthz") == 200)
         assert "COLDNOTIFY_HTTP_PROT: no setting has this name; is COLDNOTIFY_HTTP_PORT meant?" in http.output
         assert http.output.count("no setting has this name") == 1
+
+
+def test_watch_says_why_it_has_no_connection_and_ends_in_order(tmp_path: Path) -> None:
+    nowhere = f"127.0.0.1:{free_port()}"
+    with running(tmp_path / "watch.log", "watch", "d", "g", "c", "o", "--gateway", nowhere) as watch:
+        watch.wait_for(lambda: f"{nowhere} cannot be reached" in watch.output)
+        assert watch.stop() == 0

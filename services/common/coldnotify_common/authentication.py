@@ -117,6 +117,7 @@ class Authenticator:
 
     def _of_token(self, token: str) -> Identity:
         settings = self._settings
+        token = token.strip()  # of a file, say, that ends with its line
         if len(token) > _TOKEN_CHARS_MAX:
             raise NotAuthenticated(f"the token is longer than {_TOKEN_CHARS_MAX} characters")
         try:

@@ -18,6 +18,8 @@ REQUEST_ID = "X-Request-Id"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 """Of what a caller may choose: it stands in our log."""
 
+_READYZ = "/readyz"
+"""Its 503 is an answer, no failure; who waits for a service to get ready is given many, and the service logs why."""
 _BROKEN_OFF = 499
 """For the log only: nothing is sent any more."""
 
@@ -57,7 +59,7 @@ async def json_errors(request: web.Request, handler: Handler) -> web.StreamRespo
             raise
         if not response.prepared:  # what is streamed has sent its headers
             response.headers[REQUEST_ID] = request_id
-        say = log.warning if response.status >= 500 else log.debug
+        say = log.warning if response.status >= 500 and request.path != _READYZ else log.debug
         seconds = round(time.monotonic() - started_s, 4)
         say("request answered", method=request.method, path=request.path, status=response.status, seconds=seconds)
     return response

@@ -55,6 +55,7 @@ def test_a_token_says_who_it_is_for(by_secret: Authenticator) -> None:
     assert identity.may_be("d", "g", "c")
     assert identity.publishes == ("lamps",)
     assert identity.expires_at_s > time.time()
+    assert by_secret.identify(token=f"{token()}\n").may_be("d", "g", "c"), "as a file holds it"
 
 
 def test_a_token_signed_with_a_private_key(tmp_path: Path) -> None:

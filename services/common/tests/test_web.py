@@ -137,3 +137,18 @@ async def test_what_fails_half_way_is_not_answered_a_second_time(client: Client,
     assert said.count(b"HTTP/1.1") == 1
     assert said.endswith(b"half an ans\r\n")
     assert [line["event"] for line in logs if line["log_level"] == "error"] == lines
+
+
+async def test_not_being_ready_is_no_failure() -> None:
+    async def unready(_request: web.Request) -> web.Response:
+        return error_response(503, "not ready")
+
+    app = web.Application(middlewares=[json_errors])
+    app.add_routes([web.get("/readyz", unready), web.get("/other", unready)])
+    async with TestClient(TestServer(app)) as client:
+        with capture_logs() as logs:
+            for path in ("/readyz", "/other"):
+                async with client.get(path) as answer:
+                    assert answer.status == 503
+    levels = {line["path"]: line["log_level"] for line in logs if line["event"] == "request answered"}
+    assert levels == {"/readyz": "debug", "/other": "warning"}

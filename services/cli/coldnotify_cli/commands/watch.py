@@ -1,6 +1,7 @@
 """`coldnotify watch`: a client that prints what it is notified of."""
 
 import json
+import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,9 @@ from coldnotify_cli.settings import WatchSettings
 
 if TYPE_CHECKING:
     from coldnotify import Notification, Notify
+
+_LOOK_S = 0.5
+"""How late one hears of a connection that does not come about."""
 
 
 @click.command("watch")
@@ -52,6 +56,8 @@ def command_watch(
     """
     import coldnotify
 
+    # What the library logs of problems would be printed beside what `_report` says of them.
+    logging.getLogger("coldnotify").addHandler(logging.NullHandler())
     failures: list[str] = []
     with stop_flag() as stop, Notes(history, domain, group, client, objects, keeps_state=state is not None) as notes:
         notify = coldnotify.Notify(
@@ -73,9 +79,11 @@ def command_watch(
                     if not stop.is_set():
                         notes.caught_up()
                 else:
-                    failures.append(f"not caught up within {timeout_s:g} s (gateway {settings.gateway})")
+                    problem = notify.status.last_problem
+                    why = f": {problem}" if problem else ""
+                    failures.append(f"not caught up within {timeout_s:g} s (gateway {settings.gateway}){why}")
             else:
-                stop.wait()
+                _say_problems(notify, stop)
         finally:
             notify.disconnect()
             notes.stopped()
@@ -104,6 +112,16 @@ class _Printer:
             raise
 
 
+def _say_problems(notify: "Notify", stop: StopFlag) -> None:
+    """Until it is to stop: why there is no connection, or none that serves, each time that changes."""
+    said: str | None = None
+    while not stop.wait(_LOOK_S):
+        problem = notify.status.last_problem
+        if problem != said and problem is not None:
+            click.echo(f"{problem}; it is tried again", err=True)
+        said = problem
+
+
 def _caught_up(notify: "Notify", timeout_s: float, stop: StopFlag) -> bool:
     """Waits in small pieces, so that Ctrl-C is heard."""
     deadline_s = time.monotonic() + timeout_s
@@ -119,10 +137,11 @@ def _caught_up(notify: "Notify", timeout_s: float, stop: StopFlag) -> bool:
 def _report(error: Exception, failures: list[str], stop: StopFlag) -> None:
     import coldnotify
 
-    click.echo(f"{error}", err=True)
     if isinstance(error, coldnotify.ServiceRefused | coldnotify.StateError):
         failures.append(str(error))
         stop.set()
+    else:
+        click.echo(f"{error}", err=True)
 
 
 def _line(notification: "Notification") -> str:
