@@ -8,7 +8,6 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import NamedTuple
 
 import click
@@ -65,7 +64,7 @@ class _LazyGroup(click.Group):
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
-@click.version_option(version("coldnotify-server"), prog_name="coldnotify")
+@click.version_option(package_name="coldnotify-server", prog_name="coldnotify")
 def cli() -> None:
     """ColdNotify tells every registered application the newest version of each object, eventually and for certain.
 

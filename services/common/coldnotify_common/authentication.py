@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jwt
 import structlog
 
 from coldnotify_common.errors import SettingError
 from coldnotify_common.identity import ANYBODY, Identity, InvalidRule, Rule, identity_of, parse_rules
+from coldnotify_common.revocation import BadList, Revoked, jti, serial
 from coldnotify_common.settings import ServiceSettings, describe, setting
 
 log = structlog.get_logger()
@@ -49,6 +49,11 @@ class AuthSettings(ServiceSettings):
     auth_token_leeway_s: float = setting(
         30, "seconds that the clock of whoever signs tokens may differ from ours", minimum=0, maximum=3600
     )
+    auth_revoked: str = setting(
+        "",
+        "file of certificates and tokens that count no longer, 'serial HEX' or 'jti TEXT' a line; it is read again "
+        "when it changes",
+    )
 
 
 class NotAuthenticated(Exception):
@@ -70,6 +75,10 @@ class Authenticator:
         self._certificate_rules = self._rules("auth_certificate_rule", CERTIFICATE_SOURCES)
         self._token_rules = self._rules("auth_token_rule", ())
         self._key = self._read_key() if self.takes_tokens else b""
+        try:
+            self._revoked = Revoked(settings.auth_revoked)
+        except BadList as error:
+            raise _error("auth_revoked", str(error)) from None
 
     @property
     def takes_certificates(self) -> bool:
@@ -80,6 +89,15 @@ class Authenticator:
     def takes_tokens(self) -> bool:
         """Whether a token does."""
         return self.mode in ("token", "any")
+
+    @property
+    def revokes(self) -> bool:
+        """Whether what held once may be revoked."""
+        return self._revoked.on
+
+    def holds(self, identity: Identity) -> bool:
+        """Whether what was identified once is good still: neither expired nor revoked."""
+        return time.time() < identity.expires_at_s and not self._revoked.bars(identity.proof)
 
     def announce(self, port: str, *, tls: bool) -> None:
         """Says in the log what is not secure about this port."""
@@ -112,10 +130,15 @@ class Authenticator:
         expires_at_s = float(ssl.cert_time_to_seconds(certificate["notAfter"]))
         if expires_at_s <= time.time():
             raise NotAuthenticated("the client certificate has expired", expired=True)
+        proof = serial(certificate["serialNumber"]) if "serialNumber" in certificate else ""
+        if self._revoked.bars(proof):
+            raise NotAuthenticated("the client certificate has been revoked")
         name = next((values[0] for values in names.values() if values), "a certificate without a name")
-        return identity_of(name, names, self._certificate_rules, expires_at_s)
+        return identity_of(name, names, self._certificate_rules, expires_at_s, proof)
 
     def _of_token(self, token: str) -> Identity:
+        import jwt  # a tenth of a service's start, for those that take tokens
+
         settings = self._settings
         token = token.strip()  # of a file, say, that ends with its line
         if len(token) > _TOKEN_CHARS_MAX:
@@ -139,9 +162,12 @@ class Authenticator:
             raise NotAuthenticated("the token is for another audience") from None
         except (jwt.InvalidTokenError, ValueError):
             raise NotAuthenticated("the token is not one that is signed for this service") from None
+        proof = jti(claims["jti"]) if isinstance(claims.get("jti"), str) else ""
+        if self._revoked.bars(proof):
+            raise NotAuthenticated("the token has been revoked")
         values = {claim: _texts(value) for claim, value in claims.items()}
         name = next(iter(values.get("sub", ())), "a token without a subject")
-        return identity_of(name, values, self._token_rules, float(claims["exp"]) + settings.auth_token_leeway_s)
+        return identity_of(name, values, self._token_rules, float(claims["exp"]) + settings.auth_token_leeway_s, proof)
 
     def _rules(self, name: str, sources: tuple[str, ...]) -> tuple[Rule, ...]:
         try:
@@ -150,6 +176,8 @@ class Authenticator:
             raise _error(name, str(error)) from None
 
     def _read_key(self) -> bytes:
+        import jwt
+
         settings = self._settings
         if not settings.auth_token_key:
             raise _error("auth_token_key", f"is needed for --auth {self.mode}")

@@ -1,12 +1,23 @@
-"""`coldnotify matcher|gateway|http`: each service in the foreground."""
+"""`coldnotify matcher|gateway|http`: each service in the foreground.
+
+Clients wait for a service that is started again: it imports what it needs itself, and no more.
+"""
 
 import importlib
 import os
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import click
-from coldnotify_common.settings import ServiceSettings, Settings, settings_options, unknown_variables
+from coldnotify_common.settings import (
+    PREFIX,
+    ServiceSettings,
+    Settings,
+    describe,
+    settings_options,
+    unknown_variables,
+)
 
 from coldnotify_cli.settings_doc import OTHER_VARIABLES, SECTIONS, all_settings
 
@@ -35,8 +46,21 @@ def _warn(settings: ServiceSettings, name: str) -> None:
     from coldnotify_common.log import configure
 
     configure(settings.log_format, settings.log_level, name)
+    if {one for one in os.environ if one.startswith(PREFIX)} <= {info.variable for info in describe(type(settings))}:
+        return  # they are all its own: the other services' code need not be imported for their settings
     for warning in unknown_variables(os.environ, all_settings(), OTHER_VARIABLES):
         structlog.get_logger().warning(warning)
+
+
+def _import_structlog() -> None:
+    """Without rich, which it would import for tracebacks that our logs do not have: a tenth of a service's start."""
+    if "structlog" in sys.modules or "rich" in sys.modules:
+        return
+    sys.modules["rich"] = None  # type: ignore[assignment]  # the import system's word for: there is none
+    try:
+        import structlog  # noqa: F401
+    finally:
+        del sys.modules["rich"]
 
 
 _STOP = "Runs until SIGTERM or Ctrl-C."
@@ -52,4 +76,5 @@ def __getattr__(attribute: str) -> click.Command:
     name = attribute.removeprefix("command_")
     if name == attribute or name not in texts:
         raise AttributeError(attribute)
+    _import_structlog()
     return _service(name, f"{texts[name]}\n\n{_STOP}")
