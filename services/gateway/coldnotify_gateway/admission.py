@@ -7,6 +7,7 @@ from typing import cast
 
 import structlog
 from coldnotify_common.authentication import Authenticator, NotAuthenticated
+from coldnotify_common.identity import Identity
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.wire_pb2 import Hello
 
@@ -19,6 +20,10 @@ _TIMER_S_MAX = 30 * 86_400.0
 """A session that lasts longer than this is asked again then: no timer of the event loop need run for years."""
 
 
+_REVOKED_LOOK_S = 2.0
+"""How long a session may go on whose certificate or token has been revoked; a look at one session is a look-up."""
+
+
 class Admission:
     """Asks the authenticator at each Hello, and says `expired(peer)` when what it went by holds no longer."""
 
@@ -27,6 +32,9 @@ class Admission:
         self._expired = expired
         self._loop = asyncio.get_running_loop()
         self._timers: dict[Peer, asyncio.TimerHandle] = {}
+        self._identities: dict[Peer, Identity] = {}
+        """Of those who are here; empty where nothing can be revoked."""
+        self._look: asyncio.TimerHandle | None = None
 
     def admit(self, peer: Peer, hello: Hello) -> None:
         """The core's question. Raises Violation."""
@@ -46,9 +54,27 @@ class Admission:
         if identity.expires_at_s != float("inf"):
             delay_s = min(max(0.0, identity.expires_at_s - time.time()), _TIMER_S_MAX)
             self._timers[peer] = self._loop.call_later(delay_s, self._expired, peer)
+        if self._authenticator.revokes:
+            self._identities[peer] = identity
+            if self._look is None:
+                self._look = self._loop.call_later(_REVOKED_LOOK_S, self._look_for_revoked)
 
     def forget(self, peer: Peer) -> None:
         """It is gone."""
         timer = self._timers.pop(peer, None)
         if timer is not None:
             timer.cancel()
+        self._identities.pop(peer, None)
+        if self._look is not None and not self._identities:
+            self._look.cancel()
+            self._look = None
+
+    def _look_for_revoked(self) -> None:
+        """As at the end of a proof: they are to come back, and are told why not then."""
+        self._look = None
+        revoked = [peer for peer, identity in self._identities.items() if not self._authenticator.holds(identity)]
+        for peer in revoked:
+            log.info("session of a revoked proof closed", identity=self._identities.pop(peer).name)
+            self._expired(peer)
+        if self._identities and self._look is None:
+            self._look = self._loop.call_later(_REVOKED_LOOK_S, self._look_for_revoked)

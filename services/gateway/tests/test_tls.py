@@ -18,6 +18,7 @@ from coldnotify_gateway.testing_process import GatewayProcess, MatcherOnKafka, w
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, parse_gateway_frame
+from cryptography import x509
 
 pytestmark = pytest.mark.kafka
 
@@ -97,10 +98,11 @@ def test_mutual_tls(matcher, authority, tls, fresh_kafka, tmp_path):
         assert len(matcher.of_kind("open")) == 2
 
 
-def test_tokens(matcher, authority, tls, fresh_kafka):
-    """One that holds is served until it expires; others are told why, and whether to come back."""
-    ca = authority.directory / "ca.pem"
-    tls |= {"auth": "any", "auth_token_leeway_s": 0}
+def test_tokens(matcher, authority, tls, fresh_kafka, tmp_path):
+    """One that holds is served until it expires or is revoked; others are told why, and whether to come back."""
+    ca, revoked = authority.directory / "ca.pem", tmp_path / "revoked"
+    revoked.write_text("")
+    tls |= {"auth": "any", "auth_token_leeway_s": 0, "auth_revoked": revoked}
     with GatewayProcess(fresh_kafka.bootstrap, **tls) as gateway:
         port = gateway.wait_ready().port
         asked: list[str] = []
@@ -125,6 +127,23 @@ def test_tokens(matcher, authority, tls, fresh_kafka):
             wait_until(lambda told=problems: told, "the refusal")
             assert problems[0].code == code
             wrong.disconnect()
+
+        cert, key = authority.client("d", "g", "observer-1")
+        number = x509.load_pem_x509_certificate(cert.read_bytes()).serial_number
+        for proof, options in (
+            (f"serial {number:X}", {"cert": cert, "key": key}),
+            ("jti lost", {"token": token(jti="lost")}),
+        ):
+            lost, problems = client_of(port, ca, **options)
+            assert lost.connect(timeout_s=LIMIT_S), lost.status
+            with revoked.open("a") as file:
+                file.write(f"{proof}\n")
+            wait_until(lambda told=problems: told, "its session is closed, and it is refused")
+            assert (problems[0].code, "has been revoked" in str(problems[0])) == (CloseCode.NOT_AUTHENTICATED, True)
+            lost.disconnect()
+        still, problems = client_of(port, ca, token=token(jti="another"))
+        assert still.connect(timeout_s=LIMIT_S), still.status
+        still.disconnect()
         gateway.stop()
         lines = str(gateway.events)
     assert not any(secret in lines for secret in (SECRET, *asked, token()[-43:]))

@@ -60,7 +60,7 @@ class HttpService:
         self.tls = ServerTls(settings)
         self._tracer = tracer_of(settings, "http")
         self._asking = Asking(settings)
-        self._overview = Overview(self._asking, settings.http_overdue_s)
+        self._overview = Overview(self._asking, settings.http_overdue_s, self._authenticator.holds)
         self._passing_on = PassingOn(settings)
         self._port: WebPort | None = None
         self._ticks: asyncio.Task[None] | None = None

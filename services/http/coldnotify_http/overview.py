@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -30,8 +31,12 @@ _SUMS = ("clients", "online", "lacking", "overdue", "objects", "groups_count")
 class Overview:
     """GET /v1/overview, and GET /v1/console/events: the same again and again, as server-sent events."""
 
-    def __init__(self, asking: Asking, overdue_s: int) -> None:
+    def __init__(
+        self, asking: Asking, overdue_s: int, holds: Callable[[Identity], bool] = lambda identity: True
+    ) -> None:
+        """`holds`: whether an identity that was good at the request is good still."""
         self._asking = asking
+        self._holds = holds
         self._overdue_s = overdue_s
         self._lock = asyncio.Lock()
         self._samples: deque[tuple[float, dict[str, Figures]]] = deque()
@@ -57,7 +62,7 @@ class Overview:
     async def events(self, request: web.Request) -> web.StreamResponse:
         """GET /v1/console/events: the history with the first event, then only its newest point.
 
-        A token that expires ends it: the page asks again, with another one.
+        A token that expires or is revoked ends it: the page asks again, with another one.
         """
         if self._viewers >= VIEWERS_MAX:
             return error_response(503, f"{VIEWERS_MAX} are looking already")
@@ -70,7 +75,7 @@ class Overview:
             first = True
             identity: Identity | None = request.get(IDENTITY)
             end_s = float("inf") if identity is None else identity.expires_at_s
-            while not self._stopping.is_set() and time.time() < end_s:
+            while not self._stopping.is_set() and time.time() < end_s and (identity is None or self._holds(identity)):
                 shown = _allowed(await self._now(), identity)
                 if not first:
                     shown = {**shown, "history": shown["history"][-1:]}

@@ -162,3 +162,16 @@ async def test_a_stream_ends_when_the_token_it_was_begun_with_expires() -> None:
     ):
         assert stream.status == 200
         await stream.content.read()
+
+
+async def test_a_stream_ends_when_what_it_was_begun_with_is_revoked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldnotify_http.overview.REFRESH_S", 0.01)
+    async with (
+        asyncio.timeout(LIMIT_S),
+        node(Identity()) as (url, _, overview),
+        ClientSession(url) as client,
+        client.get("/v1/console/events") as stream,
+    ):
+        await read_event(stream)
+        monkeypatch.setattr(overview, "_holds", lambda identity: False)
+        await stream.content.read()
