@@ -43,47 +43,52 @@ def encode_length(length: int) -> bytes:
 
 
 class FrameBuffer:
-    """Cuts a byte stream into frames' bodies. Holds at most one frame's bytes beyond what it was fed at once."""
+    """Cuts a byte stream into frames' bodies. Holds at most one frame's bytes beyond what it was fed at once.
+
+    Between frames it holds nothing: a gateway has one for each of its many idle connections.
+    """
+
+    __slots__ = ("_bytes_max", "_rest")
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        self._buffer = bytearray()
+        self._rest = b""
 
     def __len__(self) -> int:
         """Bytes of a frame that is not whole yet."""
-        return len(self._buffer)
+        return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The bodies of the frames that `data` completes, in order; an empty body is a frame too.
 
         Raises FrameTooLarge as soon as a length says so, FrameError where the length is no varint.
         """
-        self._buffer += data
+        data = self._rest + data if self._rest else data
         start = 0
         try:
             while True:
-                header = self._length_at(start)
+                header = self._length_at(data, start)
                 if header is None:
                     return
                 length, width = header
                 end = start + width + length
-                if end > len(self._buffer):
+                if end > len(data):
                     return
-                body = bytes(self._buffer[start + width : end])
+                body = bytes(data[start + width : end])
                 start = end
                 yield body
         finally:
-            del self._buffer[:start]
+            self._rest = bytes(data[start:])
 
-    def _length_at(self, start: int) -> tuple[int, int] | None:
+    def _length_at(self, data: bytes, start: int) -> tuple[int, int] | None:
         length = 0
-        for i, byte in enumerate(self._buffer[start : start + _LENGTH_BYTES_MAX]):
+        for i, byte in enumerate(data[start : start + _LENGTH_BYTES_MAX]):
             length |= (byte & 0x7F) << 7 * i
             if not byte & 0x80:
                 if length > self._bytes_max:
                     raise FrameTooLarge(f"frame of {length} bytes, at most {self._bytes_max} are taken")
                 return length, i + 1
-        if len(self._buffer) - start >= _LENGTH_BYTES_MAX:
+        if len(data) - start >= _LENGTH_BYTES_MAX:
             raise FrameError("frame length is no varint of at most 5 bytes")
         return None
 

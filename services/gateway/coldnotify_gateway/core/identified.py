@@ -1,5 +1,7 @@
 """A session: a connection whose client said Hello. What the gateway knows of it."""
 
+from sys import intern
+
 from coldnotify_schemas.wire_pb2 import CAPABILITY_NAMES, Hello
 
 from coldnotify_gateway.core.encoding import NONE
@@ -42,7 +44,6 @@ class Identified:
         "frames",
         "group",
         "heard_s",
-        "key",
         "names",
         "number",
         "opened",
@@ -72,10 +73,10 @@ class Identified:
         self.frames = before.frames
         self.number = number
         self.view = view
-        self.domain: str = hello.domain
-        self.group: str = hello.group
+        # A gateway's many clients are of few domains and groups: each name is there once.
+        self.domain: str = intern(hello.domain)
+        self.group: str = intern(hello.group)
         self.client: str = hello.client
-        self.key = f"{hello.domain}/{hello.group}/{hello.client}".encode()
         self.names = bool(hello.capabilities & CAPABILITY_NAMES)
         keepalive_s = min(hello.keepalive_s or limits.keepalive_default_s, limits.keepalive_max_s)
         self.silence_s = _SILENCE_FACTOR * keepalive_s + _SILENCE_EXTRA_S
@@ -122,6 +123,11 @@ class Identified:
         self.sync_began_s = now_s
         """SyncChunks passed on since then."""
         self.wake_s = NEVER_S
+
+    @property
+    def key(self) -> bytes:
+        """Of the client's records in Kafka."""
+        return f"{self.domain}/{self.group}/{self.client}".encode()
 
     def deadline_s(self) -> float:
         """When something about this session is due."""

@@ -1,5 +1,7 @@
 """A connection that has not said Hello yet."""
 
+from sys import intern
+
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, FrameError, parse_client_frame
 from coldnotify_schemas.wire_pb2 import Hello
@@ -26,7 +28,7 @@ class Unidentified:
 
     def __init__(self, peer: Peer, address: str, now_s: float, limits: Limits) -> None:
         self.peer = peer
-        self.address = address
+        self.address = intern(address)  # behind a proxy, all have the same
         self.connected_s = now_s
         self.handshake_due_s = now_s + limits.handshake_s
         self.frames = FrameBuffer(limits.frame_bytes_max)
