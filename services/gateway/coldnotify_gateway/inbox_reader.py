@@ -20,6 +20,8 @@ _BATCHES_PENDING_MAX = 8
 """What may wait for the event loop. Behind that the thread waits, and Kafka keeps the rest."""
 _POLL_S = 0.1
 """How soon the thread notices that it is to stop."""
+_FULL_S = 0.005
+"""How soon the thread looks again whether the event loop has handled a batch."""
 _END_TIMEOUT_S = 5.0
 _RETRY_S = 0.5
 _JOIN_S = 2.0
@@ -57,7 +59,9 @@ class InboxReader:
         self._on_assigned = on_assigned
         self._on_records = on_records
         self._stop = threading.Event()
-        self._pending = threading.Semaphore(_BATCHES_PENDING_MAX)
+        # Each is counted by one thread only: no lock is needed, and none is taken for every batch.
+        self._handed_over = 0
+        self._handled = 0
         self._thread = threading.Thread(target=self._run, name="inbox-reader", daemon=True)
         self.foreign_records = 0
         """Of other gateways that share the inbox."""
@@ -68,7 +72,7 @@ class InboxReader:
 
     def handled(self) -> None:
         """A batch that on_records handed over is done with."""
-        self._pending.release()
+        self._handled += 1
 
     def stop(self) -> None:
         """Ends reading; waits a moment for the thread."""
@@ -105,11 +109,14 @@ class InboxReader:
 
     def _read(self, consumer: Consumer) -> None:
         while not self._stop.is_set():
-            # consume(n, timeout) waits for n records or the whole timeout: poll wakes at the first one.
-            first = consumer.poll(_POLL_S)
-            if first is None:
-                continue
-            messages = [first, *consumer.consume(_BATCH_RECORDS_MAX - 1, 0)]
+            # consume(n, timeout) waits for n records or the whole timeout: so it takes what is there, and where nothing
+            # is, poll wakes at the first one, which does not wait for a look whether there are more.
+            messages = consumer.consume(_BATCH_RECORDS_MAX, 0)
+            if not messages:
+                first = consumer.poll(_POLL_S)
+                if first is None:
+                    continue
+                messages = [first]
             records, lost = self._sort(messages)
             if records:
                 self._hand_over(records)
@@ -141,7 +148,8 @@ class InboxReader:
         return records, lost
 
     def _hand_over(self, records: Sequence[Inbox | Mark]) -> None:
-        while not self._pending.acquire(timeout=_POLL_S):
-            if self._stop.is_set():
+        while self._handed_over - self._handled >= _BATCHES_PENDING_MAX:
+            if self._stop.wait(_FULL_S):
                 return
+        self._handed_over += 1
         self._on_records(records)

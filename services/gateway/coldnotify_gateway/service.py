@@ -8,7 +8,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec
+from typing import Any, TypeVarTuple
 
 import structlog
 from coldnotify_common.authentication import Authenticator
@@ -31,7 +31,7 @@ from coldnotify_gateway.topics_watch import Topics, TopicsWatch
 from coldnotify_gateway.web.site import WebSite
 
 log = structlog.get_logger()
-P = ParamSpec("P")
+Arguments = TypeVarTuple("Arguments")
 
 _TICK_S = 0.25
 _DRAIN_STEP_S = 0.05
@@ -214,12 +214,12 @@ class Service:
 
     # --- from Kafka's threads
 
-    def _from_thread(self, handler: Callable[P, None]) -> Callable[P, None]:
+    def _from_thread(self, handler: Callable[[*Arguments], None]) -> Callable[[*Arguments], None]:
         """`handler`, to be called from another thread: it runs in the event loop, soon."""
 
-        def call(*args: P.args, **kwargs: P.kwargs) -> None:
+        def call(*arguments: *Arguments) -> None:
             if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(lambda: handler(*args, **kwargs))
+                self._loop.call_soon_threadsafe(handler, *arguments)
 
         return call
 

@@ -24,6 +24,11 @@ log = structlog.get_logger()
 _SLICE_S = 0.01
 """Inbox records are handled for so long at a time. What one slice sends to one connection leaves in one write, so it
 must not be too short; nothing else is served meanwhile, so it must not be long."""
+_REST_FROM_WRITES = 100
+_REST_S_MAX = 0.02
+"""Writing to so many connections is work, of some microseconds each, and is followed by a rest as long as it took, at
+most so long. What comes meanwhile leaves in one write a connection: at 200 publishes a second to 1,000 connections
+that halves the CPU time. A publish that comes alone does not wait."""
 _GATHERED_BYTES_MAX = 16 * 1024
 """What is gathered for one connection before it is written: little beside the high-water mark, so that it is soon known
 when a connection is full."""
@@ -60,6 +65,8 @@ class Shell(ConnectionEvents):
         self._none_open.set()
         self._batches: deque[tuple[deque[Inbox | Mark], Callable[[], None]]] = deque()
         self._pumping = False
+        self._written = 0
+        """Writes since the pump began its slice."""
         self._gathering = False
         self._gathered: dict[Peer, list[bytes]] = {}
         self._gathered_bytes = 0
@@ -171,7 +178,9 @@ class Shell(ConnectionEvents):
         A single record's frames are written at once. When records queue up, a slice's frames are gathered and written
         together: a write costs some microseconds, however many frames it has.
         """
-        end_s = self._loop.time() + _SLICE_S
+        began_s = self._loop.time()
+        end_s = began_s + _SLICE_S
+        self._written = 0
         self._gathering = len(self._batches) > 1 or len(self._batches[0][0]) > 1
         while self._batches:
             batch, handled = self._batches[0]
@@ -184,7 +193,22 @@ class Shell(ConnectionEvents):
             self._batches.popleft()
             handled()
         self._write_gathered()
-        self._gathering = self._pumping = False
+        self._gathering = False
+        if self._written < _REST_FROM_WRITES:
+            self._pumping = False
+        else:
+            # uvloop writes at the end of its iteration: behind it, it is known how long that took.
+            self._loop.call_soon(self._rest, began_s)
+
+    def _rest(self, began_s: float) -> None:
+        took_s = self._loop.time() - began_s
+        self._loop.call_later(min(took_s, _REST_S_MAX), self._go_on)
+
+    def _go_on(self) -> None:
+        if self._batches:
+            self._pump()
+        else:
+            self._pumping = False
 
     def _on_record(self, record: Inbox | Mark) -> None:
         now_s = self._loop.time()
@@ -241,6 +265,7 @@ class Shell(ConnectionEvents):
                     frames.append(data)
             self._note_gathered(len(data))
             return
+        self._written += len(peers)
         remaining = iter(peers)
         while True:
             try:
@@ -281,6 +306,7 @@ class Shell(ConnectionEvents):
 
     def _write_gathered(self) -> None:
         gathered, self._gathered, self._gathered_bytes = self._gathered, {}, 0
+        self._written += len(gathered)
         for peer, frames in gathered.items():
             self._write(peer, frames[0] if len(frames) == 1 else b"".join(frames))
         published, self._gathered_published = self._gathered_published, []

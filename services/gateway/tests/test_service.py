@@ -1,6 +1,6 @@
 """The gateway as a process, with a real Kafka and real sockets; the test plays the matcher.
 
-Stands for: app, looking_in, server, shell, topics_watch
+Stands for: app, looking_in, server, topics_watch
 """
 
 import signal

@@ -1,0 +1,79 @@
+"""When the shell writes what a fan-out says: at once, or together with what comes while it rests."""
+
+import asyncio
+
+import pytest
+from coldnotify_gateway.core import SendAll
+from coldnotify_gateway.settings import GatewaySettings
+from coldnotify_gateway.shell import Shell
+from coldnotify_schemas.internal_pb2 import Inbox
+
+LIMIT_S = 60
+
+
+class Peer:
+    blocked = False
+
+    def __init__(self):
+        self.writes = []
+
+    def send(self, data):
+        self.writes.append(data)
+
+
+class FansOut:
+    """A core to which every record is a fan-out of its number to all peers."""
+
+    def __init__(self, peers):
+        self.peers = peers
+
+    def on_inbox(self, inbox, _now_s):
+        yield SendAll(self.peers, b"%d" % inbox.number)
+
+
+def records(numbers):
+    return [Inbox(number=number) for number in numbers]
+
+
+async def told(connections, *batches):
+    """The writes to each connection, of batches that come at once."""
+    peers = [Peer() for _ in range(connections)]
+    shell = Shell(GatewaySettings(), FansOut(peers), None, broken=pytest.fail, forgotten=pytest.fail)
+    for batch in batches[:-1]:
+        shell.on_records(records(batch), lambda: None)
+    last_handled = asyncio.Event()
+    shell.on_records(records(batches[-1]), last_handled.set)
+    first = [list(peer.writes) for peer in peers]
+    await asyncio.wait_for(last_handled.wait(), LIMIT_S)
+    await asyncio.sleep(0)  # what is gathered is written behind that
+    for writes in (first, [peer.writes for peer in peers]):
+        assert all(one == writes[0] for one in writes)
+    return first[0], peers[0].writes
+
+
+async def test_what_comes_after_writes_to_many_connections_leaves_in_one_write():
+    at_once, all_ = await told(200, [1], [2], [3])
+    assert at_once == [b"1"]
+    assert all_ == [b"1", b"23"]
+
+
+async def test_writes_to_few_connections_are_followed_by_no_rest():
+    at_once, all_ = await told(20, [1], [2], [3])
+    assert at_once == all_ == [b"1", b"2", b"3"]
+
+
+async def test_the_records_of_a_batch_leave_in_one_write():
+    at_once, all_ = await told(20, [1, 2, 3])
+    assert at_once == all_ == [b"123"]
+
+
+async def test_after_a_rest_without_anything_to_write_all_goes_on():
+    peers = [Peer() for _ in range(200)]
+    shell = Shell(GatewaySettings(), FansOut(peers), None, broken=pytest.fail, forgotten=pytest.fail)
+    shell.on_records(records([1]), lambda: None)
+    await asyncio.sleep(0.1)
+    handled = asyncio.Event()
+    shell.on_records(records([2]), handled.set)
+    await asyncio.wait_for(handled.wait(), LIMIT_S)
+    await asyncio.sleep(0)
+    assert peers[0].writes == [b"1", b"2"]
