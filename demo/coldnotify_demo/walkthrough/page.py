@@ -1,15 +1,12 @@
 """The page of the walkthrough in a real browser: what it needs, and the command that opens it."""
 
-import base64
-import hashlib
 import os
 import shlex
 import shutil
 import subprocess
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from coldnotify_common.certificates import public_key_hash
 
 CLIENT = Path(__file__).parents[3] / "clients" / "browser"
 """The browser's client, in a checkout."""
@@ -49,9 +46,7 @@ def command(url: str, certificate: Path, profile: Path) -> str:
 
     People import ca.pem into their browser instead.
     """
-    key = x509.load_pem_x509_certificate(certificate.read_bytes()).public_key()
-    der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    trusted = base64.b64encode(hashlib.sha256(der).digest()).decode()
+    trusted = public_key_hash(certificate)
     flags = ["--headless=new", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
     if os.geteuid() == 0:
         flags.append("--no-sandbox")  # Chromium refuses to run as root otherwise

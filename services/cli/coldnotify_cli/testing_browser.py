@@ -13,6 +13,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from coldnotify_common.certificates import public_key_hash
 from coldnotify_kafka.broker import free_port
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -70,8 +71,11 @@ class Browser:
 
 
 @contextmanager
-def browser(log: Path) -> Iterator[Browser]:
-    """A new browser with nothing in its memory; chromedriver's output goes to `log`."""
+def browser(log: Path, trusting: Path | None = None) -> Iterator[Browser]:
+    """A new browser with nothing in its memory; chromedriver's output goes to `log`.
+
+    `trusting`: a service's certificate, whose authority the browser does not know.
+    """
     assert CHROMIUM
     assert CHROMEDRIVER
     port = free_port()
@@ -91,6 +95,9 @@ def browser(log: Path) -> Iterator[Browser]:
             "--lang=en",
             "--hide-scrollbars",
         ]
+        if trusting is not None:
+            # Heeded only with a profile directory, which chromedriver makes.
+            arguments.append(f"--ignore-certificate-errors-spki-list={public_key_hash(trusting)}")
         if os.geteuid() == 0:
             arguments.append("--no-sandbox")  # Chromium refuses to run as root otherwise
         options = {"binary": CHROMIUM, "args": arguments}

@@ -4,7 +4,9 @@
 client; `publisher.DOMAIN.pem` and `.key` for each publisher. What is there already stays; so names can be added later.
 """
 
+import base64
 import datetime as dt
+import hashlib
 import ipaddress
 import os
 from collections.abc import Iterable, Sequence
@@ -108,6 +110,13 @@ class Authority:
             file.write(pem)
         path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
         self.made.append(path)
+
+
+def public_key_hash(certificate: Path) -> str:
+    """SHA-256 of its public key as base64: what Chromium's --ignore-certificate-errors-spki-list takes."""
+    key = x509.load_pem_x509_certificate(certificate.read_bytes()).public_key()
+    der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return base64.b64encode(hashlib.sha256(der).digest()).decode()
 
 
 def _check_is_for(path: Path, names: Sequence[x509.GeneralName]) -> None:

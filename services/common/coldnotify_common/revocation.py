@@ -14,8 +14,8 @@ log = structlog.get_logger()
 
 LOOK_S = 1.0
 """The file is looked at no more often than this: a look is one stat()."""
-FILE_BYTES_MAX = 16 * 1024 * 1024
-"""Some 400,000 lines. More are for certificates that hold for short."""
+FILE_BYTES_MAX = 2 * 1024 * 1024
+"""Some 50,000 lines, which take some 50 ms to read. More are for certificates that hold for short."""
 _SERIAL = re.compile(r"(0x)?([0-9A-Fa-f]{2}:)*[0-9A-Fa-f]+")
 
 

@@ -1,5 +1,7 @@
 """The authority of one's own: what it signs is taken by OpenSSL, and keys are for nobody else to read."""
 
+import base64
+import hashlib
 import ssl
 import stat
 from collections.abc import Mapping
@@ -8,8 +10,9 @@ from typing import Any
 
 import pytest
 from coldnotify_common.authentication import Authenticator, AuthSettings
-from coldnotify_common.certificates import Authority, CertificatesError
+from coldnotify_common.certificates import Authority, CertificatesError, public_key_hash
 from coldnotify_schemas.names import InvalidName
+from cryptography.hazmat.primitives import serialization
 
 
 def handshake(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> Mapping[str, Any] | None:
@@ -43,6 +46,13 @@ def test_what_it_signs_is_taken_and_says_who_it_is_for(tmp_path: Path) -> None:
     client.load_cert_chain(*authority.publisher(["animal.observer", "lamps"]))
     identity = authenticator.identify(certificate=handshake(server, client, "localhost"))
     assert (identity.clients, identity.publishes) == ((), ("animal.observer", "lamps"))
+
+
+def test_the_hash_of_a_public_key_is_of_the_key_alone(tmp_path: Path) -> None:
+    certificate, key = Authority(tmp_path).client("d", "g", "c")
+    loaded = serialization.load_pem_private_key(key.read_bytes(), None).public_key()
+    der = loaded.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    assert base64.b64decode(public_key_hash(certificate)) == hashlib.sha256(der).digest()
 
 
 def test_keys_are_readable_for_their_owner_only_and_stay_when_it_is_asked_again(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ class Admission:
         except NotAuthenticated as error:
             log.info("client not authenticated", reason=str(error))
             code = CloseCode.EXPIRED if error.expired else CloseCode.NOT_AUTHENTICATED
-            raise Violation(code, str(error)) from None
+            raise Violation(code, f"{error}{self._why_none(connection)}") from None
         if not identity.may_be(hello.domain, hello.group, hello.client):
             wanted = f"{hello.domain}/{hello.group}/{hello.client}"
             log.info("client not allowed", identity=identity.name, client=wanted)
@@ -68,6 +68,16 @@ class Admission:
         if self._look is not None and not self._identities:
             self._look.cancel()
             self._look = None
+
+    def _why_none(self, connection: Connection) -> str:
+        """For who has a certificate and has shown it to somebody else."""
+        if not connection.passed_on or not self._authenticator.takes_certificates:
+            return ""
+        return " (what the HTTP service or a proxy passes on arrives without the client's certificate: " + (
+            "connect to a gateway's own port, or show a token)"
+            if self._authenticator.takes_tokens
+            else "connect to a gateway's own port)"
+        )
 
     def _look_for_revoked(self) -> None:
         """As at the end of a proof: they are to come back, and are told why not then."""

@@ -22,6 +22,10 @@ class Connection(Protocol):
         """What came beside the byte stream to say who this is, in a header; "" if nothing."""
 
     @property
+    def passed_on(self) -> bool:
+        """Whether somebody in between passes it on, so that `certificate` could only be theirs."""
+
+    @property
     def send(self) -> Callable[[bytes], None]:
         """Writes bytes, or keeps them until they can be. A fan-out calls it a thousand times. Raises OSError or
         RuntimeError where the connection is gone."""

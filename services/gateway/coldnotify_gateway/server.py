@@ -70,6 +70,11 @@ class ClientConnection(asyncio.Protocol):
         return ""
 
     @property
+    def passed_on(self) -> bool:
+        """On TCP nobody says so."""
+        return False
+
+    @property
     def buffered_bytes(self) -> int:
         """What waits to be written."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -25,6 +25,7 @@ _WRITE_TIMEOUT_S = 60.0
 """Of who looks and does not read: then the place is another one's."""
 _GROUPS_MAX = 200
 _SHOWN_MAX = 20
+_ROWS = ("groups", "slowest", "oldest")
 _SUMS = ("clients", "online", "lacking", "overdue", "objects", "groups_count")
 
 
@@ -108,6 +109,10 @@ class Overview:
         figures = self._figures([*of_matchers, *of_gateways])
         bodies = [body for _, body in good(matchers)]
         sums = {name: sum(body[name] for body in bodies) for name in _SUMS}
+        domains: dict[str, Counter[str]] = {}
+        for body in bodies:
+            for domain, of_domain in body["domains"].items():
+                domains.setdefault(domain, Counter()).update(of_domain)
         now_ms = time.time_ns() // 1_000_000
         lag = {"objects": figures["gauges"]["lag_objects"], "requests": figures["gauges"]["lag_requests"]}
         self._history.append(
@@ -119,6 +124,7 @@ class Overview:
             "overdue_s": self._overdue_s,
             "partial": any(body["partial"] for body in bodies),
             **sums,
+            "domains": domains,
             "traffic": {name: figures[name] for name in ("publishes_per_s", "deliveries_per_s", "sent_bytes_per_s")},
             "latency": {"p50_s": figures["p50_s"], "p99_s": figures["p99_s"], "deliveries": figures["deliveries"]},
             "window_s": figures["window_s"],
@@ -162,8 +168,18 @@ def _process(answer: Answer, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _allowed(shown: dict[str, Any], identity: Identity | None) -> dict[str, Any]:
-    """Without the rows of domains that whoever asks may not publish to."""
+    """Rows and sums without those of domains that whoever asks may not publish to.
+
+    Rates, latencies and lag are of the service as a whole, for all.
+    """
+    domains = shown["domains"]
+    shown = {name: value for name, value in shown.items() if name != "domains"}
     if identity is None:
         return shown
-    rows = ("groups", "slowest", "oldest")
-    return shown | {name: [one for one in shown[name] if identity.may_publish(one["domain"])] for name in rows}
+    theirs = {domain for domain in domains if identity.may_publish(domain)}
+    if len(theirs) == len(domains):
+        return shown
+    rows = {name: [one for one in shown[name] if identity.may_publish(one["domain"])] for name in _ROWS}
+    sums = {name: sum(domains[domain].get(name, 0) for domain in theirs) for name in _SUMS}
+    # The last two columns, online and overdue, are of all domains.
+    return shown | rows | sums | {"history": [[*point[:-2], None, None] for point in shown["history"]]}

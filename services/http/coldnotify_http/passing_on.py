@@ -231,11 +231,14 @@ def _answer_headers(answer: ClientResponse) -> CIMultiDict[str]:
 
 
 def _headers(request: web.Request) -> CIMultiDict[str]:
-    return CIMultiDict(
+    headers = CIMultiDict(
         (name, value)
         for name, value in request.headers.items()
         if name.title() in map(str.title, _REQUEST_HEADERS) or name.title().startswith(_CORS)
     )
+    # The gateway is to know why there is no client certificate (RFC 9110, 7.6.3).
+    headers["Via"] = "1.1 coldnotify-http"
+    return headers
 
 
 def _urls(addresses: str) -> list[str]:

@@ -21,6 +21,10 @@ LIMIT_S = 60
 ROW = {"domain": "d", "group": "g", "since_ms": 5, "publishes": 1}
 OF_MATCHER = {
     "partial": False, "clients": 3, "online": 2, "lacking": 1, "overdue": 1, "objects": 4, "groups_count": 1,
+    "domains": {
+        "d": {"clients": 2, "online": 2, "lacking": 1, "overdue": 0, "objects": 1, "groups_count": 1},
+        "secret": {"clients": 1, "online": 0, "lacking": 0, "overdue": 1, "objects": 3, "groups_count": 0},
+    },
     "groups": [ROW], "slowest": [ROW | {"client": "c"}], "oldest": [ROW | {"object": "o", "domain": "secret"}],
 }  # fmt: skip
 
@@ -107,14 +111,19 @@ async def test_all_who_look_share_one_asking_and_the_streams_end_when_it_stops()
             stream.close()
 
 
-async def test_the_rows_of_others_domains_are_left_out() -> None:
+async def test_the_rows_and_sums_of_others_domains_are_left_out() -> None:
     async with (
         node(Identity()) as (url, _, _),
         ClientSession() as client,
         client.get(f"{url}/v1/overview") as response,
     ):
         body = await response.json()
+        async with client.get(f"{url}/v1/console/events") as stream:
+            live = await read_event(stream)
     assert (len(body["groups"]), len(body["slowest"]), body["oldest"]) == (2, 2, [])
+    assert (body["clients"], body["online"], body["lacking"], body["overdue"], body["objects"]) == (4, 4, 2, 0, 2)
+    assert live["history"][0][-2:] == [None, None]
+    assert "secret" not in str(body) + str(live)
 
 
 async def test_there_is_an_end_to_how_many_may_look(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +143,7 @@ async def test_who_does_not_read_holds_its_place_for_a_while_only(monkeypatch: p
     async with node() as (url, _, overview), ClientSession(url) as client:
 
         async def large() -> dict[str, Any]:
-            return {"history": ["x" * 1_000_000], "groups": [], "slowest": [], "oldest": []}
+            return {"history": ["x" * 1_000_000], "groups": [], "slowest": [], "oldest": [], "domains": {}}
 
         monkeypatch.setattr(overview, "_now", large)
         address = URL(url)

@@ -26,7 +26,12 @@ async def sync(request):
         return response
     body = await request.json()
     return web.json_response(
-        {"said": body, "token": request.headers.get("Authorization"), "host": request.host},
+        {
+            "said": body,
+            "token": request.headers.get("Authorization"),
+            "host": request.host,
+            "via": request.headers.get("Via"),
+        },
         status=409,
         headers={"Retry-After": "60", "Access-Control-Allow-Origin": "*", "X-Inner": "no"},
     )
@@ -85,6 +90,7 @@ async def test_an_answer_comes_back_as_it_is_also_where_another_gateway_is_down(
                 assert answer.headers["Access-Control-Allow-Origin"] == "*"
                 assert "X-Inner" not in answer.headers
                 said = {"said": {"a": 1}, "token": "Bearer t", "host": f"{front.host}:{front.port}"}
+                said["via"] = "1.1 coldnotify-http"
                 assert await answer.json() == said
 
 

@@ -29,7 +29,7 @@ SHOWN_MAX = 20
 """Slowest clients and oldest objects, of each partition."""
 GROUPS_SHOWN_MAX = 200
 T = TypeVar("T")
-
+_SUMS = ("clients", "online", "lacking", "overdue", "objects")
 RECENT_MS = 60_000
 """What counts as the traffic of now."""
 PASS_S_MAX = 1.5
@@ -97,7 +97,11 @@ class Overview:
             clients += [_show_slow(*one) for one in nsmallest(SHOWN_MAX, found.slow, key=lambda one: one[0])]
             oldest = nsmallest(SHOWN_MAX, found.undelivered.items(), key=lambda one: one[1][0])
             objects += [_show_undelivered(obj, *sums) for obj, sums in oldest]
-        totals = {name: sum(group[name] for group in groups) for name in ("clients", "online", "lacking", "overdue")}
+        domains: dict[str, Counter[str]] = {}
+        for group in groups:
+            of_domain = domains.setdefault(group["domain"], Counter(dict.fromkeys((*_SUMS, "groups_count"), 0)))
+            of_domain.update({name: group[name] for name in _SUMS} | {"groups_count": 1})
+        totals = {name: sum(group[name] for group in groups) for name in _SUMS}
         return web.json_response(
             {
                 "now_ms": now_ms,
@@ -105,8 +109,8 @@ class Overview:
                 "overdue_s": overdue_s,
                 "partial": partial,
                 "groups_count": len(groups),
-                "objects": sum(group["objects"] for group in groups),
                 **totals,
+                "domains": domains,
                 "groups": nlargest(GROUPS_SHOWN_MAX, groups, key=lambda one: (one["publishes"], one["clients"])),
                 "slowest": nsmallest(SHOWN_MAX, clients, key=lambda one: one["since_ms"]),
                 "oldest": nsmallest(SHOWN_MAX, objects, key=lambda one: one["since_ms"]),

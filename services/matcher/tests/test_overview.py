@@ -63,6 +63,8 @@ def test_groups_clients_and_objects_that_wait(port: int, monkeypatch: pytest.Mon
     (waiting,) = body["oldest"]
     assert (waiting["object"], waiting["since_ms"], waiting["lacking"], waiting["asleep"]) == ("b", 2000, 2, 1)
     assert (body["clients"], body["online"], body["partial"]) == (3, 2, False)
+    sums = {"clients": 3, "online": 2, "lacking": 2, "overdue": 2, "objects": 2, "groups_count": 1}
+    assert body["domains"] == {DOMAIN: sums}
 
 
 def test_what_is_overdue_is_for_the_one_who_asks_to_say(port: int) -> None:

@@ -28,6 +28,7 @@ class QueuedConnection:
         "certificate",
         "finished",
         "held",
+        "passed_on",
         "token",
     )
 
@@ -56,6 +57,8 @@ class QueuedConnection:
         """The client's verified certificate, as ssl's getpeercert() says it."""
         self.token = ""
         """That of the request's Authorization header."""
+        self.passed_on = False
+        """The request's Via header says so."""
         self.finished = False
         """The core has said all it has to say."""
         self.aborted = False

@@ -55,6 +55,7 @@ async def session_of(
     )
     connection.certificate = transport.get_extra_info("peercert") or None
     connection.token = bearer(request.headers.get("Authorization")) or ""
+    connection.passed_on = "Via" in request.headers
     events.on_connect(connection, transport)
     try:
         yield connection

@@ -41,6 +41,7 @@ async def serve(request: web.Request, events: ConnectionEvents, settings: Gatewa
     )
     connection.certificate = transport.get_extra_info("peercert") or None
     connection.token = bearer(request.headers.get("Authorization")) or ""
+    connection.passed_on = "Via" in request.headers
     events.on_connect(connection, transport)
     transport.set_write_buffer_limits(settings.gateway_low_water_bytes)
     writer = asyncio.create_task(_write(socket, connection))

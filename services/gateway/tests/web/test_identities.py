@@ -18,10 +18,10 @@ pytestmark = pytest.mark.kafka
 SECRET = "s" * 32
 
 
-def sync(port, ca, token):
+def sync(port, ca, token, **more):
     """(status, body) of a sync as d/g/observer-1."""
     asked = {"domain": "d", "group": "g", "client": "observer-1", "registrations": ["a"]}
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {}) | more
     request = urllib.request.Request(f"https://127.0.0.1:{port}/v1/sync", json.dumps(asked).encode(), headers)
     try:
         with urllib.request.urlopen(request, timeout=WAIT_S, context=ssl.create_default_context(cafile=ca)) as answer:
@@ -70,3 +70,7 @@ def test_certificates_and_tokens_decide(fresh_kafka, tmp_path):
         assert sync(port, ca, token("observer-2"))[0] == 403
         status, body = sync(port, ca, None)
         assert (status, body["close"]) == (401, "NOT_AUTHENTICATED")
+        assert "passes on" not in body["error"]
+        status, body = sync(port, ca, None, Via="1.1 proxy")
+        assert (status, body["close"]) == (401, "NOT_AUTHENTICATED")
+        assert "passes on arrives without the client's certificate" in body["error"]

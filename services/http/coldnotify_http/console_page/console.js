@@ -14,7 +14,8 @@ async function ask(path, options = {}) {
   const headers = token.get() ? { Authorization: `Bearer ${token.get()}` } : {};
   const response = await fetch(path, { ...options, headers });
   if (response.status === 401) {
-    await signIn();
+    const { error } = await response.json().catch(() => ({}));
+    await signIn(token.get() ? error : "");
     return ask(path, options);
   }
   return response;
@@ -32,9 +33,10 @@ async function askJson(path, options) {
 }
 
 let signingIn = null;
-function signIn() {
+function signIn(why) {
   signingIn ??= new Promise((resolve) => {
     const dialog = byId("sign-in");
+    byId("sign-in-why").textContent = why ?? "";
     dialog.addEventListener("close", () => {
       token.set(new FormData(byId("token-form")).get("token"));
       byId("token-form").reset();

@@ -1,0 +1,186 @@
+"""Everything under TLS, with certificates and tokens: the console, the ledger, what is passed on, what is revoked."""
+
+import json
+import ssl
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+from coldnotify import Connection, Notify, ServiceRefused, State
+from coldnotify.publisher import Publisher
+from coldnotify_cli.testing_browser import MISSING, browser
+from coldnotify_cli.testing_up import Recorder, Up, running, wait_for
+from coldnotify_common.certificates import Authority
+from coldnotify_common.tokens import Grant, Token, make_key, sign
+
+pytestmark = pytest.mark.kafka
+
+OURS, THEIRS, GROUP = "animal.observer", "lamps", "region-1"
+LIMIT_S = 90
+
+
+@dataclass
+class Secured:
+    """All of ColdNotify under TLS; certificates or tokens are asked for."""
+
+    up: Up
+    authority: Authority
+    key: Path
+    revoked: Path
+
+    @property
+    def ca(self) -> Path:
+        return self.authority.directory / "ca.pem"
+
+    def token(self, client: str = "", *publishes: str) -> Token:
+        who = (OURS, GROUP, client) if client else None
+        return sign(self.key, Grant(who, publishes), time.time(), 3600)
+
+    def get(self, path: str, *, token: str = "", publisher: str = "") -> tuple[int, Any]:
+        """(status, JSON) of the HTTP service, asked with this proof."""
+        context = ssl.create_default_context(cafile=str(self.ca))
+        if publisher:
+            context.load_cert_chain(*self.authority.publisher([publisher]))
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        try:
+            request = Request(f"https://{self.up.report['http']}{path}", headers=headers)
+            with urlopen(request, timeout=LIMIT_S, context=context) as answer:
+                return answer.status, json.load(answer)
+        except HTTPError as error:
+            with error:
+                return error.code, json.load(error)
+
+    def client(self, name: str, address: str, **proof: Any) -> tuple[Notify, Recorder, list[Exception]]:
+        """A client that is registered for `camera`, not connected yet."""
+        told, problems = Recorder(), list[Exception]()
+        connection = Connection(address, ca_cert=self.ca, backoff_max_s=1, address_rest_s=1, **proof)
+        notify = Notify(OURS, GROUP, name, State(None), connection, on_error=problems.append)
+        notify.register("camera").subscribe(told)
+        return notify, told, problems
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    directory = tmp_path_factory.mktemp("secured")
+    authority, revoked = Authority(directory / "certs"), directory / "revoked"
+    for service in ("gateway", "http"):
+        authority.server(service, ["127.0.0.1", "localhost"])
+    key, _ = make_key(authority.directory)
+    revoked.write_text("")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("COLDNOTIFY_AUTH", "any")
+        environment.setenv("COLDNOTIFY_AUTH_REVOKED", str(revoked))
+        with running(directory, f"--tls={authority.directory}") as up:
+            with Publisher(up.kafka) as publisher:
+                for domain in (OURS, THEIRS):
+                    publisher.publish(domain, GROUP, "camera", version=1)
+            yield Secured(up, authority, key, revoked)
+
+
+def test_the_ledger_and_overview_are_for_who_may_publish_there(secured: Secured) -> None:
+    notify, told, _ = secured.client("asked-for", f"wss://{secured.up.report['http']}", token=secured.token("*").text)
+    try:
+        assert notify.connect(timeout_s=LIMIT_S), notify.status
+        wait_for(told.reaches("camera", 1), "told")
+        path = f"/v1/domains/{OURS}/groups/{GROUP}/clients/asked-for/explanation"
+        by_token = secured.token("", OURS).text
+        status, body = secured.get(path, token=by_token)
+        assert (status, body["client"]) == (200, "asked-for"), "HTTP service, matcher and gateway have answered"
+        assert body["gateways_silent"] == []
+        assert secured.get(path, publisher=OURS)[0] == 200
+        assert secured.get(path, publisher=THEIRS)[0] == 403
+        assert secured.get(path)[0] == 401
+        assert secured.get(path, token=secured.token("asked-for").text)[0] == 403, "a client is no publisher"
+
+        def sees(publisher: str) -> Any:
+            status, body = secured.get("/v1/overview", publisher=publisher)
+            assert status == 200
+            return [one["domain"] for one in body["groups"]], body["clients"], body["objects"]
+
+        wait_for(lambda: sees(OURS) == ([OURS], 1, 1), "their own domain, and its client")
+        assert sees(THEIRS) == ([THEIRS], 0, 1), "nothing of another one, sums neither"
+    finally:
+        notify.disconnect()
+
+
+def test_what_is_passed_on_arrives_with_its_token_and_without_its_certificate(secured: Secured) -> None:
+    cert, key = secured.authority.client(OURS, GROUP, "passed-on")
+    for scheme in ("wss", "https"):
+        address = f"{scheme}://{secured.up.report['http']}"
+        notify, _, problems = secured.client("passed-on", address, cert=cert, key=key)
+        try:
+            assert not notify.connect(timeout_s=LIMIT_S)
+            wait_for(problems.copy, "the refusal")
+            assert isinstance(problems[0], ServiceRefused)
+            assert "arrives without the client's certificate" in str(problems[0])
+        finally:
+            notify.disconnect()
+        # At the gateway's own port the certificate counts; through the HTTP service the token does.
+        for where, proof in (("web", {"cert": cert, "key": key}), ("http", {"token": secured.token("passed-on").text})):
+            notify, told, problems = secured.client("passed-on", f"{scheme}://{secured.up.report[where]}", **proof)
+            try:
+                assert notify.connect(timeout_s=LIMIT_S), notify.status
+                wait_for(told.reaches("camera", 1), "told")
+                assert problems == []
+            finally:
+                notify.disconnect()
+
+
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+def test_the_console_wants_a_token_shows_what_it_grants_and_nothing_once_it_is_revoked(
+    secured: Secured, tmp_path: Path
+) -> None:
+    good, other = secured.token("", OURS), secured.token("asked-for")
+    certificate = secured.authority.directory / "http.pem"
+    with browser(tmp_path / "chromedriver.log", trusting=certificate) as window:
+
+        def sign_in(token: str) -> None:
+            window.wait_for("document.querySelector('#sign-in').open", "it asks who one is")
+            window.run(
+                "const form = document.querySelector('#token-form'); form.token.value = arguments[0];"
+                "form.querySelector('button').click()",
+                token,
+            )
+
+        def publish(domain: str, version: int) -> None:
+            window.run(
+                """const form = document.querySelector('#publish');
+                form.domain.value = arguments[0]; form.group.value = 'console'; form.object.value = 'camera';
+                form.version.value = arguments[1]; form.querySelector('button').click()""",
+                domain,
+                str(version),
+            )
+
+        window.open(f"https://{secured.up.report['http']}/")
+        sign_in("rubbish")
+        window.wait_for(
+            "document.querySelector('#sign-in').open && document.querySelector('#sign-in-why').innerText",
+            "it says why that will not do",
+        )
+        assert OURS not in window.text(), "nothing was shown"
+        sign_in(other.text)
+        window.wait_for("document.querySelector('#live').innerText == 'live'", "it is live")
+        assert THEIRS not in window.text()
+        assert OURS not in window.text(), "a token that publishes nowhere sees no domain"
+
+        window.run("sessionStorage.setItem('token', arguments[0]); location.reload()", good.text)
+        window.wait_for(f"document.querySelector('#groups').innerText.includes('{OURS}')", "its domain")
+        assert THEIRS not in window.text()
+        publish(OURS, 7)
+        said = "document.querySelector('#published').innerText"
+        window.wait_for(f"{said}.includes('version 7')", "it publishes")
+        publish(THEIRS, 7)
+        window.wait_for(f"{said}.includes('may not publish')", "and nowhere else")
+
+        secured.revoked.write_text(f"jti {good.id}  # the tab of somebody who has left\n")
+        window.wait_for(
+            "document.querySelector('#sign-in').open"
+            " && document.querySelector('#sign-in-why').innerText.includes('has been revoked')",
+            "its stream is ended",
+        )
+        assert secured.get("/v1/overview", token=good.text)[0] == 401
