@@ -40,6 +40,25 @@ def test_a_full_queue_gives_up_at_once_and_stopping_does_not_wait_for_ever():
 
 
 @pytest.mark.kafka
+def test_what_is_gathered_for_many_partitions_is_all_written_in_order(fresh_kafka: EmbeddedBroker):
+    writer = RequestWriter(GatewaySettings(kafka=fresh_kafka.bootstrap), lambda produce: None, lambda reason: None)
+    writer.start()
+    for session in range(1, 2001):
+        assert writer.write(Produce(session % 8, b"k", Request(format=1, session=session, leave=Leave())))
+    assert writer.stop(60) == 0
+    consumer = Consumer({"bootstrap.servers": fresh_kafka.bootstrap, "group.id": "few-batches"})
+    try:
+        consumer.assign([TopicPartition(REQUESTS, partition, 0) for partition in range(8)])
+        messages = consumer.consume(2000, 60)
+    finally:
+        consumer.close()
+    by_partition: dict[int | None, list[int]] = {}
+    for message in messages:
+        by_partition.setdefault(message.partition(), []).append(Request.FromString(message.value() or b"").session)
+    assert by_partition == {partition: list(range(partition or 8, 2001, 8)) for partition in range(8)}
+
+
+@pytest.mark.kafka
 def test_order_in_a_partition_is_the_order_of_calls(fresh_kafka: EmbeddedBroker):
     broken = threading.Event()
     writer = RequestWriter(
