@@ -1,7 +1,6 @@
 """The HTTP port that every service has: /healthz, /readyz, /metrics and what routes it adds for looking in."""
 
 import asyncio
-import os
 import socket
 import ssl
 import threading
@@ -13,20 +12,14 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka_stats import STATISTICS
+from coldnotify_common.listening import BACKLOG, ListenError, listen_error
 from coldnotify_common.web import json_errors
 
 _THREAD_START_TIMEOUT_S = 30
 """Opening a port takes milliseconds; a machine that needs longer than this is not working."""
-_BACKLOG = 1024
-"""Connections that wait to be accepted when all clients come back at once."""
 _STOP_TIMEOUT_S = 5
 """How long answers under way may take after stop(); a scrape or a look is far shorter."""
-
-
-class ListenError(ServiceError):
-    """A port that cannot be opened: the message names setting, address and reason."""
 
 
 class CommonMetrics(Collector):
@@ -90,11 +83,16 @@ class AdminServer:
         routes: Iterable[web.AbstractRouteDef] = (),
         registry: CollectorRegistry = REGISTRY,
         setting: str = "",
+        listener: socket.socket | None = None,
     ) -> None:
-        """`port` 0: any free one. `setting`: the name of the port's setting, for the words of errors."""
+        """`port` 0: any free one. `setting`: the name of the port's setting, for the words of errors.
+
+        `listener`: listens already, in place of `host` and `port`; the server closes it.
+        """
         self._host = host
         self._wanted_port = port
         self._setting = setting
+        self._listener = listener
         self._routes = [*standard_routes(readiness, registry), *routes]
         self._runner: web.AppRunner | None = None
         self.port = 0
@@ -104,7 +102,7 @@ class AdminServer:
         """Opens the port. Raises ListenError."""
         app = web.Application(middlewares=[json_errors])
         app.add_routes(self._routes)
-        self._runner = await listen(app, self._host, self._wanted_port, setting=self._setting)
+        self._runner = await listen(app, self._host, self._wanted_port, setting=self._setting, listener=self._listener)
         self.port = bound_port(self._runner)
 
     async def stop(self) -> None:
@@ -122,31 +120,22 @@ async def listen(
     setting: str = "",
     shutdown_timeout_s: float = _STOP_TIMEOUT_S,
     ssl_context: ssl.SSLContext | None = None,
+    listener: socket.socket | None = None,
 ) -> web.AppRunner:
-    """Serves `app` until the returned runner's cleanup(). Raises ListenError."""
+    """Serves `app` until the returned runner's cleanup(), on `listener` if there is one. Raises ListenError."""
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=shutdown_timeout_s)
     await runner.setup()
+    site: web.BaseSite
+    if listener is None:
+        site = web.TCPSite(runner, host, port, ssl_context=ssl_context)
+    else:
+        site = web.SockSite(runner, listener, ssl_context=ssl_context, backlog=BACKLOG)
     try:
-        await web.TCPSite(runner, host, port, ssl_context=ssl_context).start()
+        await site.start()
     except OSError as error:
         await runner.cleanup()
-        raise _listen_error(setting, host, port, error) from None
+        raise listen_error(setting, host, port, error) from None
     return runner
-
-
-def listening(host: str, port: int, *, setting: str = "") -> socket.socket:
-    """A socket that listens. Raises ListenError."""
-    try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        return socket.create_server(address, family=family, backlog=_BACKLOG)
-    except OSError as error:
-        raise _listen_error(setting, host, port, error) from None
-
-
-def _listen_error(setting: str, host: str, port: int, error: OSError) -> ListenError:
-    prefix = f"{setting}: " if setting else ""
-    why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-    return ListenError(f"{prefix}cannot listen on {host}:{port}: {why}")
 
 
 def bound_port(runner: web.AppRunner) -> int:
@@ -171,9 +160,12 @@ class AdminThread:
         routes: Iterable[web.AbstractRouteDef] = (),
         registry: CollectorRegistry = REGISTRY,
         setting: str = "",
+        listener: socket.socket | None = None,
     ) -> None:
         """As AdminServer's."""
-        self._server = AdminServer(host, port, readiness=readiness, routes=routes, registry=registry, setting=setting)
+        self._server = AdminServer(
+            host, port, readiness=readiness, routes=routes, registry=registry, setting=setting, listener=listener
+        )
         self._thread = threading.Thread(target=self._run, name="admin-http", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -142,19 +142,30 @@ def ask_twice(admin: AdminClient, ask: Callable[[float], T], timeout_s: float) -
 
 def describe_topic(admin: AdminClient, topic: str, timeout_s: float = 10) -> Any:
     """Kafka's description of a topic (never creates it). Raises TopicMissing, KafkaUnavailable."""
+    return describe_topics(admin, [topic], timeout_s)[topic]
 
-    def ask(limit_s: float) -> Any:
+
+def describe_topics(admin: AdminClient, topics: Collection[str], timeout_s: float = 10) -> dict[str, Any]:
+    """The same for several topics, in one question."""
+    asked = ", ".join(topics)
+
+    def ask(limit_s: float) -> dict[str, Any]:
+        nonlocal asked
         # librdkafka keeps the limit itself; the longer one is for the day it does not.
-        return admin.describe_topics(TopicCollection([topic]), request_timeout=limit_s)[topic].result(limit_s + 5)
+        answers = admin.describe_topics(TopicCollection(list(topics)), request_timeout=limit_s)
+        found = {}
+        for asked, answer in answers.items():
+            found[asked] = answer.result(limit_s + 5)
+        return found
 
     try:
         return ask_twice(admin, ask, timeout_s)
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise TopicMissing(f"topic {topic} does not exist: run `coldnotify topics apply`") from None
-        raise KafkaUnavailable(f"Kafka does not say what topic {topic} is like: {error.args[0].str()}") from None
+            raise TopicMissing(f"topic {asked} does not exist: run `coldnotify topics apply`") from None
+        raise KafkaUnavailable(f"Kafka does not say what topic {asked} is like: {error.args[0].str()}") from None
     except TimeoutError:
-        raise KafkaUnavailable(f"Kafka does not say within {timeout_s} s what topic {topic} is like") from None
+        raise KafkaUnavailable(f"Kafka does not say within {timeout_s} s what topic {asked} is like") from None
 
 
 class TopicLooks:

@@ -6,7 +6,8 @@ from urllib.error import HTTPError
 
 import pytest
 from aiohttp import web
-from coldnotify_common.admin import AdminServer, AdminThread, ListenError, listening
+from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_common.listening import ListenError, listening
 from coldnotify_common.paging import page, page_request
 from coldnotify_schemas.names import check_name
 from prometheus_client import CollectorRegistry, Counter

@@ -7,12 +7,13 @@ import structlog
 import uvloop
 from aiohttp import web
 from coldnotify.publisher import Publisher
-from coldnotify_common.admin import listening, standard_routes
+from coldnotify_common.admin import standard_routes
 from coldnotify_common.authentication import Authenticator
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka import KafkaUnavailable, TopicLooks
 from coldnotify_common.kafka_options import read_options
 from coldnotify_common.kafka_stats import STATISTICS
+from coldnotify_common.listening import listening
 from coldnotify_common.log import configure
 from coldnotify_common.stop import stop_event
 from coldnotify_common.tls import ServerTls

@@ -1,25 +1,43 @@
-"""The matcher as a process: its HTTP port, and one run of the worker after the other."""
+"""The matcher as a process: its HTTP port, and one run of the worker after the other.
+
+Clients wait for a matcher that is started again. So its HTTP port listens from the beginning, but what serves it is
+imported only when the partitions are served: aiohttp takes as long as all that the worker needs.
+"""
+
+import socket
+import threading
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
 
 import structlog
-from coldnotify_common.admin import AdminThread, ListenError
 from coldnotify_common.errors import ServiceError
+from coldnotify_common.listening import ListenError, listening
 from coldnotify_common.log import configure
-from coldnotify_common.stop import stop_flag
+from coldnotify_common.stop import StopFlag, stop_flag
 from coldnotify_common.tracing import tracer_of
 from confluent_kafka import KafkaException
 
-from coldnotify_matcher import ledger, metrics, overview
-from coldnotify_matcher.looking_in import routes
+from coldnotify_matcher import metrics
 from coldnotify_matcher.partition import TakenOver
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.state_records import NewerFormat
 from coldnotify_matcher.worker import Failure, Worker
 
+if TYPE_CHECKING:
+    from coldnotify_common.admin import AdminThread
+
 log = structlog.get_logger()
 
+HTTP_AFTER_S = 1.0
+"""The HTTP port is served by then, whether or not the partitions are."""
+HTTP_LOOK_S = 0.02
 RETRY_FIRST_S = 0.2
 RETRY_MAX_S = 5.0
 """Between runs that failed: Kafka may be restarting."""
+
+
+_PORT_SETTING = "COLDNOTIFY_MATCHER_PORT / --matcher-port"
 
 
 class Current:
@@ -33,6 +51,50 @@ class Current:
         return "starting" if self.worker is None else self.worker.readiness()
 
 
+class HttpPort(threading.Thread):
+    """Begins to serve the HTTP port, once there is time for it. Where that fails, the process stops."""
+
+    def __init__(self, current: Current, listener: socket.socket, stop: StopFlag) -> None:
+        super().__init__(name="http-begins", daemon=True)
+        self._current = current
+        self._listener = listener
+        self._stopping = stop
+        self._admin: AdminThread | None = None
+        self.error: ListenError | None = None
+
+    def run(self) -> None:
+        """The thread."""
+        until_s = time.monotonic() + HTTP_AFTER_S
+        while self._current.readiness() is not None and time.monotonic() < until_s:
+            if self._stopping.wait(HTTP_LOOK_S):
+                return
+        from coldnotify_common.admin import AdminThread
+
+        from coldnotify_matcher import ledger, overview
+        from coldnotify_matcher.looking_in import routes
+
+        current = self._current
+        host, port = self._listener.getsockname()[:2]
+        self._admin = AdminThread(
+            host,
+            port,
+            readiness=current.readiness,
+            routes=[*ledger.routes(current), *overview.routes(current), *routes(current)],
+            listener=self._listener,
+        )
+        try:
+            self._admin.start()
+        except ListenError as error:
+            self.error = error
+            self._stopping.set()
+
+    def stop(self) -> None:
+        """Closes the port."""
+        self.join()
+        if self._admin is not None:
+            self._admin.stop()
+
+
 def run(settings: MatcherSettings) -> int:
     """Serve until SIGTERM or SIGINT. Exit code 0: stopped in order; 1: the HTTP port cannot be opened.
 
@@ -41,20 +103,15 @@ def run(settings: MatcherSettings) -> int:
     configure(settings.log_format, settings.log_level, settings.matcher_id)
     tracer = tracer_of(settings, "matcher", settings.matcher_id)
     current = Current()
-    admin = AdminThread(
-        settings.matcher_host,
-        settings.matcher_port,
-        readiness=current.readiness,
-        routes=[*ledger.routes(current), *overview.routes(current), *routes(current)],
-        setting="COLDNOTIFY_MATCHER_PORT / --matcher-port",
-    )
-    with stop_flag() as stop:
-        try:
-            admin.start()
-        except ListenError as error:
-            log.error("cannot start", error=str(error))
-            return 1
-        log.info("matcher started", http_port=admin.port, kafka=settings.kafka)
+    try:
+        listener = listening(settings.matcher_host, settings.matcher_port, setting=_PORT_SETTING)
+    except ListenError as error:
+        log.error("cannot start", error=str(error))
+        return 1
+    with closing(listener), stop_flag() as stop:
+        http = HttpPort(current, listener, stop)
+        http.start()
+        log.info("matcher started", http_port=listener.getsockname()[1], kafka=settings.kafka)
         retry_s = RETRY_FIRST_S
         while not stop.is_set():
             worker = current.worker = Worker(settings, stop, tracer)
@@ -68,8 +125,10 @@ def run(settings: MatcherSettings) -> int:
                 retry_s = RETRY_FIRST_S if was_ready else min(2 * retry_s, RETRY_MAX_S)
             finally:
                 current.worker = None
-        admin.stop()
+        http.stop()
+        if http.error is not None:
+            log.error("the HTTP port is not served", error=str(http.error))
         if tracer is not None:
             tracer.close()
     log.info("matcher stopped")
-    return 0
+    return 0 if http.error is None else 1

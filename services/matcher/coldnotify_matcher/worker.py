@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.kafka import admin_config, connect, consumer_config, describe_topic, producer_config
+from coldnotify_common.kafka import admin_config, connect, consumer_config, describe_topics, producer_config
 from coldnotify_common.stop import StopFlag
 from coldnotify_common.tracing import Attributes, Span, Tracer
 from coldnotify_schemas import internal_pb2, topics
@@ -77,8 +77,15 @@ KAFKA_TIMEOUT_S = 5.0
 _ANY_PARTITION = -1
 """librdkafka's RD_KAFKA_PARTITION_UA: its partitioner chooses."""
 
+_BESIDE = (topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS)
+"""The topics that have as many partitions as objects."""
+
 _NEED_BARRIER = frozenset(("open", "register", "sync", "catch_up"))
 """Requests whose answer promises the newest version."""
+
+
+_Bounds = tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]
+"""By (topic, partition): the oldest offsets, and the next ones."""
 
 
 class Failure(Exception):
@@ -203,9 +210,11 @@ class Worker:
             started_s = time.monotonic()
             now_ms = time.time_ns() // 1_000_000
             revoked = []
+            touched: set[int] = set()
+            bounds = self._bounds(event.partition for event in events if isinstance(event, Assigned))
             for event in events:
                 if isinstance(event, Assigned):
-                    self._on_assigned(event)
+                    self._on_assigned(event, bounds)
                 elif isinstance(event, Records):
                     self._on_records(event.records, now_ms)
                 elif isinstance(event, Began):
@@ -264,13 +273,18 @@ class Worker:
 
     # ---- assignment ----------------------------------------------------------------------------------------------
 
-    def _on_assigned(self, event: Assigned) -> None:
+    def _bounds(self, assigned: Iterable[int]) -> _Bounds:
+        """Where the compacted topics of partitions that are assigned begin and end."""
+        compacted = [(topic, number) for number in assigned for topic in COMPACTED]
+        if not compacted:
+            return {}, {}
+        # Where they begin is asked for, too: told "at the beginning" librdkafka waits half a second before it asks.
+        return log_starts(self._admin, compacted), log_ends(self._admin, compacted)
+
+    def _on_assigned(self, event: Assigned, bounds: _Bounds) -> None:
         assert self._cluster is not None
         number = event.partition
-        compacted = [(topic, number) for topic in COMPACTED]
-        # Where they begin is asked for, too: told "at the beginning" librdkafka waits half a second before it asks.
-        starts = {topic: offset for (topic, _), offset in log_starts(self._admin, compacted).items()}
-        ends = {topic: offset for (topic, _), offset in log_ends(self._admin, compacted).items()}
+        starts, ends = ({topic: offsets[topic, number] for topic in COMPACTED} for offsets in bounds)
         partition = None if self._standby is None else self._standby.take(number)
         if partition is None or not partition.can_load_on(starts, ends, event.objects_committed):
             partition = Partition.following(
@@ -520,14 +534,11 @@ class Worker:
     # ---- the cluster ---------------------------------------------------------------------------------------------
 
     def _describe_cluster(self) -> Cluster:
-        objects = describe_topic(self._admin, topics.OBJECTS, KAFKA_TIMEOUT_S)
-        beside = {
-            topic: describe_topic(self._admin, topic, KAFKA_TIMEOUT_S)
-            for topic in (topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS)
-        }
-        inboxes = len(describe_topic(self._admin, topics.NOTIFICATIONS, KAFKA_TIMEOUT_S).partitions)
-        for topic, found in beside.items():
-            count = len(found.partitions)
+        found = describe_topics(self._admin, (topics.OBJECTS, topics.NOTIFICATIONS, *_BESIDE), KAFKA_TIMEOUT_S)
+        objects, beside = found[topics.OBJECTS], {topic: found[topic] for topic in _BESIDE}
+        inboxes = len(found[topics.NOTIFICATIONS].partitions)
+        for topic, other in beside.items():
+            count = len(other.partitions)
             if count != len(objects.partitions):
                 raise Failure(
                     f"topic {topic} has {count} partitions, {topics.OBJECTS} has {len(objects.partitions)}: "
@@ -535,7 +546,7 @@ class Worker:
                 )
         objects_id = str(objects.topic_id)
         epoch = epoch_of(objects_id, len(objects.partitions), self._settings.epoch_counter)
-        requests_id, *state_ids = (str(found.topic_id) for found in beside.values())
+        requests_id, *state_ids = (str(other.topic_id) for other in beside.values())
         return Cluster(len(objects.partitions), inboxes, objects_id, requests_id, epoch, tuple(state_ids))
 
     def _watch_topics(self) -> None:

@@ -1,0 +1,29 @@
+"""A port that is ours from the first moment on, before what serves it is imported."""
+
+import os
+import socket
+
+from coldnotify_common.errors import ServiceError
+
+BACKLOG = 1024
+"""Connections that wait to be accepted: all clients may come back at once, and until the port is served."""
+
+
+class ListenError(ServiceError):
+    """A port that cannot be opened: the message names setting, address and reason."""
+
+
+def listening(host: str, port: int, *, setting: str = "") -> socket.socket:
+    """A socket that listens. Raises ListenError."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(address, family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise listen_error(setting, host, port, error) from None
+
+
+def listen_error(setting: str, host: str, port: int, error: OSError) -> ListenError:
+    """What it says of a port that cannot be opened."""
+    prefix = f"{setting}: " if setting else ""
+    why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+    return ListenError(f"{prefix}cannot listen on {host}:{port}: {why}")
