@@ -69,6 +69,13 @@ def test_the_console_shows_explains_and_publishes(up: Up, window: Browser, tmp_p
         window.wait_for(
             "document.querySelector('#published').innerText.includes('payload: is not JSON')", "what is wrong"
         )
+        window.run("document.querySelector('#publish').payload.value = ''")
+        window.run("document.querySelector('#publish').object.value = '..'")
+        window.run("document.querySelector('#publish button').click()")
+        window.wait_for(
+            "document.querySelector('#published').innerText.includes('a browser cannot ask for the name ..')",
+            "browsers would go a step up the path",
+        )
         for dark in (False, True):
             window.look(390, 844, dark=dark)
             assert window.run("return document.documentElement.scrollWidth") <= 390, "a phone has to scroll sideways"

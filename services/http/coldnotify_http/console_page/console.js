@@ -48,7 +48,13 @@ function signIn(why) {
   return signingIn;
 }
 
-const groupPath = (domain, group) => `v1/domains/${encodeURIComponent(domain)}/groups/${encodeURIComponent(group)}`;
+// As one segment of a path. Browsers take these two, however they are written, for steps in the path.
+function segment(name) {
+  if (name === "." || name === "..") throw new Error(`a browser cannot ask for the name ${name}: coldnotify explain, who-lacks and publish can`);
+  return encodeURIComponent(name);
+}
+
+const groupPath = (domain, group) => `v1/domains/${segment(domain)}/groups/${segment(group)}`;
 
 // -- words -------------------------------------------------------------------------------------------------------------
 
@@ -250,7 +256,7 @@ async function explain(domain, group, client, object) {
   byId("explain-timeline").replaceChildren();
   byId("explain").showModal();
   try {
-    const shown = await askJson(`${groupPath(domain, group)}/clients/${encodeURIComponent(client)}/explanation${about}`);
+    const shown = await askJson(`${groupPath(domain, group)}/clients/${segment(client)}/explanation${about}`);
     byId("explain-words").textContent = `${shown.verdict.replaceAll("_", " ")}: ${shown.words}`;
     byId("explain-timeline").replaceChildren(...shown.timeline.map((event) => element("li", {},
       element("b", {}, `${event.step}${event.when_ms ? `, ${new Date(event.when_ms).toLocaleString()}` : ""}`), event.text)));
@@ -273,7 +279,7 @@ async function publish(event) {
     if (fields.version.trim()) parts.push(`"version":${BigInt(fields.version.trim())}`);
     if (fields.payload.trim()) parts.push(`"payload":${JSON.parse(fields.payload) === null ? "null" : fields.payload.trim()}`);
     if (fields.deleted) parts.push('"deleted":true');
-    const path = `${groupPath(fields.domain, fields.group)}/objects/${encodeURIComponent(fields.object)}`;
+    const path = `${groupPath(fields.domain, fields.group)}/objects/${segment(fields.object)}`;
     const shown = await askJson(path, { method: "POST", body: `{${parts.join(",")}}` });
     said.className = "good";
     said.textContent = `published: version ${shown.version}, partition ${shown.partition}, offset ${shown.offset}`;
