@@ -199,20 +199,12 @@ class Partition:
 
     def on_record(self, record: Record, now_ms: int) -> None:
         """One record of a compacted topic. Raises TakenOver, NewerFormat."""
-        topic, key = record.topic, record.key
+        topic, _, offset, _, key, value, timestamp_ms, moved, traceparent = record
         if topic == topics.OBJECTS:
-            self.engine.on_object(
-                key,
-                record.value,
-                record.offset,
-                record.timestamp_ms,
-                now_ms,
-                moved=record.moved,
-                traceparent=record.traceparent,
-            )
+            self.engine.on_object(key, value, offset, timestamp_ms, now_ms, moved=moved, traceparent=traceparent)
         elif key is not None:
-            self._on_state_record(topic, key, record.value, record.offset)
-        self._note_progress(topic, record.offset + 1)
+            self._on_state_record(topic, key, value, offset)
+        self._note_progress(topic, offset + 1)
 
     @property
     def loaded(self) -> bool:

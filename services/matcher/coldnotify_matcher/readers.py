@@ -187,18 +187,14 @@ def _record(message: Message) -> Record:
     if error is not None:
         return Record(topic, partition, offset, end=True)
     kind, timestamp_ms = message.timestamp()
-    headers = cast(Headers | None, message.headers()) or []
-    return Record(
-        topic,
-        partition,
-        offset,
-        end=False,
-        key=message.key(),
-        value=message.value(),
-        timestamp_ms=-1 if kind == TIMESTAMP_NOT_AVAILABLE else timestamp_ms,
-        moved=any(header[0] == MOVED_HEADER for header in headers),
-        traceparent=sampled_in(headers) if headers else "",
-    )
+    if kind == TIMESTAMP_NOT_AVAILABLE:
+        timestamp_ms = -1
+    headers = cast(Headers | None, message.headers())
+    moved, traceparent = False, ""
+    if headers:
+        moved, traceparent = any(name == MOVED_HEADER for name, _ in headers), sampled_in(headers)
+    # By position: by name it would take three times as long.
+    return Record(topic, partition, offset, False, message.key(), message.value(), timestamp_ms, moved, traceparent)
 
 
 class RequestsReader(Reader):
