@@ -2,19 +2,22 @@
 
 Not with Consumer.get_watermark_offsets: while another thread polls the consumer it waits for ever, whatever its
 timeout.
+
+What stands behind a transaction that is still open counts as not there yet: consumers are not given it, and whoever
+waited to read so far would wait as long as the transaction is open.
 """
 
 from collections.abc import Iterable
 
 from coldnotify_common.kafka import KafkaUnavailable, ask_twice
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 TIMEOUT_S = 10.0
 
 
 def log_ends(admin: AdminClient, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    """The offset that the next record of each (topic, partition) will get. Raises KafkaUnavailable."""
+    """Up to which offset each (topic, partition) can be read to its end now. Raises KafkaUnavailable."""
     return _offsets(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
 
@@ -27,7 +30,7 @@ def _offsets(admin: AdminClient, partitions: Iterable[tuple[str, int]], spec: Of
     asked = {TopicPartition(topic, partition): spec for topic, partition in partitions}
 
     def ask(limit_s: float) -> dict[tuple[str, int], int]:
-        answers = admin.list_offsets(asked, request_timeout=limit_s)
+        answers = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=limit_s)
         return {(tp.topic, tp.partition): future.result(limit_s + 5).offset for tp, future in answers.items()}
 
     try:

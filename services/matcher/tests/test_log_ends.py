@@ -8,6 +8,7 @@ from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.testing import free_port
 from coldnotify_matcher import log_ends as module
 from coldnotify_matcher.log_ends import log_ends, log_starts
+from coldnotify_matcher.testing_kafka import wait_for
 from coldnotify_schemas import topics
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -26,6 +27,26 @@ def test_where_they_begin_and_end(fresh_kafka: EmbeddedBroker) -> None:
 
     assert log_starts(admin, both) == {both[0]: 2, both[1]: 0}
     assert log_ends(admin, both) == {both[0]: 5, both[1]: 0}
+
+
+@pytest.mark.kafka
+def test_what_is_behind_an_open_transaction_is_not_there_yet(fresh_kafka: EmbeddedBroker) -> None:
+    where = (topics.OBJECTS, 3)
+    admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
+    plain = Producer({"bootstrap.servers": fresh_kafka.bootstrap})
+    in_transaction = Producer({"bootstrap.servers": fresh_kafka.bootstrap, "transactional.id": "a-back-end"})
+    in_transaction.init_transactions(60)
+    plain.produce(topics.OBJECTS, b"x", b"key", partition=3)
+    assert plain.flush(60) == 0
+    in_transaction.begin_transaction()
+    in_transaction.produce(topics.OBJECTS, b"x", b"key", partition=3)
+    assert in_transaction.flush(60) == 0
+    plain.produce(topics.OBJECTS, b"x", b"key", partition=3)
+    assert plain.flush(60) == 0
+
+    assert log_ends(admin, [where]) == {where: 1}
+    in_transaction.commit_transaction(60)
+    wait_for(lambda: log_ends(admin, [where]) == {where: 4}, "its end, behind the record that says it is committed")
 
 
 @pytest.mark.kafka
