@@ -1,6 +1,7 @@
 """Reads the gateway's inbox from a thread of its own, and hands the event loop at most so much at a time."""
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
@@ -20,6 +21,9 @@ _BATCHES_PENDING_MAX = 8
 """What may wait for the event loop. Behind that the thread waits, and Kafka keeps the rest."""
 _POLL_S = 0.1
 """How soon the thread notices that it is to stop."""
+_AT_ONCE_S = 0.0002
+"""A record that comes so soon was there already, and others may be, too. One that was waited for does not wait for a
+look whether there are more, in which this thread and the event loop would take turns at the interpreter."""
 _FULL_S = 0.005
 """How soon the thread looks again whether the event loop has handled a batch."""
 _END_TIMEOUT_S = 5.0
@@ -109,14 +113,14 @@ class InboxReader:
 
     def _read(self, consumer: Consumer) -> None:
         while not self._stop.is_set():
-            # consume(n, timeout) waits for n records or the whole timeout: so it takes what is there, and where nothing
-            # is, poll wakes at the first one, which does not wait for a look whether there are more.
-            messages = consumer.consume(_BATCH_RECORDS_MAX, 0)
-            if not messages:
-                first = consumer.poll(_POLL_S)
-                if first is None:
-                    continue
-                messages = [first]
+            # consume(n, timeout) waits for n records or the whole timeout: poll wakes at the first one.
+            asked_s = time.monotonic()
+            first = consumer.poll(_POLL_S)
+            if first is None:
+                continue
+            messages = [first]
+            if time.monotonic() - asked_s < _AT_ONCE_S:
+                messages += consumer.consume(_BATCH_RECORDS_MAX - 1, 0)
             records, lost = self._sort(messages)
             if records:
                 self._hand_over(records)
