@@ -1,5 +1,7 @@
 """The frames a gateway writes, as bytes."""
 
+from functools import lru_cache
+
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.internal_pb2 import Answered, Newest, Opened
@@ -58,7 +60,14 @@ def complete_of(newest: Newest) -> int:
 def welcome(opened: Opened) -> bytes:
     """The matcher's Opened, as its client is told."""
     epoch = opened.epoch if opened.HasField("epoch") else None
-    return encode(GatewayFrame(welcome=Welcome(in_sync=opened.in_sync, epoch=epoch, refused=opened.refused)))
+    if opened.refused:
+        return encode(GatewayFrame(welcome=Welcome(in_sync=opened.in_sync, epoch=epoch, refused=opened.refused)))
+    return _welcome(opened.in_sync, epoch)
+
+
+@lru_cache(maxsize=64)  # who comes back together is told the same
+def _welcome(in_sync: bool, epoch: int | None) -> bytes:
+    return encode(GatewayFrame(welcome=Welcome(in_sync=in_sync, epoch=epoch)))
 
 
 def answer(answered: Answered, *, names: bool) -> bytes:
@@ -72,6 +81,7 @@ def answer(answered: Answered, *, names: bool) -> bytes:
     return frame + notifications(list(answered.newest), names=names)
 
 
+@lru_cache(maxsize=64)
 def caught_up(complete: int) -> bytes:
     """The client is complete up to here; NONE: the partition is empty."""
     return encode(GatewayFrame(caught_up=CaughtUp(complete=_optional(complete))))
