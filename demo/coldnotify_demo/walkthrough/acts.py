@@ -117,18 +117,15 @@ class Walkthrough:
             f"coldnotify certs elsewhere --client {_DOMAIN}/{_GROUP}/observer-1 --client {_DOMAIN}/{_GROUP}/by-curl"
         )
         shell.note("of another authority: TLS itself refuses it")
-        limit = "--timeout-s 4"
-        shell.run(self._watch("observer-1", "observer-1", limit, directory="elsewhere"), code=1, says="unknown ca")
+        limit = "--timeout-s {timeout_s}"
+        shell.refused(self._watch("observer-1", "observer-1", limit, directory="elsewhere"), "unknown ca")
         shell.note("of this authority, but for another client")
-        shell.run(
-            self._watch("observer-1", "observer-2", limit), code=1, says="observer-2 may not be .*region-1/observer-1"
-        )
+        shell.refused(self._watch("observer-1", "observer-2", limit), "observer-2 may not be .*region-1/observer-1")
         shell.note("none at all, over TCP and HTTP")
-        shell.run(
+        shell.refused(
             f"coldnotify watch {_ABOUT} observer-1 camera-config --once {limit} --gateway 127.0.0.1:{ports.gateway} "
             "--ca-cert certs/ca.pem",
-            code=1,
-            says="certificate required",
+            "certificate required",
         )
         shell.run(
             f"curl -sS --cacert certs/ca.pem https://127.0.0.1:{ports.web}/v1/sync "
@@ -143,10 +140,9 @@ class Walkthrough:
             says="may not publish to .*lamps",
         )
         shell.note("and a gateway of another authority is not trusted by the client")
-        shell.run(
+        shell.refused(
             self._watch("observer-1", "observer-1", limit).replace("--ca-cert certs", "--ca-cert elsewhere"),
-            code=1,
-            says="certificate verify failed",
+            "certificate verify failed",
         )
 
     def _ledger_before(self, back_end: Background) -> None:

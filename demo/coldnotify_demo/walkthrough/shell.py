@@ -14,6 +14,8 @@ from coldnotify_kafka.broker.process import spawn
 _POLL_S = 0.05
 _AGAIN_S = 0.5
 _STOP_S = 60.0
+_PATIENCE_S = (3, 12, 40)
+"""For a client to hear why it is refused: milliseconds, but for a machine that others keep busy."""
 
 
 class Failed(Exception):
@@ -66,6 +68,17 @@ class Shell:
         `says`: a regular expression that the output must have. Raises Failed.
         """
         return self._run(command, code, says, show=True)[1]
+
+    def refused(self, command: str, says: str) -> None:
+        """As `run` with exit code 1; {timeout_s} in it is little at first, and more where that was too little."""
+        for timeout_s in _PATIENCE_S:
+            spelled = command.format(timeout_s=timeout_s)
+            status, output = self._run(spelled, None, "", show=False)
+            if re.search(says, output):
+                break
+        self._show(spelled, status, output)
+        if status != 1 or not re.search(says, output):
+            raise Failed(f"exit code {status}, 1 is wanted, with {says!r}")
 
     def until(self, command: str, says: str) -> str:
         """The same again and again until it says this; shown is the last time only. Raises Failed."""
