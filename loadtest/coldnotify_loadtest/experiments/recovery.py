@@ -2,11 +2,13 @@
 
 import re
 import time
+from contextlib import suppress
 
 from coldnotify_kafka import topics as topic_specs
 from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity
 from coldnotify_loadtest.population import Population
@@ -14,6 +16,13 @@ from coldnotify_loadtest.publisher import Publisher
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 
+_LONG_LOG = "cold behind a long log"
+_VERSIONS = 100
+"""Of each object of the history."""
+_COMPACTED_SHARE = 0.04
+"""Of the history's bytes, that may be left: one version in a hundred, in batches of its own."""
+_COMPACTED_BYTES = 4_000_000
+"""So much may be left in any case."""
 _HISTORY_PER_S = 60_000.0
 """About how fast history is written, and read again."""
 
@@ -83,10 +92,10 @@ def run_matcher(bench: Bench) -> None:
     population = _population(bench)
     for case, history, standby in (
         ("cold", 0, False),
-        ("cold behind a long log", bench["history"], False),
+        (_LONG_LOG, bench["history"], False),
         ("warm standby", 0, True),
     ):
-        if case == "cold behind a long log" and not history:
+        if case == _LONG_LOG and not history:
             continue
         for repeat in range(1 if history else bench["repeats"]):
             bench.progress.step(f"matcher, {case}, repeat {repeat + 1}")
@@ -97,6 +106,7 @@ def run_matcher(bench: Bench) -> None:
             ):
                 if history:
                     write_history(server.kafka, population, history)
+                    compact(server, population)
                 publisher.once(bench["groups"])
                 swarm.wait(lambda counts: counts.reached >= swarm.devices, READY_S, "the first publish at all")
                 row = {**_row(server, bench, repeat, case), "history": history}
@@ -131,29 +141,71 @@ def _struck(bench: Bench, server: ColdNotify, swarm: Swarm, publisher: Publisher
 
 
 def _wait_followed(server: ColdNotify) -> None:
-    """A standby that has served nothing is ready when it says so; what it follows, it follows then."""
+    """Until the second matcher has read all of what the first one serves."""
     for name in ("matcher-1", "matcher-2"):
         server.children[name].wait_ready(READY_S)
+    until_s = time.monotonic() + READY_S
+    while not (
+        server.metric("matcher-1", "coldnotify_matcher_partitions_owned")
+        == server.metric("matcher-2", "coldnotify_matcher_partitions_standby")
+        > 0
+        == server.metric("matcher-2", "coldnotify_matcher_lag_standby")
+    ):
+        if time.monotonic() > until_s:
+            raise TimeoutError(f"the standby has not read all within {READY_S:g} s")
+        time.sleep(0.2)
+
+
+def compact(server: ColdNotify, population: Population) -> None:
+    """Have Kafka compact the objects topic now, which it would do after a day, and wait for it."""
+    left_bytes = max(_COMPACTED_BYTES, _COMPACTED_SHARE * _bytes_of(server, topics.OBJECTS))
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topics.OBJECTS)
+    now = {"min.compaction.lag.ms": "0", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "1000"}
+    admin = AdminClient({"bootstrap.servers": server.kafka, "log_level": 0})
+    producer = Producer({"bootstrap.servers": server.kafka, "log_level": 0})
+    for name, value in now.items():
+        resource.add_incremental_config(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
+    admin.incremental_alter_configs([resource])[resource].result(READY_S)
+    until_s = time.monotonic() + READY_S
+    while _bytes_of(server, topics.OBJECTS) > left_bytes:
+        if time.monotonic() > until_s:
+            raise TimeoutError(f"Kafka has not compacted the history within {READY_S:g} s")
+        # Only with the next record a segment that is old enough is closed, and only then it is compacted.
+        for prefix, partition in _places(population):
+            producer.produce(topics.OBJECTS, b'{"version":%d}' % time.time_ns(), prefix + b"compacted", partition)
+        producer.flush(READY_S)
+        time.sleep(1.5)
+
+
+def _bytes_of(server: ColdNotify, topic: str) -> int:
+    sizes = []
+    for log in server.directory.glob(f"kafka/**/{topic}-*/*.log"):
+        with suppress(FileNotFoundError):  # compacted meanwhile
+            sizes.append(log.stat().st_size)
+    return sum(sizes)
+
+
+def _places(population: Population) -> list[tuple[bytes, int]]:
+    """Of each group, how its objects' keys begin, and its partition."""
+    partitions = topic_specs.load()[0].partitions
+    groups = [population.group(block) for block in range(population.groups)]
+    domain = population.domain
+    return [(f"{domain}/{group}/".encode(), partition_of(domain, group, partitions)) for group in groups]
 
 
 def write_history(kafka: str, population: Population, records: int) -> None:
-    """Publishes of objects that nobody registered for, 100 versions of each: what a matcher has to load."""
+    """Publishes of objects that nobody registered for, many versions of each: what a matcher has to load."""
     producer = Producer(
         {"bootstrap.servers": kafka, "log_level": 0, "linger.ms": 50, "queue.buffering.max.messages": 500_000}
     )
-    groups = [population.group(block) for block in range(population.groups)]
-    partitions = topic_specs.load()[0].partitions
-    places = [
-        (f"{population.domain}/{group}/history-".encode(), partition_of(population.domain, group, partitions))
-        for group in groups
-    ]
-    objects = max(1, records // 100)
+    places = _places(population)
+    objects = max(1, records // _VERSIONS)
     for number in range(records):
         prefix, partition = places[number % len(places)]
         while True:
             try:
                 producer.produce(
-                    topics.OBJECTS, b'{"version":%d}' % number, prefix + b"%d" % (number % objects), partition
+                    topics.OBJECTS, b'{"version":%d}' % number, prefix + b"history-%d" % (number % objects), partition
                 )
                 break
             except BufferError:
