@@ -1,23 +1,26 @@
-"""The gateway as a process: its ports, and one run after the other."""
+"""The gateway as a process: its ports, and one run after the other.
+
+Clients wait for a gateway that is started again. So its ports listen before anything else is done, and what serves HTTP
+(aiohttp takes as long as all the rest) is imported only when the first rush is over.
+"""
 
 import asyncio
+import socket
 from collections.abc import Callable
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import structlog
 import uvloop
-from coldnotify_common.admin import AdminServer
 from coldnotify_common.authentication import Authenticator
 from coldnotify_common.errors import ServiceError
+from coldnotify_common.listening import listening
 from coldnotify_common.log import configure
 from coldnotify_common.stop import stop_event
 from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import tracer_of
-from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
 from coldnotify_gateway.errors import Reload
-from coldnotify_gateway.looking_in import routes
-from coldnotify_gateway.metrics import GatewayCollector
 from coldnotify_gateway.server import Port
 from coldnotify_gateway.service import Service
 from coldnotify_gateway.settings import (
@@ -27,8 +30,16 @@ from coldnotify_gateway.settings import (
     GatewaySettings,
 )
 
+if TYPE_CHECKING:
+    from coldnotify_common.admin import AdminServer
+
 log = structlog.get_logger()
 
+_EARLY_S = 2.0
+"""Clients that connect before Kafka is there are kept waiting for so long at most."""
+_HTTP_AFTER_S = 1.5
+"""The HTTP port is served by then, whether or not devices are."""
+_HTTP_LOOK_S = 0.02
 _BETWEEN_RUNS_S = 0.5
 """Topics that are being made anew need a moment, and a run that fails at once must not spin."""
 
@@ -58,44 +69,75 @@ async def serve(settings: GatewaySettings) -> int:
     settings.addresses_exempt()  # what is wrong with it is said now, not when Kafka is there
     authenticator.announce(GATEWAY_PORT_SETTING, tls=tls.on)
     current = Current()
-    registry = CollectorRegistry()
-    registry.register(GatewayCollector(current))
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
-    admin = AdminServer(
-        settings.gateway_http_host,
-        settings.gateway_http_port,
-        readiness=current.readiness,
-        routes=routes(current),
-        registry=registry,
-        setting=GATEWAY_HTTP_PORT_SETTING,
-    )
+    http: asyncio.Task[AdminServer] | None = None
     with stop_event() as stop, tls.reloaded_by_signal():
         try:
             with (
                 closing(Port(settings, settings.gateway_port, GATEWAY_PORT_SETTING)) as port,
                 closing(Port(settings, settings.gateway_web_port, GATEWAY_WEB_PORT_SETTING)) as web_port,
+                closing(
+                    listening(settings.gateway_http_host, settings.gateway_http_port, setting=GATEWAY_HTTP_PORT_SETTING)
+                ) as http_port,
             ):
-                await admin.start()
+                for one in (port, web_port):
+                    one.listen_early()
+                    asyncio.get_running_loop().call_later(_EARLY_S, one.end_early)
+                http = asyncio.create_task(_serve_http(current, http_port))
                 log.info(
                     "gateway started",
                     port=port.port,
                     web_port=web_port.port,
-                    http_port=admin.port,
+                    http_port=http_port.getsockname()[1],
                     kafka=settings.kafka,
                 )
+                http.add_done_callback(lambda ended: None if _serves(ended) else stop.set())
                 await _run_after_run(
                     lambda: Service(settings, port, web_port, authenticator, tls, tracer), current, stop
                 )
+                if http.done():
+                    http.result()  # why it stopped, if that is why
         except ServiceError as error:
             log.error("cannot start", error=str(error))
             return 1
         finally:
-            await admin.stop()
+            if http is not None:
+                http.cancel()
+                await asyncio.wait({http})
+                if _serves(http):
+                    await http.result().stop()
             if tracer is not None:
                 tracer.close()
     log.info("gateway stopped")
     return 0
+
+
+async def _serve_http(current: Current, listener: socket.socket) -> "AdminServer":
+    """Serves the HTTP port, once there is time for it."""
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + _HTTP_AFTER_S
+    while current.readiness() is not None and loop.time() < until_s:  # noqa: ASYNC110  (nobody tells of it)
+        await asyncio.sleep(_HTTP_LOOK_S)
+    from coldnotify_common.admin import AdminServer
+    from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
+
+    from coldnotify_gateway.looking_in import routes
+    from coldnotify_gateway.metrics import GatewayCollector
+
+    registry = CollectorRegistry()
+    registry.register(GatewayCollector(current))
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    host, port = listener.getsockname()[:2]
+    admin = AdminServer(
+        host, port, readiness=current.readiness, routes=routes(current), registry=registry, listener=listener
+    )
+    await admin.start()
+    return admin
+
+
+def _serves(http: "asyncio.Task[AdminServer]") -> bool:
+    """What became of it, once it is done."""
+    return not http.cancelled() and http.exception() is None
 
 
 async def _run_after_run(make: Callable[[], Service], current: Current, stop: asyncio.Event) -> None:

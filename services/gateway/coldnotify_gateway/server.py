@@ -115,9 +115,24 @@ class Port:
         self._held = self._bound(port)
         self.port: int = self._held.getsockname()[1]
         """The actual one."""
+        self._early: socket.socket | None = None
+
+    def listen_early(self) -> None:
+        """Connections wait from now on for who serves them. Raises ListenError."""
+        self._early = self._listening()
+
+    def end_early(self) -> None:
+        """Who still waits is sent away, and nobody else is let in: another gateway may have time for them."""
+        if self._early is not None:
+            self._early.close()
+            self._early = None
 
     def listener(self) -> socket.socket:
         """A socket that listens. Raises ListenError."""
+        early, self._early = self._early, None
+        return early or self._listening()
+
+    def _listening(self) -> socket.socket:
         listener = self._bound(self.port)
         try:
             listener.listen(BACKLOG)
@@ -128,6 +143,7 @@ class Port:
 
     def close(self) -> None:
         """Lets go of the port."""
+        self.end_early()
         self._held.close()
 
     def _bound(self, port: int) -> socket.socket:

@@ -6,9 +6,10 @@ A run ends when it is told to stop, or with Reload when what it relies on has ch
 
 import asyncio
 import secrets
+import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVarTuple
+from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 import structlog
 from coldnotify_common.authentication import Authenticator
@@ -28,12 +29,18 @@ from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
 from coldnotify_gateway.tls import TlsConnection
 from coldnotify_gateway.topics_watch import Topics, TopicsWatch
-from coldnotify_gateway.web.site import WebSite
+
+if TYPE_CHECKING:
+    from coldnotify_gateway.web.site import WebSite
 
 log = structlog.get_logger()
 Arguments = TypeVarTuple("Arguments")
 
 _TICK_S = 0.25
+_QUIET_S = 0.1
+_QUIET_AFTER_S = 0.7
+"""The web port is served when no device on TCP has said anything for a moment, or after so long: what serves it is
+imported first, which takes a fifth of a second, and the devices that all come back at once do not wait for it."""
 _DRAIN_STEP_S = 0.05
 _FLUSH_SHARE = 0.3
 """Of the time for stopping, kept for what goes to Kafka last."""
@@ -113,7 +120,7 @@ class Service:
             return self._unavailable
         if not self._assigned.done():
             return "the inbox is not assigned yet"
-        return None if self._accepting else "no connections are accepted"
+        return None if self._accepting and self._site is not None else "no connections are accepted"
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serves until `stop`, then stops in order. Raises Reload (after stopping in order, too) and ListenError."""
@@ -169,19 +176,40 @@ class Service:
             sock=self._port.listener(),
             backlog=BACKLOG,
         )
-        self._site = site = WebSite(self._settings, shell, self._web_port, self._tls.context(required=False))
-        await site.start()
         self._accepting = True
         log.info("gateway ready", host=self._settings.gateway_host, port=self.port, web_port=self.web_port)
+        web = asyncio.create_task(self._serve_web(shell))
+        web.add_done_callback(self._on_web)
         try:
             while not (stopped.done() or self._ended.done()):
                 shell.tick()
-                site.tick()
+                if self._site is not None:
+                    self._site.tick()
                 await asyncio.wait({stopped, self._ended}, timeout=_TICK_S, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._accepting = False
             server.close()
-            site.stop_listening()
+            web.cancel()
+            if self._site is not None:
+                self._site.stop_listening()
+
+    async def _serve_web(self, shell: Shell) -> None:
+        until_s = self.now_s() + _QUIET_AFTER_S
+        heard_bytes = -1
+        while "aiohttp" not in sys.modules and self.now_s() < until_s:
+            if heard_bytes == shell.gateway.counters.received_bytes:
+                break
+            heard_bytes = shell.gateway.counters.received_bytes
+            await asyncio.sleep(_QUIET_S)
+        from coldnotify_gateway.web.site import WebSite
+
+        self._site = WebSite(self._settings, shell, self._web_port, self._tls.context(required=False))
+        await self._site.start()
+
+    def _on_web(self, web: "asyncio.Task[None]") -> None:
+        error = None if web.cancelled() else web.exception()
+        if error is not None and not self._ended.done():
+            self._ended.set_exception(error)
 
     # --- the end
 
