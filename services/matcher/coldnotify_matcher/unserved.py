@@ -1,18 +1,22 @@
-"""Partitions that the consumer group has given to nobody, and the member that is to join again because of them.
+"""Partitions that the consumer group has given to nobody: a matcher that has just begun looks, and joins again.
 
 A cooperative rebalance moves partitions in two rounds: the first takes them from one member, which then joins again, so
 that the second gives them to another. A static member that is started anew in between gets back what the first round
 left it with, and there is no second one: to Kafka nothing has changed, and nobody would ever serve them. (Seen with
-Kafka 4 and librdkafka 2.16; a test restarts both members in between.) Joining again with nothing begins a rebalance.
+Kafka 4 and librdkafka 2.16; a test does it.) A member that leaves off and joins again begins a rebalance.
 """
 
+import struct
+import warnings
 from typing import Any, NamedTuple
 
 import structlog
-from confluent_kafka import ConsumerGroupState, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 log = structlog.get_logger()
+
+_STABLE = "Stable"
 
 
 class Members(NamedTuple):
@@ -21,51 +25,66 @@ class Members(NamedTuple):
     stable: bool
     """No rebalance is under way."""
     assigned: dict[str, frozenset[int]]
-    """By the member's group.instance.id, its partitions."""
+    """By the member's id, its partitions of all topics."""
 
 
 def members_of(admin: AdminClient, group: str, timeout_s: float) -> Members:
-    """Ask the group's coordinator. Raises KafkaException, TimeoutError."""
-    asked = admin.describe_consumer_groups([group], request_timeout=timeout_s)
-    found: Any = asked[group].result(timeout_s + 5)
-    assigned = {
-        member.group_instance_id or member.member_id: frozenset(
-            tp.partition for tp in (member.assignment.topic_partitions if member.assignment else ())
-        )
-        for member in found.members
-    }
-    return Members(found.state == ConsumerGroupState.STABLE, assigned)
+    """Ask all brokers. Raises KafkaException, also where one of them does not answer.
+
+    By the call that is deprecated: describe_consumer_groups() aborts the process (an assertion of librdkafka 2.16) when
+    the node that it asks dies meanwhile.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        found: Any = admin.list_groups(group, timeout_s)
+    stable = bool(found) and found[0].state == _STABLE
+    members = found[0].members if found else ()
+    return Members(stable, {member.id: partitions_of(member.assignment) for member in members})
+
+
+def partitions_of(assignment: bytes | None) -> frozenset[int]:
+    """The partitions in a member's assignment, as Kafka's ConsumerProtocolAssignment has it, of all topics."""
+    if not assignment:
+        return frozenset()
+    partitions: set[int] = set()
+    (topics,) = struct.unpack_from(">i", assignment, 2)  # behind the version
+    at = 6
+    for _ in range(topics):
+        (name_bytes,) = struct.unpack_from(">h", assignment, at)
+        at += 2 + name_bytes
+        (count,) = struct.unpack_from(">i", assignment, at)
+        partitions.update(struct.unpack_from(f">{count}i", assignment, at + 4))
+        at += 4 + 4 * count
+    return frozenset(partitions)
 
 
 class Unserved:
-    """Looks for partitions without a member, as one of the members. Used by one thread."""
+    """Looks until the group has settled and lacks nothing. Used by one thread."""
 
-    def __init__(self, partitions: int, member: str) -> None:
+    def __init__(self, partitions: int) -> None:
         self._all = frozenset(range(partitions))
-        self._member = member
         self._before: Members | None = None
+        self.settled = False
+        """Nothing is left to be looked for: it takes another start to upset the group."""
 
     def must_join_again(self, members: Members) -> bool:
-        """Whether this member is to: the group has settled, the look before was the same, and it has the least to lose.
-
-        It gives up what it has for the time of a rebalance; who has the fewest partitions does, the first of several.
-        """
+        """Whether to: partitions are missing, although the group has settled and was the same at the look before."""
         before, self._before = self._before, members
+        if not members.stable or members != before:
+            return False
         missing = self._all.difference(*members.assigned.values())
-        if not missing or not members.stable or members != before:
-            return False
-        if self._member != min(members.assigned, key=lambda name: (len(members.assigned[name]), name)):
-            return False
-        self._before = None
-        log.warning("partitions that the group has given to nobody: joining again", partitions=sorted(missing))
-        return True
+        self.settled = not missing
+        if missing:
+            self._before = None
+            log.warning("partitions that the group has given to nobody: joining again", partitions=sorted(missing))
+        return bool(missing)
 
     def look(self, admin: AdminClient, group: str, timeout_s: float) -> bool:
         """`must_join_again` by what the group says now; False where it says nothing."""
         try:
             members = members_of(admin, group, timeout_s)
-        except (KafkaException, TimeoutError) as error:
-            log.warning("who serves which partitions is not known", error=str(error))
+        except KafkaException as error:
+            log.warning("who serves which partitions is not known", error=error.args[0].str())
             self._before = None
             return False
         return self.must_join_again(members)

@@ -569,7 +569,7 @@ class Worker:
         assert self._cluster is not None
         lag = Lag()
         try:
-            self._watch(lag, Unserved(self._cluster.partitions, self._settings.matcher_id))
+            self._watch(lag, Unserved(self._cluster.partitions))
         finally:
             lag.clear()
 
@@ -586,7 +586,7 @@ class Worker:
                 continue
             self._kafka_away = None
             self._show_lag(lag)
-            if unserved.look(self._admin, self._settings.matcher_group, KAFKA_TIMEOUT_S):
+            if not unserved.settled and unserved.look(self._admin, self._settings.matcher_group, KAFKA_TIMEOUT_S):
                 self._requests.join_again()
             if now != self._cluster:
                 self._requests.put(Failed(Failure("a topic was recreated or resized")))
