@@ -5,6 +5,8 @@ The order of a step, which must not be changed: (1) state records, repaired, mov
 offsets of both inputs may be committed, together. Any delivery failure ends the run: the next loads what is durable.
 """
 
+import gc
+import gc
 import queue
 import secrets
 import threading
@@ -63,12 +65,17 @@ FLUSH_SLICE_S = 0.5
 """How often a flush looks whether it is to stop."""
 STOP_FLUSH_TIMEOUT_S = 3.0
 """Once it is to stop, a step that Kafka does not take is not worth waiting for: the next run does it again."""
+HUNG_AFTER_S = 60.0
+"""A step that takes so long waits for something that does not come: even a flush gives up before."""
 BARRIER_TIMEOUT_S = 60.0
 """A reader of the objects topic that does not get to where its end was so long ago is stuck."""
 PENDING_REQUESTS_MAX = 20_000
 """Of a partition, that wait for the objects topic: a second's worth at a rate that a matcher is not made for. Above it
 the reader leaves the further ones in Kafka until half are done, so that a stuck topic costs time and not memory."""
 EVENTS_A_STEP_MAX = 64
+GC_THRESHOLDS = (10_000, 20, 10)
+"""Of Python's garbage collector. A batch is thousands of tuples, which go without it; the default of 700 has it look
+through them several times a batch, and now and then through all clients: 0.2 s without a publish for 60,000 of them."""
 CLOSE_TIMEOUT_S = 5.0
 """For the consumers to commit and to close. Kafka may be away, and the process does not wait for it."""
 KAFKA_TIMEOUT_S = 5.0
@@ -149,6 +156,8 @@ class Worker:
         self._committed: dict[tuple[str, int], int] = {}
         self._all_committed_at_s = time.monotonic()
         self._ticked_at_s = 0.0
+        self._stepped_s = time.monotonic()
+        """When the last step began."""
         self._stop = stop
         self._kafka_away: str | None = None
         self._closing = False
@@ -166,6 +175,9 @@ class Worker:
             return "the topics are not known yet"
         if self._kafka_away is not None:
             return self._kafka_away
+        still_s = time.monotonic() - self._stepped_s
+        if still_s > HUNG_AFTER_S:
+            return f"nothing has been done for {still_s:.0f} s"
         assigned = self._requests.assigned
         if assigned is None:
             return "the consumer group has assigned no partition yet"
@@ -181,6 +193,7 @@ class Worker:
 
         Then all state is to be dropped.
         """
+        gc.set_threshold(*GC_THRESHOLDS)
         # A claim that finds the producer not connected waits for a second.
         threading.Thread(target=connect, args=(self._producer,), name="writer-connects", daemon=True).start()
         self._cluster = self._describe_cluster()
@@ -198,6 +211,7 @@ class Worker:
         clean = False
         try:
             while not self._stop.is_set():
+                self._stepped_s = time.monotonic()
                 self._turn()
             clean = True
         finally:
@@ -295,6 +309,8 @@ class Worker:
 
     def _on_assigned(self, event: Assigned, bounds: _Bounds) -> None:
         assert self._cluster is not None
+        # What is loaded stays: looking through it for garbage again and again takes half of the time of a load.
+        gc.disable()
         number = event.partition
         starts, ends = ({topic: offsets[topic, number] for topic in COMPACTED} for offsets in bounds)
         partition = None if self._standby is None else self._standby.take(number)
@@ -326,6 +342,10 @@ class Worker:
         compacted = [TopicPartition(topic, number) for number in gone for topic in COMPACTED]
         if compacted:
             self._compacted.do(lambda consumer: consumer.incremental_unassign(compacted))
+        if gone:
+            gc.unfreeze()
+            if self._all_owned:
+                gc.enable()
         log.info("partitions given up", partitions=event.partitions, lost=event.lost)
         event.done.set()
 
@@ -430,6 +450,9 @@ class Worker:
         seconds = time.monotonic() - partition.started_s
         metrics.TAKEOVER_SECONDS.labels("followed" if partition.warm else "loaded").observe(seconds)
         self._requests.serve(partition.number, from_beginning=partition.requests_topic_changed)
+        if self._all_owned:
+            gc.freeze()
+            gc.enable()
         log.info(
             "partition taken over",
             partition=partition.number,
@@ -614,6 +637,8 @@ class Worker:
             reader.join(max(0.0, until_s - time.monotonic()))
         with self.lock:
             self.partitions.clear()
+        gc.unfreeze()
+        gc.enable()
         metrics.PARTITIONS_OWNED.set(0)
         # What is still in the producer belongs to a step that is not committed: it is done again.
         self._producer.purge()

@@ -51,6 +51,22 @@ def bootstrap(fresh_kafka: EmbeddedBroker) -> str:
     return fresh_kafka.bootstrap
 
 
+def test_a_worker_that_hangs_is_not_ready(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_module, "HUNG_AFTER_S", 1.0)
+    stop = StopFlag()
+    worker = Worker(MatcherSettings(kafka=bootstrap), stop)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        wait_for(lambda: worker.readiness() is None, "its serving")
+        with worker.lock:
+            wait_for(lambda: "nothing has been done for" in (worker.readiness() or ""), "its saying so")
+        wait_for(lambda: worker.readiness() is None, "its going on")
+    finally:
+        stop.set()
+        thread.join(60)
+
+
 def test_a_publish_reaches_the_inbox_with_numbers_from_1(bootstrap: str, player: Player, tmp_path: Path) -> None:
     with matcher(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
