@@ -6,7 +6,6 @@ offsets of both inputs may be committed, together. Any delivery failure ends the
 """
 
 import gc
-import gc
 import queue
 import secrets
 import threading
