@@ -1,3 +1,8 @@
+"""Every service's HTTP port, in its own thread or in the test's loop.
+
+Stands for: listening
+"""
+
 import asyncio
 import json
 import urllib.request
