@@ -308,8 +308,6 @@ class Worker:
 
     def _on_assigned(self, event: Assigned, bounds: _Bounds) -> None:
         assert self._cluster is not None
-        # What is loaded stays: looking through it for garbage again and again takes half of the time of a load.
-        gc.disable()
         number = event.partition
         starts, ends = ({topic: offsets[topic, number] for topic in COMPACTED} for offsets in bounds)
         partition = None if self._standby is None else self._standby.take(number)
@@ -341,10 +339,6 @@ class Worker:
         compacted = [TopicPartition(topic, number) for number in gone for topic in COMPACTED]
         if compacted:
             self._compacted.do(lambda consumer: consumer.incremental_unassign(compacted))
-        if gone:
-            gc.unfreeze()
-            if self._all_owned:
-                gc.enable()
         log.info("partitions given up", partitions=event.partitions, lost=event.lost)
         event.done.set()
 
@@ -449,9 +443,6 @@ class Worker:
         seconds = time.monotonic() - partition.started_s
         metrics.TAKEOVER_SECONDS.labels("followed" if partition.warm else "loaded").observe(seconds)
         self._requests.serve(partition.number, from_beginning=partition.requests_topic_changed)
-        if self._all_owned:
-            gc.freeze()
-            gc.enable()
         log.info(
             "partition taken over",
             partition=partition.number,
@@ -636,8 +627,6 @@ class Worker:
             reader.join(max(0.0, until_s - time.monotonic()))
         with self.lock:
             self.partitions.clear()
-        gc.unfreeze()
-        gc.enable()
         metrics.PARTITIONS_OWNED.set(0)
         # What is still in the producer belongs to a step that is not committed: it is done again.
         self._producer.purge()
