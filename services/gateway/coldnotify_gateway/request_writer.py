@@ -51,6 +51,8 @@ class RequestWriter:
         self._gathered: dict[int, list[Produce]] = {}
         """By partition, the one that waits longest first."""
         self._gathered_count = 0
+        self._handed_over = 0
+        """Requests since all were answered last."""
         self._round_end_s = 0.0
         self._queued_max = settings.gateway_requests_queued_max
         self._producer = Producer(
@@ -74,7 +76,7 @@ class RequestWriter:
     def write(self, produce: Produce) -> bool:
         """Queues a request. False: the queue is full, or the producer failed; it is given up."""
         with self._lock:
-            under_way = len(self._producer)
+            under_way = self._under_way()
             if not self._gathered and not under_way:
                 return self._hand_over(produce)
             if self._gathered_count + under_way >= self._queued_max:
@@ -91,16 +93,25 @@ class RequestWriter:
         self._thread.join(_JOIN_S)
         if left:
             self._producer.purge()
-        return left
+        return min(left, self._handed_over)
 
     def _poll(self) -> None:
         connect(self._producer)
         while not self._stop.is_set():
             self._producer.poll(_ROUND_S if len(self._producer) else _POLL_S)
-            if not len(self._producer):
+            with self._lock:
+                under_way = self._under_way()
+            if not under_way:
                 self._hand_over_round(_ROUND_PARTITIONS)
             elif time.monotonic() > self._round_end_s:
                 self._hand_over_round()
+
+    def _under_way(self) -> int:
+        """How many requests have no answer, at most: librdkafka counts its reports of errors among them."""
+        count = min(len(self._producer), self._handed_over)
+        if not count:
+            self._handed_over = 0
+        return count
 
     def _hand_over_round(self, partitions_max: int | None = None) -> None:
         failed: list[Produce] = []
@@ -124,6 +135,7 @@ class RequestWriter:
             else:
                 log.warning("request not taken", partition=produce.partition, error=error.args[0].str())
             return False
+        self._handed_over += 1
         return True
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
