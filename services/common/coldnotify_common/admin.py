@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from coldnotify_common.kafka_stats import STATISTICS
 from coldnotify_common.listening import BACKLOG, ListenError, listen_error
+from coldnotify_common.revocation import lists_usable
 from coldnotify_common.web import json_errors
 
 _THREAD_START_TIMEOUT_S = 30
@@ -23,7 +24,7 @@ _STOP_TIMEOUT_S = 5
 
 
 class CommonMetrics(Collector):
-    """What the /metrics of every service shows: whether it is ready, and its Kafka clients."""
+    """What the /metrics of every service shows: whether it is ready, its Kafka clients, and its list of the revoked."""
 
     def __init__(self, readiness: Callable[[], str | None]) -> None:
         self._readiness = readiness
@@ -33,6 +34,14 @@ class CommonMetrics(Collector):
         ready = self._readiness() is None
         yield GaugeMetricFamily("coldnotify_ready", "1 while the service is ready, as /readyz says", value=ready)
         yield from STATISTICS.collect()
+        usable = GaugeMetricFamily(
+            "coldnotify_auth_revoked_list_usable",
+            "0 while the file of --auth-revoked cannot be used as it is, and what it said before counts; "
+            "only where there is one",
+        )
+        if (value := lists_usable()) is not None:
+            usable.add_metric([], value)
+        yield usable
 
 
 def standard_routes(

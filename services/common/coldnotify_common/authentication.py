@@ -95,9 +95,13 @@ class Authenticator:
         """Whether what held once may be revoked."""
         return self._revoked.on
 
+    def revoked(self) -> frozenset[str]:
+        """What is, now: another object than before only where it is something else."""
+        return self._revoked.now()
+
     def holds(self, identity: Identity) -> bool:
         """Whether what was identified once is good still: neither expired nor revoked."""
-        return time.time() < identity.expires_at_s and not self._revoked.bars(identity.proof)
+        return time.time() < identity.expires_at_s and self._revoked.now().isdisjoint(identity.proofs)
 
     def announce(self, port: str, *, tls: bool) -> None:
         """Says in the log what is not secure about this port."""
@@ -113,30 +117,30 @@ class Authenticator:
         """Who this is. Raises NotAuthenticated.
 
         `certificate`: what ssl's getpeercert() says of one that has been verified; `token`: as it came. Where both are
-        there and both are taken, the token counts.
+        there and both are taken, the token counts; but none for whose certificate has been revoked.
         """
         if self.mode == "none":
             return ANYBODY
+        proofs = (serial(certificate["serialNumber"]),) if certificate and "serialNumber" in certificate else ()
+        if any(map(self._revoked.bars, proofs)):
+            raise NotAuthenticated("the client certificate has been revoked")
         if token and self.takes_tokens:
-            return self._of_token(token)
+            return self._of_token(token, proofs)
         if certificate and self.takes_certificates:
-            return self._of_certificate(certificate)
+            return self._of_certificate(certificate, proofs)
         wanted = {"certificate": "a client certificate", "token": "a token", "any": "a client certificate or a token"}
         raise NotAuthenticated(f"{wanted[self.mode]} is needed")
 
-    def _of_certificate(self, certificate: Mapping[str, Any]) -> Identity:
+    def _of_certificate(self, certificate: Mapping[str, Any], proofs: tuple[str, ...]) -> Identity:
         names = certificate_names(certificate)
         # TLS has checked this at the handshake; a session that is resumed is not checked again.
         expires_at_s = float(ssl.cert_time_to_seconds(certificate["notAfter"]))
         if expires_at_s <= time.time():
             raise NotAuthenticated("the client certificate has expired", expired=True)
-        proof = serial(certificate["serialNumber"]) if "serialNumber" in certificate else ""
-        if self._revoked.bars(proof):
-            raise NotAuthenticated("the client certificate has been revoked")
         name = next((values[0] for values in names.values() if values), "a certificate without a name")
-        return identity_of(name, names, self._certificate_rules, expires_at_s, proof)
+        return identity_of(name, names, self._certificate_rules, expires_at_s, proofs)
 
-    def _of_token(self, token: str) -> Identity:
+    def _of_token(self, token: str, proofs: tuple[str, ...]) -> Identity:
         import jwt  # a tenth of a service's start, for those that take tokens
 
         settings = self._settings
@@ -162,12 +166,14 @@ class Authenticator:
             raise NotAuthenticated("the token is for another audience") from None
         except (jwt.InvalidTokenError, ValueError):
             raise NotAuthenticated("the token is not one that is signed for this service") from None
-        proof = jti(claims["jti"]) if isinstance(claims.get("jti"), str) else ""
-        if self._revoked.bars(proof):
+        if isinstance(claims.get("jti"), str):
+            proofs = *proofs, jti(claims["jti"])
+        if any(map(self._revoked.bars, proofs)):
             raise NotAuthenticated("the token has been revoked")
         values = {claim: _texts(value) for claim, value in claims.items()}
         name = next(iter(values.get("sub", ())), "a token without a subject")
-        return identity_of(name, values, self._token_rules, float(claims["exp"]) + settings.auth_token_leeway_s, proof)
+        expires_at_s = float(claims["exp"]) + settings.auth_token_leeway_s
+        return identity_of(name, values, self._token_rules, expires_at_s, proofs)
 
     def _rules(self, name: str, sources: tuple[str, ...]) -> tuple[Rule, ...]:
         try:

@@ -33,8 +33,8 @@ class Identity:
     """Patterns of domains."""
     expires_at_s: float = float("inf")
     """Unix time, in seconds, from which on it holds no longer."""
-    proof: str = ""
-    """What it was read from, as a list of what is revoked names it; empty: nothing that could be."""
+    proofs: tuple[str, ...] = ()
+    """All that was shown and could be revoked, as a list of what is names it."""
 
     def may_be(self, domain: str, group: str, client: str) -> bool:
         """Whether this is that client."""
@@ -72,7 +72,7 @@ def identity_of(
     values: Mapping[str, Iterable[str]],
     rules: Iterable[Rule],
     expires_at_s: float = float("inf"),
-    proof: str = "",
+    proofs: tuple[str, ...] = (),
 ) -> Identity:
     """What the values (source -> texts) grant by the rules; nothing, where no rule fits."""
     clients: dict[tuple[str, str, str], None] = {}
@@ -87,7 +87,7 @@ def identity_of(
                 clients[places.get("domain", "*"), places.get("group", "*"), places.get("client", "*")] = None
             if "publish" in places:
                 publishes[places["publish"]] = None
-    return Identity(name, tuple(clients), tuple(publishes), expires_at_s, proof)
+    return Identity(name, tuple(clients), tuple(publishes), expires_at_s, proofs)
 
 
 def _fits(pattern: str, name: str) -> bool:

@@ -1,12 +1,14 @@
 """Certificates and tokens that count no longer although they have not expired: a file's list, read when it changes.
 
-A line is `serial HEX` (a certificate's serial number, as `openssl x509 -noout -serial` says it) or `jti TEXT` (a
-token's claim). Empty lines and what follows a # are nothing.
+A line is `serial HEX` or `serial=HEX` (a certificate's serial number, as `openssl x509 -noout -serial` says it) or
+`jti TEXT` (a token's claim). Empty lines are nothing, nor is what follows a # at a line's start or after white space.
+The last line has an end, too: without it the file was cut short.
 """
 
 import re
 import time
 from pathlib import Path
+from weakref import WeakSet
 
 import structlog
 
@@ -17,6 +19,7 @@ LOOK_S = 1.0
 FILE_BYTES_MAX = 2 * 1024 * 1024
 """Some 50,000 lines, which take some 50 ms to read. More are for certificates that hold for short."""
 _SERIAL = re.compile(r"(0x)?([0-9A-Fa-f]{2}:)*[0-9A-Fa-f]+")
+_COMMENT = re.compile(r"(^|\s)#.*")
 
 
 class BadList(ValueError):
@@ -30,57 +33,92 @@ class Revoked:
         """`path` empty: nothing is barred, ever. Raises BadList."""
         self._path = Path(path) if path else None
         self._proofs: frozenset[str] = frozenset()
-        self._read_of: tuple[int, int, int] | None = None
+        self._read_of: tuple[int, ...] | None = None
+        """The file that was read last."""
+        self._wrong_in_it = ""
+        self._said = ""
+        """Why the file cannot be used; empty while it can."""
         self._looked_s = 0.0
         if self._path is not None:
             self._look()
+            _LISTS.add(self)
 
     @property
     def on(self) -> bool:
         """Whether there is a list."""
         return self._path is not None
 
-    def bars(self, proof: str) -> bool:
-        """Whether this proof, as `serial` or `jti` makes one, counts no longer.
+    @property
+    def usable(self) -> bool:
+        """Whether the file, as it is now, could be read."""
+        self.now()
+        return not self._said
 
-        A file that has become unusable is said in the log, and what was known before stays.
+    def now(self) -> frozenset[str]:
+        """All that is barred: another object than before only where the file says something else.
+
+        A file that has become unusable is said in the log, once, and what was known before stays.
         """
-        if self._path is None:
-            return False
-        now_s = time.monotonic()
-        if now_s - self._looked_s >= LOOK_S:
+        if self._path is not None and time.monotonic() - self._looked_s >= LOOK_S:
             try:
                 self._look()
             except BadList as error:
-                log.error("list of what is revoked not read again; what was known stays", error=str(error))
-        return proof in self._proofs
+                if str(error) != self._said:
+                    log.error("list of what is revoked not read again; what was known stays", error=str(error))
+                self._said = str(error)
+            else:
+                self._said = ""
+        return self._proofs
+
+    def bars(self, proof: str) -> bool:
+        """Whether this proof, as `serial` or `jti` makes one, counts no longer."""
+        return proof in self.now()
 
     def _look(self) -> None:
-        """Reads the file if it is another than before. Raises BadList."""
+        """Reads the file if it is another than before. Raises BadList, also again for the same mistake in it."""
         assert self._path is not None
         self._looked_s = time.monotonic()
         try:
             found = self._path.stat()
-            stamp = found.st_ino, found.st_size, found.st_mtime_ns
-            if stamp == self._read_of:
-                return
-            # Remembered also where it cannot be used: that is said once, not each second.
-            self._read_of = stamp
-            if found.st_size > FILE_BYTES_MAX:
-                raise BadList(f"{self._path}: has {found.st_size} bytes, {FILE_BYTES_MAX} are read at most")
-            text = self._path.read_text(encoding="utf-8")
+            stamp = found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+            if stamp != self._read_of:
+                if found.st_size > FILE_BYTES_MAX:
+                    raise BadList(f"{self._path}: has {found.st_size} bytes, {FILE_BYTES_MAX} are read at most")
+                text = self._path.read_text(encoding="utf-8")
+                # Only now: what could not be read is to be tried again, though the file stays as it is.
+                self._wrong_in_it, self._read_of = self._take(text), stamp
         except OSError as error:
             raise BadList(f"{self._path}: cannot be read: {error.strerror}") from None
         except UnicodeDecodeError:
             raise BadList(f"{self._path}: is no text") from None
-        proofs = frozenset(
-            _proof(self._path, number, words)
-            for number, line in enumerate(text.splitlines(), 1)
-            if (words := line.partition("#")[0].split())
-        )
-        if self._proofs != proofs:
+        if self._wrong_in_it:
+            raise BadList(self._wrong_in_it)
+
+    def _take(self, text: str) -> str:
+        """What is wrong with it, if anything is."""
+        try:
+            proofs = _parse(f"{self._path}", text)
+        except BadList as error:
+            return str(error)
+        if self._proofs and not proofs:
+            log.warning(
+                "list of what is revoked has become empty: all that was revoked counts again", path=str(self._path)
+            )
+        elif self._proofs != proofs:
             log.info("list of what is revoked read", path=str(self._path), entries=len(proofs))
-        self._proofs = proofs
+        if self._proofs != proofs:
+            self._proofs = proofs
+        return ""
+
+
+_LISTS: "WeakSet[Revoked]" = WeakSet()
+"""Those of this process that have a file."""
+
+
+def lists_usable() -> bool | None:
+    """Whether all lists of this process can be read; None: it has none."""
+    lists = list(_LISTS)
+    return all(one.usable for one in lists) if lists else None
 
 
 def serial(hex_text: str) -> str:
@@ -93,10 +131,24 @@ def jti(claim: str) -> str:
     return f"jti {claim}"
 
 
-def _proof(path: Path, number: int, words: list[str]) -> str:
-    kind, *rest = words
-    if len(rest) == 1 and kind == "jti":
-        return jti(rest[0])
-    if len(rest) == 1 and kind == "serial" and _SERIAL.fullmatch(rest[0]):
-        return serial(rest[0])
-    raise BadList(f"{path}, line {number}: {' '.join(words)[:80]!r} is neither 'serial HEX' nor 'jti TEXT'")
+def _parse(path: str, text: str) -> frozenset[str]:
+    """Raises BadList."""
+    if text and not text.endswith("\n"):
+        raise BadList(f"{path}: its last line has no end, so it may have been cut short")
+    return frozenset(
+        _proof(path, number, words)
+        for number, line in enumerate(text.splitlines(), 1)
+        if (words := _COMMENT.sub("", line, count=1).split())
+    )
+
+
+def _proof(path: str, number: int, words: list[str]) -> str:
+    said = " ".join(words)[:80]
+    if words[0].startswith("serial=") and len(words) == 1:
+        words = words[0].split("=", 1)
+    match words:
+        case ["serial", number_hex] if _SERIAL.fullmatch(number_hex):
+            return serial(number_hex)
+        case ["jti", claim]:
+            return jti(claim)
+    raise BadList(f"{path}, line {number}: {said!r} is neither 'serial HEX' nor 'jti TEXT'")

@@ -47,6 +47,7 @@ def test_health_readiness_and_metrics_are_answered() -> None:
         status, text = get(admin.port, "/metrics")
         assert status == 200
         assert "lamps_lit_total 3.0" in text
+        assert "\ncoldnotify_auth_revoked_list_usable" not in text, "there is no list"
     finally:
         admin.stop()
     with pytest.raises(OSError):

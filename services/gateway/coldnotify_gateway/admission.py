@@ -34,19 +34,21 @@ class Admission:
         self._timers: dict[Peer, asyncio.TimerHandle] = {}
         self._identities: dict[Peer, Identity] = {}
         """Of those who are here; empty where nothing can be revoked."""
+        self._looked_for: frozenset[str] | None = None
+        """What was revoked when all of them were looked at last."""
         self._look: asyncio.TimerHandle | None = None
 
     def admit(self, peer: Peer, hello: Hello) -> None:
         """The core's question. Raises Violation."""
         connection = cast(Connection, peer)
+        token = hello.token or connection.token
         try:
-            identity = self._authenticator.identify(
-                certificate=connection.certificate, token=hello.token or connection.token
-            )
+            identity = self._authenticator.identify(certificate=connection.certificate, token=token)
         except NotAuthenticated as error:
             log.info("client not authenticated", reason=str(error))
             code = CloseCode.EXPIRED if error.expired else CloseCode.NOT_AUTHENTICATED
-            raise Violation(code, f"{error}{self._why_none(connection)}") from None
+            why_none = "" if connection.certificate or token else self._why_none(connection)
+            raise Violation(code, f"{error}{why_none}") from None
         if not identity.may_be(hello.domain, hello.group, hello.client):
             wanted = f"{hello.domain}/{hello.group}/{hello.client}"
             log.info("client not allowed", identity=identity.name, client=wanted)
@@ -70,7 +72,7 @@ class Admission:
             self._look = None
 
     def _why_none(self, connection: Connection) -> str:
-        """For who has a certificate and has shown it to somebody else."""
+        """For who has shown nothing: perhaps a certificate, to somebody else."""
         if not connection.passed_on or not self._authenticator.takes_certificates:
             return ""
         return " (what the HTTP service or a proxy passes on arrives without the client's certificate: " + (
@@ -82,9 +84,12 @@ class Admission:
     def _look_for_revoked(self) -> None:
         """As at the end of a proof: they are to come back, and are told why not then."""
         self._look = None
-        revoked = [peer for peer, identity in self._identities.items() if not self._authenticator.holds(identity)]
-        for peer in revoked:
-            log.info("session of a revoked proof closed", identity=self._identities.pop(peer).name)
-            self._expired(peer)
+        revoked = self._authenticator.revoked()
+        # Who came since then was asked at the Hello: there is nobody to find before the list is another one.
+        if revoked is not self._looked_for:
+            self._looked_for = revoked
+            for peer in [p for p, identity in self._identities.items() if not self._authenticator.holds(identity)]:
+                log.info("session of a revoked proof closed", identity=self._identities.pop(peer).name)
+                self._expired(peer)
         if self._identities and self._look is None:
             self._look = self._loop.call_later(_REVOKED_LOOK_S, self._look_for_revoked)

@@ -1,7 +1,4 @@
-"""TLS and identities at the devices' port: the gateway as a process, real clients and Kafka, the matcher a double.
-
-Stands for: admission
-"""
+"""TLS and identities at the devices' port: the gateway as a process, real clients and Kafka, the matcher a double."""
 
 import socket
 import ssl
