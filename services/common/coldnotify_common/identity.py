@@ -46,6 +46,11 @@ class Identity:
         """Whether it may publish objects of this domain."""
         return any(_fits(pattern, domain) for pattern in self.publishes)
 
+    @property
+    def publishes_anywhere(self) -> bool:
+        """Whether it may publish to all domains, also to those that nobody knows of here."""
+        return "*" in self.publishes
+
 
 ANYBODY = Identity("anybody", (("*", "*", "*"),), ("*",))
 """Where nobody is asked."""

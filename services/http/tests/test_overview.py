@@ -5,11 +5,13 @@ import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
 from coldnotify_common.admin import AdminServer, bound_port, listen
+from coldnotify_common.identity import ANYBODY, Identity
 from coldnotify_common.web import Handler, json_errors
 from coldnotify_common.web_auth import IDENTITY
 from coldnotify_http.asking import Asking
@@ -19,7 +21,7 @@ from yarl import URL
 
 LIMIT_S = 60
 ROW = {"domain": "d", "group": "g", "since_ms": 5, "publishes": 1}
-OF_MATCHER = {
+OF_MATCHER: dict[str, Any] = {
     "partial": False, "clients": 3, "online": 2, "lacking": 1, "overdue": 1, "objects": 4, "groups_count": 1,
     "domains": {
         "d": {"clients": 2, "online": 2, "lacking": 1, "overdue": 0, "objects": 1, "groups_count": 1},
@@ -29,24 +31,19 @@ OF_MATCHER = {
 }  # fmt: skip
 
 
-class Identity:
-    """May publish to the domain d only."""
-
-    def __init__(self, expires_at_s: float = float("inf")) -> None:
-        self.expires_at_s = expires_at_s
-
-    def may_publish(self, domain: str) -> bool:
-        return domain == "d"
+OURS = Identity("ours", publishes=("d",))
 
 
 @asynccontextmanager
-async def node(identity: Identity | None = None) -> AsyncIterator[tuple[str, list[str], Overview]]:
+async def node(
+    identity: Identity | None = None, of_first: dict[str, Any] = OF_MATCHER, of_second: dict[str, Any] = OF_MATCHER
+) -> AsyncIterator[tuple[str, list[str], Overview]]:
     """(its URL, what the matchers were asked, its overview): two matchers, one that is gone, one gateway."""
     asked: list[str] = []
 
     async def of_matcher(request: web.Request) -> web.Response:
         asked.append(request.rel_url.raw_path_qs)
-        return web.json_response(OF_MATCHER)
+        return web.json_response(of_first if request.host == first else of_second)
 
     async def of_gateway(_request: web.Request) -> web.Response:
         return web.json_response({"gateway": "ab", "connections": 7, "ready": True})
@@ -54,7 +51,7 @@ async def node(identity: Identity | None = None) -> AsyncIterator[tuple[str, lis
     @web.middleware
     async def known(request: web.Request, handler: Handler) -> web.StreamResponse:
         if identity is not None:
-            request[IDENTITY] = cast(Any, identity)
+            request[IDENTITY] = identity
         return await handler(request)
 
     routes = [web.get("/v1/overview", of_matcher), web.get("/v1/gateway", of_gateway)]
@@ -113,7 +110,7 @@ async def test_all_who_look_share_one_asking_and_the_streams_end_when_it_stops()
 
 async def test_the_rows_and_sums_of_others_domains_are_left_out() -> None:
     async with (
-        node(Identity()) as (url, _, _),
+        node(OURS) as (url, _, _),
         ClientSession() as client,
         client.get(f"{url}/v1/overview") as response,
     ):
@@ -124,6 +121,27 @@ async def test_the_rows_and_sums_of_others_domains_are_left_out() -> None:
     assert (body["clients"], body["online"], body["lacking"], body["overdue"], body["objects"]) == (4, 4, 2, 0, 2)
     assert live["history"][0][-2:] == [None, None]
     assert "secret" not in str(body) + str(live)
+
+
+async def test_a_matcher_of_the_release_before_shows_nothing_to_who_sees_some_domains_only() -> None:
+    former = {name: value for name, value in OF_MATCHER.items() if name != "domains"}
+    of_ours = OF_MATCHER | {"domains": {"d": OF_MATCHER["domains"]["d"]}}  # so that all domains known are theirs
+    for second, clients in ((former, 0), (of_ours, 2)):
+        async with (
+            node(OURS, former, second) as (url, _, _),
+            ClientSession() as client,
+            client.get(f"{url}/v1/overview") as response,
+        ):
+            body = await response.json()
+        assert (response.status, body["clients"]) == (200, clients)
+        assert "secret" not in str(body)
+    async with (
+        node(ANYBODY, former, former) as (url, _, _),
+        ClientSession() as client,
+        client.get(f"{url}/v1/overview") as response,
+    ):
+        body = await response.json()
+    assert (body["clients"], len(body["oldest"])) == (6, 2), "who sees everything goes on to"
 
 
 async def test_there_is_an_end_to_how_many_may_look(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +161,14 @@ async def test_who_does_not_read_holds_its_place_for_a_while_only(monkeypatch: p
     async with node() as (url, _, overview), ClientSession(url) as client:
 
         async def large() -> dict[str, Any]:
-            return {"history": ["x" * 1_000_000], "groups": [], "slowest": [], "oldest": [], "domains": {}}
+            return {
+                "history": ["x" * 1_000_000],
+                "groups": [],
+                "slowest": [],
+                "oldest": [],
+                "domains": {},
+                "domains_whole": True,
+            }
 
         monkeypatch.setattr(overview, "_now", large)
         address = URL(url)
@@ -165,7 +190,7 @@ async def test_who_does_not_read_holds_its_place_for_a_while_only(monkeypatch: p
 async def test_a_stream_ends_when_the_token_it_was_begun_with_expires() -> None:
     async with (
         asyncio.timeout(LIMIT_S),
-        node(Identity(time.time() + 1)) as (url, _, _),
+        node(replace(OURS, expires_at_s=time.time() + 1)) as (url, _, _),
         ClientSession(url) as client,
         client.get("/v1/console/events") as stream,
     ):
@@ -177,7 +202,7 @@ async def test_a_stream_ends_when_what_it_was_begun_with_is_revoked(monkeypatch:
     monkeypatch.setattr("coldnotify_http.overview.REFRESH_S", 0.01)
     async with (
         asyncio.timeout(LIMIT_S),
-        node(Identity()) as (url, _, overview),
+        node(OURS) as (url, _, overview),
         ClientSession(url) as client,
         client.get("/v1/console/events") as stream,
     ):
