@@ -155,6 +155,9 @@ class PassingOn:
 
     async def connect(self, request: web.Request) -> web.StreamResponse:
         """Messages both ways, until either side closes."""
+        if not web.WebSocketResponse().can_prepare(request):
+            # A gateway is not bothered: it would answer the service's own WebSocket, and nobody would be there for it.
+            return error_response(400, "this is for WebSockets: an upgrade is wanted, see docs/protocol.md")
         async with self._counted():
             for gateway in self._in_turn():
                 try:

@@ -15,6 +15,12 @@ from coldnotify_http.settings import HttpSettings
 from coldnotify_kafka.broker import free_port
 
 LIMIT_S = 60
+UPGRADE = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+}
 
 
 async def sync(request):
@@ -108,14 +114,7 @@ async def test_messages_go_both_ways_and_the_end_too():
             await socket.send_bytes(b"end")
             assert (await socket.receive()).data == b"dne"
             assert (await socket.receive()).type is WSMsgType.CLOSE
-        upgrade = {
-            "Connection": "Upgrade",
-            "Upgrade": "websocket",
-            "Sec-WebSocket-Version": "13",
-            "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
-            "Origin": "https://other.test",
-        }
-        async with client.get("/v1/connect", headers=upgrade) as refused:
+        async with client.get("/v1/connect", headers=UPGRADE | {"Origin": "https://other.test"}) as refused:
             assert (refused.status, await refused.text()) == (403, "pages of other.test may not")
             assert refused.headers["Retry-After"] == "7"
             assert "X-Inner" not in refused.headers
@@ -124,7 +123,7 @@ async def test_messages_go_both_ways_and_the_end_too():
 async def test_without_a_gateway_it_says_so():
     async with passing(f"127.0.0.1:{free_port()}") as (client, _, _):
         for method, path in (("POST", "/v1/sync"), ("GET", "/v1/connect"), ("GET", "/v1/events")):
-            async with client.request(method, path) as answer:
+            async with client.request(method, path, headers=UPGRADE if "connect" in path else {}) as answer:
                 assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
     with pytest.raises(SettingError, match="HTTP_GATEWAYS"):
         PassingOn(HttpSettings(http_gateways=" "))
@@ -162,8 +161,15 @@ async def test_what_comes_while_it_stops_is_sent_away():
             async with client.post("/v1/sync", json={}) as answer:
                 assert answer.status == (409 if before else 503)
             await passing_on.stop()
-        async with client.get("/v1/connect") as answer:
+        async with client.get("/v1/connect", headers=UPGRADE) as answer:
             assert (answer.status, await answer.json()) == (503, {"error": "the service is stopping"})
+
+
+async def test_what_wants_no_websocket_is_sent_away_without_asking_a_gateway():
+    async with passing(f"127.0.0.1:{free_port()}") as (client, _, _):
+        for headers in ({}, UPGRADE | {"Upgrade": "h2c"}, UPGRADE | {"Sec-WebSocket-Version": "12"}):
+            async with client.get("/v1/connect", headers=headers) as answer:
+                assert (answer.status, "WebSocket" in await answer.text()) == (400, True)
 
 
 async def test_nothing_is_begun_for_who_asks_for_the_head_only():
