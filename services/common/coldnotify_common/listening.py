@@ -14,9 +14,11 @@ class ListenError(ServiceError):
 
 
 def listening(host: str, port: int, *, setting: str = "") -> socket.socket:
-    """A socket that listens. Raises ListenError."""
+    """A socket that listens. `host`: an address, a name (IPv4 where it has that), "" for all. Raises ListenError."""
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        found = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        # A name may have several addresses. What asks for metrics by 127.0.0.1 is to find a port on "localhost".
+        family, _, _, _, address = min(found, key=lambda one: one[0] != socket.AF_INET)
         return socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
         raise listen_error(setting, host, port, error) from None

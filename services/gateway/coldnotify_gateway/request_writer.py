@@ -31,7 +31,7 @@ class RequestWriter:
 
     While requests are under way, the next ones are gathered. Once all are answered, those of a few partitions are
     handed over; all of them, where answers fail to come. A batch costs the broker much more than one more request in
-    it: so batches grow under load, and where there is none a request waits for nothing.
+    it: so batches grow under load, and where there is none a request waits for the linger only.
 
     `on_failed(produce)` is called from another thread for what Kafka did not take in time; `on_fatal(reason)` when the
     producer is of no use any more.

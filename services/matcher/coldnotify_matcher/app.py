@@ -4,6 +4,7 @@ Clients wait for a matcher that is started again. So its HTTP port listens from 
 imported only when the partitions are served: aiohttp takes as long as all that the worker needs.
 """
 
+import gc
 import socket
 import threading
 import time
@@ -60,7 +61,7 @@ class HttpPort(threading.Thread):
         self._listener = listener
         self._stopping = stop
         self._admin: AdminThread | None = None
-        self.error: ListenError | None = None
+        self.error: Exception | None = None
 
     def run(self) -> None:
         """The thread."""
@@ -68,6 +69,13 @@ class HttpPort(threading.Thread):
         while self._current.readiness() is not None and time.monotonic() < until_s:
             if self._stopping.wait(HTTP_LOOK_S):
                 return
+        try:
+            self._serve()
+        except Exception as error:
+            self.error = error
+            self._stopping.set()
+
+    def _serve(self) -> None:
         from coldnotify_common.admin import AdminThread
 
         from coldnotify_matcher import ledger, overview
@@ -82,11 +90,7 @@ class HttpPort(threading.Thread):
             routes=[*ledger.routes(current), *overview.routes(current), *routes(current)],
             listener=self._listener,
         )
-        try:
-            self._admin.start()
-        except ListenError as error:
-            self.error = error
-            self._stopping.set()
+        self._admin.start()
 
     def stop(self) -> None:
         """Closes the port."""
@@ -125,6 +129,8 @@ def run(settings: MatcherSettings) -> int:
                 retry_s = RETRY_FIRST_S if was_ready else min(2 * retry_s, RETRY_MAX_S)
             finally:
                 current.worker = None
+            del worker
+            gc.collect()  # what it held refers to itself, and no collection of all comes soon (worker.GC_THRESHOLDS)
         http.stop()
         if http.error is not None:
             log.error("the HTTP port is not served", error=str(http.error))

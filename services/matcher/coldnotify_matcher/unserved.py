@@ -59,7 +59,10 @@ def partitions_of(assignment: bytes | None) -> frozenset[int]:
 
 
 class Unserved:
-    """Looks until the group has settled and lacks nothing. Used by one thread."""
+    """Looks until the group has settled and lacks nothing. Used by one thread.
+
+    It needs all brokers: while one is down, it is not known who serves what, and it looks on.
+    """
 
     def __init__(self, partitions: int) -> None:
         self._all = frozenset(range(partitions))
@@ -83,8 +86,8 @@ class Unserved:
         """`must_join_again` by what the group says now; False where it says nothing."""
         try:
             members = members_of(admin, group, timeout_s)
-        except KafkaException as error:
-            log.warning("who serves which partitions is not known", error=error.args[0].str())
+        except (KafkaException, struct.error) as error:
+            log.warning("who serves which partitions is not known", error=str(error))
             self._before = None
             return False
         return self.must_join_again(members)

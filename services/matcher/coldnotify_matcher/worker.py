@@ -64,8 +64,8 @@ FLUSH_SLICE_S = 0.5
 """How often a flush looks whether it is to stop."""
 STOP_FLUSH_TIMEOUT_S = 3.0
 """Once it is to stop, a step that Kafka does not take is not worth waiting for: the next run does it again."""
-HUNG_AFTER_S = 60.0
-"""A step that takes so long waits for something that does not come: even a flush gives up before."""
+HUNG_AFTER_S = 120.0
+"""A step that takes so long waits for something that does not come: even its three flushes give up before."""
 BARRIER_TIMEOUT_S = 60.0
 """A reader of the objects topic that does not get to where its end was so long ago is stuck."""
 PENDING_REQUESTS_MAX = 20_000
@@ -370,7 +370,9 @@ class Worker:
                     record = self._traced(record)
                 partition.on_record(record, now_ms)
         need = [n for n, batch in requests.items() if any(r.WhichOneof("body") in _NEED_BARRIER for _, r in batch)]
-        barriers = log_ends(self._admin, [(topics.OBJECTS, number) for number in need]) if need else {}
+        # Of the log, also behind a transaction that is still open: what was acknowledged behind it is owed, too.
+        asked = [(topics.OBJECTS, number) for number in need]
+        barriers = log_ends(self._admin, asked, uncommitted=True) if need else {}
         for (_, number), end in barriers.items():
             if end < self.partitions[number].engine.position:
                 # Answered from what was read of the old one, a wake would miss what the new one has by now.
@@ -422,10 +424,17 @@ class Worker:
         while partition.pending and engine.position >= partition.pending[0].barrier:
             engine.on_requests(partition.pending.popleft().requests, now_ms)
         if partition.pending and time.monotonic() - partition.pending[0].since_s > BARRIER_TIMEOUT_S:
-            raise Failure(f"partition {partition.number}: the objects topic is not read any further")
+            self._on_barrier_late(partition)
         self._bound_pending(partition)
         if tick:
             engine.on_tick(now_ms)
+
+    def _on_barrier_late(self, partition: Partition) -> None:
+        where = (topics.OBJECTS, partition.number)
+        if partition.engine.position < log_ends(self._admin, [where])[where]:
+            raise Failure(f"partition {partition.number}: the objects topic is not read any further")
+        log.warning("requests wait for a transaction that is open on the objects topic", partition=partition.number)
+        partition.pending[0].since_s = time.monotonic()
 
     def _bound_pending(self, partition: Partition) -> None:
         pending = partition.requests_pending
@@ -607,7 +616,7 @@ class Worker:
 
     def _show_lag(self, lag: Lag) -> None:
         try:
-            ends = log_ends(self._admin, lag.topics_of(self.partitions, self.followed))
+            ends = log_ends(self._admin, lag.topics_of(self.partitions, self.followed), uncommitted=True)
         except ServiceError as error:
             log.warning("how far the topics go is not known", error=str(error))
             return

@@ -45,6 +45,7 @@ def test_what_is_behind_an_open_transaction_is_not_there_yet(fresh_kafka: Embedd
     assert plain.flush(60) == 0
 
     assert log_ends(admin, [where]) == {where: 1}
+    assert log_ends(admin, [where], uncommitted=True) == {where: 3}
     in_transaction.commit_transaction(60)
     wait_for(lambda: log_ends(admin, [where]) == {where: 4}, "its end, behind the record that says it is committed")
 

@@ -68,6 +68,41 @@ def test_a_worker_that_hangs_is_not_ready(bootstrap: str, monkeypatch: pytest.Mo
         thread.join(60)
 
 
+def test_what_is_acknowledged_behind_an_open_transaction_is_waited_for(
+    bootstrap: str, player: Player, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(worker_module, "BARRIER_TIMEOUT_S", 0.5)
+    in_transaction = Producer({"bootstrap.servers": bootstrap, "transactional.id": "a-back-end"})
+    in_transaction.init_transactions(60)
+    stop = StopFlag()
+    worker = Worker(MatcherSettings(kafka=bootstrap), stop)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    said: list[str] = []
+
+    def waits() -> bool:
+        said.extend(capfd.readouterr())
+        return "wait for a transaction" in "".join(said)
+
+    try:
+        wait_for(lambda: worker.readiness() is None, "its serving")
+        in_transaction.begin_transaction()
+        in_transaction.produce(topics.OBJECTS, b'{"version":1}', f"{DOMAIN}/{GROUP}/lamp".encode(), PARTITION)
+        assert in_transaction.flush(60) == 0
+        player.version("camera", 2)
+        player.open("camera", "lamp")
+        wait_for(waits, "its saying what it waits for")
+        player.read()
+        assert player.told("camera") == []
+        in_transaction.commit_transaction(60)
+        player.wait_opened()
+        assert (player.told("camera"), player.told("lamp")) == ([2], [1])
+        assert worker.readiness() is None, "nothing was loaded anew"
+    finally:
+        stop.set()
+        thread.join(60)
+
+
 def test_a_publish_reaches_the_inbox_with_numbers_from_1(bootstrap: str, player: Player, tmp_path: Path) -> None:
     with matcher(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
