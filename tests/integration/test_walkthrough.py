@@ -25,6 +25,8 @@ def test_the_walkthrough_comes_out_as_it_must() -> None:
         except subprocess.TimeoutExpired:
             play.send_signal(signal.SIGTERM)  # it stops what it has started
             said, _ = play.communicate(timeout=60)
+        finally:
+            play.kill()  # only if that took too long: what has ended already hears nothing of it
     assert play.returncode == 0, said[-6000:]
     for words in (
         r"observer-1 \| told camera-config 42 \{'fps': 5\}",

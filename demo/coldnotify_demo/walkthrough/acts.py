@@ -11,6 +11,8 @@ _HERE = Path(__file__).parent
 _DOMAIN, _GROUP, _OBJECT = "animal.observer", "region-1", "camera-config"
 _ABOUT = f"{_DOMAIN} {_GROUP}"
 _CLIENTS = ("observer-1", "observer-2", "by-curl")
+_SITE = "site"
+"""The directory that is served to browsers: beside the keys, never above them."""
 _TOLD = r"told camera-config 42 \{.fps.: ?5\}"
 
 
@@ -45,10 +47,9 @@ class Walkthrough:
         shell.title("Certificates")
         clients = " ".join(f"--client {_DOMAIN}/{_GROUP}/{client}" for client in _CLIENTS)
         shell.run(f"coldnotify certs certs {clients} --publisher {_DOMAIN}", says="token.pem")
-        shell.run(
-            f"coldnotify token certs/token.key --client {_DOMAIN}/{_GROUP}/page-1 --hours 1 > page-1.jwt",
-            says="holds until",
-        )
+        shell.run(f"mkdir {_SITE}")
+        token = f"coldnotify token certs/token.key --client {_DOMAIN}/{_GROUP}/page-1 --hours 1"
+        shell.run(f"umask 077; {token} > {_SITE}/page-1.jwt", says="holds until")
 
     def _start(self) -> Background:
         shell, ports = self._shell, self._ports
@@ -75,18 +76,21 @@ class Walkthrough:
     def _page(self) -> None:
         shell = self._shell
         shell.title("A page in a browser, by wss:// and with its token")
-        missing = page.build(shell.directory / "client") if self._with_page else "--no-page"
+        missing = page.build(shell.directory / _SITE / "client") if self._with_page else "--no-page"
         if missing is not None:
             shell.note(f"left out: {missing}")
             return
-        self._copy("page.html")
-        shell.run("cat page.html")
-        url = f"http://127.0.0.1:{self._ports.page}/page.html"
-        self._site = shell.start("page-1", f"python -m coldnotify_demo.walkthrough.site {self._ports.page} .")
+        self._copy("page.html", _SITE)
+        shell.run(f"cat {_SITE}/page.html")
+        site = f"http://127.0.0.1:{self._ports.page}"
+        self._site = shell.start("page-1", f"python -m coldnotify_demo.walkthrough.site {self._ports.page} {_SITE}")
         self._browser = shell.start(
-            "chromium", page.command(url, shell.directory / "certs" / "gateway.pem", shell.directory / "profile")
+            "chromium",
+            page.command(f"{site}/page.html", shell.directory / "certs" / "gateway.pem", shell.directory / "profile"),
         )
         shell.expect(self._site, "told camera-config null")
+        shell.note("nothing else is served, no key above all")
+        shell.run(f"curl -sS -o answer -w '%{{http_code}}' {site}/certs/token.key", says="404")
 
     def _first_sync(self) -> str:
         self._shell.title("curl of /v1/sync, with a client certificate: nothing was published yet")
@@ -180,9 +184,9 @@ class Walkthrough:
 
     # --- commands
 
-    def _copy(self, name: str) -> None:
+    def _copy(self, name: str, directory: str = ".") -> None:
         text = self._ports.put_into((_HERE / name).read_text(encoding="utf-8"))
-        (self._shell.directory / name).write_text(text, encoding="utf-8")
+        (self._shell.directory / directory / name).write_text(text, encoding="utf-8")
 
     def _watch(self, client: str, certificate: str, flags: str, directory: str = "certs") -> str:
         pair = self._pair(f"{_DOMAIN}.{_GROUP}.{certificate}", "--cert", "--key", directory)
