@@ -37,8 +37,8 @@ class Secured:
     def ca(self) -> Path:
         return self.authority.directory / "ca.pem"
 
-    def token(self, client: str = "", *publishes: str) -> Token:
-        who = (OURS, GROUP, client) if client else None
+    def token(self, client: str = "", *publishes: str, domain: str = OURS) -> Token:
+        who = (domain, GROUP, client) if client else None
         return sign(self.key, Grant(who, publishes), time.time(), 3600)
 
     def get(self, path: str, *, token: str = "", publisher: str = "") -> tuple[int, Any]:
@@ -55,11 +55,13 @@ class Secured:
             with error:
                 return error.code, json.load(error)
 
-    def client(self, name: str, address: str, **proof: Any) -> tuple[Notify, Recorder, list[Exception]]:
+    def client(
+        self, name: str, address: str, *, domain: str = OURS, **proof: Any
+    ) -> tuple[Notify, Recorder, list[Exception]]:
         """A client that is registered for `camera`, not connected yet."""
         told, problems = Recorder(), list[Exception]()
         connection = Connection(address, ca_cert=self.ca, backoff_max_s=1, address_rest_s=1, **proof)
-        notify = Notify(OURS, GROUP, name, State(None), connection, on_error=problems.append)
+        notify = Notify(domain, GROUP, name, State(None), connection, on_error=problems.append)
         notify.register("camera").subscribe(told)
         return notify, told, problems
 
@@ -83,27 +85,32 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def test_the_ledger_and_overview_are_for_who_may_publish_there(secured: Secured) -> None:
-    notify, told, _ = secured.client("asked-for", f"wss://{secured.up.report['http']}", token=secured.token("*").text)
+    ours, theirs = "asked.animals", "asked.lights"  # sums are of all in a domain: nobody else is in these
+    with Publisher(secured.up.kafka) as publisher:
+        for domain in (ours, theirs):
+            publisher.publish(domain, GROUP, "camera", version=1)
+    token = secured.token("*", domain=ours).text
+    notify, told, _ = secured.client("asked-for", f"wss://{secured.up.report['http']}", domain=ours, token=token)
     try:
         assert notify.connect(timeout_s=LIMIT_S), notify.status
         wait_for(told.reaches("camera", 1), "told")
-        path = f"/v1/domains/{OURS}/groups/{GROUP}/clients/asked-for/explanation"
-        by_token = secured.token("", OURS).text
+        path = f"/v1/domains/{ours}/groups/{GROUP}/clients/asked-for/explanation"
+        by_token = secured.token("", ours).text
         status, body = secured.get(path, token=by_token)
         assert (status, body["client"]) == (200, "asked-for"), "HTTP service, matcher and gateway have answered"
         assert body["gateways_silent"] == []
-        assert secured.get(path, publisher=OURS)[0] == 200
-        assert secured.get(path, publisher=THEIRS)[0] == 403
+        assert secured.get(path, publisher=ours)[0] == 200
+        assert secured.get(path, publisher=theirs)[0] == 403
         assert secured.get(path)[0] == 401
-        assert secured.get(path, token=secured.token("asked-for").text)[0] == 403, "a client is no publisher"
+        assert secured.get(path, token=token)[0] == 403, "a client is no publisher"
 
         def sees(publisher: str) -> Any:
             status, body = secured.get("/v1/overview", publisher=publisher)
             assert status == 200
             return [one["domain"] for one in body["groups"]], body["clients"], body["objects"]
 
-        wait_for(lambda: sees(OURS) == ([OURS], 1, 1), "their own domain, and its client")
-        assert sees(THEIRS) == ([THEIRS], 0, 1), "nothing of another one, sums neither"
+        wait_for(lambda: sees(ours) == ([ours], 1, 1), "their own domain, and its client")
+        wait_for(lambda: sees(theirs) == ([theirs], 0, 1), "nothing of another one, sums neither")
     finally:
         notify.disconnect()
 

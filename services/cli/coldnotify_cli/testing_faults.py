@@ -14,8 +14,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from coldnotify.publisher import Publisher
@@ -388,12 +390,23 @@ class _Looking:
         """And when last."""
 
     def look(self, stopping: threading.Event) -> None:
-        """Once."""
+        """Once; where Prometheus does not answer, the next look will do."""
         now_s = time.monotonic()
-        for name in self._watcher.firing():
+        for name in _firing(self._watcher) or ():
             self.first_s.setdefault(name, now_s)
             self.last_s[name] = now_s
         stopping.wait(_LOOK_S)
+
+
+def _firing(watcher: Prometheus) -> set[str] | None:
+    """What fires; None: Prometheus does not answer just now."""
+    try:
+        return watcher.firing()
+    except HTTPError as error:
+        error.close()  # it holds the connection
+    except (OSError, HTTPException):
+        pass
+    return None
 
 
 def drill(scene: Scene, fault: Fault) -> dict[str, Times]:
@@ -418,7 +431,11 @@ def drill(scene: Scene, fault: Fault) -> dict[str, Times]:
 
 
 def _wait_quiet(scene: Scene, alerts: set[str], what: str) -> None:
-    wait_for(lambda: not alerts & scene.watcher.firing(), f"{alerts} {what}", WAIT_S)
+    def quiet() -> bool:
+        firing = _firing(scene.watcher)
+        return firing is not None and not alerts & firing
+
+    wait_for(quiet, f"{alerts} {what}", WAIT_S)
 
 
 def table(times: Mapping[Fault, Mapping[str, Times]]) -> str:

@@ -53,7 +53,7 @@ def test_the_version_is_told() -> None:
         (["broker", "--kafka-host", "0.0.0.0"], 2, "advertised_host"),
         (["watch", "d", "g", "b c", "o"], 2, "client_id: 'b c' is not a name"),
         (["watch", "d", "g", "c", "o", "--gateway", "x:y"], 2, "address"),
-        (["watch", "d", "g", "c", "o", "--gateway", NOWHERE, "--once", "--timeout-s", "2"], 1, "cannot be reached"),
+        (["watch", "d", "g", "c", "o", "--gateway", NOWHERE, "--once", "--timeout-s", "10"], 1, "cannot be reached"),
         (["state", "object", "d", "g", "o", "--matcher", NOWHERE], 1, f"matcher {NOWHERE} (--matcher)"),
         (["state", "objects", "d", "g", "--limit", "0"], 2, "--limit"),
         (["object", "reset", "d", "g", "o", "--matcher", NOWHERE], 1, f"matcher {NOWHERE} (--matcher)"),
