@@ -21,6 +21,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         for name, value in SETTINGS.items():
             patch.setenv(name, value)
+        (directory / "revoked").write_text("")
+        patch.setenv("COLDNOTIFY_AUTH_REVOKED", str(directory / "revoked"))
         up = stack.enter_context(running(directory))
         targets = {"matcher": up.report["matchers"], "gateway": up.report["gateways_http"], "http": [up.report["http"]]}
         watcher = stack.enter_context(prometheus(directory / "prometheus", targets))

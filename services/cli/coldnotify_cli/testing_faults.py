@@ -58,6 +58,11 @@ class Scene(NamedTuple):
     watcher: Prometheus
     directory: Path
 
+    @property
+    def revoked(self) -> Path:
+        """The services' list of what is revoked."""
+        return self.directory / "revoked"
+
     def value(self, query: str) -> float:
         """Of the only sample of an instant query; NaN if there is none."""
         return next((float(sample["value"][1]) for sample in self.watcher.query(query)), float("nan"))
@@ -218,6 +223,17 @@ def kafka_pauses(scene: Scene, stack: ExitStack) -> None:
     stack.enter_context(repeated(pause))
 
 
+def the_list_of_the_revoked_is_cut_short(scene: Scene, stack: ExitStack) -> None:
+    """the list of what is revoked is cut short in the middle of a line"""
+
+    def replace(text: str) -> None:
+        scene.revoked.with_suffix(".new").write_text(text, encoding="utf-8")
+        scene.revoked.with_suffix(".new").replace(scene.revoked)
+
+    stack.callback(replace, "jti 2dc7a29fc0fed7c4\n")
+    replace("jti 2dc7a2")
+
+
 def nonsense_is_published(scene: Scene, _stack: ExitStack) -> None:
     """a record with a misspelt field is published"""
     producer = Producer({"bootstrap.servers": scene.up.kafka})
@@ -356,6 +372,7 @@ FAULTS: dict[Fault, set[str]] = {
     matcher_stands_still: {"ProcessDown", "PartitionNotServed", "PartitionNotServedForHours", "MatcherSilent"},
 }
 DRILLS: dict[Fault, set[str]] = {
+    the_list_of_the_revoked_is_cut_short: {"RevokedListUnusable"},
     nonsense_is_published: {"RecordsRejected"},
     old_news_is_published: {"DeliverySlow"},
     too_many_connect: {"ConnectionsRefused"},
