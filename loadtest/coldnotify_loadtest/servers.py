@@ -318,7 +318,9 @@ class NatsKv(Nats):
         super().start()
         body = (
             f'{{"name":"KV_{nats.BUCKET}","subjects":["$KV.{nats.BUCKET}.>"],"max_msgs_per_subject":1,"discard":"new",'
-            '"allow_rollup_hdrs":true,"deny_delete":true,"allow_direct":true,"storage":"file","num_replicas":1}'
+            '"allow_rollup_hdrs":true,"deny_delete":true,"allow_direct":true,"storage":"file","num_replicas":1,'
+            # Of 1,000 devices that reconnect, the consumers of the connections before are there for a while.
+            '"max_consumers":1000000}'
         ).encode()
         with socket.create_connection((HOST, self.port), 10) as connection:
             connection.sendall(

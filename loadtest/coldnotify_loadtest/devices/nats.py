@@ -101,10 +101,16 @@ class NatsDevice:
 class KvDevice(NatsDevice):
     """Watches its keys by one ordered consumer, as clients' `watch` does: first what is there, then what comes."""
 
-    __slots__ = ()
+    __slots__ = ("_lives",)
+
+    def __init__(self, population: Population, number: int) -> None:
+        super().__init__(population, number)
+        self._lives = 0
 
     def _subscribe(self) -> bytes:
-        name = self._population.client(self._number)
+        # The consumer of the connection before is still there, and holds its deliver subject: clients take a new one.
+        self._lives += 1
+        name = f"{self._population.client(self._number)}.{self._lives}"
         block = self._population.block_of(self._number)
         keys = [f"$KV.{BUCKET}.{subject(self._population, block, n)}" for n in range(self._population.registrations)]
         wanted = {
