@@ -99,7 +99,11 @@ class Parts:
     def __init__(self, kafka: str, directory: Path, *, standby: bool, session_timeout_ms: int) -> None:
         self.kafka = kafka
         self._directory = directory
-        self._settings = {"matcher_standby": standby, "matcher_session_timeout_ms": session_timeout_ms}
+        self._settings = {
+            "matcher_group": MATCHERS,
+            "matcher_standby": standby,
+            "matcher_session_timeout_ms": session_timeout_ms,
+        }
         self.matchers: dict[str, MatcherProcess] = {}
         self.gateway_port = free_port()
         self.gateways: list[GatewayProcess] = []

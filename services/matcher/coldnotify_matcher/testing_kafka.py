@@ -38,12 +38,21 @@ def wait_for(condition: Callable[[], object], what: str, timeout_s: float = TIME
         time.sleep(0.05)
 
 
+def group_of(log: Path) -> str:
+    """The consumer group of matchers whose logs are in one directory: each test has its own."""
+    return f"matchers-of-{log.parent.name}"
+
+
 class MatcherProcess:
     """`coldnotify matcher`'s own code in a process; its log is in a file."""
 
     def __init__(self, kafka: str, log: Path, **settings: object) -> None:
         self.log = log
-        settings = {"matcher_session_timeout_ms": SESSION_TIMEOUT_MS, "matcher_port": free_port()} | settings
+        settings = {
+            "matcher_group": group_of(log),
+            "matcher_session_timeout_ms": SESSION_TIMEOUT_MS,
+            "matcher_port": free_port(),
+        } | settings
         self.port = settings["matcher_port"]
         settings["kafka"] = kafka
         code = (
@@ -88,7 +97,7 @@ class MatcherProcess:
         wait_for(lambda: self.ready, f"a matcher that is ready ({self.log})")
 
     def wait_serving(self) -> None:
-        """Waits until it serves all partitions: members of an earlier test may still have theirs for a while."""
+        """Waits until it serves all partitions."""
         wait_for(lambda: self.ready and len(self.owned()) == PARTITIONS, f"all partitions served ({self.log})")
 
     def owned(self) -> set[int]:
@@ -283,7 +292,7 @@ def registrations_of(kafka: str, partition: int) -> dict[str, dict[str, Any]]:
     return winners
 
 
-def committed(kafka: str, topic: str, partition: int, group: str = "coldnotify-matcher") -> int:
+def committed(kafka: str, topic: str, partition: int, group: str) -> int:
     """The offset that the matchers have committed; negative: none."""
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": group})
     try:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_matcher.testing_kafka import PARTITIONS, matcher, wait_for
+from coldnotify_matcher.testing_kafka import PARTITIONS, group_of, matcher, wait_for
 from coldnotify_matcher.unserved import Members, Unserved, members_of, partitions_of
 from coldnotify_schemas import topics
 from confluent_kafka import Consumer, TopicPartition
@@ -65,7 +65,7 @@ def test_an_assignment_as_kafka_keeps_it(assignment: bytes | None, partitions: s
 
 @pytest.mark.kafka
 def test_a_member_restarted_between_the_two_rounds_of_a_rebalance(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
-    group = f"matchers-of-{tmp_path.name}"
+    group = group_of(tmp_path / "log")
     restarted = threading.Event()
 
     def frozen(_: Consumer, partitions: list[TopicPartition]) -> None:
@@ -94,9 +94,9 @@ def test_a_member_restarted_between_the_two_rounds_of_a_rebalance(fresh_kafka: E
     polling.start()
     try:
         wait_for(lambda: settled_as(ALL), "the first member's having all")
-        with matcher(fresh_kafka.bootstrap, tmp_path / "b", matcher_id="b", matcher_group=group) as b:
+        with matcher(fresh_kafka.bootstrap, tmp_path / "b", matcher_id="b") as b:
             wait_for(lambda: settled_as(HIGH, frozenset()), "the first round's end")
-            with matcher(fresh_kafka.bootstrap, tmp_path / "a", matcher_id="a", matcher_group=group) as a:
+            with matcher(fresh_kafka.bootstrap, tmp_path / "a", matcher_id="a") as a:
                 wait_for(lambda: a.owned() and b.owned() and a.owned() | b.owned() == ALL, "all partitions served")
                 assert any("given to nobody" in one.log.read_text() for one in (a, b))
     finally:

@@ -26,6 +26,7 @@ from coldnotify_matcher.testing_kafka import (
     PARTITIONS,
     Player,
     committed,
+    group_of,
     matcher,
     records_of,
     wait_for,
@@ -174,8 +175,8 @@ def test_a_stop_is_quick_clean_and_commits_all_that_was_handled(bootstrap: str, 
 
         assert code == 0
         assert seconds < 15
-    assert committed(bootstrap, topics.OBJECTS, PARTITION) == 5
-    assert committed(bootstrap, topics.REQUESTS, PARTITION) == 1
+    assert committed(bootstrap, topics.OBJECTS, PARTITION, group_of(tmp_path / "log")) == 5
+    assert committed(bootstrap, topics.REQUESTS, PARTITION, group_of(tmp_path / "log")) == 1
     told = len(player.told("camera"))
     with matcher(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
@@ -450,10 +451,10 @@ def test_nobody_is_answered_from_an_objects_topic_that_was_made_anew(monkeypatch
     worker.partitions[number] = bench.partition
     wake = internal_pb2.Request(format=1, gateway=1, session=1, open=internal_pb2.Open())
     read = [Record(topics.REQUESTS, number, 7, end=False, value=wake.SerializeToString())]
-    monkeypatch.setattr(worker_module, "log_ends", lambda _admin, places: dict.fromkeys(places, 2))
+    monkeypatch.setattr(worker_module, "log_ends", lambda _admin, places, *, uncommitted: dict.fromkeys(places, 2))
     worker._on_records(read, 0)
     assert len(bench.partition.pending) == 1
-    monkeypatch.setattr(worker_module, "log_ends", lambda _admin, places: dict.fromkeys(places, 1))
+    monkeypatch.setattr(worker_module, "log_ends", lambda _admin, places, *, uncommitted: dict.fromkeys(places, 1))
     with pytest.raises(Failure, match="made anew"):
         worker._on_records(read, 0)
 
