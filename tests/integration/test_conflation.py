@@ -16,7 +16,7 @@ from coldnotify.publisher import Publisher
 from coldnotify_cli.testing_up import Recorder, Up, notify, running, wait_for
 from coldnotify_gateway.testing_process import GatewayProcess
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_matcher.testing_kafka import PARTITIONS, committed, matcher
+from coldnotify_matcher.testing_kafka import PARTITIONS, committed, group_of, matcher
 from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
 
@@ -143,7 +143,10 @@ def test_a_matcher_killed_while_a_publish_is_held_back_owes_it(fresh_kafka: Embe
         held = publisher.publish(DOMAIN, GROUP, "held", version=2)
         publisher.publish(DOMAIN, GROUP, "other", version=1)
         # Whoever committed further than what is held would have nothing to owe.
-        wait_for(lambda: committed(kafka, topics.OBJECTS, partition) >= held.offset, "all before it is committed")
+        wait_for(
+            lambda: committed(kafka, topics.OBJECTS, partition, group_of(tmp_path / "next")) >= held.offset,
+            "all before it is committed",
+        )
         assert told.newest("held") == 1
         killed.kill()
         stack.enter_context(matcher(kafka, tmp_path / "next", matcher_conflation="*=60000")).wait_serving()
