@@ -2,7 +2,7 @@
 
 import html
 import json
-import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,7 @@ def read(results: Path) -> list[dict[str, Any]]:
 
 
 def write(results: Path, docs: Path | None = None) -> Path:
-    """Writes report.html and PNGs beside the results; into `docs`, the tables between its markers. The HTML's path."""
+    """Writes report.html and PNGs beside the results; tables and plots into `docs`, too, if given. The HTML's path."""
     parts = []
     found = read(results)
     for result in found:
@@ -69,7 +69,10 @@ def write(results: Path, docs: Path | None = None) -> Path:
 
 
 def fill(docs: Path, results: Sequence[Result], results_directory: Path) -> None:
-    """Puts each experiment's tables between `<!-- NAME -->` and `<!-- /NAME -->`. Raises ValueError without those."""
+    """Puts each experiment's tables between `<!-- NAME -->` and `<!-- /NAME -->`. Raises ValueError without those.
+
+    Plots are copied into a directory beside `docs` that has its name without the suffix.
+    """
     text = docs.read_text(encoding="utf-8")
     for result in results:
         name = result["experiment"]
@@ -79,10 +82,17 @@ def fill(docs: Path, results: Sequence[Result], results_directory: Path) -> None
         if not found or not closed:
             raise ValueError(f"{docs}: has no {begin} ... {end}")
         plots = [results_directory / f"{name}-{what}.png" for what, *_ in _PLOTS.get(name, ())]
-        images = [f"![{path.stem}]({os.path.relpath(path, docs.parent)})" for path in plots if path.exists()]
+        images = [f"![{path.stem}]({_kept(path, docs).relative_to(docs.parent)})" for path in plots if path.exists()]
         body = "\n\n".join([origin(result), *(table.markdown() for table in tables(result)), *images])
         text = f"{before}{begin}\n{body}\n{end}{after}"
     docs.write_text(text, encoding="utf-8")
+
+
+def _kept(plot: Path, docs: Path) -> Path:
+    """Its copy, which stays with the docs wherever the results are."""
+    directory = docs.with_suffix("")
+    directory.mkdir(exist_ok=True)
+    return Path(shutil.copy(plot, directory))
 
 
 def _settings(result: Result) -> str:

@@ -63,7 +63,8 @@ def test_a_table_in_markdown() -> None:
 def test_the_report_has_tables_plots_and_fills_the_docs(tmp_path: Path) -> None:
     rows = [e1_row(server, per_s, 3.0 * per_s) for server in ("ColdNotify", "<b>") for per_s in (1, 2, 2)]
     (tmp_path / "E1.json").write_text(json.dumps(result("E1", rows)))
-    docs = tmp_path / "performance.md"
+    docs = tmp_path / "docs/performance.md"
+    docs.parent.mkdir()
     docs.write_text("before\n<!-- E1 -->\nformer tables\n<!-- /E1 -->\nafter\n")
     page = report.write(tmp_path, docs).read_text()
     assert "&lt;b&gt;" in page
@@ -74,7 +75,8 @@ def test_the_report_has_tables_plots_and_fills_the_docs(tmp_path: Path) -> None:
     assert filled.startswith("before\n<!-- E1 -->\n2020-01-01, commit abc")
     assert filled.endswith("<!-- /E1 -->\nafter\n")
     assert "former tables" not in filled
-    assert "](E1-latency.png)" in filled
+    assert "](performance/E1-latency.png)" in filled
+    assert (docs.parent / "performance/E1-latency.png").exists()
     assert "| 100 |" in filled, "memory of all roles together"
     report.write(tmp_path, docs)
     assert docs.read_text() == filled
