@@ -124,16 +124,17 @@ def test_a_matcher_frozen_for_long_undoes_nothing_and_comes_back(tmp_path: Path)
         Publisher(kafka=up.kafka, timeout_s=60) as publisher,
         matcher(up.kafka, tmp_path / "zombie", matcher_id="zombie") as zombie,
     ):
-        wait_for(zombie.owned, "a share of the partitions")
+
+        def of_others() -> set[int]:
+            items = get_json(f"{up.matcher_url}/v1/partitions")["items"]
+            return {one["partition"] for one in items if one["phase"] == "owned"}
+
+        wait_for(lambda: len(zombie.owned()) == len(of_others()) == PARTITIONS // 2, "half of the partitions at each")
         publish(publisher, 1)
         wait_told(ous, 1, "before")
         its = zombie.owned()
         groups = [group for group in GROUPS if partition_of(DOMAIN, group, PARTITIONS) in its]
         assert groups
-
-        def of_others() -> set[int]:
-            items = get_json(f"{up.matcher_url}/v1/partitions")["items"]
-            return {one["partition"] for one in items if one["phase"] == "owned"}
 
         # What is under way when it is frozen it may do as soon as it goes on, long after its successor.
         for group in groups:

@@ -144,6 +144,15 @@ def matcher(kafka: str, log: Path, **settings: object) -> Iterator[MatcherProces
             process.kill()
 
 
+def wait_halves(one: MatcherProcess, other: MatcherProcess) -> None:
+    """Until each serves half of the partitions: before that the group may still move what a test looks at."""
+    wait_for(
+        lambda: len(one.owned()) == len(other.owned()) == PARTITIONS // 2 and not one.owned() & other.owned(),
+        "half of the partitions at each",
+    )
+    wait_for(lambda: one.ready and other.ready, "both ready")
+
+
 class Player:
     """Plays gateways and publishers. What an inbox says is in `items`, by gateway in the order of the log."""
 

@@ -24,6 +24,7 @@ from coldnotify_matcher.testing_kafka import (
     matcher,
     records_of,
     wait_for,
+    wait_halves,
 )
 from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
@@ -73,7 +74,7 @@ def test_a_standby_takes_over_what_it_followed_and_nothing_is_lost(
         matcher(bootstrap, tmp_path / "b", matcher_id="b", matcher_standby=True) as second,
     ):
         both = (first, second)
-        wait_for(lambda: first.ready and second.ready and len(first.owned() | second.owned()) == PARTITIONS, "ready")
+        wait_halves(first, second)
         wait_for(lambda: all(following(m) == set(range(PARTITIONS)) - m.owned() for m in both), "each follows the rest")
         owner, other = both if PARTITION in first.owned() else both[::-1]
         player.open("camera", "lamp")

@@ -30,6 +30,7 @@ from coldnotify_matcher.testing_kafka import (
     matcher,
     records_of,
     wait_for,
+    wait_halves,
 )
 from coldnotify_matcher.worker import FLUSH_SLICE_S, PENDING_REQUESTS_MAX, STOP_FLUSH_TIMEOUT_S, Failure, Worker
 from coldnotify_schemas import internal_pb2, topics
@@ -193,13 +194,7 @@ def test_two_share_the_partitions_and_one_takes_over_from_the_other(
         player.open("camera")
         player.wait_opened()
         with matcher(bootstrap, tmp_path / "b", matcher_id="b") as second:
-            wait_for(
-                lambda: (
-                    len(first.owned()) == len(second.owned()) == PARTITIONS // 2 and not first.owned() & second.owned()
-                ),
-                "halves",
-            )
-            wait_for(lambda: first.ready and second.ready, "both ready")
+            wait_halves(first, second)
             owner, other = (first, second) if PARTITION in first.owned() else (second, first)
             owner.kill()
             player.version("camera", 1)
@@ -214,8 +209,7 @@ def test_a_matcher_that_was_stopped_for_long_cannot_undo_its_successor(
         matcher(bootstrap, tmp_path / "a", matcher_id="a") as zombie,
         matcher(bootstrap, tmp_path / "b", matcher_id="b") as successor,
     ):
-        wait_for(lambda: len(zombie.owned() | successor.owned()) == PARTITIONS, "all partitions")
-        wait_for(lambda: zombie.ready and successor.ready, "both ready")
+        wait_halves(zombie, successor)
         if PARTITION not in zombie.owned():
             zombie, successor = successor, zombie
         player.open("camera")
