@@ -8,18 +8,17 @@ A quick look while working on the gateway, not a benchmark of the product: publi
 
 import argparse
 import multiprocessing
-import os
 import selectors
 import socket
 import struct
 import sys
 import time
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 from coldnotify_gateway.testing import ack, fan_out, hello
 from coldnotify_gateway.testing_process import GatewayProcess, MatcherOnKafka, wait_until
 from coldnotify_kafka.testing import broker, reset_topics
+from coldnotify_loadtest.processes import usage
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.partition import partition_of
@@ -27,7 +26,6 @@ from coldnotify_schemas.partition import partition_of
 PARTITIONS = 8
 PARTITION = partition_of("animal.observer", "region-1", PARTITIONS)
 OBJECT = "camera-config"
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _SPREAD = 7
 """Latency is taken at every seventh client: parsing all frames would load the machine more than the gateway does."""
 _ACKS_S = 1.0
@@ -72,12 +70,6 @@ def devices(port: int, clients: int, acks: bool, report: Connection) -> None:
                 said = parse_gateway_frame(body).notification
                 if said.version > 1_000_000:
                     latencies_ms.append((now_ns - said.version) / 1e6)
-
-
-def cpu_s(pid: int) -> float:
-    """User and system time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -133,7 +125,7 @@ def measure(
     gateway_id = int(gateway.json("/v1/gateway")["gateway"], 16)
     devices_.send("report")
     devices_.recv()
-    before_s, before = cpu_s(gateway.process.pid), gateway.metric("coldnotify_gateway_deliveries_total")
+    before_s, before = usage([gateway.process.pid]).cpu_s, gateway.metric("coldnotify_gateway_deliveries_total")
     start_s = time.monotonic()
     count = int(rate * seconds)
     for i in range(count):
@@ -147,7 +139,7 @@ def measure(
     time.sleep(max(0.0, start_s + seconds - time.monotonic()))
     expected = before + count * fan_out_to
     wait_until(lambda: gateway.metric("coldnotify_gateway_deliveries_total") >= expected, "all delivered")
-    spent_s, passed_s = cpu_s(gateway.process.pid) - before_s, time.monotonic() - start_s
+    spent_s, passed_s = usage([gateway.process.pid]).cpu_s - before_s, time.monotonic() - start_s
     time.sleep(0.5)
     devices_.send("report")
     latencies_ms = sorted(devices_.recv())

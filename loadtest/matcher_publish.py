@@ -8,7 +8,6 @@ matcher takes large batches; nobody reads what it says.
 """
 
 import argparse
-import os
 import re
 import sys
 import tempfile
@@ -19,20 +18,14 @@ from pathlib import Path
 
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.testing import broker, reset_topics
+from coldnotify_loadtest.processes import usage
 from coldnotify_matcher.testing_kafka import DOMAIN, PARTITIONS, MatcherProcess, Player, matcher, wait_for
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.partition import partition_of
 from confluent_kafka import Producer
 
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _GROUPS = 64
 _HANDLED = re.compile(r"^coldnotify_matcher_deliveries_total (\S+)", re.MULTILINE)
-
-
-def cpu_s(pid: int) -> float:
-    """Of all threads, user and system."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
 
 def deliveries(process: MatcherProcess) -> int:
@@ -66,7 +59,7 @@ def measure(kafka: EmbeddedBroker, process: MatcherProcess, publishes: int, clie
     )
     for _ in range(repeats):
         before, began_s = deliveries(process), time.monotonic()
-        used_s = [-cpu_s(pid) for pid in (process.process.pid, kafka.pid)]
+        used_s = [-usage([pid]).cpu_s for pid in (process.process.pid, kafka.pid)]
         for number in range(publishes):
             stamp = time.time_ns()
             value = b'{"version":%d,"payload":%d}' % (stamp, stamp)
@@ -78,7 +71,7 @@ def measure(kafka: EmbeddedBroker, process: MatcherProcess, publishes: int, clie
         wait_for(partial(has_told, process, before + publishes), "all publishes handled")
         took_s = time.monotonic() - began_s
         matcher_us, broker_us = (
-            (used + cpu_s(pid)) / publishes * 1e6
+            (used + usage([pid]).cpu_s) / publishes * 1e6
             for used, pid in zip(used_s, (process.process.pid, kafka.pid), strict=True)
         )
         words = f"matcher {matcher_us:.1f} us of CPU a publish, broker {broker_us:.1f} us"

@@ -1,10 +1,4 @@
-"""What makes a gateway begin anew, or not begin at all."""
-
-from coldnotify_common.errors import ServiceError
-
-
-class ListenError(ServiceError):
-    """The devices' port cannot be opened; the message names setting, address and reason."""
+"""What makes a gateway begin anew."""
 
 
 class Reload(Exception):

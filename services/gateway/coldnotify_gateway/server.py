@@ -1,13 +1,13 @@
 """The devices' TCP port: connections as asyncio protocols, thin. All that is said is the core's."""
 
 import asyncio
-import os
 import socket
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+from coldnotify_common.listening import ListenError, listen_error
+
 from coldnotify_gateway.connection import ConnectionEvents
-from coldnotify_gateway.errors import ListenError
 from coldnotify_gateway.settings import GatewaySettings
 
 BACKLOG = 4096
@@ -163,8 +163,7 @@ class Port:
         return bound
 
     def _error(self, port: int, error: OSError) -> ListenError:
-        why = os.strerror(error.errno) if error.errno else str(error)
-        return ListenError(f"{self._setting}: cannot listen on {self._settings.gateway_host}:{port}: {why}")
+        return listen_error(self._setting, self._settings.gateway_host, port, error)
 
 
 def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, str]:

@@ -4,6 +4,9 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from aiohttp import web
+from coldnotify_common.authentication import bearer
+
 from coldnotify_gateway.connection import ConnectionEvents
 
 
@@ -62,6 +65,12 @@ class QueuedConnection:
         self.finished = False
         """The core has said all it has to say."""
         self.aborted = False
+
+    def carried_by(self, request: web.Request, transport: asyncio.Transport) -> None:
+        """Takes from the request what says who this is."""
+        self.certificate = transport.get_extra_info("peercert") or None
+        self.token = bearer(request.headers.get("Authorization")) or ""
+        self.passed_on = "Via" in request.headers
 
     def send(self, data: bytes) -> None:
         """Keeps `data` until it is taken."""

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from aiohttp import web
-from coldnotify_common.authentication import bearer
 from coldnotify_common.web import BadRequest, error_response
 from coldnotify_common.web_bodies import BodyReader
 from coldnotify_schemas.close_codes import CloseCode
@@ -53,9 +52,7 @@ async def session_of(
     connection = QueuedConnection(
         events, settings.gateway_high_water_bytes, settings.gateway_low_water_bytes, cut_off=transport.abort
     )
-    connection.certificate = transport.get_extra_info("peercert") or None
-    connection.token = bearer(request.headers.get("Authorization")) or ""
-    connection.passed_on = "Via" in request.headers
+    connection.carried_by(request, transport)
     events.on_connect(connection, transport)
     try:
         yield connection

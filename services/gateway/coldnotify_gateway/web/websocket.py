@@ -4,7 +4,6 @@ import asyncio
 from contextlib import suppress
 
 from aiohttp import WSCloseCode, WSMsgType, web
-from coldnotify_common.authentication import bearer
 
 from coldnotify_gateway.connection import ConnectionEvents
 from coldnotify_gateway.server import LINGER_S
@@ -39,9 +38,7 @@ async def serve(request: web.Request, events: ConnectionEvents, settings: Gatewa
         cut_off=transport.abort,
         on_finish=linger.begin,
     )
-    connection.certificate = transport.get_extra_info("peercert") or None
-    connection.token = bearer(request.headers.get("Authorization")) or ""
-    connection.passed_on = "Via" in request.headers
+    connection.carried_by(request, transport)
     events.on_connect(connection, transport)
     transport.set_write_buffer_limits(settings.gateway_low_water_bytes)
     writer = asyncio.create_task(_write(socket, connection))
