@@ -12,6 +12,7 @@ from coldnotify import Notify
 from coldnotify.publisher import Publisher
 from coldnotify_cli.testing_up import Recorder, Up, get_json, notify, running, wait_for
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.testing_kafka import PARTITIONS, MatcherProcess, matcher, records_of, registrations_of
 from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
@@ -22,6 +23,9 @@ pytestmark = pytest.mark.kafka
 DOMAIN = "animal.observer"
 GROUPS = [f"region-{i}" for i in range(16)]
 assert {partition_of(DOMAIN, group, PARTITIONS) for group in GROUPS} == set(range(PARTITIONS)), "one in each at least"
+
+BESIDE = {"matcher_group": MatcherSettings.matcher_group}
+"""In one group with the matchers that are there."""
 
 
 @contextmanager
@@ -94,7 +98,8 @@ def test_matchers_come_stop_and_are_killed_under_load(
 
         go_on("with one matcher")
         for round_, end in enumerate(("stopped", "killed")):
-            with matcher(up.kafka, tmp_path / f"extra-{round_}", matcher_id="extra", matcher_standby=standby) as extra:
+            log = tmp_path / f"extra-{round_}"
+            with matcher(up.kafka, log, matcher_id="extra", matcher_standby=standby, **BESIDE) as extra:
                 version += 1
                 publish(publisher, version)
                 wait_for(extra.owned, "a share of the partitions")
@@ -122,7 +127,7 @@ def test_a_matcher_frozen_for_long_undoes_nothing_and_comes_back(tmp_path: Path)
         running(tmp_path) as up,
         units(up) as ous,
         Publisher(kafka=up.kafka, timeout_s=60) as publisher,
-        matcher(up.kafka, tmp_path / "zombie", matcher_id="zombie") as zombie,
+        matcher(up.kafka, tmp_path / "zombie", matcher_id="zombie", **BESIDE) as zombie,
     ):
 
         def of_others() -> set[int]:
