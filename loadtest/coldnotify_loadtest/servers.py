@@ -1,5 +1,6 @@
 """The servers under load, started here: ColdNotify's processes and its peers, and what their answers are worth."""
 
+import itertools
 import os
 import shutil
 import signal
@@ -17,6 +18,9 @@ from typing import Self
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
 from coldnotify_kafka.broker.process import spawn
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.topics import OBJECTS
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -29,6 +33,7 @@ READY_S = 120.0
 _STOP_S = 20.0
 _LOOK_S = 0.01
 _METRICS_S = 10.0
+_WARM_UP_EVERY_S = 0.0015
 
 NONE = "none"
 PROCESS = "survives a process crash"
@@ -153,6 +158,9 @@ class Server:
         for child in reversed(self.children.values()):
             child.stop()
 
+    def warm_up(self, seconds: float) -> None:
+        """Load beforehand, for servers that get faster by it; the others are what they are from the first moment."""
+
     def addresses(self) -> list[tuple[str, int]]:
         """Where devices connect."""
         return [(HOST, self.port)]
@@ -202,7 +210,7 @@ class ColdNotify(Server):
         self.port = free_port(HOST)
         taken = {self.port}
         kafka_port = _free(taken)
-        self.broker = EmbeddedBroker(directory / "kafka", kafka_port, host=HOST)
+        self.broker = EmbeddedBroker(directory / "kafka", kafka_port, host=HOST, both_compilers=True)
         self.kafka = f"{HOST}:{kafka_port}"
         self._kafka_port = kafka_port
         for number in range(1, matchers + 1):
@@ -227,6 +235,22 @@ class ColdNotify(Server):
     def apply_topics(self) -> None:
         """Make those that are missing."""
         topic_plan.apply(self._admin(), topics.load(), READY_S)
+
+    def warm_up(self, seconds: float) -> None:
+        """Publishes what nobody registered for: Java compiles what runs often, so a broker is fastest after a while."""
+        producer = Producer({"bootstrap.servers": self.kafka, "log_level": 0, "linger.ms": 0, "acks": "all"})
+        partitions = topics.load()[0].partitions
+        places = [
+            (f"warm.up/{group}/object".encode(), partition_of("warm.up", str(group), partitions)) for group in range(16)
+        ]
+        until_s = time.monotonic() + seconds
+        for version in itertools.count(1):
+            if time.monotonic() > until_s:
+                break
+            producer.produce(OBJECTS, b'{"version":%d}' % version, *places[version % len(places)])
+            producer.poll(_WARM_UP_EVERY_S)
+        if producer.flush(READY_S):
+            raise ServerError("Kafka does not take what is to warm it up")
 
     def delete_topic(self, name: str) -> None:
         """With all that is in it; `apply_topics` makes it anew."""

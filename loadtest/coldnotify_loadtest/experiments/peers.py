@@ -22,6 +22,7 @@ def run(bench: Bench) -> None:
                     kind(bench.new_directory()) as server,
                     bench.load(server, population, clients, add=False) as (swarm, publisher),
                 ):
+                    server.warm_up(bench["warm_up_s"])
                     before = Meter(server.roles()).read()
                     swarm.add(clients)
                     swarm.wait_ready(READY_S)
@@ -60,7 +61,8 @@ def steps(parameters: Parameters) -> int:
 
 def seconds(parameters: Parameters) -> float:
     """About."""
-    return float(steps(parameters) * (_START_S + parameters["seconds"] + parameters["away_s"]))
+    warm_up_s = len(parameters["fan_outs"]) * parameters["repeats"] * parameters["warm_up_s"]
+    return float(steps(parameters) * (_START_S + parameters["seconds"] + parameters["away_s"]) + warm_up_s)
 
 
 PEERS = Experiment(
@@ -72,12 +74,13 @@ PEERS = Experiment(
         "fan_outs": (1, 10, 1000),
         "per_s": 100,
         "seconds": 10,
+        "warm_up_s": 20,
         "away_s": 2,
         "repeats": 5,
         "processes": 2,
         "servers": "all",
     },
-    {"clients": 20, "fan_outs": (1, 20), "per_s": 20, "seconds": 1, "away_s": 0.5, "repeats": 1},
+    {"clients": 20, "fan_outs": (1, 20), "per_s": 20, "seconds": 1, "warm_up_s": 0, "away_s": 0.5, "repeats": 1},
     seconds,
     steps,
     run,

@@ -42,6 +42,7 @@ def run_conflation(bench: Bench) -> None:
             ColdNotify(bench.new_directory(), settings={"matcher-conflation": setting}) as server,
             bench.load(server, population, bench["clients"]) as (swarm, publisher),
         ):
+            server.warm_up(bench["warm_up_s"])
             with watched(server) as seen_s:
                 row = measure(server, swarm, publisher, Plan(bench["per_s"], bench["seconds"]), bench["clients"])
             intervals = {"interval_max_ms": 1000 * max(seen_s, default=0.0)}
@@ -62,6 +63,7 @@ def run_matcher(bench: Bench) -> None:
             ColdNotify(bench.new_directory(), gateways=bench["gateways"]) as server,
             bench.load(server, population, bench["clients"]) as (swarm, publisher),
         ):
+            server.warm_up(bench["warm_up_s"])
             for rate in bench["rates"]:
                 bench.progress.step(f"fan-out 1, {rate} a second, repeat {repeat + 1}")
                 plan = Plan(rate, bench["seconds"], blocks=bench["clients"])
@@ -70,19 +72,27 @@ def run_matcher(bench: Bench) -> None:
 
 def conflation_seconds(parameters: Parameters) -> float:
     """About."""
-    return float(len(parameters["settings"]) * (parameters["seconds"] + 30))
+    return float(len(parameters["settings"]) * (parameters["seconds"] + parameters["warm_up_s"] + 30))
 
 
 def matcher_seconds(parameters: Parameters) -> float:
     """About."""
-    return float(parameters["repeats"] * (25 + len(parameters["rates"]) * (parameters["seconds"] + 3)))
+    a_repeat = 25 + parameters["warm_up_s"] + len(parameters["rates"]) * (parameters["seconds"] + 3)
+    return float(parameters["repeats"] * a_repeat)
 
 
 CONFLATION = Experiment(
     "conflation",
     "a publisher of thousands of versions a second",
-    {"clients": 1000, "per_s": 5000, "seconds": 30, "settings": ("*=0", "*=100", "*=1000", "*=auto"), "processes": 2},
-    {"clients": 20, "per_s": 200, "seconds": 2, "settings": ("*=0", "*=200", "*=auto")},
+    {
+        "clients": 1000,
+        "per_s": 5000,
+        "seconds": 30,
+        "warm_up_s": 20,
+        "settings": ("*=0", "*=100", "*=1000", "*=auto"),
+        "processes": 2,
+    },
+    {"clients": 20, "per_s": 200, "seconds": 2, "warm_up_s": 0, "settings": ("*=0", "*=200", "*=auto")},
     conflation_seconds,
     lambda parameters: len(parameters["settings"]),
     run_conflation,
@@ -96,10 +106,11 @@ MATCHER = Experiment(
         "gateways": 1,
         "rates": (100, 1000, 5000, 10_000, 20_000),
         "seconds": 15,
+        "warm_up_s": 20,
         "repeats": 5,
         "processes": 2,
     },
-    {"clients": 24, "rates": (50, 500), "seconds": 2, "repeats": 1},
+    {"clients": 24, "rates": (50, 500), "seconds": 2, "warm_up_s": 0, "repeats": 1},
     matcher_seconds,
     lambda parameters: int(parameters["repeats"]) * len(parameters["rates"]),
     run_matcher,
