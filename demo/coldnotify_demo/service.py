@@ -2,7 +2,6 @@
 
 import json
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -11,7 +10,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from coldnotify_kafka.broker.process import spawn
+from coldnotify_kafka.broker.process import end, spawn
 
 from coldnotify_demo.company import Collapsed
 
@@ -60,14 +59,7 @@ class Service:
     def stop(self) -> int | None:
         """Stops all parts in order; its exit code, None if it was not running. Kills it if that takes too long."""
         process, self._process = self._process, None
-        if process is None:
-            return None
-        process.send_signal(signal.SIGTERM)
-        try:
-            return process.wait(STOP_S_MAX)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return process.wait()
+        return None if process is None else end(process, STOP_S_MAX)
 
     @property
     def kafka(self) -> str:

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from coldnotify_kafka.broker.process import spawn
+from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_kafka.testing import wait_until
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -67,3 +67,12 @@ def test_a_child_is_out_of_reach_of_the_terminals_interrupt(tmp_path: Path) -> N
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait(30)
+
+
+def test_one_that_does_not_end_when_it_is_asked_to_is_killed(tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    deaf = spawn(["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.05; done"], output)
+    wait_until(lambda: "deaf" in output.read_text(), what="its trap")
+    assert end(deaf, 0.2) == -signal.SIGKILL
+    assert end(deaf, 0.2) == -signal.SIGKILL, "of one that has ended"
+    assert end(spawn(SLEEPER, output), 60) == -signal.SIGTERM

@@ -10,14 +10,13 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
-from coldnotify_kafka.broker.process import spawn
+from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.topics import OBJECTS
 from confluent_kafka import Producer
@@ -87,11 +86,8 @@ class Child:
 
     def stop(self) -> None:
         """SIGTERM; SIGKILL where that does not suffice."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_STOP_S)
-        self.kill()
+        if self._process is not None:
+            end(self._process, _STOP_S)
 
 
 def tail(path: Path, bytes_max: int = 2000) -> str:

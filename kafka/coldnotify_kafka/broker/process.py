@@ -1,4 +1,4 @@
-"""Starts a child process that does not outlive its parent."""
+"""Child processes: started so that they do not outlive their parent, and ended in order."""
 
 import ctypes
 import os
@@ -24,6 +24,17 @@ def spawn(argv: Sequence[str], output: Path | None, keep_open: Sequence[int] = (
     started: Future[subprocess.Popen[bytes]] = Future()
     _Starter.of_this_process().orders.put((started, lambda: _spawn(argv, output, keep_open)))
     return started.result()
+
+
+def end(process: subprocess.Popen[bytes], timeout_s: float) -> int:
+    """SIGTERM to a process that runs; after `timeout_s`, SIGKILL. Its exit status (negative: the signal)."""
+    if process.poll() is None:
+        process.terminate()
+    try:
+        return process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 class _Starter:

@@ -15,12 +15,14 @@ from urllib.request import Request, urlopen
 
 from coldnotify_common.certificates import public_key_hash
 from coldnotify_kafka.broker import free_port
+from coldnotify_kafka.broker.process import end
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")
 MISSING = None if CHROMIUM and CHROMEDRIVER else "there is no chromium with chromedriver here (make tools)"
 """Why a test of a page is to be skipped; None: it can run."""
 _TIMEOUT_S = 120
+_STOP_S = 30
 
 
 class Browser:
@@ -110,12 +112,7 @@ def browser(log: Path, trusting: Path | None = None) -> Iterator[Browser]:
             if session_url is not None:
                 _call("DELETE", session_url)
         finally:
-            driver.terminate()
-            try:
-                driver.wait(30)
-            except subprocess.TimeoutExpired:
-                driver.kill()
-                driver.wait(30)
+            end(driver, _STOP_S)
 
 
 def _wait(condition: Callable[[], Any]) -> None:

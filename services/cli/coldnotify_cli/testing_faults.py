@@ -24,7 +24,7 @@ from coldnotify.publisher import Publisher
 from coldnotify_gateway.testing import hello, register
 from coldnotify_gateway.testing_process import RawClient
 from coldnotify_kafka.broker import console_tool, free_port
-from coldnotify_kafka.broker.process import spawn
+from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, REQUESTS
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
@@ -45,6 +45,7 @@ SETTINGS = {
 """Bounds that a fault reaches soon, in the environment of all services."""
 WAIT_S = 120
 _LOOK_S = 0.5
+_STOP_S = 30
 DOMAIN, GROUP = "animal.observer", "region-1"
 _TAKEOVER_SLOW_S = 30
 _PIPE_BYTES = 4096
@@ -118,7 +119,7 @@ def standing_still(pid: int) -> Iterator[None]:
 @contextmanager
 def another_matcher(
     scene: Scene, matcher_id: str, *flags: str, log: Path | None = None
-) -> Iterator["subprocess.Popen[bytes]"]:
+) -> Iterator[subprocess.Popen[bytes]]:
     """One more, started beside those of `coldnotify up`; scraped, too, once it is there."""
     port = free_port()
     argv = [sys.executable, "-m", "coldnotify_cli.main", "matcher", f"--kafka={scene.up.kafka}"]
@@ -136,12 +137,7 @@ def another_matcher(
             wait_for(lambda: scene.watcher.query(f'up{{instance="127.0.0.1:{port}"}} == 1'), "it is scraped", WAIT_S)
             yield process
     finally:
-        process.terminate()
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process, _STOP_S)
 
 
 @contextmanager

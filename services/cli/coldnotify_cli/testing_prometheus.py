@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from urllib.request import urlopen
 
 import yaml
 from coldnotify_kafka.broker.ports import free_port
-from coldnotify_kafka.broker.process import spawn
+from coldnotify_kafka.broker.process import end, spawn
 
 from coldnotify_cli.testing_up import wait_for
 
@@ -116,9 +115,4 @@ def prometheus(directory: Path, targets: Mapping[str, list[str]]) -> Iterator[Pr
         wait_for(ready, "Prometheus is ready")
         yield watcher
     finally:
-        process.terminate()
-        try:
-            process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end(process, _STOP_S)
