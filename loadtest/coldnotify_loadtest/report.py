@@ -2,28 +2,14 @@
 
 import html
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-
-from coldnotify_loadtest.tables import Table, at, medians, origin, tables
+from coldnotify_loadtest.plots import draw
+from coldnotify_loadtest.tables import Table, origin, parameters, tables, versions
 
 Result = Mapping[str, Any]
-_PLOTS: dict[str, tuple[tuple[str, str, str, str, bool], ...]] = {
-    "E1": (
-        ("latency", "per_s", "p50_ms", "median latency, ms", True),
-        ("p99", "per_s", "p99_ms", "99th percentile, ms", True),
-        ("cpu", "per_s", "cpu_us_per_delivery.*", "CPU a delivery, us", True),
-    ),
-    "matcher": (
-        ("cpu", "per_s", "cpu_us_per_publish.matcher", "matcher's CPU a publish, us", False),
-        ("latency", "per_s", "p99_ms", "99th percentile, ms", True),
-    ),
-    "peers": (("latency", "fan_out", "p50_ms", "median latency, ms", True),),
-}
 _STYLE = (
     "body{font:15px/1.5 sans-serif;max-width:72em;margin:2em auto;padding:0 1em;color:#222}"
     "table{border-collapse:collapse;margin:1em 0}td,th{border-bottom:1px solid #ddd;padding:.2em .7em;text-align:right}"
@@ -51,12 +37,10 @@ def write(results: Path, docs: Path | None = None) -> Path:
     for result in found:
         name = result["experiment"]
         parts.append(f"<h2>{html.escape(name)}: {html.escape(result['title'])}</h2>")
-        parts.append(f'<p class="origin">{html.escape(origin(result))}<br>{html.escape(_settings(result))}</p>')
+        said = (origin(result), parameters(result), versions(result))
+        parts.append(f'<p class="origin">{"<br>".join(map(html.escape, said))}</p>')
         parts += [_html(table) for table in tables(result)]
-        for what, x, y, label, logarithmic in _PLOTS.get(name, ()):
-            path = results / f"{name}-{what}.png"
-            if _plot(result, x, y, label, path, logarithmic=logarithmic):
-                parts.append(f'<img src="{path.name}" alt="{html.escape(label)}">')
+        parts += [f'<img src="{path.name}" alt="{html.escape(label)}">' for path, label in draw(result, results)]
     page = results / "report.html"
     results.mkdir(parents=True, exist_ok=True)
     page.write_text(
@@ -64,14 +48,14 @@ def write(results: Path, docs: Path | None = None) -> Path:
         f"<style>{_STYLE}</style><h1>ColdNotify under load</h1>{''.join(parts)}</html>\n"
     )
     if docs is not None:
-        fill(docs, found, results)
+        fill(docs, found)
     return page
 
 
-def fill(docs: Path, results: Sequence[Result], results_directory: Path) -> None:
+def fill(docs: Path, results: Sequence[Result]) -> None:
     """Puts each experiment's tables between `<!-- NAME -->` and `<!-- /NAME -->`. Raises ValueError without those.
 
-    Plots are copied into a directory beside `docs` that has its name without the suffix.
+    Plots go into a directory beside `docs` that has its name without the suffix: they stay, wherever the results are.
     """
     text = docs.read_text(encoding="utf-8")
     for result in results:
@@ -81,24 +65,13 @@ def fill(docs: Path, results: Sequence[Result], results_directory: Path) -> None
         _, closed, after = rest.partition(end)
         if not found or not closed:
             raise ValueError(f"{docs}: has no {begin} ... {end}")
-        plots = [results_directory / f"{name}-{what}.png" for what, *_ in _PLOTS.get(name, ())]
-        images = [f"![{path.stem}]({_kept(path, docs).relative_to(docs.parent)})" for path in plots if path.exists()]
-        body = "\n\n".join([origin(result), *(table.markdown() for table in tables(result)), *images])
+        kept = docs.with_suffix("")
+        kept.mkdir(exist_ok=True)
+        images = [f"![{label}]({kept.name}/{path.name})" for path, label in draw(result, kept)]
+        said = f"{origin(result)} {parameters(result)} {versions(result)}"
+        body = "\n\n".join([said, *(table.markdown() for table in tables(result)), *images])
         text = f"{before}{begin}\n{body}\n{end}{after}"
     docs.write_text(text, encoding="utf-8")
-
-
-def _kept(plot: Path, docs: Path) -> Path:
-    """Its copy, which stays with the docs wherever the results are."""
-    directory = docs.with_suffix("")
-    directory.mkdir(exist_ok=True)
-    return Path(shutil.copy(plot, directory))
-
-
-def _settings(result: Result) -> str:
-    parameters = ", ".join(f"{name} {value}" for name, value in result["parameters"].items())
-    versions = ", ".join(f"{name} {value}" for name, value in result["versions"].items())
-    return f"Parameters: {parameters}. Versions: {versions}."
 
 
 def _html(table: Table) -> str:
@@ -106,26 +79,3 @@ def _html(table: Table) -> str:
     body = "".join("<tr>" + "".join(f"<td>{html.escape(one)}</td>" for one in row) + "</tr>" for row in table.rows)
     note = f"<p>{html.escape(table.note)}</p>" if table.note else ""
     return f"<h3>{html.escape(table.title)}</h3><table><tr>{head}</tr>{body}</table>{note}"
-
-
-def _plot(result: Result, x: str, y: str, label: str, path: Path, *, logarithmic: bool) -> bool:
-    """A line for each server; whether there was anything to draw."""
-    rows = [row for row in result["rows"] if at(row, y) is not None and at(row, x) is not None]
-    if not rows:
-        return False
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.subplots()
-    lines: dict[str, list[tuple[float, float]]] = {}
-    for server, durability, at_x, value in medians(rows, ("server", "durability", x), (y,)):
-        lines.setdefault(f"{server} ({durability})", []).append((at_x, value))
-    for name, points in lines.items():
-        axes.plot(*zip(*sorted(points), strict=True), marker="o", label=name)
-    if logarithmic and all(value > 0 for points in lines.values() for _, value in points):
-        axes.set_yscale("log")
-    axes.set_xlabel({"per_s": "publishes a second", "fan_out": "fan-out"}.get(x, x))
-    axes.set_ylabel(label)
-    axes.set_title(f"{result['title']} - commit {result['commit']}, {result['machine']['processor']}", fontsize=8)
-    axes.grid(visible=True, alpha=0.3)
-    axes.legend(fontsize=8)
-    figure.savefig(path, dpi=120)
-    return True

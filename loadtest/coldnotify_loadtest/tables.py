@@ -1,11 +1,13 @@
 """From the rows of results to tables: medians over repeats, the thesis' figures beside. Pure."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 Row = Mapping[str, Any]
+_VERSION = re.compile(r"\d+(?:\.\d+)+")
 
 THESIS = {
     "E1": "Thesis: 18.4 ms mean and 5.1 ms median at 13,000 notifications/s, 41.8 ms mean at 25,000/s (84 nodes).",
@@ -235,3 +237,18 @@ def origin(result: Mapping[str, Any]) -> str:
         f"{result['at']}, commit {result['commit']}{changed}; {machine['processor']}, {machine['cores']} cores, "
         f"{machine['memory_gib']} GiB, Linux {machine['kernel']}, load before {machine['load_before']}.{tried}{early}"
     )
+
+
+def parameters(result: Mapping[str, Any]) -> str:
+    """One sentence: with what it was run."""
+    return f"Parameters: {', '.join(f'{name} {_plain(value)}' for name, value in result['parameters'].items())}."
+
+
+def versions(result: Mapping[str, Any]) -> str:
+    """One sentence: of what it was run with."""
+    found = {name: _VERSION.search(text) for name, text in result["versions"].items()}
+    return f"Versions: {', '.join(f'{name} {match.group()}' for name, match in found.items() if match)}."
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

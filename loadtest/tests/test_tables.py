@@ -1,6 +1,6 @@
 """From rows to tables and reports.
 
-Stands for: tables, report
+Stands for: tables, plots, report
 """
 
 import json
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from coldnotify_loadtest import report
 from coldnotify_loadtest.experiments import EXPERIMENTS
+from coldnotify_loadtest.plots import draw
 from coldnotify_loadtest.tables import Table, at, figure, medians, origin, tables
 
 MACHINE = {"processor": "a fast one", "cores": 2, "memory_gib": 4.0, "kernel": "6", "load_before": 0.1}
@@ -26,7 +27,7 @@ def result(name: str, rows: list[dict[str, Any]], *, quick: bool = False) -> dic
         "commit": "abc",
         "changed": False,
         "machine": MACHINE,
-        "versions": {"kafka": "4"},
+        "versions": {"kafka": "4.3.1", "nats-server": "nats-server: v2.15.2", "redis-server": "not installed"},
         "rows": rows,
     }
 
@@ -71,6 +72,8 @@ def test_the_report_has_tables_plots_and_fills_the_docs(tmp_path: Path) -> None:
     assert "<b>" not in page
     assert (tmp_path / "E1-latency.png").read_bytes().startswith(b"\x89PNG")
     assert 'src="E1-latency.png"' in page
+    assert "Parameters: clients 10." in page
+    assert "Versions: kafka 4.3.1, nats-server 2.15.2." in page
     filled = docs.read_text()
     assert filled.startswith("before\n<!-- E1 -->\n2020-01-01, commit abc")
     assert filled.endswith("<!-- /E1 -->\nafter\n")
@@ -82,6 +85,15 @@ def test_the_report_has_tables_plots_and_fills_the_docs(tmp_path: Path) -> None:
     assert docs.read_text() == filled
 
 
+def test_a_plot_is_left_out_where_there_is_nothing_to_draw(tmp_path: Path) -> None:
+    row = {"server": "x", "durability": "none", "case": "unchanged wake", "bytes": 88}
+    drawn = draw(result("wire", [row]), tmp_path)
+    assert [(path.name, label) for path, label in drawn] == [("wire-wake.png", "bytes, both ways")]
+    assert drawn[0][0].read_bytes().startswith(b"\x89PNG")
+    assert not draw(result("wire", [{**row, "case": "idle hour"}]), tmp_path)
+    assert not draw(result("E1", [{**e1_row("x", 1, 2), "p50_ms": None, "used": {}}]), tmp_path)
+
+
 def test_what_is_no_result_is_named(tmp_path: Path) -> None:
     (tmp_path / "E1.json").write_text("[]")
     with pytest.raises(ValueError, match=r"E1\.json"):
@@ -90,4 +102,4 @@ def test_what_is_no_result_is_named(tmp_path: Path) -> None:
     docs = tmp_path / "performance.md"
     docs.write_text("no markers")
     with pytest.raises(ValueError, match="<!-- E1 -->"):
-        report.fill(docs, [result("E1", [])], tmp_path)
+        report.fill(docs, [result("E1", [])])
