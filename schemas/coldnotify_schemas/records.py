@@ -40,6 +40,10 @@ class PublicRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     incarnation: _Incarnation | None = None
     """Begins the versions over: a higher one outdoes every version of a lower one. None: the one in force."""
 
+    def version_at(self, timestamp_ms: int) -> int:
+        """Its version, as a record with that timestamp."""
+        return timestamp_ms if self.version is None else self.version
+
     @property
     def payload_bytes(self) -> bytes:
         """The payload's JSON, b"" if there is none."""

@@ -62,7 +62,7 @@ def mark_of(engine: Engine, obj: Obj, version: int | None) -> Mark:
     if version > obj.version:
         return Mark(None, exact=True)
     before = False
-    for publish in engine.history.publishes(obj):
+    for publish in engine.history.publishes(obj.key):
         if publish.incarnation != obj.incarnation or publish.version < version:
             before = True
             continue
@@ -77,7 +77,7 @@ def lacks(client: Client, obj: Obj, mark: Mark) -> bool:
 
 def lacking_since_ms(engine: Engine, client: Client, obj: Obj) -> int | None:
     """When the oldest remembered version that the client has not applied was published (Unix time); None: unknown."""
-    publishes = engine.history.publishes(obj)
+    publishes = engine.history.publishes(obj.key)
     # Not one by one: of a busy object there are thousands, and it is asked for thousands of clients.
     first = bisect_right(publishes, client.cursor, key=lambda publish: publish.offset)
     return _time_or_null(publishes[first].timestamp_ms if first < len(publishes) else obj.published_ms)

@@ -90,9 +90,7 @@ class Overview:
             found = self._pass(partition, now_ms - int(overdue_s * 1000), deadline_s)
             partial |= found.partial
             with self._look.lock():
-                recent = Counter(
-                    obj.key[: -len(obj.name) - 1] for obj in partition.engine.history.since(now_ms - RECENT_MS)
-                )
+                recent = Counter(_group_of(key) for key in partition.engine.history.since(now_ms - RECENT_MS))
             groups += [_show_group(key, group, recent[key]) for key, group in found.groups.items()]
             clients += [_show_slow(*one) for one in nsmallest(SHOWN_MAX, found.slow, key=lambda one: one[0])]
             oldest = nsmallest(SHOWN_MAX, found.undelivered.items(), key=lambda one: one[1][0])
@@ -123,8 +121,9 @@ class Overview:
         with self._look.served(request) as (prefix, partition):
             engine = partition.engine
             keys = sorted(key for key in engine.clients if key.startswith(prefix))
-            of_group = [obj for key, obj in engine.objects.items() if key.startswith(prefix)]
-            objects = nlargest(MATRIX_OBJECTS_MAX, of_group, key=lambda obj: obj.offset)
+            of_group = [key for key in engine.objects if key.startswith(prefix)]
+            newest = nlargest(MATRIX_OBJECTS_MAX, of_group, key=engine.objects.offset_of)
+            objects = [engine.objects[key] for key in newest]
             shown: dict[str, Any] = {
                 "objects": [
                     {
@@ -148,13 +147,16 @@ class Overview:
     def _pass(self, partition: Partition, overdue_before_ms: int, deadline_s: float) -> _Pass:
         found = _Pass()
         with self._look.lock():
-            objects = iter(list(partition.engine.objects.values()))
+            objects = partition.engine.objects
+            keys = iter(list(objects))
             clients = list(partition.engine.clients.values())
-        for part in self._parts(partition, iter(lambda: list(islice(objects, STEPS_A_LOCK)), [])):
-            for obj in part:
-                group = found.groups.setdefault(obj.key[: -len(obj.name) - 1], _Group())
+        for part in self._parts(partition, iter(lambda: list(islice(keys, STEPS_A_LOCK)), [])):
+            for key in part:
+                if key not in objects:
+                    continue  # forgotten meanwhile
+                group = found.groups.setdefault(_group_of(key), _Group())
                 group.objects += 1
-                group.newest_offset = max(group.newest_offset, obj.offset)
+                group.newest_offset = max(group.newest_offset, objects.offset_of(key))
         for of_clients in self._parts(partition, portions(clients)):
             for client in of_clients:
                 _take(found, partition.engine, client, overdue_before_ms)
@@ -222,6 +224,12 @@ def _show_slow(since_ms: int, lacking: int, client: Client) -> dict[str, Any]:
         "state": "asleep" if client.session is None else client.session.state.value,
         "last_seen_ms": client.last_seen_ms or None,
     }
+
+
+def _group_of(key: str) -> str:
+    """domain/group of an object's key."""
+    domain, group, _ = key.split("/", 2)
+    return f"{domain}/{group}"
 
 
 def _show_undelivered(obj: Obj, since_ms: int, lacking: int, asleep: int) -> dict[str, Any]:

@@ -21,11 +21,12 @@ request below it changes nothing when it comes again, and what was done in part 
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.names import REGISTRATIONS_MAX, InvalidName, parse_object_key
+from coldnotify_schemas.names import OBJECT_BYTES_MAX, REGISTRATIONS_MAX, InvalidName, check_name, parse_object_key
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import (
     MOVED_HEADER,
@@ -60,7 +61,16 @@ REJECTED_BYTES_MAX = 1_500_000
 STORE_CURSORS_EVERY_MS = 30_000
 """How old the stored copy of a connected client's cursor may be; it is for looking in, the client has the true one."""
 
+UNMADE_BYTES_MAX = 8192
+"""Of a record that is kept for an object: a payload keeps all of it alive, and of a longer one most is white space."""
+
 _encode = msgspec.json.Encoder().encode
+
+
+@lru_cache(maxsize=4096)
+def _home(domain: str, group: str, partitions: int) -> int:
+    """Where their objects belong, of so many partitions. Raises InvalidName."""
+    return partition_of(check_name("domain", domain), check_name("group", group), partitions)
 
 
 class Engine(State):
@@ -145,10 +155,10 @@ class Engine(State):
             self._index.join(client)
         if objects_committed is None:
             objects_committed = min((client.cursor + 1 for client in online), default=self.position)
-        missed = [obj for obj in self.objects.values() if obj.subscribers and obj.offset >= objects_committed]
+        missed = [obj for obj in self.objects.made() if obj.subscribers and obj.offset >= objects_committed]
         for obj in sorted(missed, key=lambda obj: obj.offset):
             self._conflation.fan_out(obj, now_ms)
-        self._repairs.update((obj, None) for obj in self.objects.values() if obj.needs_repair)
+        self._repairs.update((obj, None) for obj in self.objects.made() if obj.needs_repair)
 
     # ---- objects -------------------------------------------------------------------------------------------------
 
@@ -168,6 +178,8 @@ class Engine(State):
         merged = offset < self.position
         if not merged:
             self.position = offset + 1
+            if not self._live and self._keep_unmade(key, value, offset, timestamp_ms, traceparent):
+                return
         # Of an object that has a version the key was checked then. A key that is no UTF-8 is none of these.
         obj = None if key is None else self.objects.get(key.decode(errors="surrogateescape"))
         if obj is None or obj.version == UNKNOWN:
@@ -178,7 +190,7 @@ class Engine(State):
             if value is None:
                 raise InvalidRecord('record: is null; publish {"deleted": true} to say that the object is gone')
             record = parse_public_record(value)
-            version = timestamp_ms if record.version is None else record.version
+            version = record.version_at(timestamp_ms)
             if not 0 <= version <= VERSION_MAX:
                 raise InvalidRecord(
                     f"version: is missing, and the record's timestamp ({timestamp_ms}) cannot stand for it"
@@ -196,7 +208,7 @@ class Engine(State):
         if newer:
             obj.published_ms = timestamp_ms
             obj.traceparent = traceparent
-            self.history.published(obj, timestamp_ms)
+            self.history.published(obj.key, obj.incarnation, version, offset, timestamp_ms)
         if not self._live:
             return
         if newer:
@@ -210,6 +222,27 @@ class Engine(State):
     def on_objects_end(self, offset: int) -> None:
         """The objects topic has been read up to `offset`, also where its last offsets hold no records."""
         self.position = max(self.position, offset)
+
+    def _keep_unmade(
+        self, key: bytes | None, value: bytes | None, offset: int, timestamp_ms: int, traceparent: str
+    ) -> bool:
+        """Keep just the record, if it is its object's first and in order. False: it is for the rest of `on_object`."""
+        if key is None or value is None or len(key) > OBJECT_BYTES_MAX or len(value) > UNMADE_BYTES_MAX:
+            return False
+        try:
+            name = key.decode()
+            domain, group, object_ = name.split("/", 2)
+            if name in self.objects or not object_ or _home(domain, group, self.partitions) != self.partition:
+                return False
+            record = parse_public_record(value)
+        except ValueError:
+            return False
+        version = record.version_at(timestamp_ms)
+        if not 0 <= version <= VERSION_MAX:
+            return False
+        self.objects.keep(name, record, offset, timestamp_ms, traceparent)
+        self.history.published(name, record.incarnation or 0, version, offset, timestamp_ms)
+        return True
 
     def _object_at(
         self, key: bytes | None, value: bytes | None, offset: int, timestamp_ms: int, traceparent: str, *, moved: bool

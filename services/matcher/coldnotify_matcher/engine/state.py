@@ -5,6 +5,7 @@ from coldnotify_schemas.close_codes import CloseCode
 
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.gateways import GatewayView
+from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.rules import Rules
 
@@ -26,7 +27,7 @@ class State:
         """That has been higher than ours for some time: gateways drop all that we say."""
         self.position = 0
         """The next offset of the objects topic."""
-        self.objects: dict[str, Obj] = {}
+        self.objects = ObjectMap()
         self.clients: dict[str, Client] = {}
         self.gateways: dict[int, GatewayView] = {}
         self.counts: dict[str, int] = {}

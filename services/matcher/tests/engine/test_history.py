@@ -1,25 +1,22 @@
 """What is remembered of publishes and of rejected records, and that it is bounded."""
 
 from coldnotify_matcher.engine.history import REJECTED_MAX, History, Publish
-from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.testing import PREFIX, Bench
 
 
 def test_the_latest_publishes_are_remembered_by_object() -> None:
     history = History(publishes_max=3)
-    a, b = Obj("d/g/a"), Obj("d/g/b")
-    for offset, obj in enumerate((a, b, a, a)):
-        obj.version, obj.offset = offset, offset
-        history.published(obj, 1000 + offset)
+    a, b = "d/g/a", "d/g/b"
+    for offset, key in enumerate((a, b, a, a)):
+        history.published(key, 0, offset, offset, 1000 + offset)
 
     assert list(history.publishes(a)) == [Publish(0, 2, 2, 1002), Publish(0, 3, 3, 1003)]
     assert list(history.publishes(b)) == [Publish(0, 1, 1, 1001)]
     assert list(history.since(1002)) == [a, a]
-    b.version = 9
-    history.published(b, 2000)
-    history.published(b, 2001)
+    history.published(b, 0, 9, 4, 2000)
+    history.published(b, 0, 9, 5, 2001)
     assert [one.offset for one in history.publishes(a)] == [3]
-    assert history.publishes(Obj("d/g/c")) == ()
+    assert history.publishes("d/g/c") == ()
 
 
 def test_a_version_that_is_no_news_is_no_publish() -> None:
@@ -28,8 +25,8 @@ def test_a_version_that_is_no_news_is_no_publish() -> None:
         bench.version("o", version)
     bench.settle()
 
-    obj = bench.engine.objects[PREFIX + "o"]
-    assert [(one.version, one.offset) for one in bench.engine.history.publishes(obj)] == [(1, 0), (3, 1), (4, 4)]
+    publishes = bench.engine.history.publishes(PREFIX + "o")
+    assert [(one.version, one.offset) for one in publishes] == [(1, 0), (3, 1), (4, 4)]
 
 
 def test_rejected_records_are_remembered_and_found_again_after_a_load() -> None:
