@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import structlog
 from coldnotify_common.kafka import connect
@@ -179,9 +179,9 @@ def _record(message: Message) -> Record:
     """Raises KafkaException where the consumer says by the message that it cannot go on."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     error = message.error()
-    if error is not None and error.code() != KafkaError._PARTITION_EOF:
-        raise KafkaException(error)
     if error is not None:
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise KafkaException(error)
         assert topic is not None
         assert partition is not None
         assert offset is not None
@@ -189,7 +189,7 @@ def _record(message: Message) -> Record:
     kind, timestamp_ms = message.timestamp()
     if kind == TIMESTAMP_NOT_AVAILABLE:
         timestamp_ms = -1
-    headers = cast(Headers | None, message.headers())
+    headers: Headers | None = message.headers()  # type: ignore[assignment]
     moved, traceparent = False, ""
     if headers:
         moved, traceparent = any(name == MOVED_HEADER for name, _ in headers), sampled_in(headers)
