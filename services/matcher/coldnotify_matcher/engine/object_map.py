@@ -1,7 +1,7 @@
 """The objects of a partition by key. One that was loaded is made only when somebody asks for it.
 
-Behind a long log most objects are ones that nobody is registered for. Of such a one just its record is kept. Loading it
-takes a third of the time and half of the memory, and clients wait for a matcher that is starting.
+Behind a long log most objects are ones that nobody is registered for. Of such a one just its record is kept: that takes
+a third of the time, and clients wait for a matcher that is starting.
 """
 
 from collections.abc import Iterator, MutableMapping
