@@ -80,7 +80,14 @@ class Bench:
     ) -> Iterator[tuple[Swarm, Publisher]]:
         """A swarm whose devices are complete (unless not `add`), and a publisher."""
         with (
-            Swarm(server.kind, population, devices, server.addresses(), processes=self["processes"]) as swarm,
+            Swarm(
+                server.kind,
+                population,
+                devices,
+                server.addresses(),
+                processes=self["processes"],
+                receive_buffer_bytes=self.parameters.get("receive_buffer_bytes", 0),
+            ) as swarm,
             Publisher(server.target(population)) as publisher,
         ):
             if add:

@@ -36,8 +36,12 @@ class Swarm:
         addresses: list[tuple[str, int]],
         *,
         processes: int = 2,
+        receive_buffer_bytes: int = 0,
     ) -> None:
-        """More processes are taken where one may not open so many files. Raises SwarmError if those are too many."""
+        """`receive_buffer_bytes`: the kernel's for each device; 0: it chooses, up to megabytes.
+
+        More processes are taken where one may not open so many files. Raises SwarmError if those are too many.
+        """
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[1] - _FILES_KEPT
         processes = max(1, min(processes, devices), -(-devices // files))
         if processes > _SOURCES_MAX:
@@ -47,7 +51,8 @@ class Swarm:
         self.devices = devices
         bounds = [devices * i // processes for i in range(processes + 1)]
         self._shares = [
-            Share(kind, population, bounds[i], f"127.0.0.{2 + i}", tuple(addresses)) for i in range(processes)
+            Share(kind, population, bounds[i], f"127.0.0.{2 + i}", tuple(addresses), receive_buffer_bytes)
+            for i in range(processes)
         ]
         self._sizes = [bounds[i + 1] - bounds[i] for i in range(processes)]
         self._added = [0] * processes

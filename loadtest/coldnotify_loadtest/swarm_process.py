@@ -34,6 +34,8 @@ class Share:
     source: str
     """The address that its connections come from: one has 28,000 ports."""
     addresses: tuple[tuple[str, int], ...]
+    receive_buffer_bytes: int = 0
+    """The kernel's for each socket; 0: it chooses."""
 
 
 @dataclass
@@ -141,6 +143,8 @@ class _Loop:
         connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         connection.setsockopt(socket.SOL_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._share.receive_buffer_bytes:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._share.receive_buffer_bytes)
         slot.socket, slot.state, slot.started_ns, slot.out = connection, "connecting", time.monotonic_ns(), b""
         self._by_fd[connection.fileno()] = slot
         self._connecting += 1

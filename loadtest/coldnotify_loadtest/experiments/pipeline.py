@@ -89,6 +89,7 @@ CONFLATION = Experiment(
         "per_s": 5000,
         "seconds": 30,
         "warm_up_s": 20,
+        "receive_buffer_bytes": 16_384,
         "settings": ("*=0", "*=100", "*=1000", "*=auto"),
         "processes": 2,
     },
