@@ -130,6 +130,8 @@ class Server:
     durability = NONE
     needs: tuple[str, ...] = ()
     """Programs; without them the row is left out."""
+    tells_all = False
+    """It knows no subscriptions: what it is given goes to every connection."""
 
     def __init__(self, directory: Path) -> None:
         """Nothing is started yet. Files go into `directory`."""
@@ -296,6 +298,7 @@ class Bare(Server):
 
     name = "bare C loop"
     kind = "bare"
+    tells_all = True
     needs = ("bare_loop",)
 
     def __init__(self, directory: Path) -> None:

@@ -6,6 +6,7 @@ from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, ch
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter
 from coldnotify_loadtest.publisher import Plan
+from coldnotify_loadtest.servers import Server
 
 _START_S = 8.0
 
@@ -15,7 +16,7 @@ def run(bench: Bench) -> None:
     clients = bench["clients"]
     for repeat in range(bench["repeats"]):
         for kind in bench.servers():
-            for fan_out in bench["fan_outs"]:
+            for fan_out in _fan_outs(bench, kind):
                 bench.progress.step(f"{kind.name}, fan-out {fan_out}, repeat {repeat + 1}")
                 population = Population(fan_out, 1, min(bench["groups"], max(1, clients // fan_out)))
                 with (
@@ -54,9 +55,13 @@ def run(bench: Bench) -> None:
                     )
 
 
+def _fan_outs(parameters: Parameters | Bench, kind: type[Server]) -> list[int]:
+    return [one for one in parameters["fan_outs"] if one == parameters["clients"] or not kind.tells_all]
+
+
 def steps(parameters: Parameters) -> int:
     """Servers started."""
-    return len(chosen(parameters)) * len(parameters["fan_outs"]) * int(parameters["repeats"])
+    return sum(len(_fan_outs(parameters, kind)) for kind in chosen(parameters)) * int(parameters["repeats"])
 
 
 def seconds(parameters: Parameters) -> float:
