@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 
 from coldnotify_kafka import topics as topic_specs
@@ -19,7 +20,7 @@ from coldnotify_loadtest.swarm import Swarm
 _LONG_LOG = "cold behind a long log"
 _VERSIONS = 100
 """Of each object of the history."""
-_COMPACTED_SHARE = 0.04
+_COMPACTED_SHARE = 0.025
 """Of the history's bytes, that may be left: one version in a hundred, in batches of its own."""
 _COMPACTED_BYTES = 4_000_000
 """So much may be left in any case."""
@@ -164,13 +165,8 @@ def _wait_followed(server: ColdNotify) -> None:
 def compact(server: ColdNotify, population: Population) -> None:
     """Have Kafka compact the objects topic now, which it would do after a day, and wait for it."""
     left_bytes = max(_COMPACTED_BYTES, _COMPACTED_SHARE * _bytes_of(server, topics.OBJECTS))
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topics.OBJECTS)
-    now = {"min.compaction.lag.ms": "0", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "1000"}
-    admin = AdminClient({"bootstrap.servers": server.kafka, "log_level": 0})
     producer = Producer({"bootstrap.servers": server.kafka, "log_level": 0})
-    for name, value in now.items():
-        resource.add_incremental_config(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
-    admin.incremental_alter_configs([resource])[resource].result(READY_S)
+    _configure(server, {"min.compaction.lag.ms": "0", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "1000"})
     until_s = time.monotonic() + READY_S
     while _bytes_of(server, topics.OBJECTS) > left_bytes:
         if time.monotonic() > until_s:
@@ -180,6 +176,17 @@ def compact(server: ColdNotify, population: Population) -> None:
             producer.produce(topics.OBJECTS, b'{"version":%d}' % time.time_ns(), prefix + b"compacted", partition)
         producer.flush(READY_S)
         time.sleep(1.5)
+    # What follows is measured beside no cleaning.
+    _configure(server, {"min.compaction.lag.ms": "86400000", "segment.ms": "86400000"})
+
+
+def _configure(server: ColdNotify, values: Mapping[str, str]) -> None:
+    """Settings of the objects topic."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topics.OBJECTS)
+    for name, value in values.items():
+        resource.add_incremental_config(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
+    admin = AdminClient({"bootstrap.servers": server.kafka, "log_level": 0})
+    admin.incremental_alter_configs([resource])[resource].result(READY_S)
 
 
 def _bytes_of(server: ColdNotify, topic: str) -> int:
