@@ -32,13 +32,15 @@ def drop_outdone(records: Sequence[Inbox]) -> int:
         # Of two matchers one is stale, and nothing of it may stand for the other's.
         if later is None or later.generation != record.generation:
             later = by_partition[record.partition] = _Later(record.generation)
+        if not record.gateway:
+            continue  # a takeover, which says nothing else
         for item in reversed(record.items):
             if not item.HasField("fan_out"):
                 continue
             fan_out = item.fan_out
             key = (fan_out.newest.name, fan_out.sessions)
             offset = later.offsets.get(key)
-            if offset is not None and fan_out.newest.offset <= offset:
+            if offset is not None and fan_out.newest.offset < offset:
                 spared += len(fan_out.sessions) // _SESSION_BYTES
                 fan_out.ClearField("sessions")
             else:
