@@ -12,7 +12,6 @@ from coldnotify_schemas.topics import NOTIFICATIONS
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from google.protobuf.message import DecodeError
 
-from coldnotify_gateway.core.outdone import drop_outdone
 from coldnotify_gateway.settings import GatewaySettings
 
 log = structlog.get_logger()
@@ -20,8 +19,6 @@ log = structlog.get_logger()
 _BATCH_RECORDS_MAX = 200
 _BATCHES_PENDING_MAX = 8
 """What may wait for the event loop. Behind that the thread waits, and Kafka keeps the rest."""
-_BEHIND_FROM_BATCHES = 2
-"""One that is being handled, and one that waits for it: then it is worth the while to look what need not be written."""
 _POLL_S = 0.1
 """How soon the thread notices that it is to stop."""
 _AT_ONCE_S = 0.0002
@@ -48,8 +45,7 @@ class InboxReader:
     """Reads one partition of notifications from its end on.
 
     Callbacks come from its thread: `on_assigned()` once the end is fixed from which it reads, and `on_records(records)`
-    with this gateway's own records, in order; each is to be followed by a call of `handled()`. While that lags behind,
-    of an object's versions in one batch only the newest has sessions to be written to.
+    with this gateway's own records, in order; each is to be followed by a call of `handled()`.
     """
 
     def __init__(
@@ -73,8 +69,6 @@ class InboxReader:
         self._thread = threading.Thread(target=self._run, name="inbox-reader", daemon=True)
         self.foreign_records = 0
         """Of other gateways that share the inbox."""
-        self.deliveries_spared = 0
-        """Of versions that were outdone before the event loop came to them."""
 
     def start(self) -> None:
         """Begins to read."""
@@ -158,8 +152,6 @@ class InboxReader:
         return records, lost
 
     def _hand_over(self, records: Sequence[Inbox | Mark]) -> None:
-        if self._handed_over - self._handled >= _BEHIND_FROM_BATCHES:
-            self.deliveries_spared += drop_outdone([record for record in records if isinstance(record, Inbox)])
         while self._handed_over - self._handled >= _BATCHES_PENDING_MAX:
             if self._stop.wait(_FULL_S):
                 return

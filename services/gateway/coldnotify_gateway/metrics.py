@@ -57,10 +57,6 @@ _REQUESTS = ("coldnotify_gateway_requests", "Requests to the matcher, by kind.")
 _REQUESTS_FAILED = ("coldnotify_gateway_requests_failed", "Requests that Kafka did not take, by kind.")
 _SESSIONS = ("coldnotify_gateway_sessions", "Sessions now, by state.")
 _OPEN = ("coldnotify_gateway_connections_open", "Connections now, also of clients that said no Hello yet.")
-_SPARED = (
-    "coldnotify_gateway_deliveries_spared",
-    "Live notifications not written because the gateway was behind and a newer version was there already.",
-)
 _UNIDENTIFIED = ("coldnotify_gateway_connections_unidentified", "Connections now that have not said Hello.")
 _BUFFERED = ("coldnotify_gateway_buffered_bytes", "Bytes that wait to be written, of all connections together.")
 _CUT_OFF = ("coldnotify_gateway_connections_cut_off", "Connections cut off to bound the sockets or bytes that wait.")
@@ -103,7 +99,6 @@ class GatewayCollector(Collector):
             yield CounterMetricFamily(name, words, value=getattr(counters, field))
         in_reader = service.reader.foreign_records if service.reader is not None else 0
         yield CounterMetricFamily(*_FOREIGN, value=counters.foreign_records + in_reader)
-        yield CounterMetricFamily(*_SPARED, value=service.reader.deliveries_spared if service.reader is not None else 0)
         hellos = Counter({"new": counters.hellos_new, "returning": counters.hellos_returning})
         yield _labelled(_HELLOS, "client", hellos, [])
         closes = Counter({_close_name(c): n for c, n in counters.closes.items()})

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 import pytest
 from coldnotify_gateway.inbox_reader import InboxReader, Mark
 from coldnotify_gateway.settings import GatewaySettings
-from coldnotify_gateway.testing import fan_out
 from coldnotify_gateway.testing_process import wait_until
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.internal_pb2 import Inbox
@@ -24,7 +23,7 @@ class Reading:
 
     def __init__(self, bootstrap: str) -> None:
         self.records: list[Inbox | Mark] = []
-        self.batches = self.handled = 0
+        self.batches = 0
         self.handling = True
         self.assigned = threading.Event()
         self.reader = InboxReader(
@@ -40,7 +39,6 @@ class Reading:
         self.records += records
         self.batches += 1
         if self.handling:
-            self.handled += 1
             self.reader.handled()
 
     def write(self, *values: bytes | Inbox) -> None:
@@ -63,18 +61,6 @@ def reading(fresh_kafka: EmbeddedBroker) -> Iterator[Reading]:
     made = Reading(fresh_kafka.bootstrap)
     yield made
     made.reader.stop()
-
-
-def versions(number: int) -> Inbox:
-    """Two of one object, to the same session."""
-    fan_outs = [fan_out("a", version, version, 3) for version in (2 * number, 2 * number + 1)]
-    return Inbox(format=1, gateway=GATEWAY, number=number, items=fan_outs)
-
-
-def told(records: Sequence[Inbox | Mark]) -> list[int]:
-    """The versions that are written to somebody."""
-    items = [item.fan_out for record in records if isinstance(record, Inbox) for item in record.items]
-    return [one.newest.version for one in items if one.sessions]
 
 
 def ours(number: int) -> Inbox:
@@ -107,24 +93,6 @@ def test_it_waits_when_nobody_handles_what_it_hands_over(reading: Reading):
         reading.reader.handled()
     wait_until(lambda: len(reading.records) == count, "the rest")
     assert reading.numbers == list(range(1, count + 1))
-
-
-def test_only_while_it_is_behind_versions_that_are_outdone_are_not_handed_over(reading: Reading):
-    reading.start()
-    reading.write(*[versions(number) for number in range(1, 50)])
-    wait_until(lambda: len(reading.records) == 49, "all of them")
-    assert told(reading.records) == [version for number in range(1, 50) for version in (2 * number, 2 * number + 1)]
-    assert reading.reader.deliveries_spared == 0
-
-    reading.handling = False
-    number = 49
-    while reading.batches - reading.handled < 3:
-        number += 1
-        reading.write(versions(number))
-    assert told(reading.records)[-1] == 2 * number + 1
-    assert reading.reader.deliveries_spared > 0
-    assert told(reading.records)[-2] != 2 * number
-    assert reading.numbers == list(range(1, number + 1))
 
 
 def test_records_removed_before_they_were_read_are_a_loss_and_the_reading_goes_on(

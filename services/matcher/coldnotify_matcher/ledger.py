@@ -2,10 +2,9 @@
 
 A client has applied what lies at or below its cursor. The cursor here is the one that the client acknowledged: gateways
 merge acknowledgements for about a second, and after a takeover it may be the stored one (30 s old) until the client is
-heard of. So the ledger may be late; it names clients that have applied a version just now. An older version that a
-gateway left out for a newer one counts as applied once the cursor has passed it, also before the newer one is. A client
-that registers for an object below its cursor counts as having applied it before its callback returned. The client that
-caused a version (`source`) is spared its notification and counts as having it.
+heard of. So the ledger may be late; it names clients that have applied a version just now. A client that registers
+for an object below its cursor counts as having applied it before its callback returned. The client that caused a
+version (`source`) is spared its notification and counts as having it.
 
 A scan of many clients takes the worker's lock for some thousands at a time, so that it holds up no step.
 """
