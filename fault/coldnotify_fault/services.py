@@ -15,7 +15,7 @@ from typing import Any
 
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
-from coldnotify_kafka.broker.process import spawn
+from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_kafka.errors import BrokerError, TopicsError
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
@@ -65,12 +65,8 @@ class Service:
     def stop(self) -> None:
         """SIGTERM; kill -9 if that does not suffice."""
         self.signal(signal.SIGCONT)
-        self.signal(signal.SIGTERM)
         if self._process is not None:
-            try:
-                self._process.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                self.kill()
+            end(self._process, _STOP_S)
 
     def ended(self) -> int | None:
         """The exit status, if it ended by itself or was killed."""

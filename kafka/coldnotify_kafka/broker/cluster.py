@@ -16,6 +16,7 @@ from coldnotify_kafka.broker.config import HEAP_MIB_DEFAULT, BrokerConfig
 from coldnotify_kafka.broker.data_dir import ClusterFile
 from coldnotify_kafka.broker.node import READY_SECONDS_MAX, STOP_SECONDS_MAX, EmbeddedBroker, Startable, new_cluster_id
 from coldnotify_kafka.broker.ports import check_port_is_free, free_port
+from coldnotify_kafka.broker.process import KILL_SECONDS_MAX
 from coldnotify_kafka.broker.readiness import (
     NotReadyInTimeError,
     java_hash_code,
@@ -29,7 +30,6 @@ NODES = 3
 """The least that lose nothing and go on when any one dies. Five would survive two, and no machine alone is worth it."""
 
 _ASK_SECONDS_MAX = 10.0
-_KILL_SECONDS_MAX = 10.0
 _POLL_SECONDS = 0.05
 _GROUPS_TOPIC = "__consumer_offsets"
 
@@ -157,7 +157,7 @@ class EmbeddedCluster(Startable):
         node = self.nodes[number]
         if node.poll() is None:
             os.kill(node.pid, signal.SIGKILL)
-        deadline = time.monotonic() + _KILL_SECONDS_MAX
+        deadline = time.monotonic() + KILL_SECONDS_MAX
         while node.poll() is None:
             if time.monotonic() > deadline:
                 raise BrokerError(f"node {number} (pid {node.pid}) does not end, not even by SIGKILL")

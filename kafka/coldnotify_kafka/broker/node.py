@@ -3,7 +3,6 @@
 import base64
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -20,7 +19,7 @@ from coldnotify_kafka.broker import jars
 from coldnotify_kafka.broker.config import HEAP_MIB_DEFAULT, BrokerConfig
 from coldnotify_kafka.broker.java import find_java
 from coldnotify_kafka.broker.ports import check_port_is_free, free_port
-from coldnotify_kafka.broker.process import spawn
+from coldnotify_kafka.broker.process import KILL_SECONDS_MAX, end, spawn
 from coldnotify_kafka.broker.readiness import NotReadyInTimeError, wait_until_ready
 from coldnotify_kafka.errors import BrokerError, BrokerNotReadyError, DataDirectoryError
 
@@ -30,8 +29,6 @@ STOP_SECONDS_MAX = 30.0
 """Default limit for a stop in order (0.5 s are usual), before the process is killed."""
 
 _FORMAT_SECONDS_MAX = 60.0
-_KILL_SECONDS_MAX = 10.0
-"""SIGKILL cannot be refused, but a process that waits for a disk ends only when that answers."""
 _TAIL_BYTES_MAX = 64 * 1024
 
 
@@ -176,13 +173,11 @@ class EmbeddedBroker(Startable):
         process = self._process
         if process is None:
             return None
-        for number, seconds in ((signal.SIGTERM, timeout), (signal.SIGKILL, _KILL_SECONDS_MAX)):
-            # poll() looks first: the id of a process that was waited for may belong to somebody else by now.
-            if process.poll() is None:
-                process.send_signal(number)
-            with suppress(subprocess.TimeoutExpired):
-                return process.wait(seconds)
-        raise BrokerError(f"the broker's process {process.pid} does not end, not even by SIGKILL")
+        try:
+            return end(process, timeout)
+        except subprocess.TimeoutExpired:
+            words = f"the broker's process {process.pid} does not end, not even by SIGKILL"
+            raise BrokerError(words) from None
 
     def log_tail(self, lines: int = 25) -> str:
         """The last lines of the broker's log and of what Java itself printed."""
@@ -220,7 +215,7 @@ class EmbeddedBroker(Startable):
         finally:
             if process.poll() is None:
                 process.kill()
-                process.wait(_KILL_SECONDS_MAX)
+                process.wait(KILL_SECONDS_MAX)
         if status != 0:
             why = f"ended with status {status}" if status is not None else f"took over {_FORMAT_SECONDS_MAX:.0f} s"
             raise DataDirectoryError(

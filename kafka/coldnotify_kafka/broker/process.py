@@ -12,6 +12,8 @@ from concurrent.futures import Future
 from contextlib import nullcontext
 from pathlib import Path
 
+KILL_SECONDS_MAX = 10.0
+"""SIGKILL cannot be refused, but a process that waits for a disk ends only when that answers."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -27,14 +29,17 @@ def spawn(argv: Sequence[str], output: Path | None, keep_open: Sequence[int] = (
 
 
 def end(process: subprocess.Popen[bytes], timeout_s: float) -> int:
-    """SIGTERM to a process that runs; after `timeout_s`, SIGKILL. Its exit status (negative: the signal)."""
-    if process.poll() is None:
-        process.terminate()
+    """SIGTERM to a process that runs; after `timeout_s`, SIGKILL. Its exit status (negative: the signal).
+
+    Raises subprocess.TimeoutExpired if it does not end by that either.
+    """
+    # Popen looks first: the id of a process that was waited for may belong to somebody else by now.
+    process.terminate()
     try:
         return process.wait(timeout_s)
     except subprocess.TimeoutExpired:
         process.kill()
-        return process.wait()
+        return process.wait(KILL_SECONDS_MAX)
 
 
 class _Starter:
