@@ -2,6 +2,7 @@
 
 import html
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,13 +35,14 @@ def write(results: Path, docs: Path | None = None) -> Path:
     """Writes report.html and PNGs beside the results; tables and plots into `docs`, too, if given. The HTML's path."""
     parts = []
     found = read(results)
+    plots = {result["experiment"]: draw(result, results) for result in found}
     for result in found:
         name = result["experiment"]
         parts.append(f"<h2>{html.escape(name)}: {html.escape(result['title'])}</h2>")
         said = (origin(result), parameters(result), versions(result))
         parts.append(f'<p class="origin">{"<br>".join(map(html.escape, said))}</p>')
         parts += [_html(table) for table in tables(result)]
-        parts += [f'<img src="{path.name}" alt="{html.escape(label)}">' for path, label in draw(result, results)]
+        parts += [f'<img src="{path.name}" alt="{html.escape(label)}">' for path, label in plots[name]]
     page = results / "report.html"
     results.mkdir(parents=True, exist_ok=True)
     page.write_text(
@@ -48,14 +50,15 @@ def write(results: Path, docs: Path | None = None) -> Path:
         f"<style>{_STYLE}</style><h1>ColdNotify under load</h1>{''.join(parts)}</html>\n"
     )
     if docs is not None:
-        fill(docs, found)
+        fill(docs, found, plots)
     return page
 
 
-def fill(docs: Path, results: Sequence[Result]) -> None:
+def fill(docs: Path, results: Sequence[Result], plots: Mapping[str, Sequence[tuple[Path, str]]]) -> None:
     """Puts each experiment's tables between `<!-- NAME -->` and `<!-- /NAME -->`. Raises ValueError without those.
 
-    Plots go into a directory beside `docs` that has its name without the suffix: they stay, wherever the results are.
+    `plots`: files and labels by experiment. Copies go into a directory beside `docs` that has its name without the
+    suffix: they stay, wherever the results are.
     """
     text = docs.read_text(encoding="utf-8")
     for result in results:
@@ -67,7 +70,10 @@ def fill(docs: Path, results: Sequence[Result]) -> None:
             raise ValueError(f"{docs}: has no {begin} ... {end}")
         kept = docs.with_suffix("")
         kept.mkdir(exist_ok=True)
-        images = [f"![{label}]({kept.name}/{path.name})" for path, label in draw(result, kept)]
+        images = []
+        for path, label in plots[name]:
+            shutil.copy(path, kept)
+            images.append(f"![{label}]({kept.name}/{path.name})")
         said = f"{origin(result)} {parameters(result)} {versions(result)}"
         body = "\n\n".join([said, *(table.markdown() for table in tables(result)), *images])
         text = f"{before}{begin}\n{body}\n{end}{after}"

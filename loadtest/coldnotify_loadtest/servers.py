@@ -20,7 +20,7 @@ from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.topics import OBJECTS
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from prometheus_client.parser import text_string_to_metric_families
 
 from coldnotify_loadtest.devices import nats
@@ -249,6 +249,14 @@ class ColdNotify(Server):
             producer.poll(_WARM_UP_EVERY_S)
         if producer.flush(READY_S):
             raise ServerError("Kafka does not take what is to warm it up")
+
+    def configure_topic(self, topic: str, values: Mapping[str, str]) -> None:
+        """Settings of a topic; the others stay as they are."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        for name, value in values.items():
+            resource.add_incremental_config(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
+        admin = self._admin()
+        admin.incremental_alter_configs([resource])[resource].result(READY_S)
 
     def delete_topic(self, name: str) -> None:
         """With all that is in it; `apply_topics` makes it anew."""

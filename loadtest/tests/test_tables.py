@@ -102,4 +102,4 @@ def test_what_is_no_result_is_named(tmp_path: Path) -> None:
     docs = tmp_path / "performance.md"
     docs.write_text("no markers")
     with pytest.raises(ValueError, match="<!-- E1 -->"):
-        report.fill(docs, [result("E1", [])])
+        report.fill(docs, [result("E1", [])], {"E1": []})

@@ -2,14 +2,12 @@
 
 import re
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 
 from coldnotify_kafka import topics as topic_specs
 from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity
 from coldnotify_loadtest.population import Population
@@ -166,7 +164,8 @@ def compact(server: ColdNotify, population: Population) -> None:
     """Have Kafka compact the objects topic now, which it would do after a day, and wait for it."""
     left_bytes = max(_COMPACTED_BYTES, _COMPACTED_SHARE * _bytes_of(server, topics.OBJECTS))
     producer = Producer({"bootstrap.servers": server.kafka, "log_level": 0})
-    _configure(server, {"min.compaction.lag.ms": "0", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "1000"})
+    now = {"min.compaction.lag.ms": "0", "min.cleanable.dirty.ratio": "0.001", "segment.ms": "1000"}
+    server.configure_topic(topics.OBJECTS, now)
     until_s = time.monotonic() + READY_S
     while _bytes_of(server, topics.OBJECTS) > left_bytes:
         if time.monotonic() > until_s:
@@ -177,16 +176,7 @@ def compact(server: ColdNotify, population: Population) -> None:
         producer.flush(READY_S)
         time.sleep(1.5)
     # What follows is measured beside no cleaning.
-    _configure(server, {"min.compaction.lag.ms": "86400000", "segment.ms": "86400000"})
-
-
-def _configure(server: ColdNotify, values: Mapping[str, str]) -> None:
-    """Settings of the objects topic."""
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topics.OBJECTS)
-    for name, value in values.items():
-        resource.add_incremental_config(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
-    admin = AdminClient({"bootstrap.servers": server.kafka, "log_level": 0})
-    admin.incremental_alter_configs([resource])[resource].result(READY_S)
+    server.configure_topic(topics.OBJECTS, {"min.compaction.lag.ms": "86400000", "segment.ms": "86400000"})
 
 
 def _bytes_of(server: ColdNotify, topic: str) -> int:
