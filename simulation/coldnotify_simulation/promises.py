@@ -1,5 +1,7 @@
 """The promises, held against what applications saw and what the log holds. Nothing here asks a matcher or a gateway."""
 
+from collections.abc import Iterable
+
 from coldnotify._core.delivery import Job
 from coldnotify._core.document import Document
 from coldnotify_schemas import topics
@@ -35,8 +37,8 @@ class Promises:
         self._last: dict[tuple[str, str], Version] = {}
         """The last one, unless the topic was lost since."""
         self._may_repeat: set[tuple[str, str]] = set()
-        self._doubted: set[tuple[str, str]] = set()
-        """(client, object): the service may have lost this registration, and does not know yet that it did."""
+        self._doubted: dict[tuple[str, str], bool] = {}
+        """(client, object): the service may have lost this registration. True: it has written it down since."""
         self._offline_records: dict[str, int] = {}
         self.takeovers = 0
 
@@ -49,8 +51,14 @@ class Promises:
         self._told = {place: version for place, version in self._told.items() if place[0] != client}
 
     def doubt(self, client: str, wanted: set[str]) -> None:
-        """Its registrations were lost. Until it asks for them anew its cursor means nothing, and neither side knows."""
-        self._doubted |= {(client, name) for name in wanted}
+        """Its registrations were lost. Until they are there anew its cursor means nothing, and neither side knows."""
+        self._doubted |= {(client, name): False for name in wanted}
+
+    def on_registered(self, client: str, names: Iterable[str]) -> None:
+        """A record of its registrations was written: its newest versions are on their way to it."""
+        for name in names:
+            if (client, name) in self._doubted:
+                self._doubted[client, name] = True
 
     def on_told(self, client: Client, job: Job, *, failed: bool) -> None:
         """P3, P4."""
@@ -79,16 +87,17 @@ class Promises:
 
     def on_saved(self, client: Client, document: Document) -> None:
         """The sentence on which all rests: what the durable cursor says is true."""
-        known = document.wanted - set(document.pending)
-        self._doubted = {(key, name) for key, name in self._doubted if key != client.key or name in known}
+        for place in [place for place in self._doubted if place[0] == client.key and place[1] not in document.wanted]:
+            del self._doubted[place]
         if document.cursor is None or document.epoch != self.epoch:
             return
-        for name in known:
-            if (client.key, name) in self._doubted:
-                continue
+        for name in document.wanted - set(document.pending):
+            place = client.key, name
             due = self._truth.thing(client.key_of(name)).due_at(document.cursor)
             floor = document.applied.get(name, UNKNOWN)
-            if floor < due:
+            if floor >= due and self._doubted.get(place):
+                del self._doubted[place]
+            if floor < due and place not in self._doubted:
                 raise Broken(
                     f"P2: {client.name} stores cursor {document.cursor} and knows {floor} of {name}, not {due}"
                 )

@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 
+import msgspec
 from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Inbox, Request
+from coldnotify_schemas.state import RegistrationsRecord
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.kafka import merged_state
@@ -96,6 +98,13 @@ def must(holds: bool, what: str) -> None:
         raise Broken(what)
 
 
+def registered(world: World, client: Client) -> set[str]:
+    """What the registrations topic says that it is registered for."""
+    records = merged_state(world.kafka.log(topics.REGISTRATIONS, 0))
+    mine = [value for key, value in records.items() if key.rpartition("/")[0] == client.key]
+    return {name for value in mine for name in msgspec.json.decode(value, type=RegistrationsRecord).objects}
+
+
 def must_stay_registered(world: World, client: Client, name: str) -> None:
     """From here on, whenever a record of registrations is written, the topic says that it is registered."""
     on_append = world._on_append
@@ -103,8 +112,7 @@ def must_stay_registered(world: World, client: Client, name: str) -> None:
     def watched(topic: str, partition: int, entry: object) -> None:
         on_append(topic, partition, entry)  # type: ignore[arg-type]
         if topic == topics.REGISTRATIONS:
-            said = merged_state(world.kafka.log(topic, partition)).get(f"{client.key}/0", b"")
-            must(b'"%s"' % name.encode() in said, f"P5: {client.name} is not registered for {name} for a while")
+            must(name in registered(world, client), f"P5: {client.name} is not registered for {name} for a while")
 
     world.kafka._on_append = watched
 

@@ -10,7 +10,7 @@ from coldnotify_matcher.epoch import epoch_of
 from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import MOVED_HEADER
-from coldnotify_schemas.state import GENERATION_KEY
+from coldnotify_schemas.state import GENERATION_KEY, RegistrationsRecord
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.clock import Clock
@@ -143,8 +143,13 @@ class World:
         elif topic == topics.SESSIONS and entry.key == _CLAIMS:
             self.promises.on_takeover()
         elif topic in (topics.REGISTRATIONS, topics.SESSIONS) and entry.key is not None:
-            key = entry.key.decode()
-            self.promises.on_state_record(key.rpartition("/")[0] if topic == topics.REGISTRATIONS else key)
+            client = entry.key.decode()
+            if topic == topics.REGISTRATIONS:
+                client = client.rpartition("/")[0]
+                if entry.value is not None:
+                    record = msgspec.json.decode(entry.value, type=RegistrationsRecord)
+                    self.promises.on_registered(client, record.objects)
+            self.promises.on_state_record(client)
         for matcher in self.matchers:
             if matcher.run is not None and partition in matcher.run.partitions:
                 matcher.run.look_soon()

@@ -17,6 +17,7 @@ from coldnotify_matcher.engine.requests import Requests
 from coldnotify_matcher.engine.rules import Intervals, Rules
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.digest import object_crc
+from coldnotify_schemas.wire_pb2 import SyncChunk
 from coldnotify_simulation import matcher
 from coldnotify_simulation import world as world_module
 from coldnotify_simulation.client import Client
@@ -29,6 +30,7 @@ from coldnotify_simulation.scripted import (
     must_be_told,
     must_stay_registered,
     no_matcher,
+    registered,
     takeover,
     until_request,
 )
@@ -176,6 +178,37 @@ def a_set_is_sent_without_being_pending() -> Iterator[None]:
         return {}
 
     with patch.object(Registrations, "begin_sync", without):
+        yield
+
+
+def a_registration_set_is_cut_in_the_middle() -> None:
+    names = {f"n{i}" for i in range(120)}  # two chunks
+    world = connected(*names)
+    (client,) = world.clients
+    world.power_loss(client, wiped=True)
+    client.wish = names - {"n0"}  # both sides differ: the whole set is asked for
+    world.start_client(client)
+    world.clock.run_until(lambda: client.link is not None)
+    link = link_of(client)
+    up = link.up
+    with patch.object(link, "up", lambda data: up(data if len(data) < 400 else data[: len(data) * 3 // 4])):
+        until_request(world, "sync")
+    world.power_loss(client)
+    world.run(7.0)
+    must(registered(world, client) == names, "P5: a part of a set has replaced the set")
+    world.start_client(client)
+    world.settle([client])
+
+
+@contextmanager
+def each_chunk_is_a_set() -> Iterator[None]:
+    on_sync = Requests._on_sync
+
+    def without(self: Requests, offset: int, known: Known, session: object, chunk: SyncChunk, now_ms: int) -> None:
+        whole = SyncChunk(index=0, objects=chunk.objects, last=True)
+        on_sync(self, offset, known, session, whole, now_ms)  # type: ignore[arg-type]
+
+    with patch.object(Requests, "_on_sync", without):
         yield
 
 
@@ -351,6 +384,7 @@ CASES: list[tuple[Callable[[], None], list[Rule]]] = [
     (an_unregister_and_a_register_are_replayed, [what_is_applied_is_not_known]),
     (a_hello_is_replayed_whose_client_has_since_come_elsewhere, [what_is_applied_is_not_known]),
     (a_registration_set_is_sent_and_power_is_lost_before_the_pages, [a_set_is_sent_without_being_pending]),
+    (a_registration_set_is_cut_in_the_middle, [each_chunk_is_a_set]),
     (two_names_share_a_crc_and_one_is_unregistered_while_a_frame_is_under_way, [nobody_asks_for_names]),
     (the_same_client_twice, [displaced_is_as_any_other_end]),
     (the_log_is_truncated_and_the_operator_says_so, [one_epoch_for_ever]),
