@@ -20,10 +20,11 @@ from coldnotify_common.tracing import tracer_of
 from confluent_kafka import KafkaException
 
 from coldnotify_matcher import metrics
+from coldnotify_matcher.errors import Failure
 from coldnotify_matcher.partition import TakenOver
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.state_records import NewerFormat
-from coldnotify_matcher.worker import Failure, Worker
+from coldnotify_matcher.worker import Worker
 
 if TYPE_CHECKING:
     from coldnotify_common.admin import AdminThread

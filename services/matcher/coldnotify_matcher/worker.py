@@ -13,25 +13,18 @@ import time
 from collections.abc import Iterable, Mapping
 
 import structlog
-from coldnotify_common.errors import ServiceError
-from coldnotify_common.kafka import admin_config, connect, consumer_config, describe_topics, producer_config
+from coldnotify_common.kafka import admin_config, consumer_config
 from coldnotify_common.stop import StopFlag
 from coldnotify_common.tracing import Attributes, Span, Tracer
 from coldnotify_schemas import internal_pb2, topics
-from confluent_kafka import (
-    Consumer,
-    KafkaError,
-    Message,
-    Producer,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from google.protobuf.message import DecodeError
 
 from coldnotify_matcher import metrics
+from coldnotify_matcher.commits import Commits
 from coldnotify_matcher.engine import Step, Write
-from coldnotify_matcher.epoch import epoch_of
-from coldnotify_matcher.lag import Lag
+from coldnotify_matcher.errors import Failure
 from coldnotify_matcher.log_ends import log_ends, log_starts
 from coldnotify_matcher.partition import COMPACTED, Cluster, Partition, PendingRequests, Phase
 from coldnotify_matcher.readers import (
@@ -48,22 +41,12 @@ from coldnotify_matcher.readers import (
 )
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.standby import Standby
-from coldnotify_matcher.unserved import Unserved
+from coldnotify_matcher.topics_watch import TopicsWatch, cluster_of
+from coldnotify_matcher.writer import Writer
 
 log = structlog.get_logger()
 
-COMMIT_EVERY_S = 1.0
-"""What is read again after a crash: a second's requests and publishes. Committing at each step would cost latency."""
-COMMIT_ALL_EVERY_S = 3600.0
-"""Also what has not moved: Kafka forgets week-old offsets of a topic that the group does not subscribe to (objects)."""
 TICK_S = 1.0
-WATCH_TOPICS_EVERY_S = 5.0
-FLUSH_TIMEOUT_S = 35.0
-"""Beyond the producer's message.timeout.ms: whatever has no answer by then never gets one."""
-FLUSH_SLICE_S = 0.5
-"""How often a flush looks whether it is to stop."""
-STOP_FLUSH_TIMEOUT_S = 3.0
-"""Once it is to stop, a step that Kafka does not take is not worth waiting for: the next run does it again."""
 HUNG_AFTER_S = 120.0
 """A step that takes so long waits for something that does not come: even its three flushes give up before."""
 BARRIER_TIMEOUT_S = 60.0
@@ -77,25 +60,12 @@ GC_THRESHOLDS = (10_000, 20, 10)
 through them several times a batch, and now and then through all clients: 0.2 s without a publish for 60,000 of them."""
 CLOSE_TIMEOUT_S = 5.0
 """For the consumers to commit and to close. Kafka may be away, and the process does not wait for it."""
-KAFKA_TIMEOUT_S = 5.0
-"""For questions about topics."""
-
-_ANY_PARTITION = -1
-"""librdkafka's RD_KAFKA_PARTITION_UA: its partitioner chooses."""
-
-_BESIDE = (topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS)
-"""The topics that have as many partitions as objects."""
 
 _NEED_BARRIER = frozenset(("open", "register", "sync", "catch_up"))
 """Requests whose answer promises the newest version."""
 
-
 _Bounds = tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]
 """By (topic, partition): the oldest offsets, and the next ones."""
-
-
-class Failure(Exception):
-    """The run cannot go on; what is durable is enough to begin anew."""
 
 
 class Worker:
@@ -114,11 +84,8 @@ class Worker:
         self._rules = settings.rules()
         self._owner = f"{settings.matcher_id}:{secrets.token_hex(4)}"
         self._admin = AdminClient(admin_config(settings))
-        self._producer = Producer(
-            producer_config(
-                settings, name="writer", queue_buffering_max_messages=500_000, message_max_bytes=2 * 1024 * 1024
-            )
-        )
+        self._writer = Writer(settings, stop)
+        self._commits = Commits()
         self._events: queue.Queue[Event] = queue.Queue(QUEUE_BATCHES_MAX)
         self._requests = RequestsReader(
             consumer_config(
@@ -130,7 +97,7 @@ class Worker:
                 heartbeat_interval_ms=max(300, settings.matcher_session_timeout_ms // 6),
                 partition_assignment_strategy="cooperative-sticky",
                 fetch_wait_max_ms=100,
-                on_commit=self._on_commit,
+                on_commit=self._commits.on_commit,
             ),
             self._events,
             self._admin,
@@ -148,17 +115,11 @@ class Worker:
         )
         self._cluster: Cluster | None = None
         self._standby: Standby | None = None
-        self._delivery_error: KafkaError | None = None
-        self._committable: dict[tuple[str, int], int] = {}
-        self._committed_at_s = 0.0
-        self._commit_error: KafkaError | None = None
-        self._committed: dict[tuple[str, int], int] = {}
-        self._all_committed_at_s = time.monotonic()
         self._ticked_at_s = 0.0
         self._stepped_s = time.monotonic()
         """When the last step began."""
         self._stop = stop
-        self._kafka_away: str | None = None
+        self._watch: TopicsWatch | None = None
         self._closing = False
 
     @property
@@ -170,10 +131,10 @@ class Worker:
         """None when all assigned partitions are served, else what is missing."""
         if self._closing:
             return "stopping, or about to load anew"
-        if self._cluster is None:
+        if self._watch is None:
             return "the topics are not known yet"
-        if self._kafka_away is not None:
-            return self._kafka_away
+        if self._watch.kafka_away is not None:
+            return self._watch.kafka_away
         still_s = time.monotonic() - self._stepped_s
         if still_s > HUNG_AFTER_S:
             return f"nothing has been done for {still_s:.0f} s"
@@ -193,20 +154,21 @@ class Worker:
         Then all state is to be dropped.
         """
         gc.set_threshold(*GC_THRESHOLDS)
-        # A claim that finds the producer not connected waits for a second.
-        threading.Thread(target=connect, args=(self._producer,), name="writer-connects", daemon=True).start()
-        self._cluster = self._describe_cluster()
+        self._writer.connect_soon()
+        self._cluster = cluster_of(self._admin, self._settings.epoch_counter)
         metrics.PARTITIONS.set(self._cluster.partitions)
         if self._settings.matcher_standby:
             self._standby = Standby(self._settings, self._cluster, self._owner)
-        watcher = threading.Thread(target=self._watch_topics, name="topics-watcher", daemon=True)
-        self._requests.topic_ids = {
+        self._watch = TopicsWatch(
+            self._settings, self._admin, self._cluster, self._stop, self._requests, self.partitions, self.followed
+        )
+        self._requests.topic_ids = self._commits.topic_ids = {
             topics.REQUESTS: self._cluster.requests_topic_id,
             topics.OBJECTS: self._cluster.objects_topic_id,
         }
         self._requests.start()
         self._compacted.start()
-        watcher.start()
+        self._watch.start()
         clean = False
         try:
             while not self._stop.is_set():
@@ -240,7 +202,7 @@ class Worker:
             self._claim()
             tick = self._tick_due()
             if tick:
-                self._producer.poll(0)  # its statistics, of which an idle one would collect more and more
+                self._writer.poll()
             look_at_all = tick or not self._all_owned
             concerned = list(self.partitions.values()) if look_at_all else self._concerned(touched)
             for partition in concerned:
@@ -255,7 +217,8 @@ class Worker:
                 self._show_intervals(owned)
             if events:
                 metrics.STEP_SECONDS.observe(time.monotonic() - started_s)
-            self._commit_if_due()
+            if due := self._commits.take_due():
+                self._requests.commit_soon(due)
             for event in revoked:
                 self._on_revoked(event)
             if self._standby is not None and self._cluster is not None and self._all_owned:
@@ -263,8 +226,7 @@ class Worker:
                     others = set(range(self._cluster.partitions)) - self.partitions.keys()
                     self._standby.follow(others - self._requests.assigned)
                 self._standby.turn(now_ms)
-        if self._commit_error is not None:
-            raise Failure(f"committing: {self._commit_error.str()}")
+        self._commits.check()
 
     def _concerned(self, touched: set[int]) -> list[Partition]:
         """Those that have something to do between two ticks. Looking at all eight took as long as a publish."""
@@ -331,11 +293,8 @@ class Worker:
     def _on_revoked(self, event: Revoked) -> None:
         gone = [number for number in event.partitions if self.partitions.pop(number, None) is not None]
         if not event.lost:
-            event.offsets.extend(self._last_offsets(gone))
-        for number in gone:
-            for topic in (topics.REQUESTS, topics.OBJECTS):
-                self._committable.pop((topic, number), None)
-                self._committed.pop((topic, number), None)
+            event.offsets.extend(self._commits.last_of(gone))
+        self._commits.forget(gone)
         compacted = [TopicPartition(topic, number) for number in gone for topic in COMPACTED]
         if compacted:
             self._compacted.do(lambda consumer: consumer.incremental_unassign(compacted))
@@ -403,8 +362,8 @@ class Worker:
     def _claim(self) -> None:
         loaded = [p for p in self.partitions.values() if p.loaded or p.must_claim_again]
         if loaded:
-            self._produce([partition.claim() for partition in loaded])
-            self._flush()
+            self._writer.write([partition.claim() for partition in loaded])
+            self._writer.flush()
 
     def _tick_due(self) -> bool:
         now_s = time.monotonic()
@@ -468,164 +427,26 @@ class Worker:
         steps = [(partition, partition.engine.take_step(now_ms)) for partition in owned]
         state = [write for partition, step in steps for write in (*step.state, *partition.take_repairs())]
         if state:
-            self._produce(state)
-            self._flush()
+            self._writer.write(state)
+            self._writer.flush()
         if any(step.tombstones or step.inboxes for _, step in steps):
             for _, step in steps:
-                self._produce(step.tombstones)
-                self._produce(_inbox_writes(step))
-            self._flush()
+                self._writer.write(step.tombstones)
+                self._writer.write(_inbox_writes(step))
+            self._writer.flush()
         for partition, _ in steps:
-            self._note_committable(partition)
+            self._commits.note(partition)
             _count(partition)
-
-    def _produce(self, writes: Iterable[Write]) -> None:
-        for write in writes:
-            while True:
-                try:
-                    self._producer.produce(
-                        write.topic,
-                        value=write.value,
-                        key=write.key,
-                        on_delivery=self._on_delivery,
-                        headers=list(write.headers),
-                        partition=_ANY_PARTITION if write.partition is None else write.partition,
-                        timestamp=write.timestamp_ms or 0,  # 0: now
-                    )
-                except BufferError:
-                    self._producer.poll(0.1)  # full: wait for deliveries, which fail after message.timeout.ms at last
-                    self._check_delivery()
-                    if self._stop.is_set():
-                        raise Failure("stopped while Kafka takes no records") from None
-                    continue
-                break
-
-    def _flush(self) -> None:
-        started_s = time.monotonic()
-        limit_s = FLUSH_TIMEOUT_S
-        while left := self._producer.flush(FLUSH_SLICE_S):
-            self._check_delivery()
-            if self._stop.is_set():
-                limit_s = min(limit_s, STOP_FLUSH_TIMEOUT_S)
-            if time.monotonic() - started_s > limit_s:
-                raise Failure(f"Kafka did not take {left} records within {limit_s:g} s")
-        self._check_delivery()
-
-    def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
-            self._delivery_error = error
-
-    def _check_delivery(self) -> None:
-        if self._delivery_error is not None:
-            raise Failure(f"writing to Kafka: {self._delivery_error.str()}")
 
     def _show_intervals(self, owned: list[Partition]) -> None:
         for domain in self._rules.conflation.entries:  # of the setting, so they stay few
             longest_ms = max((p.engine.conflation_interval_ms(domain) for p in owned), default=0)
             metrics.CONFLATION_INTERVAL_SECONDS.labels(domain).set(longest_ms / 1000)
 
-    # ---- commits -------------------------------------------------------------------------------------------------
-
-    def _note_committable(self, partition: Partition) -> None:
-        if partition.requests_position is not None:
-            self._note_offset(topics.REQUESTS, partition.number, partition.requests_handled)
-        self._note_offset(topics.OBJECTS, partition.number, partition.engine.objects_done)
-
-    def _note_offset(self, topic: str, number: int, offset: int) -> None:
-        if self._committed.get((topic, number)) != offset:
-            self._committable[topic, number] = offset
-
-    def _commit_if_due(self) -> None:
-        now_s = time.monotonic()
-        if now_s - self._all_committed_at_s > COMMIT_ALL_EVERY_S:
-            self._all_committed_at_s = now_s
-            self._committed.clear()
-        if now_s - self._committed_at_s < COMMIT_EVERY_S or not self._committable:
-            return
-        self._committed_at_s = now_s
-        offsets = self._take_offsets()
-        self._requests.commit_soon(offsets)
-
-    def _last_offsets(self, numbers: Iterable[int]) -> list[TopicPartition]:
-        # Also what was handed to the reader before: it may not have come to commit it.
-        offsets = {**self._committed, **self._committable}
-        return [self._offset_of(topic, n, offset) for (topic, n), offset in offsets.items() if n in numbers]
-
-    def _offset_of(self, topic: str, number: int, offset: int) -> TopicPartition:
-        # With the topic's id: after it was made anew, this run still commits until it notices.
-        return TopicPartition(topic, number, offset, metadata=self._requests.topic_ids.get(topic, ""))
-
-    def _take_offsets(self) -> list[TopicPartition]:
-        offsets = [self._offset_of(topic, number, offset) for (topic, number), offset in self._committable.items()]
-        self._committed |= self._committable
-        self._committable.clear()
-        return offsets
-
-    def _on_commit(self, error: KafkaError | None, _offsets: list[TopicPartition]) -> None:
-        if error is None:
-            return
-        self._committed.clear()  # so that it is tried again
-        if error.code() in _FENCED:
-            self._commit_error = error
-
-    # ---- the cluster ---------------------------------------------------------------------------------------------
-
-    def _describe_cluster(self) -> Cluster:
-        found = describe_topics(self._admin, (topics.OBJECTS, topics.NOTIFICATIONS, *_BESIDE), KAFKA_TIMEOUT_S)
-        objects, beside = found[topics.OBJECTS], {topic: found[topic] for topic in _BESIDE}
-        inboxes = len(found[topics.NOTIFICATIONS].partitions)
-        for topic, other in beside.items():
-            count = len(other.partitions)
-            if count != len(objects.partitions):
-                raise Failure(
-                    f"topic {topic} has {count} partitions, {topics.OBJECTS} has {len(objects.partitions)}: "
-                    "they must have the same number, see `coldnotify topics plan`"
-                )
-        objects_id = str(objects.topic_id)
-        epoch = epoch_of(objects_id, len(objects.partitions), self._settings.epoch_counter)
-        requests_id, *state_ids = (str(other.topic_id) for other in beside.values())
-        return Cluster(len(objects.partitions), inboxes, objects_id, requests_id, epoch, tuple(state_ids))
-
-    def _watch_topics(self) -> None:
-        """A topic that was recreated or resized makes all that was read from it worthless."""
-        assert self._cluster is not None
-        lag = Lag()
-        try:
-            self._watch(lag, Unserved(self._cluster.partitions))
-        finally:
-            lag.clear()
-
-    def _watch(self, lag: Lag, unserved: Unserved) -> None:
-        while not self._stop.wait(WATCH_TOPICS_EVERY_S) and self._requests.is_alive():
-            try:
-                now = self._describe_cluster()
-            except Failure as error:
-                self._requests.put(Failed(error))
-                return
-            except Exception as error:
-                self._kafka_away = str(error)
-                log.warning("topics cannot be looked at", error=str(error))
-                continue
-            self._kafka_away = None
-            self._show_lag(lag)
-            if not unserved.settled and unserved.look(self._admin, self._settings.matcher_group, KAFKA_TIMEOUT_S):
-                self._requests.join_again()
-            if now != self._cluster:
-                self._requests.put(Failed(Failure("a topic was recreated or resized")))
-                return
-
-    def _show_lag(self, lag: Lag) -> None:
-        try:
-            ends = log_ends(self._admin, lag.topics_of(self.partitions, self.followed), uncommitted=True)
-        except ServiceError as error:
-            log.warning("how far the topics go is not known", error=str(error))
-            return
-        lag.show(self.partitions, self.followed, ends)
-
     def _close(self, *, commit: bool) -> None:
         self._closing = True
         if commit:
-            self._requests.final_offsets = self._last_offsets(self.partitions)
+            self._requests.final_offsets = self._commits.last_of(self.partitions)
         readers: list[Reader | Standby] = [self._requests, self._compacted]
         if self._standby is not None:
             readers.append(self._standby)
@@ -637,19 +458,7 @@ class Worker:
         with self.lock:
             self.partitions.clear()
         metrics.PARTITIONS_OWNED.set(0)
-        # What is still in the producer belongs to a step that is not committed: it is done again.
-        self._producer.purge()
-        self._producer.flush(1)
-
-
-_FENCED = frozenset(
-    (
-        KafkaError.FENCED_INSTANCE_ID,
-        KafkaError.UNKNOWN_MEMBER_ID,
-        KafkaError.ILLEGAL_GENERATION,
-    )
-)
-"""Commits refused with these mean that the group goes on without this member."""
+        self._writer.close()
 
 
 def _parse(value: bytes) -> internal_pb2.Request | None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from coldnotify_common.kafka import KafkaUnavailable, consumer_config
 from coldnotify_common.settings import ServiceSettings
-from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_matcher.readers import (
     REVOKE_TIMEOUT_S,
     Assigned,
@@ -31,11 +30,6 @@ from confluent_kafka.admin import AdminClient
 pytestmark = pytest.mark.kafka
 PARTITIONS = 8
 GROUP = "coldnotify-matcher"
-
-
-@pytest.fixture
-def bootstrap(fresh_kafka: EmbeddedBroker) -> str:
-    return fresh_kafka.bootstrap
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.testing import free_port
 from coldnotify_matcher.partition import Phase
 from coldnotify_matcher.readers import Failed
@@ -32,18 +31,6 @@ from confluent_kafka import Producer
 
 pytestmark = pytest.mark.kafka
 CLIENT = f"/v1/domains/{DOMAIN}/groups/{GROUP}/clients/client-1"
-
-
-@pytest.fixture
-def bootstrap(fresh_kafka: EmbeddedBroker) -> str:
-    return fresh_kafka.bootstrap
-
-
-@pytest.fixture
-def player(bootstrap: str) -> Iterator[Player]:
-    one = Player(bootstrap)
-    yield one
-    one.close()
 
 
 @pytest.fixture

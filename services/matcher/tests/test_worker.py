@@ -4,20 +4,18 @@ import json
 import re
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 from coldnotify_common.stop import StopFlag
-from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_kafka.testing import free_port, reset_topics
+from coldnotify_kafka.testing import free_port
 from coldnotify_matcher import worker as worker_module
-from coldnotify_matcher.engine import Write
+from coldnotify_matcher.errors import Failure
 from coldnotify_matcher.partition import PendingRequests
 from coldnotify_matcher.readers import Record
 from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_matcher.testing import Bench, answered, closed, opened
+from coldnotify_matcher.testing import Bench, answered, closed
 from coldnotify_matcher.testing_kafka import (
     DOMAIN,
     GROUP,
@@ -32,26 +30,14 @@ from coldnotify_matcher.testing_kafka import (
     wait_for,
     wait_halves,
 )
-from coldnotify_matcher.worker import FLUSH_SLICE_S, PENDING_REQUESTS_MAX, STOP_FLUSH_TIMEOUT_S, Failure, Worker
+from coldnotify_matcher.worker import PENDING_REQUESTS_MAX, Worker
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture
-def player(fresh_kafka: EmbeddedBroker) -> Iterator[Player]:
-    one = Player(fresh_kafka.bootstrap)
-    yield one
-    one.close()
-
-
-@pytest.fixture
-def bootstrap(fresh_kafka: EmbeddedBroker) -> str:
-    return fresh_kafka.bootstrap
 
 
 def test_a_worker_that_hangs_is_not_ready(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -350,88 +336,11 @@ def test_a_request_that_is_none_is_skipped(bootstrap: str, player: Player, tmp_p
         player.wait_opened()
 
 
-def test_topics_made_anew_are_read_anew(fresh_kafka: EmbeddedBroker, player: Player, tmp_path: Path) -> None:
-    bootstrap = fresh_kafka.bootstrap
-    with matcher(bootstrap, tmp_path / "log") as process:
-        process.wait_serving()
-        for session in range(1, 4):
-            player.open("camera", session=session)
-            player.wait_opened(session)
-        player.version("camera", 100)
-        player.wait_told("camera", 100)
-
-        reset_topics(bootstrap)
-
-        wait_for(lambda: "all state dropped" in process.log.read_text(), "its noticing")
-        again = Player(bootstrap)
-        try:
-            process.wait_serving()
-            again.open("camera")
-            again.wait_opened()
-            assert opened(again.items)[0].HasField("epoch")
-            again.version("camera", 1)
-            again.wait_told("camera", 1)
-            assert again.told("camera") == [1]
-        finally:
-            again.close()
-
-
-def test_more_inboxes_are_noticed(bootstrap: str, player: Player, tmp_path: Path) -> None:
-    with matcher(bootstrap, tmp_path / "log") as process:
-        process.wait_serving()
-        admin = AdminClient({"bootstrap.servers": bootstrap})
-        for answer in admin.create_partitions([NewPartitions(topics.NOTIFICATIONS, 20)]).values():
-            answer.result(60)
-
-        wait_for(lambda: "recreated or resized" in process.log.read_text(), "its noticing")
-        process.wait_serving()
-        assert len(records_of(bootstrap, topics.NOTIFICATIONS, 19)) >= PARTITIONS, "takeovers are said there, too"
-
-
-def test_without_topics_it_is_not_ready_and_says_why(kafka: EmbeddedBroker, tmp_path: Path) -> None:
-    reset_topics(kafka.bootstrap)
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
-    for answer in admin.delete_topics([topics.SESSIONS]).values():
-        answer.result(30)
-    with matcher(kafka.bootstrap, tmp_path / "log") as process:
-        wait_for(lambda: "coldnotify topics apply" in process.log.read_text(), "its saying what is missing")
-        assert not process.ready
-        reset_topics(kafka.bootstrap)
-        process.wait_serving()
-
-
 def test_sessions_that_requests_do_not_know_are_told(bootstrap: str, player: Player, tmp_path: Path) -> None:
     with matcher(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         player.request(9, catch_up={"ask": 1})
         player.wait(lambda items: closed(items) == [(9, 6)], "Closed")
-
-
-def test_a_flush_that_is_under_way_when_it_is_to_stop_is_cut_short() -> None:
-    stop = StopFlag()
-    worker = Worker(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), stop)
-    worker._produce([Write(topics.SESSIONS, PARTITION, b"key", b"value")])
-    timer = threading.Timer(2 * FLUSH_SLICE_S, stop.set)
-    timer.start()
-    with pytest.raises(Failure, match=f"1 records within {STOP_FLUSH_TIMEOUT_S:g} s"):
-        worker._flush()
-    timer.join()
-    worker._producer.purge()
-
-
-def test_nothing_is_committed_that_waits_for_the_objects() -> None:
-    worker = Worker(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), StopFlag())
-    bench = Bench()
-    bench.partition.requests_position = 9
-    bench.partition.pending.append(PendingRequests(100, [(6, internal_pb2.Request())]))
-    worker._note_committable(bench.partition)
-    (requests,) = (tp for tp in worker._take_offsets() if tp.topic == topics.REQUESTS)
-    assert requests.offset == 6
-
-    bench.partition.pending.clear()
-    worker._note_committable(bench.partition)
-    (requests,) = (tp for tp in worker._take_offsets() if tp.topic == topics.REQUESTS)
-    assert requests.offset == 9
 
 
 def test_nobody_is_answered_from_an_objects_topic_that_was_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:

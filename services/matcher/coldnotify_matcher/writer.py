@@ -1,0 +1,91 @@
+"""What a run writes to Kafka: records handed to the producer, and waiting until all of them are durable."""
+
+import threading
+import time
+from collections.abc import Iterable
+
+from coldnotify_common.kafka import connect, producer_config
+from coldnotify_common.stop import StopFlag
+from confluent_kafka import KafkaError, Message, Producer
+
+from coldnotify_matcher.engine import Write
+from coldnotify_matcher.errors import Failure
+from coldnotify_matcher.settings import MatcherSettings
+
+FLUSH_TIMEOUT_S = 35.0
+"""Beyond the producer's message.timeout.ms: whatever has no answer by then never gets one."""
+FLUSH_SLICE_S = 0.5
+"""How often a flush looks whether it is to stop."""
+STOP_FLUSH_TIMEOUT_S = 3.0
+"""Once it is to stop, a step that Kafka does not take is not worth waiting for: the next run does it again."""
+
+_ANY_PARTITION = -1
+"""librdkafka's RD_KAFKA_PARTITION_UA: its partitioner chooses."""
+
+
+class Writer:
+    """The producer of one run. Used by one thread. A delivery that fails ends the run, by the next call."""
+
+    def __init__(self, settings: MatcherSettings, stop: StopFlag) -> None:
+        self._stop = stop
+        self._producer = Producer(
+            producer_config(
+                settings, name="writer", queue_buffering_max_messages=500_000, message_max_bytes=2 * 1024 * 1024
+            )
+        )
+        self._delivery_error: KafkaError | None = None
+
+    def connect_soon(self) -> None:
+        """Connects meanwhile: a claim that finds the producer not connected waits for a second."""
+        threading.Thread(target=connect, args=(self._producer,), name="writer-connects", daemon=True).start()
+
+    def write(self, writes: Iterable[Write]) -> None:
+        """Hands records to the producer, in order; waits while it is full. Raises Failure."""
+        for write in writes:
+            while True:
+                try:
+                    self._producer.produce(
+                        write.topic,
+                        value=write.value,
+                        key=write.key,
+                        on_delivery=self._on_delivery,
+                        headers=list(write.headers),
+                        partition=_ANY_PARTITION if write.partition is None else write.partition,
+                        timestamp=write.timestamp_ms or 0,  # 0: now
+                    )
+                except BufferError:
+                    self._producer.poll(0.1)  # full: wait for deliveries, which fail after message.timeout.ms at last
+                    self._check_delivery()
+                    if self._stop.is_set():
+                        raise Failure("stopped while Kafka takes no records") from None
+                    continue
+                break
+
+    def flush(self) -> None:
+        """Returns when all that was written is durable. Raises Failure."""
+        started_s = time.monotonic()
+        limit_s = FLUSH_TIMEOUT_S
+        while left := self._producer.flush(FLUSH_SLICE_S):
+            self._check_delivery()
+            if self._stop.is_set():
+                limit_s = min(limit_s, STOP_FLUSH_TIMEOUT_S)
+            if time.monotonic() - started_s > limit_s:
+                raise Failure(f"Kafka did not take {left} records within {limit_s:g} s")
+        self._check_delivery()
+
+    def poll(self) -> None:
+        """Takes the producer's statistics, of which an idle one would collect more and more."""
+        self._producer.poll(0)
+
+    def close(self) -> None:
+        """Drops what is still in the producer: it belongs to a step that is not committed, and is done again."""
+        self._producer.purge()
+        self._producer.flush(1)
+
+    def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
+        if error is not None:
+            self._delivery_error = error
+
+    def _check_delivery(self) -> None:
+        if self._delivery_error is not None:
+            raise Failure(f"writing to Kafka: {self._delivery_error.str()}")

@@ -1,0 +1,85 @@
+"""What a matcher does when topics are made anew, grow, or are not there, seen from outside its process."""
+
+from pathlib import Path
+
+import pytest
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_kafka.testing import reset_topics
+from coldnotify_matcher.errors import Failure
+from coldnotify_matcher.testing import opened
+from coldnotify_matcher.testing_kafka import PARTITIONS, Player, matcher, records_of, wait_for
+from coldnotify_matcher.topics_watch import cluster_of
+from coldnotify_schemas import topics
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+pytestmark = pytest.mark.kafka
+
+
+def add_partitions(admin: AdminClient, topic: str, total: int) -> None:
+    for answer in admin.create_partitions([NewPartitions(topic, total)]).values():
+        answer.result(60)
+
+
+def test_topics_made_anew_are_read_anew(bootstrap: str, player: Player, tmp_path: Path) -> None:
+    with matcher(bootstrap, tmp_path / "log") as process:
+        process.wait_serving()
+        for session in range(1, 4):
+            player.open("camera", session=session)
+            player.wait_opened(session)
+        player.version("camera", 100)
+        player.wait_told("camera", 100)
+
+        reset_topics(bootstrap)
+
+        wait_for(lambda: "all state dropped" in process.log.read_text(), "its noticing")
+        again = Player(bootstrap)
+        try:
+            process.wait_serving()
+            again.open("camera")
+            again.wait_opened()
+            assert opened(again.items)[0].HasField("epoch")
+            again.version("camera", 1)
+            again.wait_told("camera", 1)
+            assert again.told("camera") == [1]
+        finally:
+            again.close()
+
+
+def test_more_inboxes_are_noticed(bootstrap: str, player: Player, tmp_path: Path) -> None:
+    with matcher(bootstrap, tmp_path / "log") as process:
+        process.wait_serving()
+        add_partitions(AdminClient({"bootstrap.servers": bootstrap}), topics.NOTIFICATIONS, 20)
+
+        wait_for(lambda: "recreated or resized" in process.log.read_text(), "its noticing")
+        process.wait_serving()
+        assert len(records_of(bootstrap, topics.NOTIFICATIONS, 19)) >= PARTITIONS, "takeovers are said there, too"
+
+
+def test_without_topics_it_is_not_ready_and_says_why(kafka: EmbeddedBroker, tmp_path: Path) -> None:
+    reset_topics(kafka.bootstrap)
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    for answer in admin.delete_topics([topics.SESSIONS]).values():
+        answer.result(30)
+    with matcher(kafka.bootstrap, tmp_path / "log") as process:
+        wait_for(lambda: "coldnotify topics apply" in process.log.read_text(), "its saying what is missing")
+        assert not process.ready
+        reset_topics(kafka.bootstrap)
+        process.wait_serving()
+
+
+def test_topics_that_do_not_fit_together_are_refused(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    before = cluster_of(admin, 0)
+    assert before.partitions == PARTITIONS
+    assert cluster_of(admin, 0) == before
+    assert cluster_of(admin, 1).epoch != before.epoch
+    add_partitions(admin, topics.SESSIONS, PARTITIONS + 1)
+
+    def refused() -> bool:
+        """Not at once: the broker that is asked may not have heard of it yet."""
+        try:
+            return cluster_of(admin, 0) != before
+        except Failure as error:
+            return f"{topics.SESSIONS} has {PARTITIONS + 1} partitions, {topics.OBJECTS} has" in str(error)
+
+    wait_for(refused, "its being refused")
