@@ -87,6 +87,11 @@ def load(partitions: int | None = None, replication_factor: int = 1, text: str |
     return [_topic(name, entries[name], co_partitions, replication_factor) for name in _TOPICS]
 
 
+def co_partitions() -> int:
+    """How many partitions the co-partitioned topics of topics.yaml have."""
+    return next(spec.partitions for spec in load() if spec.co_partitioned)
+
+
 def _topic(name: str, entry: object, co_partitions: int, replication_factor: int) -> TopicSpec:
     fields = _mapping(name, entry)
     _only_keys(name, fields, {"co_partitioned", "partitions", "settings"})

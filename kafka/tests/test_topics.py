@@ -3,7 +3,7 @@ from importlib.resources import files
 import pytest
 import yaml
 from coldnotify_kafka.errors import TopicsFileError
-from coldnotify_kafka.topics import TopicSpec, load
+from coldnotify_kafka.topics import TopicSpec, co_partitions, load
 from coldnotify_schemas import topics as names
 
 TEXT = files("coldnotify_kafka").joinpath("topics.yaml").read_text()
@@ -24,7 +24,7 @@ def edited(topic: str, key: str, value: object) -> str:
 def test_every_topic_is_there_as_designed() -> None:
     specs = by_name(load())
     assert {spec.name for spec in specs.values() if spec.co_partitioned} == set(names.CO_PARTITIONED)
-    assert {specs[name].partitions for name in names.CO_PARTITIONED} == {8}
+    assert {specs[name].partitions for name in names.CO_PARTITIONED} == {co_partitions()} == {8}
     policies = {name: spec.settings["cleanup.policy"] for name, spec in specs.items()}
     compacted = {name for name, policy in policies.items() if policy == "compact"}
     assert compacted == {names.OBJECTS, names.REGISTRATIONS, names.SESSIONS}

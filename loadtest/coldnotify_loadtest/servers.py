@@ -237,7 +237,7 @@ class ColdNotify(Server):
     def warm_up(self, seconds: float) -> None:
         """Publishes what nobody registered for: Java compiles what runs often, so a broker is fastest after a while."""
         producer = Producer({"bootstrap.servers": self.kafka, "log_level": 0, "linger.ms": 0, "acks": "all"})
-        partitions = topics.load()[0].partitions
+        partitions = topics.co_partitions()
         places = [
             (f"warm.up/{group}/object".encode(), partition_of("warm.up", str(group), partitions)) for group in range(16)
         ]
@@ -270,7 +270,7 @@ class ColdNotify(Server):
 
     def target(self, population: Population) -> Target:
         """Kafka itself."""
-        return Target(self.kind, HOST, self._kafka_port, population, topics.load()[0].partitions)
+        return Target(self.kind, HOST, self._kafka_port, population, topics.co_partitions())
 
     def metric(self, child: str, name: str) -> float:
         """Of a child, the largest sample of a metric; 0 where there is none. Raises OSError."""

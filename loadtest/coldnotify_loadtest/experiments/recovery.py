@@ -4,7 +4,7 @@ import re
 import time
 from contextlib import suppress
 
-from coldnotify_kafka import topics as topic_specs
+from coldnotify_kafka.topics import co_partitions
 from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
 from confluent_kafka import Producer
@@ -189,7 +189,7 @@ def _bytes_of(server: ColdNotify, topic: str) -> int:
 
 def _places(population: Population) -> list[tuple[bytes, int]]:
     """Of each group, how its objects' keys begin, and its partition."""
-    partitions = topic_specs.load()[0].partitions
+    partitions = co_partitions()
     groups = [population.group(block) for block in range(population.groups)]
     domain = population.domain
     return [(f"{domain}/{group}/".encode(), partition_of(domain, group, partitions)) for group in groups]
