@@ -23,7 +23,7 @@ from coldnotify_fault.devices import Devices
 from coldnotify_fault.history import History
 from coldnotify_fault.proxy import Network, Wire
 from coldnotify_fault.publishers import Backends
-from coldnotify_fault.schedule import NEED_KAFKA, TAKE_KAFKA, Fault, Schedule, Step, version_arguments
+from coldnotify_fault.schedule import BROKER_FAULTS, NEED_KAFKA, TAKE_KAFKA, Fault, Schedule, Step, version_arguments
 from coldnotify_fault.schedule import OBJECTS as OBJECT_NAMES
 from coldnotify_fault.services import Services
 from coldnotify_fault.told import Told
@@ -48,6 +48,7 @@ class Outcome:
     """What became of one seed."""
 
     seed: int
+    brokers: int
     faults: dict[str, int]
     verdict: Verdict
     calm_s: float | None
@@ -94,7 +95,7 @@ class _Campaign:
             return Wire(OBJECT_NAMES, seen)
 
         network = stack.enter_context(Network())
-        self._services = Services(directory, network, wire)
+        self._services = Services(directory, network, wire, schedule.brokers)
         stack.callback(self._services.stop)
         self._devices = Devices(directory, schedule.clients, self._services.gateway_addresses, self._history)
         stack.callback(self._devices.stop)
@@ -116,11 +117,13 @@ class _Campaign:
     def start(self) -> None:
         """Everything. Raises NotStarted."""
         services = self._services
-        services.parts["broker"].start()
-        self._wait(services.parts["broker"].ready, "the broker")
+        for broker in services.brokers.parts.values():
+            broker.start()
+        for name, broker in services.brokers.parts.items():
+            self._wait(broker.ready, name)
         services.apply_topics()
         for name in services.names():
-            if name != "broker":
+            if name not in services.brokers.parts:
                 services.parts[name].start()
         for name in services.names():
             self._wait(services.parts[name].ready, name)
@@ -139,8 +142,7 @@ class _Campaign:
     def heal_all(self) -> None:
         """End what is still broken; from then on there is calm."""
         services = self._services
-        services.kafka_proxy.heal()
-        for proxy in services.gateway_proxies.values():
+        for proxy in (*services.brokers.proxies.values(), *services.gateway_proxies.values()):
             proxy.heal()
         for name in services.names():
             services.parts[name].signal(signal.SIGCONT)
@@ -178,7 +180,8 @@ class _Campaign:
                 writer.write(event)
         files = [*self._devices.histories(), *(self._directory / f"{n}.jsonl" for n in ("run", "wire", "topics"))]
         verdict = judge(read_histories(files))
-        return Outcome(self._schedule.seed, dict(self._done), verdict, took_s, missing, self._trouble)
+        plan = self._schedule
+        return Outcome(plan.seed, plan.brokers, dict(self._done), verdict, took_s, missing, self._trouble)
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
@@ -196,13 +199,17 @@ class _Campaign:
             self._devices.do(step.what, step.target, step.arguments)
 
     def _hold(self, step: Step) -> float:
-        """Wait, before Kafka is hit once more, until it is back: else nothing happens between. Returns the seconds."""
+        """Wait, before Kafka is hit once more, until it is back: else nothing happens between. Returns the seconds.
+
+        Of three brokers, none is hit before all are in sync: two away stop every write.
+        """
         if step.what != "fault" or Fault(step.arguments["kind"]) not in NEED_KAFKA | TAKE_KAFKA:
             return 0.0
         begin_s = time.monotonic()
-        while "broker" in self._waiting:
+        while away := [name for name in self._services.brokers.parts if name in self._waiting]:
             if time.monotonic() > begin_s + _READY_S:
-                raise NotStarted(f"the broker is not back after {_READY_S:g} s (see its log in {self._directory})")
+                names = ", ".join(away)
+                raise NotStarted(f"{names}: not back after {_READY_S:g} s (see the log in {self._directory})")
             self._look_after()
             self._pause(_LOOK_S)
         return time.monotonic() - begin_s
@@ -228,9 +235,9 @@ class _Campaign:
         elif kind is Fault.CLIENTS_SILENT:
             services.gateway_proxies[target].swallow()
         elif kind is Fault.KAFKA_CUT:
-            services.kafka_proxy.refuse()
+            services.brokers.proxies[target].refuse()
         elif kind is Fault.KAFKA_SILENT:
-            services.kafka_proxy.hold()
+            services.brokers.proxies[target].hold()
         elif kind is Fault.MATCHER_ADDED:
             services.parts[target].start()
         else:
@@ -252,11 +259,15 @@ class _Campaign:
         elif kind is Fault.CLIENTS_SILENT:
             services.gateway_proxies[target].heal()
         elif kind in (Fault.KAFKA_CUT, Fault.KAFKA_SILENT):
-            services.kafka_proxy.heal()
+            services.brokers.proxies[target].heal()
         elif kind is Fault.MATCHER_ADDED:
             part = services.parts[target]
             # In order, which hands its partitions on; that may take seconds.
             threading.Thread(target=part.stop, daemon=True).start()
+        if kind in BROKER_FAULTS and services.brokers.count > 1:
+            # Others may have gone on without it: it is whole again once it is in sync.
+            self._waiting[target] = kind.value
+            return
         self._history.write("healed", kind=kind.value, target=target)
 
     def _start_again(self, name: str, kind: Fault) -> None:
@@ -279,11 +290,12 @@ class _Campaign:
     def _look_after(self) -> None:
         """Say who is ready again, start whoever ended by itself as a supervisor would, make missing topics."""
         services = self._services
+        look_at_brokers = time.monotonic() >= self._broker_look_s
         for name, kind in list(self._waiting.items()):
-            # The broker is asked by connecting to it, which takes a while: not at every look.
-            if name == "broker" and time.monotonic() < self._broker_look_s:
-                continue
-            if name == "broker":
+            if name in services.brokers.parts:
+                # A broker is asked by connecting to it, which takes a while: not at every look.
+                if not look_at_brokers:
+                    continue
                 self._broker_look_s = time.monotonic() + _LOOK_FOR_BROKER_S
             if services.parts[name].ready():
                 del self._waiting[name]

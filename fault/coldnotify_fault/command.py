@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coldnotify_fault import campaign, report
-from coldnotify_fault.schedule import Fault, Schedule, schedule
+from coldnotify_fault.schedule import BROKERS, Fault, Schedule, schedule
 
 _VIOLATIONS_SHOWN = 20
 
@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the campaigns; returns the exit code."""
     parser = argparse.ArgumentParser(prog="make fault", description="Real processes, random faults, a checker.")
     parser.add_argument("--seeds", type=seeds_of, default=[1, 2, 3], help='such as "1-20" or "4,7" (1-3)')
+    parser.add_argument("--brokers", type=int, choices=BROKERS, default=1, help="Kafka nodes, killed one by one (1)")
     parser.add_argument("--seconds", type=float, default=60.0, help="how long faults and publishes go on (60)")
     parser.add_argument("--fault-every", type=float, default=3.0, help="seconds between two faults, on average (3)")
     parser.add_argument(
@@ -57,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             plan = schedule(
                 seed,
                 chosen.seconds,
+                brokers=chosen.brokers,
                 fault_every_s=chosen.fault_every,
                 publishes_per_s=chosen.publishes,
                 kinds=chosen.only,

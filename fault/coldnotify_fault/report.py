@@ -8,7 +8,7 @@ from coldnotify_fault.campaign import Outcome
 from coldnotify_fault.schedule import Fault
 
 _COLUMNS = (
-    *("seed", "faults", "publishes", "acknowledged", "told", "duplicates on the wire"),
+    *("seed", "brokers", "faults", "publishes", "acknowledged", "told", "duplicates on the wire"),
     *("catch-up s", "all know all s", "violations"),
 )
 
@@ -19,6 +19,7 @@ def row_of(outcome: Outcome) -> dict[str, Any]:
     counted = outcome.verdict.statistics
     return {
         "seed": outcome.seed,
+        "brokers": outcome.brokers,
         "faults": outcome.faults,
         "publishes": counted.publishes,
         "acknowledged": counted.acknowledged,
@@ -38,6 +39,7 @@ def totals_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
     faults = {kind.value: sum(row["faults"].get(kind.value, 0) for row in rows) for kind in Fault}
     return {
         "seeds": len(rows),
+        "brokers": max((row["brokers"] for row in rows), default=0),
         "faults": faults,
         **{name: sum(row[name] for row in rows) for name in sums},
         "catch_up_s_max": max((row["catch_up_s_max"] for row in rows), default=0.0),
@@ -65,7 +67,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def _line(name: str, row: dict[str, Any]) -> str:
-    figures = [sum(row["faults"].values())]
+    figures = [row["brokers"], sum(row["faults"].values())]
     figures += [row[key] for key in ("publishes", "acknowledged", "told", "wire_duplicates", "catch_up_s_max")]
     calm = "never" if row["calm_s"] is None else str(row["calm_s"])
     return "| " + " | ".join([name, *map(str, figures), calm, str(row["violations"])]) + " |"

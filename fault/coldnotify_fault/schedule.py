@@ -1,6 +1,5 @@
 """What happens in a campaign, and when: drawn from a seed, the same for the same arguments. Pure."""
 
-import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -22,6 +21,12 @@ BACKENDS = ("library-1", "library-2", "http-1", "raw-1")
 """Publishers, by the way they go: the Publisher library, HTTP, a Kafka producer that knows nothing of ColdNotify."""
 SESSION_TIMEOUT_S = 2.0
 """The matchers': takeovers are to come quickly."""
+KAFKA = "broker"
+"""Kafka as a whole, and the name of its only broker."""
+BROKERS = (1, 3)
+"""How many Kafka nodes there may be. Of three, two must have what is acknowledged: one at a time is taken away."""
+_BROKER_SESSION_TIMEOUT_S = 3.0
+"""The embedded nodes' broker.session.timeout.ms: after it, others lead what a node has led."""
 
 _FIRST_FAULT_S = 2.0
 """Before it, all clients have connected and there is something to lose."""
@@ -41,6 +46,7 @@ class Fault(StrEnum):
     """Shorter than the session timeout, or longer: then it wakes as one whose partitions others have taken over."""
     BROKER_KILLED = "broker_killed"
     BROKER_PAUSED = "broker_paused"
+    """One of three, also longer than its session timeout: then it wakes as one whose partitions others lead."""
     ALL_KILLED = "all_killed"
     DEVICE_KILLED = "device_killed"
     """Power loss of a device; some of its clients lose their state."""
@@ -49,7 +55,10 @@ class Fault(StrEnum):
     CLIENTS_SILENT = "clients_silent"
     """Half-open: the proxy swallows what either side says, and closes nothing."""
     KAFKA_CUT = "kafka_cut"
-    """Services and publishers lose Kafka: connections end, new ones are closed at once."""
+    """Services and publishers lose Kafka, or one of three nodes: connections end, new ones are closed at once.
+
+    So do the other nodes, which copy from it.
+    """
     KAFKA_SILENT = "kafka_silent"
     MATCHER_ADDED = "matcher_added"
     """A rebalance, and another one when it leaves in order."""
@@ -66,22 +75,18 @@ _TARGETS: dict[Fault, tuple[str, ...]] = {
     Fault.GATEWAY_PAUSED: tuple(f"gateway-{i}" for i in range(1, GATEWAYS + 1)),
     Fault.MATCHER_KILLED: tuple(f"matcher-{i}" for i in range(1, MATCHERS + 1)),
     Fault.MATCHER_PAUSED: tuple(f"matcher-{i}" for i in range(1, MATCHERS + 1)),
-    Fault.BROKER_KILLED: ("broker",),
-    Fault.BROKER_PAUSED: ("broker",),
     Fault.ALL_KILLED: ("all",),
     Fault.DEVICE_KILLED: tuple(f"device-{i}" for i in range(1, DEVICES + 1)),
     Fault.CLIENTS_CUT: tuple(f"gateway-{i}" for i in range(1, GATEWAYS + 1)),
     Fault.CLIENTS_SILENT: tuple(f"gateway-{i}" for i in range(1, GATEWAYS + 1)),
-    Fault.KAFKA_CUT: ("broker",),
-    Fault.KAFKA_SILENT: ("broker",),
     Fault.MATCHER_ADDED: (f"matcher-{MATCHERS_MAX}",),
     Fault.TOPIC_RECREATED: TOPICS_RECREATED,
     Fault.OBJECTS_RECREATED: ("objects",),
 }
+BROKER_FAULTS = frozenset({Fault.BROKER_KILLED, Fault.BROKER_PAUSED, Fault.KAFKA_CUT, Fault.KAFKA_SILENT})
+"""Their target is a broker; other kinds' targets are in _TARGETS."""
 NEED_KAFKA = frozenset({Fault.TOPIC_RECREATED, Fault.OBJECTS_RECREATED})
-TAKE_KAFKA = frozenset(
-    {Fault.BROKER_KILLED, Fault.BROKER_PAUSED, Fault.ALL_KILLED, Fault.KAFKA_CUT, Fault.KAFKA_SILENT}
-)
+TAKE_KAFKA = BROKER_FAULTS | {Fault.ALL_KILLED}
 _DURATION_S: dict[Fault, tuple[float, float]] = {
     Fault.GATEWAY_PAUSED: (0.5, 5.0),
     Fault.MATCHER_PAUSED: (0.5, 3 * SESSION_TIMEOUT_S),
@@ -94,6 +99,7 @@ _DURATION_S: dict[Fault, tuple[float, float]] = {
     Fault.TOPIC_RECREATED: (0.0, 0.0),
     Fault.OBJECTS_RECREATED: (0.0, 0.0),
 }
+_DURATION_OF_THREE_S = {**_DURATION_S, Fault.BROKER_PAUSED: (0.5, 3 * _BROKER_SESSION_TIMEOUT_S)}
 _RESTART_S = (0.1, 3.0)
 """What was killed is started again after so long."""
 
@@ -126,6 +132,7 @@ class Schedule:
 
     seed: int
     seconds: float
+    brokers: int
     clients: tuple[Client, ...]
     steps: tuple[Step, ...]
 
@@ -138,22 +145,28 @@ class Schedule:
         return counts
 
 
+def broker_names(brokers: int) -> tuple[str, ...]:
+    """The names of so many brokers: broker, or broker-1 to broker-3."""
+    return (KAFKA,) if brokers == 1 else tuple(f"{KAFKA}-{number}" for number in range(1, brokers + 1))
+
+
 def schedule(
     seed: int,
     seconds: float,
     *,
+    brokers: int = 1,
     fault_every_s: float = 3.0,
     publishes_per_s: float = 12.0,
     kinds: Sequence[Fault] = tuple(Fault),
 ) -> Schedule:
-    """Steps in order of time, for `seconds`; the rates are averages. Heals come within the time or up to 8 s after."""
+    """Steps in order of time, for `seconds`; the rates are averages. Heals come within the time or up to 9 s after."""
     random = Random(f"{seed}/{seconds}/{fault_every_s}/{publishes_per_s}")
     clients = _draw_clients(random)
     steps: list[Step] = []
     _draw_publishes(random, seconds, publishes_per_s, steps)
-    _draw_faults(random, seconds, fault_every_s, clients, kinds, steps)
+    _draw_faults(random, seconds, fault_every_s, brokers, clients, kinds, steps)
     _draw_clients_doing(random, seconds, clients, steps)
-    return Schedule(seed, seconds, clients, tuple(sorted(steps, key=lambda step: step.at_s)))
+    return Schedule(seed, seconds, brokers, clients, tuple(sorted(steps, key=lambda step: step.at_s)))
 
 
 def _draw_clients(random: Random) -> tuple[Client, ...]:
@@ -206,23 +219,25 @@ def _draw_faults(
     random: Random,
     seconds: float,
     every_s: float,
+    brokers: int,
     clients: tuple[Client, ...],
     kinds: Sequence[Fault],
     steps: list[Step],
 ) -> None:
     bag: list[Fault] = []
     busy_until_s: dict[str, float] = {}
-    kafka_away: list[tuple[float, float]] = []
+    durations_s = _DURATION_S if brokers == 1 else _DURATION_OF_THREE_S
     at_s = _FIRST_FAULT_S
     while at_s < seconds - _TAIL_S:
         # Out of a bag that is emptied before it is filled anew: rare kinds do not stay away for long.
         if not bag:
             bag = random.sample(kinds, len(kinds))
         kind = bag.pop()
-        target = random.choice(_TARGETS[kind])
-        duration_s = random.uniform(*_DURATION_S.get(kind, _RESTART_S))
+        target = random.choice(broker_names(brokers) if kind in BROKER_FAULTS else _TARGETS[kind])
+        duration_s = random.uniform(*durations_s.get(kind, _RESTART_S))
         concerned = set(busy_until_s) if kind is Fault.ALL_KILLED else {target}
-        concerned |= {"all", "broker"} if kind in NEED_KAFKA else {"all"}
+        # Of several brokers, too, one is hit only while none is away.
+        concerned |= {"all", KAFKA} if kind in NEED_KAFKA | TAKE_KAFKA else {"all"}
         at_s = max(at_s, *(busy_until_s.get(name, 0.0) for name in concerned))
         if at_s >= seconds - _TAIL_S:
             break
@@ -234,8 +249,7 @@ def _draw_faults(
             steps.append(Step(at_s + duration_s, "heal", target, {"kind": kind.value}))
         busy_until_s[target] = at_s + duration_s + _REST_S
         if kind in TAKE_KAFKA:
-            bisect.insort(kafka_away, (at_s, at_s + duration_s))
-            busy_until_s["broker"] = max(busy_until_s.get("broker", 0.0), at_s + duration_s + 2 * _REST_S)
+            busy_until_s[KAFKA] = max(busy_until_s.get(KAFKA, 0.0), at_s + duration_s + 2 * _REST_S)
         at_s += random.expovariate(1 / every_s)
 
 

@@ -1,38 +1,31 @@
 """The services as processes to be killed, paused and started again; proxies stand before Kafka and the gateways."""
 
-import os
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from coldnotify_kafka import topic_plan, topics
-from coldnotify_kafka.broker import EmbeddedBroker, free_port
+from coldnotify_kafka.broker import free_port
 from coldnotify_kafka.broker.process import end, spawn
-from coldnotify_kafka.errors import BrokerError, TopicsError
+from coldnotify_kafka.broker.readiness import quiet_admin
+from coldnotify_kafka.errors import TopicsError
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from coldnotify_fault.brokers import Broker, Brokers
 from coldnotify_fault.proxy import Network, Proxy, Wire
 from coldnotify_fault.schedule import GATEWAYS, MATCHERS, MATCHERS_MAX, SESSION_TIMEOUT_S
 
-_BROKER_HOST = "127.0.0.2"
-_KAFKA_HOST = "127.0.0.3"
-"""What the broker tells its clients to connect to, on its own port: there listens the proxy."""
 _HOST = "127.0.0.1"
 PARTITIONS = 4
 """Fewer than in production: fewer things to wait for, and each matcher still has several."""
 _STOP_S = 15.0
 _LOOK_S = 2.0
-_BROKER_LOOK_S = 5.0
-"""For a broker that listens: its coordinators are about to be loaded."""
 _TOPICS_S = 30.0
 
 
@@ -84,63 +77,17 @@ class Service:
             return False
 
 
-class Broker:
-    """The embedded broker, with the same verbs."""
-
-    def __init__(self, data: Path, port: int) -> None:
-        self._broker = EmbeddedBroker(data, port, host=_BROKER_HOST, advertised_host=_KAFKA_HOST)
-        self._lock = threading.Lock()
-
-    def start(self) -> None:
-        """Start it; does not wait until it is ready."""
-        with self._lock:
-            self._broker.start()
-
-    def signal(self, number: int) -> None:
-        """Send a signal to Java, if it runs."""
-        if self._broker.poll() is None:
-            os.kill(self._broker.pid, number)
-
-    def kill(self) -> None:
-        """kill -9, and wait for its end."""
-        with suppress(BrokerError):
-            self.signal(signal.SIGCONT)
-            self._broker.stop(0.0)
-
-    def stop(self) -> None:
-        """In order."""
-        self.kill()
-
-    def ended(self) -> int | None:
-        """The exit status, if it ended by itself or was killed."""
-        try:
-            return self._broker.poll()
-        except BrokerError:
-            return None
-
-    def ready(self) -> bool:
-        """Whether clients can be served."""
-        try:
-            # Whoever looks does so again, and has other things to do: what does not listen yet is not waited for.
-            socket.create_connection((_BROKER_HOST, self._broker.port), _LOOK_S).close()
-            self._broker.wait_ready(_BROKER_LOOK_S)
-        except (BrokerError, OSError):
-            return False
-        return True
-
-
 class Services:
-    """All of ColdNotify, each part by its name: broker, matcher-N, gateway-N, http."""
+    """All of ColdNotify, each part by its name: the brokers', matcher-N, gateway-N, http."""
 
-    def __init__(self, directory: Path, network: Network, wire: Callable[[], Wire]) -> None:
+    def __init__(self, directory: Path, network: Network, wire: Callable[[], Wire], brokers: int) -> None:
         """Nothing is started yet; the proxies listen. Raises OSError, BrokerError."""
-        port = _free_port_of_both()
-        self.kafka = f"{_KAFKA_HOST}:{port}"
-        self.kafka_proxy = network.proxy((_KAFKA_HOST, port), (_BROKER_HOST, port))
-        self.parts: dict[str, Service | Broker] = {"broker": Broker(directory / "kafka", port)}
+        self.brokers = Brokers(directory / "kafka", brokers, network)
+        self.kafka = self.brokers.bootstrap
+        self.parts: dict[str, Service | Broker] = dict(self.brokers.parts)
         self.gateway_proxies: dict[str, Proxy] = {}
         self.gateway_addresses: list[str] = []
-        taken = {port}
+        taken: set[int] = set()
         for number in range(1, MATCHERS_MAX + 1):
             http = _free(taken)
             flags = [f"--matcher-port={http}", f"--matcher-id=matcher-{number}"]
@@ -161,7 +108,6 @@ class Services:
         http = _free(taken)
         self.http_url = f"http://{_HOST}:{http}"
         self._add(directory, "http", http, [f"--http-port={http}", "--http-publish-timeout-s=5"])
-        self._admin: AdminClient | None = None
 
     def names(self) -> list[str]:
         """Of what is to run when there is no fault."""
@@ -170,13 +116,14 @@ class Services:
 
     def apply_topics(self) -> None:
         """Make the topics that are missing. Raises TopicsError, KafkaException."""
-        topic_plan.apply(self.admin(), topics.load(partitions=PARTITIONS), _TOPICS_S)
+        specs = topics.load(partitions=PARTITIONS, replication_factor=self.brokers.count)
+        topic_plan.apply(self._admin(), specs, _TOPICS_S)
 
     def delete_topic(self, name: str) -> None:
         """Delete one topic with all that is in it. Raises KafkaException, TimeoutError."""
         with suppress(KafkaException):
             # Refused: it is gone already, or the broker is away; whoever makes it anew will see.
-            self.admin().delete_topics([name], operation_timeout=_TOPICS_S)[name].result(_TOPICS_S)
+            self._admin().delete_topics([name], operation_timeout=_TOPICS_S)[name].result(_TOPICS_S)
 
     def recreate_topic(self, name: str) -> bool:
         """Delete a topic and make it anew; whether that worked at once (else `apply_topics` must be tried again)."""
@@ -187,18 +134,16 @@ class Services:
             return False
         return True
 
-    def admin(self) -> AdminClient:
-        """For looking into Kafka."""
-        if self._admin is None:
-            config: dict[str, Any] = {"bootstrap.servers": self.kafka, "log_level": 0, "error_cb": lambda error: None}
-            self._admin = AdminClient(config)
-        return self._admin
-
     def stop(self) -> None:
         """Kill everything: nothing of this is needed any more."""
         for part in reversed(self.parts.values()):
             with suppress(subprocess.TimeoutExpired):
                 part.kill()
+        self.brokers.stop()
+
+    def _admin(self) -> AdminClient:
+        """A new one each time: an old one asks the leaders that it saw last, and looks anew every five minutes only."""
+        return quiet_admin(self.kafka)
 
     def _add(self, directory: Path, name: str, port: int, flags: list[str]) -> None:
         command = name.partition("-")[0]
@@ -211,10 +156,3 @@ def _free(taken: set[int]) -> int:
         pass
     taken.add(port)
     return port
-
-
-def _free_port_of_both() -> int:
-    while True:
-        port = free_port(_BROKER_HOST)
-        with suppress(OSError), socket.create_server((_KAFKA_HOST, port)):
-            return port

@@ -31,9 +31,9 @@ def test_no_promise_is_broken_while_parts_are_killed(tmp_path: Path, capsys: pyt
     )
     said = capsys.readouterr().out
     assert code == 0, said
-    assert re.search(rf"^\| {SEED} \| {sum(faults.values())} \| [1-9]", (tmp_path / "report.md").read_text(), re.M), (
-        said
-    )
+    assert re.search(
+        rf"^\| {SEED} \| 1 \| {sum(faults.values())} \| [1-9]", (tmp_path / "report.md").read_text(), re.M
+    ), said
     assert not (tmp_path / "files").exists(), "what is clean is removed"
 
 
@@ -49,6 +49,8 @@ def test_bad_arguments_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--seeds" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main(["--seconds=0"])
+    with pytest.raises(SystemExit):
+        main(["--brokers=2"])
 
 
 def test_the_steps_of_a_seed_can_be_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

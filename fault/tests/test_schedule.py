@@ -1,6 +1,18 @@
 """The schedule: the same for the same seed, all kinds of fault drawn, no target hit while it is down."""
 
-from coldnotify_fault.schedule import BACKENDS, Fault, schedule, version_arguments
+import hashlib
+
+import pytest
+from coldnotify_fault.schedule import (
+    BACKENDS,
+    BROKER_FAULTS,
+    BROKERS,
+    NEED_KAFKA,
+    Fault,
+    broker_names,
+    schedule,
+    version_arguments,
+)
 
 
 def test_the_same_seed_draws_the_same() -> None:
@@ -8,10 +20,23 @@ def test_the_same_seed_draws_the_same() -> None:
     assert schedule(7, 30) != schedule(8, 30)
 
 
-def test_every_kind_of_fault_is_drawn_over_twenty_seeds() -> None:
+def test_a_seed_that_was_written_down_still_draws_the_same() -> None:
+    """Else a report's seeds say nothing any more."""
+
+    def drawn(seed: int, seconds: float, fault_every_s: float = 3.0) -> str:
+        plan = schedule(seed, seconds, fault_every_s=fault_every_s)
+        return hashlib.sha256(repr((plan.clients, plan.steps)).encode()).hexdigest()[:16]
+
+    assert drawn(1, 60.0) == "5397bdf10e0c068d"
+    assert drawn(26, 16.0, 0.7) == "936491fbb98aafe9"
+    assert drawn(104, 80.0) == "62e10cb522969502"
+
+
+@pytest.mark.parametrize("brokers", BROKERS)
+def test_every_kind_of_fault_is_drawn_over_twenty_seeds(brokers: int) -> None:
     counts = dict.fromkeys((kind.value for kind in Fault), 0)
     for seed in range(1, 21):
-        for kind, count in schedule(seed, 30).faults().items():
+        for kind, count in schedule(seed, 30, brokers=brokers).faults().items():
             counts[kind] += count
     assert all(count >= 3 for count in counts.values()), counts
 
@@ -28,10 +53,11 @@ def test_steps_come_in_order_and_begin_within_the_time() -> None:
         assert all(step.at_s <= 30 for step in steps if step.what != "heal")
 
 
-def test_no_target_is_hit_again_before_it_was_healed() -> None:
+@pytest.mark.parametrize("brokers", BROKERS)
+def test_no_target_is_hit_again_before_it_was_healed(brokers: int) -> None:
     for seed in range(50):
         down: set[str] = set()
-        for step in schedule(seed, 60).steps:
+        for step in schedule(seed, 60, brokers=brokers).steps:
             if step.what == "fault":
                 assert step.target not in down, (seed, step)
                 assert "all" not in down, (seed, step)
@@ -42,6 +68,26 @@ def test_no_target_is_hit_again_before_it_was_healed() -> None:
             elif step.what == "heal":
                 down.remove(step.target)
         assert not down, seed
+
+
+def test_of_three_brokers_never_two_are_away_and_each_is_hit_by_each_kind() -> None:
+    hit: set[tuple[str, str]] = set()
+    for seed in range(30):
+        away: set[str] = set()
+        for step in schedule(seed, 60, brokers=3).steps:
+            kind = step.arguments.get("kind")
+            if step.what == "fault" and kind in NEED_KAFKA:
+                assert not away, (seed, step)
+            if kind not in BROKER_FAULTS:
+                continue
+            if step.what == "heal":
+                away.remove(step.target)
+                continue
+            assert not away, (seed, step)
+            away.add(step.target)
+            hit.add((step.target, kind))
+        assert not away, seed
+    assert hit == {(name, kind.value) for name in broker_names(3) for kind in BROKER_FAULTS}
 
 
 def test_publishers_race_repeat_and_are_late() -> None:
