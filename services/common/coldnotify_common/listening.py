@@ -2,11 +2,14 @@
 
 import os
 import socket
+import time
+from collections.abc import Callable, Iterator
 
 from coldnotify_common.errors import ServiceError
 
 BACKLOG = 1024
 """Connections that wait to be accepted: all clients may come back at once, and until the port is served."""
+_LOOK_S = 0.02
 
 
 class ListenError(ServiceError):
@@ -29,3 +32,13 @@ def listen_error(setting: str, host: str, port: int, error: OSError) -> ListenEr
     prefix = f"{setting}: " if setting else ""
     why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
     return ListenError(f"{prefix}cannot listen on {host}:{port}: {why}")
+
+
+def first_rush(readiness: Callable[[], str | None], at_most_s: float) -> Iterator[float]:
+    """Goes on until `readiness` gives None, or for `at_most_s`; each item is how long to wait for the next one, in s.
+
+    Meanwhile a process that begins has no time to import what serves its port.
+    """
+    until_s = time.monotonic() + at_most_s
+    while readiness() is not None and time.monotonic() < until_s:
+        yield _LOOK_S

@@ -14,7 +14,7 @@ import structlog
 import uvloop
 from coldnotify_common.authentication import Authenticator
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.listening import listening
+from coldnotify_common.listening import first_rush, listening
 from coldnotify_common.log import configure
 from coldnotify_common.stop import stop_event
 from coldnotify_common.tls import ServerTls
@@ -39,7 +39,6 @@ _EARLY_S = 2.0
 """Clients that connect before Kafka is there are kept waiting for so long at most."""
 _HTTP_AFTER_S = 1.5
 """The HTTP port is served by then, whether or not devices are."""
-_HTTP_LOOK_S = 0.02
 _BETWEEN_RUNS_S = 0.5
 """Topics that are being made anew need a moment, and a run that fails at once must not spin."""
 
@@ -113,10 +112,8 @@ async def serve(settings: GatewaySettings) -> int:
 
 async def _serve_http(current: Current, listener: socket.socket) -> "AdminServer":
     """Serves the HTTP port, once there is time for it."""
-    loop = asyncio.get_running_loop()
-    until_s = loop.time() + _HTTP_AFTER_S
-    while current.readiness() is not None and loop.time() < until_s:  # noqa: ASYNC110  (nobody tells of it)
-        await asyncio.sleep(_HTTP_LOOK_S)
+    for wait_s in first_rush(current.readiness, _HTTP_AFTER_S):
+        await asyncio.sleep(wait_s)
     from coldnotify_common.admin import AdminServer
     from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 

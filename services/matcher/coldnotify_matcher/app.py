@@ -7,13 +7,12 @@ imported only when the partitions are served: aiohttp takes as long as all that 
 import gc
 import socket
 import threading
-import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 import structlog
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.listening import ListenError, listening
+from coldnotify_common.listening import ListenError, first_rush, listening
 from coldnotify_common.log import configure
 from coldnotify_common.stop import StopFlag, stop_flag
 from coldnotify_common.tracing import tracer_of
@@ -33,7 +32,6 @@ log = structlog.get_logger()
 
 HTTP_AFTER_S = 1.0
 """The HTTP port is served by then, whether or not the partitions are."""
-HTTP_LOOK_S = 0.02
 RETRY_FIRST_S = 0.2
 RETRY_MAX_S = 5.0
 """Between runs that failed: Kafka may be restarting."""
@@ -66,9 +64,8 @@ class HttpPort(threading.Thread):
 
     def run(self) -> None:
         """The thread."""
-        until_s = time.monotonic() + HTTP_AFTER_S
-        while self._current.readiness() is not None and time.monotonic() < until_s:
-            if self._stopping.wait(HTTP_LOOK_S):
+        for wait_s in first_rush(self._current.readiness, HTTP_AFTER_S):
+            if self._stopping.wait(wait_s):
                 return
         try:
             self._serve()
