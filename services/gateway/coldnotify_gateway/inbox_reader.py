@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import Enum, auto
 
 import structlog
@@ -106,6 +107,10 @@ class InboxReader:
             except KafkaException as error:
                 log.warning("the inbox's end is not known yet", inbox=self._inbox, error=error.args[0].str())
                 self._stop.wait(_RETRY_S)
+                # A partition that had no leader when librdkafka looked has none for it until it looks again, which it
+                # does for partitions that are read, and this one is not read yet.
+                with suppress(KafkaException):
+                    consumer.list_topics(NOTIFICATIONS, timeout=_END_TIMEOUT_S)
                 continue
             consumer.assign([TopicPartition(NOTIFICATIONS, self._inbox, end)])
             return True

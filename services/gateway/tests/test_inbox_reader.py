@@ -2,16 +2,18 @@
 
 import threading
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from coldnotify_gateway.inbox_reader import InboxReader, Mark
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.testing_process import wait_until
-from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.topics import NOTIFICATIONS
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
+from structlog.testing import capture_logs
 
 pytestmark = pytest.mark.kafka
 GATEWAY = 0xC01D
@@ -124,3 +126,28 @@ def test_it_stops_while_nobody_handles_what_it_hands_over(reading: Reading):
         reading.write(ours(number))
     reading.reader.stop()
     assert not reading.reader._thread.is_alive()
+
+
+@pytest.mark.timeout(400)
+def test_an_inbox_without_a_leader_is_read_once_it_has_one(tmp_path: Path):
+    """As after all brokers of a cluster died at once: they come back one by one."""
+    with EmbeddedCluster(tmp_path) as cluster:
+        topic = NewTopic(NOTIFICATIONS, num_partitions=INBOX + 1, replication_factor=1)
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        admin.create_topics([topic])[NOTIFICATIONS].result(60)
+        cluster.wait_in_sync(60)
+        node = cluster.leader(NOTIFICATIONS, INBOX)
+        assert node is not None
+        cluster.kill_node(node)
+        wait_until(lambda: cluster.leader(NOTIFICATIONS, INBOX) is None, "no leader")
+        reading = Reading(cluster.bootstrap)
+        with capture_logs() as logs:
+            reading.reader.start()
+            wait_until(lambda: any("not known yet" in line["event"] for line in logs), "the end cannot be said")
+        try:
+            cluster.start_node(node)
+            assert reading.assigned.wait(120)
+            reading.write(ours(1))
+            wait_until(lambda: reading.numbers == [1], "what came since")
+        finally:
+            reading.reader.stop()
