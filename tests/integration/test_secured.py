@@ -1,14 +1,12 @@
 """Everything under TLS, with certificates and tokens: the console, the ledger, what is passed on, what is revoked."""
 
-import json
 import ssl
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from urllib.request import Request
 
 import pytest
 from coldnotify import Connection, Notify, ServiceRefused, State
@@ -16,6 +14,7 @@ from coldnotify.publisher import Publisher
 from coldnotify_cli.testing_browser import MISSING, browser
 from coldnotify_cli.testing_up import Recorder, Up, running, wait_for
 from coldnotify_common.certificates import Authority
+from coldnotify_common.testing import fetch
 from coldnotify_common.tokens import Grant, Token, make_key, sign
 
 pytestmark = pytest.mark.kafka
@@ -47,13 +46,8 @@ class Secured:
         if publisher:
             context.load_cert_chain(*self.authority.publisher([publisher]))
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        try:
-            request = Request(f"https://{self.up.report['http']}{path}", headers=headers)
-            with urlopen(request, timeout=LIMIT_S, context=context) as answer:
-                return answer.status, json.load(answer)
-        except HTTPError as error:
-            with error:
-                return error.code, json.load(error)
+        answer = fetch(Request(f"https://{self.up.report['http']}{path}", headers=headers), LIMIT_S, context)
+        return answer.status, answer.json()
 
     def client(
         self, name: str, address: str, *, domain: str = OURS, **proof: Any

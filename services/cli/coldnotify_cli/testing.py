@@ -4,11 +4,11 @@ import os
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.error import HTTPError
+
+from coldnotify_common.testing import fetch
 
 COMMAND = Path(sys.executable).parent / "coldnotify"
 _TIMEOUT_S = 120
@@ -79,13 +79,7 @@ def running(output: Path, *arguments: str, **environ: str) -> Iterator[Service]:
 def http_status(port: int, path: str) -> int | None:
     """The status of a GET; None: nobody answers."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as response:
-            status = response.status
-            assert isinstance(status, int)
-            return status
-    except HTTPError as error:
-        with error:
-            return error.code
+        return fetch(f"http://127.0.0.1:{port}{path}", 10).status
     except OSError:
         return None
 

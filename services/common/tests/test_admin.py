@@ -2,15 +2,14 @@
 
 import asyncio
 import json
-import urllib.request
 from collections.abc import Callable
-from urllib.error import HTTPError
 
 import pytest
 from aiohttp import web
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.listening import ListenError
 from coldnotify_common.paging import page, page_request
+from coldnotify_common.testing import fetch
 from coldnotify_schemas.names import check_name
 from prometheus_client import CollectorRegistry, Counter
 
@@ -18,12 +17,8 @@ HOST = "127.0.0.1"
 
 
 def get(port: int, path: str) -> tuple[int, str]:
-    try:
-        with urllib.request.urlopen(f"http://{HOST}:{port}{path}", timeout=30) as response:
-            return response.status, response.read().decode()
-    except HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
+    answer = fetch(f"http://{HOST}:{port}{path}")
+    return answer.status, answer.text
 
 
 def thread(readiness: Callable[[], str | None] = lambda: None, **more: object) -> AdminThread:

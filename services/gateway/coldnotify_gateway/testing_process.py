@@ -8,12 +8,11 @@ import subprocess
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from types import TracebackType
 from typing import IO, Any, Self
 
+from coldnotify_common.testing import fetch
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.internal_pb2 import Inbox, Request
 from coldnotify_schemas.topics import NOTIFICATIONS, REQUESTS
@@ -105,12 +104,8 @@ class GatewayProcess:
     def get(self, path: str) -> tuple[int, str]:
         """GET on the HTTP port: (status, body)."""
         port = self.event("gateway started")["http_port"]
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=WAIT_S) as answer:
-                return answer.status, answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
+        answer = fetch(f"http://127.0.0.1:{port}{path}", WAIT_S)
+        return answer.status, answer.text
 
     def json(self, path: str) -> Any:
         """What GET says, with status 200."""

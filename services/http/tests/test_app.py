@@ -10,11 +10,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from urllib.request import Request
 
 import pytest
 from aiohttp import ClientError, ClientSession
+from coldnotify_common.testing import fetch
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
 from coldnotify_kafka.testing import broker, reset_topics
 from coldnotify_schemas.topics import OBJECTS
@@ -42,12 +42,8 @@ class Running:
         return status, json.loads(text)
 
     def call(self, request: Request) -> tuple[int, str]:
-        try:
-            with urlopen(request, timeout=100) as response:
-                return response.status, response.read().decode()
-        except HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
+        answer = fetch(request)
+        return answer.status, answer.text
 
 
 @contextmanager

@@ -6,13 +6,12 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 
+from coldnotify_common.testing import fetch
 from coldnotify_kafka.testing import free_port
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.digest import digest
@@ -72,13 +71,10 @@ class MatcherProcess:
     def status(self, path: str) -> tuple[int, str]:
         """(status, body) of a GET; (0, why) if nobody answers."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=10) as response:
-                return response.status, response.read().decode()
-        except HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
+            answer = fetch(f"http://127.0.0.1:{self.port}{path}", 10)
         except OSError as error:
             return 0, str(error)
+        return answer.status, answer.text
 
     def get(self, path: str) -> Any:
         """The JSON at a path."""

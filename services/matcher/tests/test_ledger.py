@@ -1,15 +1,13 @@
 """The delivery ledger over a real port: who lacks what, since when, and what an explanation is made of."""
 
-import json
 import threading
-import urllib.request
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
-from urllib.error import HTTPError
 
 import pytest
 from coldnotify_common.admin import AdminThread
+from coldnotify_common.testing import fetch
 from coldnotify_matcher import ledger
 from coldnotify_matcher.looking_in import routes
 from coldnotify_matcher.testing import DOMAIN, GROUP, PARTITION, Bench
@@ -33,12 +31,8 @@ def port(bench: Bench) -> Iterator[int]:
 
 
 def get(port: int, path: str) -> tuple[int, Any]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{BASE}{path}", timeout=30) as response:
-            return response.status, json.loads(response.read())
-    except HTTPError as error:
-        with error:
-            return error.code, json.loads(error.read())
+    answer = fetch(f"http://127.0.0.1:{port}{BASE}{path}")
+    return answer.status, answer.json()
 
 
 def lacking(port: int, query: str = "", object_: str = "o") -> dict[str, Any]:

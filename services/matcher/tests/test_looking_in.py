@@ -1,15 +1,14 @@
 """What the matcher's HTTP port shows, over a real port: paged, with errors that name the parameter."""
 
-import json
 import threading
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
-from urllib.error import HTTPError
 
 import pytest
 from coldnotify_common.admin import AdminThread
+from coldnotify_common.testing import fetch
 from coldnotify_matcher import looking_in
 from coldnotify_matcher.looking_in import routes
 from coldnotify_matcher.partition import Partition
@@ -56,12 +55,8 @@ def port(current: Current) -> Iterator[int]:
 
 
 def get(port: int, path: str) -> tuple[int, Any]:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as response:
-            return response.status, json.loads(response.read())
-    except HTTPError as error:
-        with error:
-            return error.code, json.loads(error.read())
+    answer = fetch(f"http://127.0.0.1:{port}{path}")
+    return answer.status, answer.json()
 
 
 def test_partitions(port: int, bench: Bench) -> None:
@@ -202,6 +197,5 @@ def test_a_step_that_lasts_holds_up_only_those_who_look_in(
         status, body = get(port, "/v1/partitions")
         assert status == 503
         assert "one step" in body["error"]
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=30) as response:
-            assert response.status == 200
+        assert fetch(f"http://127.0.0.1:{port}/healthz").status == 200
     assert get(port, "/v1/partitions")[0] == 200

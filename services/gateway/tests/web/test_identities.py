@@ -3,13 +3,13 @@
 import json
 import ssl
 import time
-import urllib.error
 import urllib.request
 
 import jwt
 import pytest
 from coldnotify import Connection, Notify, ServiceRefused, State
 from coldnotify_common.certificates import Authority
+from coldnotify_common.testing import fetch
 from coldnotify_gateway.testing_process import WAIT_S, GatewayProcess, MatcherOnKafka, wait_until
 from coldnotify_schemas.close_codes import CloseCode
 
@@ -23,12 +23,8 @@ def sync(port, ca, token, **more):
     asked = {"domain": "d", "group": "g", "client": "observer-1", "registrations": ["a"]}
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {}) | more
     request = urllib.request.Request(f"https://127.0.0.1:{port}/v1/sync", json.dumps(asked).encode(), headers)
-    try:
-        with urllib.request.urlopen(request, timeout=WAIT_S, context=ssl.create_default_context(cafile=ca)) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.load(error)
+    answer = fetch(request, WAIT_S, ssl.create_default_context(cafile=ca))
+    return answer.status, answer.json()
 
 
 def test_certificates_and_tokens_decide(fresh_kafka, tmp_path):

@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+from coldnotify_common.testing import fetch
 from coldnotify_gateway.testing import hello, parse, sync
 from coldnotify_gateway.testing_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
 from coldnotify_gateway.web.sync import FRAMES_TYPE
@@ -39,18 +40,13 @@ def post(gateway, data, content_type="application/json", query=""):
     request = urllib.request.Request(
         f"http://127.0.0.1:{gateway.web_port}/v1/sync{query}", data=data, headers={"Content-Type": content_type}
     )
-    try:
-        with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
-            return answer.status, answer.read(), answer.headers
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read(), error.headers
+    return fetch(request, WAIT_S)
 
 
 def ask(gateway, *registrations, **more):
     fields = {"domain": "animal.observer", "group": "region-1", "client": "client-1", "registrations": registrations}
-    status, body, _ = post(gateway, json.dumps({**fields, **more}).encode())
-    return status, json.loads(body)
+    answer = post(gateway, json.dumps({**fields, **more}).encode())
+    return answer.status, answer.json()
 
 
 def versions(answer):
@@ -173,10 +169,7 @@ def test_a_page_that_looks_is_told_and_leaves_nothing_behind(matcher, gateway):
 def test_no_session_begins_for_who_asks_for_the_head_only(gateway):
     address = f"http://127.0.0.1:{gateway.web_port}/v1/events?domain=animal.observer&group=region-1&object=a"
     request = urllib.request.Request(address, method="HEAD")
-    with pytest.raises(urllib.error.HTTPError) as error, urllib.request.urlopen(request, timeout=WAIT_S):
-        pass
-    with error.value:
-        assert error.value.code == 405
+    assert fetch(request, WAIT_S).status == 405
 
 
 @pytest.mark.parametrize("path", ["/v1/sync", "/v1/events"])
@@ -184,13 +177,9 @@ def test_a_page_of_the_same_address_may_ask_first(gateway, path):
     address = f"http://127.0.0.1:{gateway.web_port}"
     for origin, status in ((address, 204), ("https://other.test", 403), ("http://[", 403)):
         request = urllib.request.Request(f"{address}{path}", method="OPTIONS", headers={"Origin": origin})
-        try:
-            with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
-                found, allowed = answer.status, answer.headers["Access-Control-Allow-Origin"]
-        except urllib.error.HTTPError as error:
-            with error:
-                found, allowed = error.code, None
-        assert (found, allowed) == (status, origin if status == 204 else None)
+        answer = fetch(request, WAIT_S)
+        allowed = answer.headers["Access-Control-Allow-Origin"]
+        assert (answer.status, allowed) == (status, origin if status == 204 else None)
 
 
 def test_waiting_ends_with_the_first_publish_with_another_session_and_with_the_gateway(matcher, gateway):
