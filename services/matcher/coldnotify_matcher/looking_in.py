@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -14,6 +14,7 @@ from coldnotify_common.web import error_response
 from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.partition import partition_of
 
+from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.partition import Partition, Phase
@@ -21,6 +22,7 @@ from coldnotify_matcher.partition import Partition, Phase
 if TYPE_CHECKING:
     from coldnotify_matcher.worker import Worker
 
+T = TypeVar("T")
 
 LOCK_TIMEOUT_S = 2.0
 """A step takes milliseconds, unless Kafka does not answer."""
@@ -97,12 +99,7 @@ class Look:
 
     def clients(self, request: web.Request) -> web.Response:
         """GET .../clients, paged."""
-        limit, after = page_request(request.query)
-        with self.served(request) as (prefix, partition):
-            clients = partition.engine.clients
-            names = sorted(key.removeprefix(prefix) for key in clients if key.startswith(prefix))
-            shown = page(names, limit, after, lambda name: client_summary(clients[prefix + name]))
-        return web.json_response(shown)
+        return self._of_group(request, lambda engine: engine.clients, client_summary)
 
     def client(self, request: web.Request) -> web.Response:
         """GET .../clients/{client}, its registrations paged."""
@@ -121,12 +118,7 @@ class Look:
 
     def objects(self, request: web.Request) -> web.Response:
         """GET .../objects, paged."""
-        limit, after = page_request(request.query)
-        with self.served(request) as (prefix, partition):
-            objects = partition.engine.objects
-            names = sorted(key.removeprefix(prefix) for key in objects if key.startswith(prefix))
-            shown = page(names, limit, after, lambda name: show_object(objects[prefix + name]))
-        return web.json_response(shown)
+        return self._of_group(request, lambda engine: engine.objects, show_object)
 
     def object(self, request: web.Request) -> web.Response:
         """GET .../objects/{object}."""
@@ -136,6 +128,17 @@ class Look:
             if obj is None:
                 return error_response(404, f"object: {prefix}{name} is not known")
             shown = show_object(obj)
+        return web.json_response(shown)
+
+    def _of_group(
+        self, request: web.Request, all_of: Callable[[Engine], Mapping[str, T]], show: Callable[[T], dict[str, Any]]
+    ) -> web.Response:
+        """Those of the group, paged by their names. Only those of the page are taken from the mapping."""
+        limit, after = page_request(request.query)
+        with self.served(request) as (prefix, partition):
+            by_key = all_of(partition.engine)
+            names = sorted(key.removeprefix(prefix) for key in by_key if key.startswith(prefix))
+            shown = page(names, limit, after, lambda name: show(by_key[prefix + name]))
         return web.json_response(shown)
 
     @contextmanager
