@@ -31,7 +31,7 @@ test: $(INSTALLED) ## all tests, against a real Kafka that they start themselves
 	@$(BIN)/python -m pytest $(ARGS)
 
 .PHONY: fault
-fault: $(INSTALLED) ## run the fault campaign: real processes, drawn faults, a checker; ARGS="--seeds 1-20 --seconds 90"
+fault: $(INSTALLED) ## run the fault campaign: real processes, drawn faults, a checker; ARGS="--seeds 1-20 --seconds 90 --brokers 3"
 	@$(BIN)/python -m coldnotify_fault $(ARGS)
 
 .PHONY: drill
