@@ -15,7 +15,7 @@ from coldnotify_cli import checkup
 from coldnotify_cli.checkup import BAD, OK, WARNING, Finding, all_checks
 from coldnotify_cli.settings import DoctorSettings
 from coldnotify_cli.testing import coldnotify
-from coldnotify_common.admin import AdminThread
+from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
 from confluent_kafka.admin import AdminClient
@@ -137,7 +137,8 @@ def test_secrets_that_everybody_can_read_are_found(tmp_path: Path) -> None:
 
 
 def test_services_are_asked_whether_they_are_ready() -> None:
-    servers = [AdminThread("127.0.0.1", 0, readiness=reason) for reason in (lambda: None, lambda: "loading")]
+    reasons = (lambda: None, lambda: "loading")
+    servers = [AdminThread(AdminServer("127.0.0.1", 0, readiness=reason)) for reason in reasons]
     for server in servers:
         server.start()
     try:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from coldnotify_cli.testing import coldnotify
-from coldnotify_common.admin import AdminThread
+from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.paging import page, page_request
 from coldnotify_common.web import error_response
 
@@ -44,15 +44,11 @@ def node() -> Iterator[str]:
         return web.json_response(EXPLAINED | {"object": request.query.get("object")})
 
     group = "/v1/domains/d/groups/g"
-    admin = AdminThread(
-        "127.0.0.1",
-        0,
-        readiness=lambda: None,
-        routes=[
-            web.get(f"{group}/objects/{{object:.+}}/lacking", lacking),
-            web.get(f"{group}/clients/c/explanation", explanation),
-        ],
-    )
+    routes = [
+        web.get(f"{group}/objects/{{object:.+}}/lacking", lacking),
+        web.get(f"{group}/clients/c/explanation", explanation),
+    ]
+    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes))
     admin.start()
     yield f"127.0.0.1:{admin.port}"
     admin.stop()

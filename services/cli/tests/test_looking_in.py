@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 from coldnotify_cli.looking_in import Matchers, NotKnown
 from coldnotify_cli.settings import LookSettings
-from coldnotify_common.admin import AdminThread
+from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.paging import page, page_request
 from coldnotify_common.web import error_response
 
@@ -22,7 +22,7 @@ class FakeMatcher:
         self.group = group
         base = "/v1/domains/d/groups/{group}/objects"
         routes = [web.get(base, self.objects), web.get(base + "/{object:.+}", self.object)]
-        self.admin = AdminThread("127.0.0.1", 0, readiness=lambda: None, routes=routes)
+        self.admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes))
         self.admin.start()
 
     @property

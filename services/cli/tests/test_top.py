@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 from coldnotify_cli.testing import COMMAND, coldnotify
 from coldnotify_cli.top_view import duration, plain
-from coldnotify_common.admin import AdminThread
+from coldnotify_common.admin import AdminServer, AdminThread
 
 NOW_MS = 1_700_000_000_000
 OVERVIEW: dict[str, Any] = {
@@ -40,7 +40,8 @@ def node() -> Iterator[str]:
     async def overview(_request: web.Request) -> web.Response:
         return web.json_response(OVERVIEW)
 
-    admin = AdminThread("127.0.0.1", 0, readiness=lambda: None, routes=[web.get("/v1/overview", overview)])
+    routes = [web.get("/v1/overview", overview)]
+    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes))
     admin.start()
     yield f"127.0.0.1:{admin.port}"
     admin.stop()

@@ -155,26 +155,14 @@ def bound_port(runner: web.AppRunner) -> int:
 
 
 class AdminThread:
-    """AdminServer in a thread of its own, for services whose main loop is not asyncio.
+    """Runs an AdminServer in a thread of its own, for services whose main loop is not asyncio.
 
     Handlers run in that thread: what they read must be safe to read from there.
     """
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        *,
-        readiness: Callable[[], str | None],
-        routes: Iterable[web.AbstractRouteDef] = (),
-        registry: CollectorRegistry = REGISTRY,
-        setting: str = "",
-        listener: socket.socket | None = None,
-    ) -> None:
-        """As AdminServer's."""
-        self._server = AdminServer(
-            host, port, readiness=readiness, routes=routes, registry=registry, setting=setting, listener=listener
-        )
+    def __init__(self, server: AdminServer) -> None:
+        """`server`: not started yet."""
+        self._server = server
         self._thread = threading.Thread(target=self._run, name="admin-http", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()

@@ -22,7 +22,7 @@ def get(port: int, path: str) -> tuple[int, str]:
 
 
 def thread(readiness: Callable[[], str | None] = lambda: None, **more: object) -> AdminThread:
-    return AdminThread(HOST, 0, readiness=readiness, **more)  # type: ignore[arg-type]
+    return AdminThread(AdminServer(HOST, 0, readiness=readiness, **more))  # type: ignore[arg-type]
 
 
 def test_health_readiness_and_metrics_are_answered() -> None:
@@ -50,7 +50,8 @@ def test_a_port_in_use_is_an_error_that_names_setting_and_address() -> None:
     first = thread()
     first.start()
     try:
-        second = AdminThread(HOST, first.port, readiness=lambda: None, setting="COLDNOTIFY_LAMP_PORT / --lamp-port")
+        setting = "COLDNOTIFY_LAMP_PORT / --lamp-port"
+        second = AdminThread(AdminServer(HOST, first.port, readiness=lambda: None, setting=setting))
         with pytest.raises(ListenError) as caught:
             second.start()
         assert str(caught.value) == (

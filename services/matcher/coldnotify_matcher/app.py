@@ -74,20 +74,21 @@ class HttpPort(threading.Thread):
             self._stopping.set()
 
     def _serve(self) -> None:
-        from coldnotify_common.admin import AdminThread
+        from coldnotify_common.admin import AdminServer, AdminThread
 
         from coldnotify_matcher import ledger, overview
         from coldnotify_matcher.looking_in import routes
 
         current = self._current
         host, port = self._listener.getsockname()[:2]
-        self._admin = AdminThread(
+        server = AdminServer(
             host,
             port,
             readiness=current.readiness,
             routes=[*ledger.routes(current), *overview.routes(current), *routes(current)],
             listener=self._listener,
         )
+        self._admin = AdminThread(server)
         self._admin.start()
 
     def stop(self) -> None:

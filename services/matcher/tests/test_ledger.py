@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from coldnotify_common.admin import AdminThread
+from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.testing import fetch
 from coldnotify_matcher import ledger
 from coldnotify_matcher.looking_in import routes
@@ -24,7 +24,8 @@ def bench() -> Bench:
 def port(bench: Bench) -> Iterator[int]:
     worker: Any = SimpleNamespace(partitions={PARTITION: bench.partition}, followed={}, lock=threading.RLock())
     current = SimpleNamespace(worker=worker)
-    admin = AdminThread("127.0.0.1", 0, readiness=lambda: None, routes=[*ledger.routes(current), *routes(current)])
+    shown = [*ledger.routes(current), *routes(current)]
+    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
     admin.start()
     yield admin.port
     admin.stop()

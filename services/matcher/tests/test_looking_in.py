@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from coldnotify_common.admin import AdminThread
+from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.testing import fetch
 from coldnotify_matcher import looking_in
 from coldnotify_matcher.looking_in import routes
@@ -48,7 +48,8 @@ def current(bench: Bench) -> Current:
 
 @pytest.fixture
 def port(current: Current) -> Iterator[int]:
-    admin = AdminThread("127.0.0.1", 0, readiness=lambda: None, routes=routes(current))
+    shown = routes(current)
+    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
     admin.start()
     yield admin.port
     admin.stop()

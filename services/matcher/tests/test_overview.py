@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from coldnotify_common.admin import AdminThread
+from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_matcher import ledger, overview
 from coldnotify_matcher.testing import DOMAIN, GROUP, PARTITION, Bench
 
@@ -34,7 +34,8 @@ def bench() -> Bench:
 @pytest.fixture
 def port(bench: Bench) -> Iterator[int]:
     worker: Any = SimpleNamespace(partitions={PARTITION: bench.partition}, followed={}, lock=threading.RLock())
-    admin = AdminThread("127.0.0.1", 0, readiness=lambda: None, routes=overview.routes(SimpleNamespace(worker=worker)))
+    shown = overview.routes(SimpleNamespace(worker=worker))
+    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
     admin.start()
     yield admin.port
     admin.stop()
