@@ -100,7 +100,10 @@ class Obj:
         return self.version != UNKNOWN and self.last_offset > self.offset
 
     def repair_record(self) -> bytes:
-        """The value that says the newest version, whatever stands before it in the log."""
+        """The value that says the newest version, whatever stands before it in the log.
+
+        Also incarnation 0 is said: meanwhile somebody may have begun the versions over, and they are not of that one.
+        """
         return encode_public_record(
             PublicRecord(
                 version=self.version,
@@ -108,7 +111,7 @@ class Obj:
                 payload=msgspec.Raw(self.payload) if self.payload else msgspec.UNSET,
                 expires_at=self.expires_at_ms,
                 deleted=self.deleted,
-                incarnation=self.incarnation or None,
+                incarnation=self.incarnation,
             )
         )
 

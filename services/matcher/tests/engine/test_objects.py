@@ -82,6 +82,16 @@ def test_a_repair_says_all_that_the_newest_version_said() -> None:
     assert repair == parse_public_record(record.encode())
 
 
+def test_a_repair_that_comes_after_a_new_incarnation_does_not_outdo_it() -> None:
+    """It is written in good faith, and lands behind a publish that nobody had read yet."""
+    repair = merged('{"version":16}', '{"version":11}').repair_record().decode()
+
+    obj = merged('{"version":16}', '{"version":11}', '{"version":2,"incarnation":1}', repair)
+
+    assert (obj.incarnation, obj.version) == (1, 2)
+    assert obj.needs_repair
+
+
 def test_a_repeat_that_says_more_counts_as_said() -> None:
     obj = merged('{"version":4,"payload":1}', '{"version":4,"payload":2}')
 
@@ -163,7 +173,7 @@ def test_a_stale_version_is_told_to_nobody_and_the_newest_is_written_again() -> 
     bench.version("o", 4)
 
     assert fan_outs(bench.items()) == []
-    assert last_record(bench) == {"version": 5}
+    assert last_record(bench) == {"version": 5, "incarnation": 0}
 
 
 def test_a_repeat_of_the_newest_version_is_told_to_nobody_and_not_written_again() -> None:
@@ -185,7 +195,8 @@ def test_a_repair_comes_back_from_the_log_and_changes_nothing() -> None:
     bench.told[GATEWAY].take()
 
     assert not bench.step()
-    assert [record.value for record in bench.log.records[topics.OBJECTS]].count(b'{"version":5}') == 2
+    values = [record.value for record in bench.log.records[topics.OBJECTS]]
+    assert values == [b'{"version":5}', b'{"version":4}', b'{"version":5,"incarnation":0}']
 
 
 def test_a_stale_version_that_came_while_no_matcher_ran_is_outdone_at_load() -> None:
@@ -195,7 +206,7 @@ def test_a_stale_version_that_came_while_no_matcher_ran_is_outdone_at_load() -> 
 
     bench.load()
 
-    assert last_record(bench) == {"version": 5}
+    assert last_record(bench) == {"version": 5, "incarnation": 0}
 
 
 def test_without_a_version_the_records_timestamp_is_it() -> None:
@@ -269,7 +280,7 @@ def test_malformed_records_are_rejected_with_a_reason_and_the_newest_written_aga
     assert (write.topic, write.key, write.value) == (topics.REJECTED, f"{PREFIX}o".encode(), value)
     assert reason(bench).startswith(begins)
     assert newest(bench) == (0, 5)
-    assert last_record(bench) == {"version": 5}
+    assert last_record(bench) == {"version": 5, "incarnation": 0}
 
 
 @pytest.mark.parametrize(
