@@ -303,7 +303,7 @@ def test_strays_are_moved_rejected_records_say_why_and_stale_ones_are_outdone(
         def last_value() -> bytes | None:
             return [value for k, value, _ in records_of(bootstrap, topics.OBJECTS, home) if k == key][-1]
 
-        wait_for(lambda: last_value() == b'{"version":7}', "the newest written again")
+        wait_for(lambda: last_value() == b'{"version":7,"incarnation":0}', "the newest written again")
         moved = next(headers for _, value, headers in records_of(bootstrap, topics.OBJECTS, home) if value)
         assert moved == {MOVED_HEADER: f"{PARTITION}@0".encode()}
         wait_for(lambda: records_of(bootstrap, topics.OBJECTS, PARTITION)[-1][:2] == (key, None), "the tombstone")
