@@ -44,7 +44,7 @@ class Request(_message.Message):
     def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask", "again", "acked")
+    __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask", "again", "acked", "page_bytes")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     REGISTER_FIELD_NUMBER: _ClassVar[int]
     UNREGISTER_FIELD_NUMBER: _ClassVar[int]
@@ -53,6 +53,7 @@ class Open(_message.Message):
     ASK_FIELD_NUMBER: _ClassVar[int]
     AGAIN_FIELD_NUMBER: _ClassVar[int]
     ACKED_FIELD_NUMBER: _ClassVar[int]
+    PAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     digest: int
     register: _containers.RepeatedScalarFieldContainer[str]
     unregister: _containers.RepeatedScalarFieldContainer[str]
@@ -61,19 +62,22 @@ class Open(_message.Message):
     ask: int
     again: bool
     acked: int
-    def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., again: _Optional[bool] = ..., acked: _Optional[int] = ...) -> None: ...
+    page_bytes: int
+    def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., again: _Optional[bool] = ..., acked: _Optional[int] = ..., page_bytes: _Optional[int] = ...) -> None: ...
 
 class CatchUp(_message.Message):
-    __slots__ = ("cursor", "ask", "page", "epoch")
+    __slots__ = ("cursor", "ask", "page", "epoch", "page_bytes")
     CURSOR_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     cursor: int
     ask: int
     page: int
     epoch: int
-    def __init__(self, cursor: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+    page_bytes: int
+    def __init__(self, cursor: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., epoch: _Optional[int] = ..., page_bytes: _Optional[int] = ...) -> None: ...
 
 class CheckDigest(_message.Message):
     __slots__ = ("digest", "ask")

@@ -19,8 +19,8 @@ from coldnotify_schemas.state import FORMAT, GENERATION_KEY, GenerationRecord, R
             b'"session":5,"epoch":9,"cursor":-1,"last_seen":1000}',
         ),
         (
-            GenerationRecord(FORMAT, 3, "matcher-1:ab", "id", 9),
-            b'{"format":1,"generation":3,"owner":"matcher-1:ab","requests_topic_id":"id","epoch":9}',
+            GenerationRecord(FORMAT, 3, "matcher-1:ab", "id", 9, 2),
+            b'{"format":1,"generation":3,"owner":"matcher-1:ab","requests_topic_id":"id","epoch":9,"requests_since":2}',
         ),
     ],
 )

@@ -112,7 +112,7 @@ class Gateway(Process):
 
     def on_blocked(self, link: Link) -> None:
         """The client does not read."""
-        self.core.on_blocked(link)
+        self.core.on_blocked(link, self.clock.now_s)
 
     def on_drained(self, link: Link) -> None:
         """It does again."""

@@ -14,17 +14,20 @@ from coldnotify_gateway.core.partition import PartitionView
 from coldnotify_gateway.core.states import State
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_matcher.engine import Engine, engine
+from coldnotify_matcher.partition import Partition
 from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.wire_pb2 import SyncChunk
 from coldnotify_simulation import client as client_module
 from coldnotify_simulation.gateway import Gateway
+from coldnotify_simulation.kafka import PARTITIONS
 from coldnotify_simulation.scripted import (
     Rule,
     check,
     connected,
     link_of,
     must,
+    must_be_told,
     no_matcher,
     one_gateway,
     takeover,
@@ -243,6 +246,42 @@ def each_set_puts_the_asking_off() -> Iterator[None]:
         yield
 
 
+def the_requests_topic_is_recreated_and_the_first_to_take_over_fails() -> None:
+    names = [f"n{i}" for i in range(70)]  # two records
+    world = connected(*names)
+    (client,) = world.clients
+    world.run(60.0)
+    world.register(client, "late")  # its offset is far from the topic's beginning
+    world.run(5.0)
+    world.shut_down(client)
+    world.run(2.0)
+    no_matcher(world)
+    world.lose_topic(topics.REQUESTS)
+    world.kafka.append(topics.REGISTRATIONS, 0, world.clock.now_ms, f"{client.key}/0".encode(), None)
+    world.publish_next(client.key_of("n0"))
+    world.run(7.0)
+    claims = world.promises.takeovers
+    for matcher in world.matchers:
+        matcher.start()
+    world.clock.run_until(lambda: world.promises.takeovers >= claims + PARTITIONS)
+    no_matcher(world)
+    world.run(7.0)
+    world.calm()
+    world.start_client(client)
+    world.clock.run_until(lambda: client.caught_up)
+    must_be_told(world, client, "n0", (0, 2))
+    world.settle([client])
+
+
+@contextmanager
+def a_claim_speaks_for_all_records_before_it() -> Iterator[None]:
+    def without(self: Partition) -> int:
+        return self._claimed if self.requests_topic_changed else 0
+
+    with patch.object(Partition, "_requests_since", property(without)):
+        yield
+
+
 CASES: list[tuple[Callable[[], None], list[Rule]]] = [
     (a_matcher_goes_on_with_writes_queued_after_its_successor_took_over, [what_is_outdone_is_not_written_over]),
     (an_inbox_record_is_lost, [numbers_say_nothing]),
@@ -252,6 +291,7 @@ CASES: list[tuple[Callable[[], None], list[Rule]]] = [
     (the_sessions_topic_is_deleted, [sessions_are_not_announced]),
     (claims_are_lost_and_those_of_before_were_higher, [claims_are_not_raised]),
     (a_matcher_of_a_lower_generation_speaks_in_vain, [what_was_said_in_vain_is_not_missed]),
+    (the_requests_topic_is_recreated_and_the_first_to_take_over_fails, [a_claim_speaks_for_all_records_before_it]),
 ]
 
 

@@ -184,11 +184,21 @@ class Partition:
 
     @property
     def requests_topic_changed(self) -> bool:
-        """The predecessor's committed offsets and `applied` are of a requests topic that is no more."""
+        """The predecessor's committed offsets are of a requests topic that is no more."""
         last = self._last_generation
         if last is None:  # the claims are lost, or there never were any
             return not self.requests_committed
         return last.requests_topic_id != self._cluster.requests_topic_id
+
+    @property
+    def _requests_since(self) -> int:
+        """The first generation under the present requests topic; `applied` of older records is of one that is no more.
+
+        A claim says so for its successors: whoever made it may have failed before it wrote any record anew.
+        """
+        if self.requests_topic_changed:
+            return self._claimed
+        return self._last_generation.requests_since if self._last_generation is not None else 0
 
     def on_end(self, topic: str, offset: int) -> None:
         """The reader is at the end of this topic's partition."""
@@ -238,7 +248,8 @@ class Partition:
         return repairs
 
     def _claim_record(self, generation: int) -> Write:
-        record = GenerationRecord(FORMAT, generation, self._owner, self._cluster.requests_topic_id, self._cluster.epoch)
+        topic_id, epoch = self._cluster.requests_topic_id, self._cluster.epoch
+        record = GenerationRecord(FORMAT, generation, self._owner, topic_id, epoch, self._requests_since)
         return Write(topics.SESSIONS, self.number, GENERATION_KEY.encode(), msgspec.json.encode(record))
 
     @property
@@ -248,11 +259,11 @@ class Partition:
 
     def own(self, now_ms: int) -> None:
         """Everything is loaded and claimed: build the state and take over."""
-        applied_counts = not self.requests_topic_changed
+        since = self._requests_since
         for key, bucket in self._buckets.items():
-            self.engine.load_registrations(key, bucket, applied_counts=applied_counts)
+            self.engine.load_registrations(key, bucket, applied_counts=bucket.generation >= since)
         for key, session in self._sessions.items():
-            self.engine.load_session(key, session, now_ms, applied_counts=applied_counts)
+            self.engine.load_session(key, session, now_ms, applied_counts=session.generation >= since)
         self._buckets, self._sessions = {}, {}
         last = self._last_generation
         committed = self.load_objects_committed

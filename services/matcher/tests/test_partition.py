@@ -55,6 +55,7 @@ def claim(generation: int, owner: str, **more: object) -> dict[str, object]:
         "owner": owner,
         "requests_topic_id": "requests-id",
         "epoch": EPOCH,
+        "requests_since": 0,
     } | more
 
 
@@ -282,6 +283,33 @@ def test_it_says_when_the_requests_topic_is_another_one() -> None:
     one.on_record(record(topics.SESSIONS, "@generation", claim(1, "b", requests_topic_id="old")), 0)
 
     assert one.requests_topic_changed
+
+
+@pytest.mark.parametrize(
+    ("claims", "since", "counts"),
+    [
+        ([claim(1, "b")], 0, True),
+        ([claim(3, "b", requests_since=2)], 2, False),
+        ([claim(3, "b", requests_since=1)], 1, True),
+        ([claim(1, "b", requests_topic_id="old")], 2, False),
+        ([{name: value for name, value in claim(3, "b").items() if name != "requests_since"}], 0, True),
+        # The first one under this topic failed before it wrote any record anew.
+        ([claim(1, "b", requests_topic_id="old"), claim(2, "c", requests_since=2)], 2, False),
+    ],
+)
+def test_applied_counts_in_records_of_generations_under_the_present_requests_topic(
+    claims: list[dict[str, object]], since: int, counts: bool
+) -> None:
+    one = partition()
+    for said in claims:
+        one.on_record(record(topics.SESSIONS, "@generation", said), 0)
+    one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", bucket("a", generation=1, applied=16)), 0)
+    mine = one.claim()
+    one.on_record(record(topics.SESSIONS, "@generation", mine.value), 0)
+    one.own(0)
+
+    assert written(mine)["requests_since"] == since
+    assert (one.engine.clients[KEY].registrations_applied == 16) is counts
 
 
 # --- what is no state
