@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -58,20 +59,28 @@ def test_clients_of_a_gateway_that_stops_are_served_by_the_other_without_loss(tw
         had = sessions(stopped)
         pids = two.report["pids"]
         pid = pids.get("gateway-1", pids.get("gateway"))
+        began_s = time.monotonic()
         os.kill(pid, signal.SIGTERM)
         version = 0
         left_there = []
+        gone_s: float | None = None
         # Publishing goes on all the while.
         while is_there(pid):
             version += 1
             publisher.publish(DOMAIN, GROUP, OBJECT, version=version)
             publisher.flush(60)
             left_there.append(sessions(stopped))
+            if left_there[-1]:
+                gone_s = None
+            elif gone_s is None:
+                gone_s = time.monotonic()
+        gone_s = gone_s or time.monotonic()
         publisher.publish(DOMAIN, GROUP, OBJECT, version=version + 1)
         publisher.flush(60)
         wait_for(lambda: all(r.newest(OBJECT) == version + 1 for r in told), "everybody has the newest")
         steps = [n for n in left_there if 0 < n < had]
         assert had < 4 or steps, "they are sent away one after the other, not all at once"
+        assert gone_s - began_s >= (had - 1) / DRAIN_PER_S, "they are sent away faster than the setting says"
         for recorder in told:
             versions = [v for v in recorder.versions(OBJECT) if v is not None]
             assert versions == sorted(set(versions)), "nothing backwards, nothing twice"

@@ -19,6 +19,7 @@ from coldnotify_schemas.internal_pb2 import Inbox
 
 from coldnotify_gateway.admission import Admission
 from coldnotify_gateway.core import Gateway, Peer, Produce
+from coldnotify_gateway.drain_pace import DrainPace
 from coldnotify_gateway.errors import Reload
 from coldnotify_gateway.inbox_reader import InboxReader, Mark
 from coldnotify_gateway.latency import Latency
@@ -128,12 +129,21 @@ class Service:
         watch = TopicsWatch(self._settings, self._from_thread(self._on_topics), self._from_thread(self._on_unavailable))
         watch.start()
         self._writer.start()
+        ticking: asyncio.Task[None] | None = None
         try:
             shell = await self._come_up(stopped)
             if shell is not None:
+                ticking = asyncio.create_task(self._tick(shell))
+                ticking.add_done_callback(self._on_task_ended)
                 await self._serve(shell, stopped)
                 await self._drain(shell)
+                ticking.cancel()
+                # What is said to Kafka last, so that nothing follows it.
+                shell.do(shell.gateway.flush_acks())
+                shell.do(shell.gateway.last_beats())
         finally:
+            if ticking is not None:
+                ticking.cancel()
             stopped.cancel()
             watch.stop()
             if self._site is not None:
@@ -179,13 +189,9 @@ class Service:
         self._accepting = True
         log.info("gateway ready", host=self._settings.gateway_host, port=self.port, web_port=self.web_port)
         web = asyncio.create_task(self._serve_web(shell))
-        web.add_done_callback(self._on_web)
+        web.add_done_callback(self._on_task_ended)
         try:
-            while not (stopped.done() or self._ended.done()):
-                shell.tick()
-                if self._site is not None:
-                    self._site.tick()
-                await asyncio.wait({stopped, self._ended}, timeout=_TICK_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({stopped, self._ended}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._accepting = False
             server.close()
@@ -206,28 +212,38 @@ class Service:
         self._site = WebSite(self._settings, shell, self._web_port, self._tls.context(required=False))
         await self._site.start()
 
-    def _on_web(self, web: "asyncio.Task[None]") -> None:
-        error = None if web.cancelled() else web.exception()
-        if error is not None and not self._ended.done():
+    async def _tick(self, shell: Shell) -> None:
+        """Clients that wait to be sent away need the timers as before: so these go on until the last one is gone."""
+        while True:
+            shell.tick()
+            if self._site is not None:
+                self._site.tick()
+            await asyncio.sleep(_TICK_S)
+
+    def _on_task_ended(self, task: "asyncio.Task[None]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            return
+        if self._ended.done():
+            log.error("failed while the run was ending", exc_info=error)
+        else:
             self._ended.set_exception(error)
 
     # --- the end
 
     async def _drain(self, shell: Shell) -> None:
-        """Sends the clients away at the set pace, and says to the matcher how far they are."""
+        """Sends the clients away at the set pace, or faster where the time would not suffice."""
         gateway, settings = shell.gateway, self._settings
         time_s = settings.gateway_drain_s * (1 - _FLUSH_SHARE)
-        end_s = self.now_s() + time_s
-        steps = max(1, int(max(time_s - LINGER_S, time_s / 2) / _DRAIN_STEP_S))
-        pace = max(1, round(settings.gateway_drain_per_s * _DRAIN_STEP_S), -(-gateway.connection_count // steps))
+        begun_s = self.now_s()
+        needed_per_s = gateway.connection_count / max(time_s - LINGER_S, time_s / 2)
+        pace = DrainPace(max(settings.gateway_drain_per_s, needed_per_s), begun_s)
         log.info("sending clients away", connections=gateway.connection_count)
         while gateway.connection_count:
-            shell.do(gateway.go_away(pace, self.now_s()))
+            shell.do(gateway.go_away(pace.take(self.now_s()), self.now_s()))
             await asyncio.sleep(_DRAIN_STEP_S)
-        await shell.all_closed(max(0.0, end_s - self.now_s()))
+        await shell.all_closed(max(0.0, begun_s + time_s - self.now_s()))
         shell.abort_all()
-        shell.do(gateway.flush_acks())
-        shell.do(gateway.last_beats())
 
     async def _stop_threads(self) -> None:
         if self.reader is not None:

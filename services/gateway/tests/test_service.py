@@ -6,6 +6,7 @@ Stands for: app, looking_in, server, topics_watch
 import signal
 import socket
 import time
+from contextlib import ExitStack
 
 import pytest
 from coldnotify_gateway.testing import (
@@ -256,6 +257,50 @@ def test_sigterm_sends_clients_away_and_tells_the_matcher(matcher, gateway):
     wait_until(lambda: len(matcher.of_kind("leave")) == len(clients), "every Leave")
     assert {request.leave.complete for request in matcher.of_kind("leave")} == {offset}
     wait_until(lambda: not matcher.matchers[PARTITION].sessions, "no session at the matcher")
+
+
+def test_clients_that_wait_to_be_sent_away_are_served_as_before(matcher, fresh_kafka):
+    """One of a partition of its own is the last to leave: while the others do, its matcher must hear of it."""
+    other_group = next(
+        group
+        for group in map("other-{}".format, range(100))
+        if partition_of("animal.observer", group, PARTITIONS) != PARTITION
+    )
+    others = 40
+    with (
+        GatewayProcess(fresh_kafka.bootstrap, gateway_drain_per_s=1, gateway_drain_s=200) as gateway,
+        ExitStack() as stack,
+    ):
+        gateway.wait_ready()
+        leaving = [stack.enter_context(RawClient(gateway.port)) for _ in range(others)]
+        for i, client in enumerate(leaving):
+            client.send(hello(f"client-{i}", group=other_group))
+        for client in leaving:
+            client.until("caught_up")
+        last = stack.enter_context(RawClient(gateway.port))
+        last.send(hello("last", wanted=("a",), register=("a",)))
+        last.until("caught_up")
+
+        def left() -> bool:
+            return any(request.client == "last" for request in matcher.of_kind("leave"))
+
+        def beats_of_the_last() -> int:
+            return sum(request.beat.sessions == 1 for request in matcher.of_kind("beat"))
+
+        wait_until(beats_of_the_last, "the partition is in its stride")
+        began_s = time.monotonic()
+        gateway.process.send_signal(signal.SIGTERM)
+        assert leaving[0].until("close").close.code == CloseCode.GOING_AWAY
+        before = beats_of_the_last()
+        wait_until(lambda: beats_of_the_last() >= before + 2 or left(), "Beats go on")
+        assert not left(), "it left, and no Beat said meanwhile that it was there"
+        offset = matcher.publish(PARTITION, "a", 1)
+        assert last.until("notification").notification.version == 1
+        last.send(ack(offset))
+        wait_until(lambda: matcher.of_kind("acks") or left(), "what it acknowledged is passed on")
+        assert not left(), "it left, and its acknowledgement had waited until then"
+        # The pace: so many could have left, and no more.
+        assert len(matcher.of_kind("leave")) - 1 <= time.monotonic() - began_s
 
 
 def test_a_client_that_hangs_does_not_hold_up_the_stop(matcher, fresh_kafka):
