@@ -11,7 +11,7 @@ Owed = dict[str, list[tuple[int, Key]]]
 
 
 class CatchUps:
-    """What running clients lacked at each fault, until they are told."""
+    """What clients that were awake lacked at each fault, until they are told; the others are at their next wake."""
 
     def __init__(self, publishes: Publishes, statistics: Statistics) -> None:
         self._publishes = publishes

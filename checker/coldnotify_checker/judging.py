@@ -39,7 +39,7 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0) -> Verdict:
         verdict.statistics.faults += isinstance(event, Fault)
         if position in faults:
             for client in clients.by_name.values():
-                if client.running:
+                if client.connected:
                     known = {object_: client.knows(object_) for object_ in client.wanted}
                     catch_ups.begin(client.name, client.wanted, known, event.t)
         if isinstance(event, End):

@@ -51,9 +51,9 @@ class Statistics:
     """Of these, the ones whose version had been sent to that client before."""
     faults: int = 0
     catch_up_s_max: float = 0.0
-    """The longest time from a fault, or its end, until all running clients had what was newest then, in seconds."""
+    """The longest time from a fault, or its end, until all clients that were awake had what was newest then, in s."""
     catch_ups_unfinished: int = 0
-    """Versions of which a running client was never told after that, nor of a newer one."""
+    """Versions of which a client that was awake was never told after that, nor of a newer one."""
 
 
 @dataclass(slots=True)

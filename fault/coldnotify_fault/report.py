@@ -14,8 +14,8 @@ _COLUMNS = (
 
 
 def row_of(outcome: Outcome) -> dict[str, Any]:
-    """One seed's figures. `catch_up_s_max`: the longest time from a fault, or its end, until all running clients had
-    what was newest then; `calm_s`: from the last healing until everybody knew everything."""
+    """One seed's figures. `catch_up_s_max`: the longest time from a fault, or its end, until all clients that were
+    awake had what was newest then; `calm_s`: from the last healing until everybody knew everything."""
     counted = outcome.verdict.statistics
     return {
         "seed": outcome.seed,
