@@ -19,6 +19,9 @@ EVENTS = {
     "opens_not_in_sync": Counter("coldnotify_matcher_opens_not_in_sync_total", "Sessions that need a reg-sync"),
     "superseded_opens": Counter("coldnotify_matcher_opens_superseded_total", "Opens outdone by a later one at once"),
     "syncs": Counter("coldnotify_matcher_syncs_total", "Whole registration sets taken in"),
+    "half_sets_dropped": Counter(
+        "coldnotify_matcher_half_sets_dropped_total", "Sets whose last chunk was not in, dropped to keep within bounds"
+    ),
     "registered": Counter("coldnotify_matcher_registered_total", "Registrations added"),
     "unregistered": Counter("coldnotify_matcher_unregistered_total", "Registrations removed"),
     "forgotten": Counter("coldnotify_matcher_clients_forgotten_total", "Clients forgotten, not seen for too long"),

@@ -39,6 +39,13 @@ class MatcherSettings(ServiceSettings):
     registrations_max: int = setting(
         10_000, "objects a client may be registered for; more are refused with a reason", minimum=1, maximum=10_000
     )
+    matcher_half_sets_bytes_max: int = setting(
+        # The longest set that one client can say takes 11 MiB.
+        32 * 1024 * 1024,
+        "memory (bytes), for each partition, for the names that clients have said of their whole sets before the end "
+        "of these is there; above it, of the largest the one that waits longest is dropped, and its client begins anew",
+        minimum=16 * 1024 * 1024,
+    )
     matcher_client_forgotten_after_s: int = setting(
         180 * 86_400,
         "an offline client not seen for so long (s) is unregistered and forgotten, and registers again should it come "
@@ -83,7 +90,11 @@ class MatcherSettings(ServiceSettings):
             conflation = parse_intervals(self.matcher_conflation, bounds)
         except ValueError as error:
             raise _info("matcher_conflation").error(str(error)) from None
-        return Rules(forgotten_after_ms=self.matcher_client_forgotten_after_s * 1000, conflation=conflation)
+        return Rules(
+            forgotten_after_ms=self.matcher_client_forgotten_after_s * 1000,
+            conflation=conflation,
+            half_sets_bytes_max=self.matcher_half_sets_bytes_max,
+        )
 
 
 def _info(name: str) -> SettingInfo:

@@ -46,7 +46,9 @@ class Session:
     """Objects whose registration is to be answered whatever the cursor says, last one first."""
     synced_chunks: int = 0
     synced: list[str] = field(default_factory=list)
-    """The parts of a reg-sync that are in."""
+    """The parts of a reg-sync that are in; `half_sets.HalfSets` changes it and what belongs to it."""
+    synced_bytes: int = 0
+    """What these names take in memory."""
 
 
 class Client:

@@ -107,6 +107,7 @@ class Requests:
             return
         if current is not None and not same:
             self._state.tell_closed(current.gateway, current.number, CloseCode.DISPLACED, _DISPLACED)
+            self._state.half_sets.forget(current)
             current.gateway.remove(current.number, indexed=current.indexed)
         session = current if same and current is not None else Session(gateway, number, ask=request.ask)
         client.session = session
@@ -114,7 +115,7 @@ class Requests:
         client.last_seen_ms = max(client.last_seen_ms, now_ms)
         gateway.add(number, client)
         session.ask = request.ask
-        session.synced_chunks, session.synced = 0, []
+        self._state.half_sets.forget(session)
         self._unregister_all(offset, client, session, request.unregister)
         registered, refused = self._register_all(offset, client, session, request.register)
         cursor_counts = (
@@ -171,23 +172,25 @@ class Requests:
         )
 
     def _on_sync(self, offset: int, client: Client, session: Session, chunk: wire_pb2.SyncChunk, now_ms: int) -> None:
+        half_sets = self._state.half_sets
         if chunk.index == 0:
-            session.synced_chunks, session.synced = 0, []
+            half_sets.forget(session)
         in_order = chunk.index == session.synced_chunks
         if not in_order:
-            # The parts before went to a matcher that is no more, or the client began twice.
-            session.synced_chunks, session.synced = 0, []
+            # The parts before were dropped, or went to a matcher that is no more, or the client began twice.
+            half_sets.forget(session)
             if chunk.last:
                 session.state = SessionState.UNSYNCED
                 self._tell_opened(client, session, in_sync=False, client_epoch=self._state.epoch)
             return
-        session.synced_chunks += 1
         room = self._state.registrations_max + REFUSALS_MAX - len(session.synced)
-        session.synced += chunk.objects[: max(room, 0)]
+        names = chunk.objects[: max(room, 0)]
         if not chunk.last:
+            dropped = half_sets.add(session, names, self._state.rules.half_sets_bytes_max, now_ms)
+            if dropped:
+                self._state.count("half_sets_dropped", dropped)
             return
-        wanted = dict.fromkeys(session.synced)
-        session.synced_chunks, session.synced = 0, []
+        wanted = dict.fromkeys([*half_sets.forget(session), *names])
         group = client.group_key
         target = {self._state.object_of(f"{group}/{name}"): None for name in wanted}
         self._unregister_all(offset, client, session, [obj.name for obj in client.where if obj not in target])
@@ -217,7 +220,7 @@ class Requests:
         in_sync = request.digest == client.digest
         if not in_sync:
             session.state = SessionState.UNSYNCED
-            session.synced_chunks, session.synced = 0, []
+            self._state.half_sets.forget(session)
         self._tell_opened(client, session, in_sync=in_sync, client_epoch=self._state.epoch)
 
     def _on_acks(self, gateway: GatewayView, acks: internal_pb2.Acks, now_ms: int) -> None:

@@ -84,3 +84,5 @@ class Rules:
     forgotten_after_ms: int = 0
     """An offline client that was not seen for so long is unregistered and forgotten; 0: never."""
     conflation: Intervals = field(default_factory=Intervals)
+    half_sets_bytes_max: int = 32 * 1024 * 1024
+    """Of the names that are in of reg-syncs whose last chunk is not, of one partition."""

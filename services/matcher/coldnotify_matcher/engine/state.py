@@ -5,6 +5,7 @@ from coldnotify_schemas.close_codes import CloseCode
 
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.gateways import GatewayView
+from coldnotify_matcher.engine.half_sets import HalfSets
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.rules import Rules
@@ -30,6 +31,7 @@ class State:
         self.objects = ObjectMap()
         self.clients: dict[str, Client] = {}
         self.gateways: dict[int, GatewayView] = {}
+        self.half_sets = HalfSets()
         self.counts: dict[str, int] = {}
         """Events since the last step, by name; the shell turns them into metrics."""
         self.changed: dict[Client, None] = {}
@@ -43,6 +45,7 @@ class State:
         if session is None:
             return
         client.session = None
+        self.half_sets.forget(session)
         # It may have been silent for long: then it is its gateway that has said that it is there.
         client.last_seen_ms = max(client.last_seen_ms, session.gateway.heard_ms)
         session.gateway.remove(session.number, indexed=session.indexed)

@@ -1,0 +1,68 @@
+"""What is in of reg-syncs whose last chunk is not: of all clients together it has a bound.
+
+Where it would be exceeded, a set is dropped, as if a chunk of it were missing: its client is told so at its last chunk
+and says its set anew. First goes what had no chunk for STALLED_MS: who begins sets and never ends them keeps nobody
+from saying one. Else, among the largest (by powers of two), the one that had no chunk for longest: who says a usual set
+need not mind, and of many that say large ones at once those that are dropped make room for the others, which get
+through. Nothing is searched for.
+"""
+
+from collections.abc import Sequence
+from sys import getsizeof
+
+from coldnotify_matcher.engine.clients import Session
+
+STALLED_MS = 30_000
+"""A client that was not answered for so long begins its reg-sync again: the protocol's number."""
+_SLOT_BYTES = 8
+"""Of a list, for each of its items."""
+
+
+class HalfSets:
+    """Those of one partition: `synced`, `synced_chunks` and `synced_bytes` of its sessions."""
+
+    def __init__(self) -> None:
+        self.size_bytes = 0
+        """What all of them take in memory."""
+        self._by_size: dict[int, dict[Session, None]] = {}
+        """By the number of bits of its size; in the order in which they were added to."""
+        self._added_to_ms: dict[Session, int] = {}
+        """In the same order."""
+
+    def add(self, session: Session, names: Sequence[str], bytes_max: int, now_ms: int) -> int:
+        """One more chunk. Returns how many sets were dropped to keep within `bytes_max`; this one may be among them."""
+        self._remove(session)
+        session.synced_chunks += 1
+        session.synced += names
+        session.synced_bytes += sum(map(getsizeof, names)) + _SLOT_BYTES * len(names)
+        self._by_size.setdefault(session.synced_bytes.bit_length(), {})[session] = None
+        self._added_to_ms[session] = now_ms
+        self.size_bytes += session.synced_bytes
+        dropped = 0
+        while self.size_bytes > bytes_max:
+            self.forget(self._next_to_drop(now_ms))
+            dropped += 1
+        return dropped
+
+    def forget(self, session: Session) -> list[str]:
+        """The set is whole, or is begun anew, or its session is over. Returns what was in."""
+        self._remove(session)
+        names = session.synced
+        session.synced_chunks, session.synced, session.synced_bytes = 0, [], 0
+        return names
+
+    def _next_to_drop(self, now_ms: int) -> Session:
+        session, added_to_ms = next(iter(self._added_to_ms.items()))
+        if now_ms - added_to_ms >= STALLED_MS:
+            return session
+        return next(iter(self._by_size[max(self._by_size)]))
+
+    def _remove(self, session: Session) -> None:
+        if self._added_to_ms.pop(session, None) is None:
+            return
+        size = session.synced_bytes.bit_length()
+        of_size = self._by_size[size]
+        del of_size[session]
+        if not of_size:
+            del self._by_size[size]
+        self.size_bytes -= session.synced_bytes
