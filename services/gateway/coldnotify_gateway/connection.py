@@ -34,6 +34,9 @@ class Connection(Protocol):
     def buffered_bytes(self) -> int:
         """What waits to be written."""
 
+    def set_high_water(self, high_water_bytes: int, low_water_bytes: int) -> None:
+        """Blocked above the one, drained below the other, from here on."""
+
     def finish(self) -> None:
         """Closes the connection once what was sent is flushed; cuts it off if that takes too long."""
 

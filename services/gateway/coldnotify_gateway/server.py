@@ -17,6 +17,11 @@ event loops call listen() themselves, with 100 by default. A SYN that finds no r
 LINGER_S = 3.0
 """After a Close, a client that does not read or close itself is cut off."""
 
+_UNSENT_BYTES = 16 * 1024
+"""What the kernel takes of a connection beyond what is on its way: it is sent although newer may exist, and a Pong
+waits behind it. With less, a fast connection would be looked at too often. Accepted sockets inherit it."""
+_TCP_NOTSENT_LOWAT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)  # not every OS has it
+
 
 class ClientConnection(asyncio.Protocol):
     """One device's connection: the core's peer."""
@@ -78,6 +83,11 @@ class ClientConnection(asyncio.Protocol):
     def buffered_bytes(self) -> int:
         """What waits to be written."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def set_high_water(self, high_water_bytes: int, low_water_bytes: int) -> None:
+        """Blocked above the one, drained below the other, from here on."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.set_write_buffer_limits(high_water_bytes, low_water_bytes)
 
     def finish(self) -> None:
         """Closes the connection once what was sent is flushed; cuts it off if that takes too long.
@@ -156,6 +166,8 @@ class Port:
             if self._settings.gateway_send_buffer_bytes:
                 # Accepted sockets inherit it. The kernel doubles the number for its own book-keeping.
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._settings.gateway_send_buffer_bytes)
+            if _TCP_NOTSENT_LOWAT is not None:
+                bound.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
             bound.bind((host, port))
         except OSError as error:
             bound.close()

@@ -84,7 +84,9 @@ class GatewaySettings(SecureSettings):
         minimum=0,
     )
     gateway_high_water_bytes: int = setting(
-        64 * 1024, "a connection with more than this waiting to be written is slow: nothing is sent until it is drained"
+        64 * 1024,
+        "a connection with more than this waiting to be written is slow: nothing is sent until it is drained; "
+        "less, if its link was measured to carry less in 2 s",
     )
     gateway_low_water_bytes: int = setting(
         8 * 1024, "a slow connection with less than this waiting to be written is drained", minimum=0
@@ -139,6 +141,7 @@ class GatewaySettings(SecureSettings):
         return Limits(
             handshake_s=self.gateway_handshake_s,
             frame_bytes_max=self.gateway_frame_bytes_max,
+            high_water_bytes=self.gateway_high_water_bytes,
             connections_max=connections_max,
             connections_per_address_max=self.gateway_connections_per_address_max,
             addresses_exempt=self.addresses_exempt(),

@@ -12,7 +12,7 @@ from coldnotify_common.tracing import Span, Tracer
 from coldnotify_schemas.internal_pb2 import Inbox
 
 from coldnotify_gateway.connection import Connection, ConnectionEvents
-from coldnotify_gateway.core import Finish, Gateway, Output, Peer, Produce, Send, SendAll
+from coldnotify_gateway.core import Finish, Gateway, HighWater, Output, Peer, Produce, Send, SendAll
 from coldnotify_gateway.inbox_reader import Mark
 from coldnotify_gateway.latency import Latency
 from coldnotify_gateway.open_files import LINGERING_MAX
@@ -152,7 +152,7 @@ class Shell(ConnectionEvents):
     def on_blocked(self, connection: Connection) -> None:
         """It takes no more bytes."""
         self._blocked.add(connection)
-        self.gateway.on_blocked(connection)
+        self.gateway.on_blocked(connection, self._loop.time())
 
     def on_drained(self, connection: Connection) -> None:
         """It does again."""
@@ -244,12 +244,21 @@ class Shell(ConnectionEvents):
                 case Produce():
                     if not self._writer.write(output):
                         self.on_delivery_failed(output)
+                case HighWater():
+                    self._set_high_water(cast(Connection, output.peer), output.size_bytes)
                 case Finish():
                     self._write_gathered_of(output.peer)
                     output.peer.finish()
                     connection = cast(Connection, output.peer)
                     if connection in self._open:
                         self._lingering[connection] = None
+
+    def _set_high_water(self, connection: Connection, high_water_bytes: int) -> None:
+        low_water_bytes = self._settings.gateway_low_water_bytes
+        if high_water_bytes < self._settings.gateway_high_water_bytes:
+            # Behind what is left, the page waits that is asked for then. The kernel has enough for the round trip.
+            low_water_bytes = min(low_water_bytes, high_water_bytes // 8)
+        connection.set_high_water(high_water_bytes, low_water_bytes)
 
     def _send_all(self, peers: Sequence[Peer], data: bytes) -> None:
         if self._gathering:

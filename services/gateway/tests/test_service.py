@@ -6,9 +6,11 @@ Stands for: app, looking_in, server, topics_watch
 import signal
 import socket
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 import pytest
+from coldnotify_gateway.server import Port
+from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.testing import (
     ack,
     bye,
@@ -17,7 +19,7 @@ from coldnotify_gateway.testing import (
     register,
     use_names,
 )
-from coldnotify_gateway.testing_process import GatewayProcess, MatcherOnKafka, RawClient, wait_until
+from coldnotify_gateway.testing_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.testing import broker, reset_topics
 from coldnotify_schemas.close_codes import CloseCode
@@ -140,6 +142,19 @@ def test_what_is_wrong_is_told_and_harms_nobody_else(matcher, gateway, said, cod
         matcher.publish(PARTITION, "a", 1)
         assert good.until("notification").notification.version == 1
     assert gateway.metric(f'coldnotify_gateway_closes_total{{code="{code.name.lower()}"}}') == 1
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_NOTSENT_LOWAT"), reason="this OS has no TCP_NOTSENT_LOWAT")
+def test_the_kernel_takes_little_of_a_connection_that_it_cannot_send_yet():
+    with (
+        closing(Port(GatewaySettings(), 0, "PORT")) as port,
+        port.listener() as listener,
+        socket.create_connection(("127.0.0.1", port.port)),
+    ):
+        listener.settimeout(WAIT_S)
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == 16 * 1024
 
 
 def test_a_client_that_does_not_read_misses_nothing_and_costs_nothing(matcher, fresh_kafka):

@@ -1,9 +1,12 @@
-"""When the shell writes what a fan-out says: at once, or together with what comes while it rests."""
+"""What the shell does as the core says.
+
+When it writes a fan-out: at once, or together with what comes while it rests. When a connection is full.
+"""
 
 import asyncio
 
 import pytest
-from coldnotify_gateway.core import SendAll
+from coldnotify_gateway.core import HighWater, SendAll
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
 from coldnotify_schemas.internal_pb2 import Inbox
@@ -77,3 +80,17 @@ async def test_after_a_rest_without_anything_to_write_all_goes_on():
     await asyncio.wait_for(handled.wait(), LIMIT_S)
     await asyncio.sleep(0)
     assert peers[0].writes == [b"1", b"2"]
+
+
+@pytest.mark.parametrize(("said_bytes", "low_water_bytes"), [(64 * 1024, 8 * 1024), (16 * 1024, 2048), (4096, 512)])
+async def test_a_connection_of_a_slow_link_is_full_earlier_and_drained_later(said_bytes, low_water_bytes):
+    """What is left when it is drained is in front of the page that is asked for then."""
+
+    class Connection(Peer):
+        def set_high_water(self, *marks):
+            self.marks = marks
+
+    connection = Connection()
+    shell = Shell(GatewaySettings(), FansOut([]), None, broken=pytest.fail, forgotten=pytest.fail)
+    shell.do([HighWater(connection, said_bytes)])
+    assert connection.marks == (said_bytes, low_water_bytes)

@@ -245,6 +245,7 @@ class Bench:
         epoch: int | None = EPOCH,
         again: bool = False,
         ask: int | None = None,
+        page_bytes: int = 0,
     ) -> None:
         """An Open of a client that wants `wanted` in the end."""
         self._asks[gateway, session] = ask or self._asks[gateway, session] + 1
@@ -260,6 +261,7 @@ class Bench:
                 cursor=cursor,
                 ask=self._asks[gateway, session],
                 again=again,
+                page_bytes=page_bytes,
             ),
         )
 
@@ -312,9 +314,10 @@ class Bench:
         client: str = "client-1",
         gateway: int = GATEWAY,
         epoch: int | None = None,
+        page_bytes: int = 0,
     ) -> None:
         """A CatchUp."""
-        catch_up = internal_pb2.CatchUp(cursor=cursor, ask=ask, page=page, epoch=epoch)
+        catch_up = internal_pb2.CatchUp(cursor=cursor, ask=ask, page=page, epoch=epoch, page_bytes=page_bytes)
         self.request(session, client, gateway, catch_up=catch_up)
 
     def leave(

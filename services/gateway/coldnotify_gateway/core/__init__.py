@@ -3,7 +3,7 @@
 from coldnotify_gateway.core.gateway import Gateway
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
-from coldnotify_gateway.core.outputs import Finish, Output, Peer, Produce, Send, SendAll
+from coldnotify_gateway.core.outputs import Finish, HighWater, Output, Peer, Produce, Send, SendAll
 from coldnotify_gateway.core.states import State
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
@@ -11,6 +11,7 @@ from coldnotify_gateway.core.violation import Violation
 __all__ = [
     "Finish",
     "Gateway",
+    "HighWater",
     "Identified",
     "Limits",
     "Output",

@@ -55,6 +55,7 @@ class Asking:
                 ask=session.ask,
                 again=again,
                 acked=_optional(session.acked) if again else None,
+                page_bytes=session.pace.page_bytes,
             ),
         )
 
@@ -71,22 +72,14 @@ class Asking:
         session.move(Event.ASK_CATCH_UP)
         self._new_ask(session, now_s)
         session.page_due = 1
-        return [
-            self._request(
-                session,
-                catch_up=CatchUp(cursor=_optional(session.complete), ask=session.ask, page=0, epoch=session.epoch),
-            )
-        ]
+        return [self._request(session, catch_up=_catch_up(session, page=0))]
 
     def next_page(self, session: Identified, now_s: float) -> Output:
         """The client has the page that was sent: the next one, of the same asking."""
         page, session.page_sent = session.page_sent, 0
         session.page_due = page + 1
         self.wait_for_answer(session, now_s)
-        return self._request(
-            session,
-            catch_up=CatchUp(cursor=_optional(session.complete), ask=session.ask, page=page, epoch=session.epoch),
-        )
+        return self._request(session, catch_up=_catch_up(session, page))
 
     def check_digest(self, session: Identified, now_s: float) -> Output:
         """Are the client's digest and the matcher's the same? The session stays live meanwhile."""
@@ -221,6 +214,16 @@ class Asking:
     def _produce(self, view: PartitionView, key: bytes, request: Request) -> Output:
         self._counters.requests[request.WhichOneof("body") or ""] += 1
         return Produce(view.partition, key, request)
+
+
+def _catch_up(session: Identified, page: int) -> CatchUp:
+    return CatchUp(
+        cursor=_optional(session.complete),
+        ask=session.ask,
+        page=page,
+        epoch=session.epoch,
+        page_bytes=session.pace.page_bytes,
+    )
 
 
 def _optional(complete: int) -> int | None:

@@ -8,7 +8,7 @@ from coldnotify_gateway.core import encoding
 from coldnotify_gateway.core.asking import Asking
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.identified import Identified
-from coldnotify_gateway.core.outputs import Finish, Output, Send
+from coldnotify_gateway.core.outputs import Finish, HighWater, Output, Send
 from coldnotify_gateway.core.states import State
 from coldnotify_gateway.core.violation import Violation, check_objects, of_frame_error
 
@@ -51,7 +51,11 @@ class FromClient:
         if ack.HasField("complete"):
             self.on_complete(session, ack.complete)
         if ack.page and ack.page == session.page_sent and session.state is State.CATCHING:
-            return [self._asking.next_page(session, now_s)]
+            slower_or_faster = session.pace.end(now_s)
+            outputs = [self._asking.next_page(session, now_s)]
+            if slower_or_faster:
+                outputs.append(HighWater(session.peer, session.pace.high_water_bytes))
+            return outputs
         return []
 
     def on_complete(self, session: Identified, complete: int) -> None:

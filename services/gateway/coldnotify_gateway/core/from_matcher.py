@@ -204,7 +204,10 @@ class FromMatcher:
         session.page_due = 0
         if not page.last:
             session.page_sent = page.page
-            yield Send(session.peer, frames + encoding.page_end(page.page))
+            data = frames + encoding.page_end(page.page)
+            # In front of the first page of a later asking, what was sent live may still be under way.
+            session.pace.begin(len(data) if page.page > 1 or page.ask == 1 else 0, now_s)
+            yield Send(session.peer, data)
             return
         session.page_sent = 0
         session.move(Event.BLOCKED if session.blocked else Event.LAST_PAGE)

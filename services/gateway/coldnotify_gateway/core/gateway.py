@@ -18,7 +18,7 @@ from coldnotify_gateway.core.from_client import FromClient
 from coldnotify_gateway.core.from_matcher import FromMatcher
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
-from coldnotify_gateway.core.outputs import Output, Peer, Produce, Send
+from coldnotify_gateway.core.outputs import HighWater, Output, Peer, Produce, Send
 from coldnotify_gateway.core.partition import PartitionView
 from coldnotify_gateway.core.states import Event, State
 from coldnotify_gateway.core.timers import NEVER_S, Timers
@@ -158,13 +158,14 @@ class Gateway:
         connection = self._connections.by_peer.get(peer)
         return [] if connection is None else self._connections.remove(connection, now_s)
 
-    def on_blocked(self, peer: Peer) -> None:
+    def on_blocked(self, peer: Peer, now_s: float) -> None:
         """More than the high-water mark waits to be written: a live session is slow from here on."""
         session = self._connections.by_peer.get(peer)
         if isinstance(session, Identified):
             session.blocked = True
             if session.state is State.LIVE:
                 session.move(Event.BLOCKED)
+                session.pace.begin(session.pace.high_water_bytes, now_s)
                 self.counters.slow_phases += 1
 
     def on_drained(self, peer: Peer, now_s: float) -> list[Output]:
@@ -173,7 +174,13 @@ class Gateway:
         if not isinstance(session, Identified):
             return []
         session.blocked = False
-        return self._asking.catch_up(session, now_s) if session.state is State.SLOW else []
+        if session.state is not State.SLOW:
+            return []
+        slower_or_faster = session.pace.end(now_s)
+        outputs = self._asking.catch_up(session, now_s)
+        if slower_or_faster:
+            outputs.append(HighWater(peer, session.pace.high_water_bytes))
+        return outputs
 
     def on_overfull(self, peer: Peer, now_s: float) -> list[Output]:
         """More than the hard limit waits to be written: the client does not read what it asked for."""

@@ -6,6 +6,7 @@ from coldnotify_schemas.wire_pb2 import CAPABILITY_NAMES, Hello
 
 from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.limits import Limits
+from coldnotify_gateway.core.pace import Pace
 from coldnotify_gateway.core.partition import PartitionView
 from coldnotify_gateway.core.states import TABLE, Event, State
 from coldnotify_gateway.core.timers import NEVER_S
@@ -47,6 +48,7 @@ class Identified:
         "names",
         "number",
         "opened",
+        "pace",
         "page_due",
         "page_sent",
         "peer",
@@ -117,6 +119,7 @@ class Identified:
         """The page that is to come next; 0: none is."""
         self.page_sent = 0
         """The page that the client is to acknowledge; 0: none is."""
+        self.pace = Pace(limits.high_water_bytes)
         self.unanswered = 0
         self.requested_s = now_s
         self.sync_chunks = 0

@@ -22,6 +22,8 @@ class Limits:
     handshake_s: float = 10.0
     """From connecting to a whole Hello."""
     frame_bytes_max: int = CLIENT_FRAME_BYTES_MAX
+    high_water_bytes: int = 64 * 1024
+    """With more than this waiting to be written, a session is slow; on a link that was measured slow, with less."""
     before_hello_bytes_max: int = 4096
     """Of frames that mean nothing to us, before the Hello."""
     connections_max: int = 19_000

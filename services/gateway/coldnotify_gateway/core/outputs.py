@@ -42,6 +42,13 @@ class Finish(NamedTuple):
     peer: Peer
 
 
+class HighWater(NamedTuple):
+    """With more than this waiting to be written, this connection is full from here on."""
+
+    peer: Peer
+    size_bytes: int
+
+
 class Produce(NamedTuple):
     """Write this request to this partition of the requests topic."""
 
@@ -50,4 +57,4 @@ class Produce(NamedTuple):
     request: Request
 
 
-Output = Send | SendAll | Finish | Produce
+Output = Send | SendAll | Finish | HighWater | Produce

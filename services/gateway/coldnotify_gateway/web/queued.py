@@ -88,6 +88,10 @@ class QueuedConnection:
         """What waits to be written."""
         return self._queued_bytes + self._taken_bytes
 
+    def set_high_water(self, high_water_bytes: int, low_water_bytes: int) -> None:
+        """Blocked above the one, drained below the other, from here on."""
+        self._high_water_bytes, self._low_water_bytes = high_water_bytes, low_water_bytes
+
     def finish(self) -> None:
         """Nothing more comes: `take` says so once all is taken."""
         self.finished = True

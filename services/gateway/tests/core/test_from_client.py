@@ -189,7 +189,7 @@ def test_a_session_that_was_slow_during_a_check_is_announced_not_caught_up(bench
     """The matcher may have found it not in sync, and answers nothing but an Open then."""
     wire = bench.live(hello(wanted=("a",)), complete=2)
     bench.say(wire, ping(digest(["b"])))
-    bench.gateway.on_blocked(wire)
+    bench.gateway.on_blocked(wire, bench.now_s)
     bench.take_requests()
     bench.do(bench.gateway.on_drained(wire, bench.now_s))
     (request,) = bench.take_requests("open")

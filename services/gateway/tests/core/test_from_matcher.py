@@ -151,7 +151,7 @@ def test_pages_come_one_by_one_as_the_client_acknowledges(bench):
 def test_a_page_of_an_older_asking_is_stale(bench):
     """What a session got live after the older asking would be missing between the two pages."""
     wire = bench.live(complete=4)
-    bench.gateway.on_blocked(wire)
+    bench.gateway.on_blocked(wire, bench.now_s)
     for _ in range(2):
         bench.do(bench.gateway.on_drained(wire, bench.now_s))
         bench.later(11)
@@ -300,7 +300,7 @@ def test_a_number_that_begins_anew_is_a_loss(bench):
 
 def test_a_slow_session_asks_after_it_is_drained_not_at_the_gap(bench):
     wire = bench.live(complete=3)
-    bench.gateway.on_blocked(wire)
+    bench.gateway.on_blocked(wire, bench.now_s)
     bench.inbox(number=bench.number + 5)
     assert bench.take_requests() == []
     bench.do(bench.gateway.on_drained(wire, bench.now_s))
@@ -395,7 +395,7 @@ def test_a_later_part_of_a_fan_out_is_not_believed_to_be_there(bench):
     second = bench.live(hello("b"))
     bench.inbox(beat_answer(4))
     bench.inbox(fan_out("x", 1, 6, 1))
-    bench.gateway.on_blocked(second)
+    bench.gateway.on_blocked(second, bench.now_s)
     bench.inbox(fan_out("x", 1, 6, 2))
     bench.do(bench.gateway.on_drained(second, bench.now_s))
     (request,) = bench.take_requests("catch_up")

@@ -168,7 +168,7 @@ class Anything(RuleBasedStateMachine):
         if wire is None:
             return
         if what == "blocked":
-            self.gateway.on_blocked(wire)
+            self.gateway.on_blocked(wire, self.now_s)
         elif what == "drained":
             self.do(self.gateway.on_drained(wire, self.now_s))
         else:
@@ -201,7 +201,7 @@ class Anything(RuleBasedStateMachine):
             Item(page=Page(session=number, ask=ask, page=session.page_due or 1, last=last, complete=5)),
         )
         if blocked:
-            self.gateway.on_blocked(session.peer)
+            self.gateway.on_blocked(session.peer, self.now_s)
 
     @rule(
         pick=SMALL,

@@ -195,7 +195,7 @@ def test_of_too_many_without_a_hello_the_oldest_is_closed():
 
 def test_a_full_connection_gets_nothing_live_and_is_caught_up_once_drained(bench):
     wire = bench.live(complete=4)
-    bench.gateway.on_blocked(wire)
+    bench.gateway.on_blocked(wire, bench.now_s)
     assert bench.session(1).state is State.SLOW
     bench.inbox(fan_out("a", 1, 5, 1), fan_out("b", 1, 6, 1))
     bench.later(15)
@@ -210,7 +210,7 @@ def test_a_full_connection_gets_nothing_live_and_is_caught_up_once_drained(bench
 
 def test_answers_and_pongs_are_written_to_a_full_connection_up_to_the_hard_limit(bench):
     wire = bench.live()
-    bench.gateway.on_blocked(wire)
+    bench.gateway.on_blocked(wire, bench.now_s)
     bench.say(wire, ping())
     assert wire.kinds() == ["pong"]
     bench.do(bench.gateway.on_overfull(wire, bench.now_s))
@@ -221,7 +221,7 @@ def test_answers_and_pongs_are_written_to_a_full_connection_up_to_the_hard_limit
 def test_a_last_page_that_fills_the_connection_does_not_make_it_live(bench):
     wire = bench.opening()
     bench.take_requests()
-    bench.gateway.on_blocked(wire)
+    bench.gateway.on_blocked(wire, bench.now_s)
     item = Item()
     item.page.session, item.page.ask, item.page.page, item.page.last, item.page.complete = 1, 1, 1, True, 8
     bench.inbox(Item(opened=Opened(session=1, ask=1, in_sync=True)), item)
@@ -252,7 +252,7 @@ def test_an_open_without_an_answer_is_asked_ever_more_rarely_and_the_client_told
 
 def test_pages_that_do_not_come_are_asked_for_and_then_the_session_is_announced(bench):
     bench.live(hello(keepalive_s=3600), complete=2)
-    bench.gateway.on_blocked(bench.session(1).peer)
+    bench.gateway.on_blocked(bench.session(1).peer, bench.now_s)
     bench.do(bench.gateway.on_drained(bench.session(1).peer, bench.now_s))
     bench.later(130)
     kinds = [request.WhichOneof("body") for request in bench.take_requests()]
@@ -377,7 +377,7 @@ def test_bytes_and_ends_of_connections_that_are_closed_are_ignored(bench):
     bench.say(wire, ping())
     wire.take()
     bench.say(wire, hello())
-    bench.gateway.on_blocked(wire)
+    bench.gateway.on_blocked(wire, bench.now_s)
     bench.do(bench.gateway.on_drained(wire, bench.now_s))
     bench.do(bench.gateway.on_overfull(wire, bench.now_s))
     bench.do(bench.gateway.on_disconnected(wire, bench.now_s))

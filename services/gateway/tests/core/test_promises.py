@@ -102,7 +102,7 @@ class World(RuleBasedStateMachine):
         wire.send(data)
         if wire.stalled and not wire.blocked:
             wire.blocked = True
-            self.gateway.on_blocked(wire)
+            self.gateway.on_blocked(wire, self.now_s)
 
     # --- rules
 

@@ -47,6 +47,20 @@ async def test_it_is_blocked_above_the_mark_once_and_drained_when_what_was_taken
     assert (connection.blocked, events.heard) == (False, ["blocked", "drained"])
 
 
+async def test_the_marks_can_be_set_while_something_waits():
+    events = Events()
+    connection = queued(events)
+    connection.send(b"x" * 60)
+    connection.set_high_water(50, 5)
+    connection.send(b"x")
+    assert events.heard == ["blocked"]
+    connection.set_high_water(100, 61)
+    await connection.take()
+    connection.send(b"x")
+    await connection.take()
+    assert events.heard == ["blocked", "drained"]
+
+
 async def test_what_was_sent_before_the_end_is_taken_and_nothing_after_it():
     connection = queued(Events())
     connection.send(b"last")

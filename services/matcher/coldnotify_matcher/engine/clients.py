@@ -42,6 +42,8 @@ class Session:
     cursor: int = NO_CURSOR
     """What the pages sent so far cover."""
     page: int = 0
+    page_bytes: int = 0
+    """How large its pages are to be, as its gateway says; 0: it does not say."""
     owed: list[Obj] = field(default_factory=list)
     """Objects whose registration is to be answered whatever the cursor says, last one first."""
     synced_chunks: int = 0

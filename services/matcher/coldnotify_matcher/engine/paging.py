@@ -10,7 +10,15 @@ from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.state import State
 
 PAGE_BYTES_MAX = 64 * 1024
-"""Of one page: what a slow link has under way at most, so that the newest is chosen late."""
+"""Of one page, and its size where the gateway names none: what is under way at most, so that the newest is chosen late.
+"""
+_PAGE_BYTES_MIN = 1024
+"""A gateway that names less gets this: each page costs a look at all that its client is registered for."""
+
+
+def page_bytes_of(asked: int) -> int:
+    """The size of a page where a gateway asks for this one; 0: it names none."""
+    return min(max(asked, _PAGE_BYTES_MIN), PAGE_BYTES_MAX) if asked else PAGE_BYTES_MAX
 
 
 class Paging:
@@ -33,6 +41,7 @@ class Paging:
     def send(self, client: Client, session: Session, now_ms: int) -> None:
         """The next page: owed answers that the cursor hides, then what lies above the cursor, by offset."""
         session.page += 1
+        bytes_max = page_bytes_of(session.page_bytes)
         page = internal_pb2.Page(session=session.number, ask=session.ask, page=session.page)
         size = 0
         full = False
@@ -41,7 +50,7 @@ class Paging:
             if obj in client.where and obj.offset <= session.cursor:
                 newest = obj.newest(now_ms, answer=True)
                 size += newest.ByteSize()
-                full = size > PAGE_BYTES_MAX and bool(page.newest)
+                full = size > bytes_max and bool(page.newest)
                 if full:
                     break
                 page.newest.append(newest)
@@ -51,7 +60,7 @@ class Paging:
             for obj in lacking:
                 newest = obj.newest(now_ms)
                 size += newest.ByteSize()
-                full = size > PAGE_BYTES_MAX and bool(page.newest)
+                full = size > bytes_max and bool(page.newest)
                 if full:
                     break
                 page.newest.append(newest)

@@ -114,7 +114,7 @@ class Requests:
         client.session_applied = max(client.session_applied, offset)
         client.last_seen_ms = max(client.last_seen_ms, now_ms)
         gateway.add(number, client)
-        session.ask = request.ask
+        session.ask, session.page_bytes = request.ask, request.page_bytes
         self._state.half_sets.forget(session)
         self._unregister_all(offset, client, session, request.unregister)
         registered, refused = self._register_all(offset, client, session, request.register)
@@ -202,6 +202,7 @@ class Requests:
     def _on_catch_up(self, client: Client, session: Session, request: internal_pb2.CatchUp, now_ms: int) -> None:
         if session.state is SessionState.UNSYNCED:
             return
+        session.page_bytes = request.page_bytes
         if request.page and request.ask == session.ask and request.page == session.page:
             self._paging.send(client, session, now_ms)
             return

@@ -307,6 +307,24 @@ def test_pages_hold_64_kib_and_the_session_is_in_the_index_from_the_last_one_on(
     assert fan_outs(bench.items()) == [(names[0], 4, 42, [1])]
 
 
+@pytest.mark.parametrize(
+    ("asked_bytes", "objects"),
+    [(0, 16), (1, 1), (1000, 1), (9000, 2), (64 * 1024, 16), (2**32 - 1, 16)],
+)
+def test_a_page_is_as_large_as_its_gateway_asks_within_bounds(asked_bytes: int, objects: int) -> None:
+    bench = Bench()
+    names = big_partition(bench, 40)
+    bench.open(names, register=names, cursor=None, page_bytes=asked_bytes)
+    (page,) = pages(bench.items())
+    assert len(page.newest) == objects
+    bench.catch_up(page.complete, page=1, ask=1, page_bytes=9000)
+    (page,) = pages(bench.items())
+    assert (page.page, len(page.newest)) == (2, 2)
+    bench.catch_up(page.complete, ask=2, page_bytes=asked_bytes)
+    (page,) = pages(bench.items())
+    assert (page.page, len(page.newest)) == (1, objects)
+
+
 def test_owed_answers_go_on_from_page_to_page() -> None:
     bench = Bench()
     names = big_partition(bench, 40)

@@ -1,0 +1,47 @@
+"""What a session's link carries in a little while: so large are its pages, and so much may wait for it."""
+
+_AHEAD_S = 2.0
+"""As much is under way as the link carries in this time: a Pong waits behind it, and newer may be published meanwhile.
+Pages go one by one, and the link rests for a round trip after each: with less it would rest too often."""
+PAGE_BYTES_FIRST = 16 * 1024
+"""Before anything is known of the link. Most wakes are one page."""
+PAGE_BYTES_MAX = 64 * 1024
+_BYTES_MIN = 4 * 1024
+"""On the slowest link, and where the round trip alone takes longer than _AHEAD_S."""
+
+
+class Pace:
+    """Of one session. The link is measured wherever it is known how many bytes it took how long to carry."""
+
+    __slots__ = ("_high_water_bytes_max", "_under_way_bytes", "_under_way_s", "high_water_bytes", "page_bytes")
+
+    def __init__(self, high_water_bytes_max: int) -> None:
+        """`high_water_bytes_max`: of a link that is not slow."""
+        self._high_water_bytes_max = high_water_bytes_max
+        self._under_way_bytes = 0
+        self._under_way_s = 0.0
+        self.page_bytes = PAGE_BYTES_FIRST
+        """How large the next page is to be."""
+        self.high_water_bytes = high_water_bytes_max
+        """With more than this waiting to be written, the session is slow."""
+
+    def begin(self, size_bytes: int, now_s: float) -> None:
+        """So many bytes leave now, with nothing in front of them; 0: it is not known what is in front."""
+        self._under_way_bytes, self._under_way_s = size_bytes, now_s
+
+    def end(self, now_s: float) -> bool:
+        """They have arrived. Whether the high-water mark has changed."""
+        size_bytes, self._under_way_bytes = self._under_way_bytes, 0
+        if not size_bytes:
+            return False
+        took_s = now_s - self._under_way_s
+        # Where no time has passed, all there is fits.
+        carried = size_bytes * _AHEAD_S / took_s if took_s > 0 else float("inf")
+        # One fast page may be chance: a link's own buffer takes it.
+        self.page_bytes = _clamp(min(carried, 2 * self.page_bytes), PAGE_BYTES_MAX)
+        before, self.high_water_bytes = self.high_water_bytes, _clamp(carried, self._high_water_bytes_max)
+        return self.high_water_bytes != before
+
+
+def _clamp(size_bytes: float, bytes_max: int) -> int:
+    return int(min(max(size_bytes, _BYTES_MIN), bytes_max))
