@@ -7,6 +7,7 @@ with --tls.
     python loadtest/wake_bytes.py
 """
 
+import argparse
 import tempfile
 from pathlib import Path
 
@@ -21,6 +22,7 @@ NAME = ("animal.observer", "region-1", "observer-1")
 
 def main() -> None:
     """Prints a line for each way to wake."""
+    argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "").parse_args()
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         authority = Authority(root / "certs")

@@ -4,6 +4,7 @@ Run by `make fuzz ARGS="--seconds 60"`. The seeds are the vectors of `schemas/ve
 the errors that are defined is a finding: atheris stops, and writes the input to a file.
 """
 
+import argparse
 import json
 import sys
 import tempfile
@@ -67,16 +68,20 @@ def seeds(directory: Path) -> None:
 
 def main() -> None:
     """`--seconds N`, and any of libFuzzer's own flags."""
-    arguments = sys.argv[1:]
-    seconds = DEFAULT_S
-    if "--seconds" in arguments:
-        at = arguments.index("--seconds")
-        seconds = int(arguments[at + 1])
-        del arguments[at : at + 2]
+    # libFuzzer's flags begin with one dash, -help=1 among them.
+    parser = argparse.ArgumentParser(
+        description=__doc__.splitlines()[0] if __doc__ else "",
+        epilog="Any other flag is libFuzzer's, which -help=1 lists.",
+        add_help=False,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--help", action="help", help="says this")
+    parser.add_argument("--seconds", type=int, default=DEFAULT_S, help=f"how long (default: {DEFAULT_S}; 0: no end)")
+    arguments, others = parser.parse_known_args()
     with tempfile.TemporaryDirectory() as corpus:
         seeds(Path(corpus))
-        flags = [f"-max_total_time={seconds}", "-max_len=4096", "-print_final_stats=1"]
-        atheris.Setup([sys.argv[0], *flags, *arguments, corpus], test_one_input)
+        flags = [f"-max_total_time={arguments.seconds}", "-max_len=4096", "-print_final_stats=1"]
+        atheris.Setup([sys.argv[0], *flags, *others, corpus], test_one_input)
         atheris.Fuzz()
 
 
