@@ -49,7 +49,7 @@ class GenerationRecord(msgspec.Struct, frozen=True):
     requests_topic_id: str
     """`applied` of older records, and committed offsets, count only while the requests topic is this one."""
     epoch: int
-    """Cursors, and committed offsets of the objects topic, count only within an epoch."""
+    """Of the objects topic, for whoever looks in."""
     requests_since: int = 0
     """The first generation that was claimed under this requests topic: `applied` counts in its records, and in later
     ones, whoever wrote this claim."""

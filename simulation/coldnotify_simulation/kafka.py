@@ -101,7 +101,7 @@ class Kafka:
         self._made = 0
         self.topics: dict[str, Topic] = {}
         self.committed: dict[tuple[str, int], tuple[int, str]] = {}
-        """Of the matchers' group, with the topic's id. They outlive it: who commits may not know that it is gone."""
+        """Of the matchers' group, with a mark. They outlive their topic: who commits may not know that it is gone."""
         for name in SIZES:
             self.recreate(name)
 
@@ -110,10 +110,10 @@ class Kafka:
         self._made += 1
         self.topics[name] = Topic(name, f"{name}#{self._made}", [PartitionLog() for _ in range(SIZES[name])])
 
-    def committed_offset(self, topic: str, partition: int) -> int:
-        """What is committed of the topic as it is now; -1: nothing."""
-        offset, topic_id = self.committed.get((topic, partition), (-1, ""))
-        return offset if topic_id == self.topics[topic].id else -1
+    def committed_offset(self, topic: str, partition: int, mark: str) -> int:
+        """What is committed with this mark; -1: nothing."""
+        offset, committed_with = self.committed.get((topic, partition), (-1, ""))
+        return offset if committed_with == mark else -1
 
     def log(self, topic: str, partition: int) -> PartitionLog:
         """One partition of a topic."""

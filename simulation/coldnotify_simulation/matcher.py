@@ -164,9 +164,10 @@ class Run:
             self._topic_ids[topic, partition] = self.kafka.topics[topic].id
             self._read[topic, partition] = 0
         requests, objects = self.kafka.log(topics.REQUESTS, partition), self.kafka.log(topics.OBJECTS, partition)
-        start = self.kafka.committed_offset(topics.REQUESTS, partition)
+        marks = self.cluster.marks
+        start = self.kafka.committed_offset(topics.REQUESTS, partition, marks[topics.REQUESTS])
         self._read[topics.REQUESTS, partition] = start if requests.start <= start <= requests.end else requests.start
-        committed = self.kafka.committed_offset(topics.OBJECTS, partition)
+        committed = self.kafka.committed_offset(topics.OBJECTS, partition, marks[topics.OBJECTS])
         self.partitions[partition] = Partition(
             partition,
             self.cluster,
@@ -427,4 +428,4 @@ class Run:
         self._commit_offset(topics.OBJECTS, number, partition.engine.objects_done)
 
     def _commit_offset(self, topic: str, number: int, offset: int) -> None:
-        self.kafka.committed[topic, number] = offset, self._topic_ids[topic, number]
+        self.kafka.committed[topic, number] = offset, self.cluster.marks[topic]

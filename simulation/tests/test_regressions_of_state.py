@@ -15,12 +15,14 @@ from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.requests import Requests
 from coldnotify_matcher.engine.rules import Intervals, Rules
+from coldnotify_matcher.partition import Cluster
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.wire_pb2 import SyncChunk
 from coldnotify_simulation import matcher
 from coldnotify_simulation import world as world_module
 from coldnotify_simulation.client import Client
+from coldnotify_simulation.kafka import PARTITIONS
 from coldnotify_simulation.scripted import (
     Rule,
     check,
@@ -295,6 +297,38 @@ def the_log_is_truncated_and_nobody_says_so() -> None:
     the_log_is_truncated_below_a_cursor(new_epoch=False)
 
 
+def the_log_is_truncated_and_the_first_to_take_over_fails() -> None:
+    world = connected("a", "b")
+    (client,) = world.clients
+    for _ in range(10):
+        world.publish_next(client.key_of("a"))
+    world.run(3.0)  # committed, above what will be there
+    claims = world.promises.takeovers
+    world.truncate_objects(0, 2, new_epoch=True)
+    world.clock.run_until(lambda: world.promises.takeovers >= claims + PARTITIONS)
+    for one in world.matchers:
+        one.commits_held = True
+    world.clock.run_until(lambda: client.caught_up)
+    world.run(8.0)
+    no_matcher(world)
+    world.publish_next(client.key_of("b"))  # below what was committed
+    world.run(1.0)
+    for _ in range(20):
+        world.publish_next(client.key_of("a"))
+    world.run(7.0)
+    world.calm()
+    world.settle([client])
+
+
+@contextmanager
+def offsets_are_committed_with_their_topics_ids() -> Iterator[None]:
+    def without(self: Cluster) -> dict[str, str]:
+        return {topics.REQUESTS: self.requests_topic_id, topics.OBJECTS: self.objects_topic_id}
+
+    with patch.object(Cluster, "marks", property(without)):
+        yield
+
+
 @contextmanager
 def one_epoch_for_ever() -> Iterator[None]:
     def epoch_of(*_of: object) -> int:
@@ -388,6 +422,7 @@ CASES: list[tuple[Callable[[], None], list[Rule]]] = [
     (two_names_share_a_crc_and_one_is_unregistered_while_a_frame_is_under_way, [nobody_asks_for_names]),
     (the_same_client_twice, [displaced_is_as_any_other_end]),
     (the_log_is_truncated_and_the_operator_says_so, [one_epoch_for_ever]),
+    (the_log_is_truncated_and_the_first_to_take_over_fails, [offsets_are_committed_with_their_topics_ids]),
     (the_log_is_truncated_and_nobody_says_so, [a_cursor_above_the_end_counts]),
     (a_stale_record_while_no_matcher_runs, [the_newest_is_not_written_again]),
     (a_misplaced_record_while_no_matcher_runs, [a_misplaced_record_stays_where_it_is]),

@@ -28,8 +28,8 @@ class Commits:
     """The offsets of one run. Used by the worker's thread, but for `on_commit`, which the reader's calls."""
 
     def __init__(self) -> None:
-        self.topic_ids: Mapping[str, str] = {}
-        """Committed with the offsets: after a topic was made anew, this run still commits until it notices."""
+        self.marks: Mapping[str, str] = {}
+        """By topic, committed with the offsets: after it was made anew, this run still commits until it notices."""
         self._committable: dict[tuple[str, int], int] = {}
         """By (topic, partition): what has moved since it was last taken."""
         self._committed: dict[tuple[str, int], int] = {}
@@ -88,4 +88,4 @@ class Commits:
             self._committable[topic, number] = offset
 
     def _offset_of(self, topic: str, number: int, offset: int) -> TopicPartition:
-        return TopicPartition(topic, number, offset, metadata=self.topic_ids.get(topic, ""))
+        return TopicPartition(topic, number, offset, metadata=self.marks.get(topic, ""))

@@ -63,6 +63,14 @@ class Cluster:
     state_topic_ids: tuple[str, ...] = ()
     """Of registrations and sessions: what was read from the ones of before is no longer what is durable."""
 
+    @property
+    def marks(self) -> dict[str, str]:
+        """By topic, what offsets are committed with. Those of another requests topic, or another epoch, do not count.
+
+        A run commits until it notices the change, and the first to take over after it may fail before it commits.
+        """
+        return {topics.REQUESTS: self.requests_topic_id, topics.OBJECTS: f"{self.epoch:08x}"}
+
 
 @dataclass(slots=True)
 class PendingRequests:
@@ -265,10 +273,7 @@ class Partition:
         for key, session in self._sessions.items():
             self.engine.load_session(key, session, now_ms, applied_counts=session.generation >= since)
         self._buckets, self._sessions = {}, {}
-        last = self._last_generation
         committed = self.load_objects_committed
-        if last is not None and last.epoch != self._cluster.epoch:
-            committed = None
         self.engine.finish_load(self._claimed, self._cluster.inboxes, now_ms, objects_committed=committed)
         self.phase = Phase.OWNED
         for topic, key in self._to_rewrite:

@@ -206,8 +206,8 @@ class RequestsReader(Reader):
         self._admin = admin
         self.assigned: set[int] | None = None
         """The partitions that the group has given this matcher; None: it has not said yet."""
-        self.topic_ids: dict[str, str] = {}
-        """Of the topics that offsets are committed of. An offset that was committed of one before is of no use."""
+        self.marks: dict[str, str] = {}
+        """By topic, what its offsets are committed with (`Cluster.marks`). One with another mark is of no use."""
 
     def run(self) -> None:
         """The thread."""
@@ -284,7 +284,7 @@ class RequestsReader(Reader):
         for tp in consumer.committed([TopicPartition(*tp) for tp in both], timeout=KAFKA_TIMEOUT_S):
             if tp.error is not None:
                 raise KafkaException(tp.error)
-            of_another = tp.metadata and tp.metadata != self.topic_ids.get(tp.topic, tp.metadata)
+            of_another = tp.metadata and tp.metadata != self.marks.get(tp.topic, tp.metadata)
             committed[tp.topic, tp.partition] = OFFSET_INVALID if of_another else tp.offset
         starts, ends = log_starts(self._admin, both), log_ends(self._admin, both)
         assigned = []

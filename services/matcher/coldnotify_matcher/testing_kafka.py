@@ -297,13 +297,11 @@ def registrations_of(kafka: str, partition: int) -> dict[str, dict[str, Any]]:
     return winners
 
 
-def committed(kafka: str, topic: str, partition: int, group: str) -> int:
-    """The offset that the matchers have committed; negative: none."""
+def committed(kafka: str, topic: str, partition: int, group: str) -> tuple[int, str]:
+    """The offset that the matchers have committed, negative: none; and what it was committed with."""
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": group})
     try:
         (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=TIMEOUT_S)
-        offset = found.offset
-        assert isinstance(offset, int)
-        return offset
+        return found.offset, found.metadata
     finally:
         consumer.close()

@@ -162,10 +162,7 @@ class Worker:
         self._watch = TopicsWatch(
             self._settings, self._admin, self._cluster, self._stop, self._requests, self.partitions, self.followed
         )
-        self._requests.topic_ids = self._commits.topic_ids = {
-            topics.REQUESTS: self._cluster.requests_topic_id,
-            topics.OBJECTS: self._cluster.objects_topic_id,
-        }
+        self._requests.marks = self._commits.marks = self._cluster.marks
         self._requests.start()
         self._compacted.start()
         self._watch.start()

@@ -52,7 +52,7 @@ def test_what_has_not_moved_is_not_committed_again_unless_it_failed_or_is_old(mo
 
 def test_what_was_taken_is_among_the_last_until_it_is_forgotten() -> None:
     commits, partition = Commits(), Bench().partition
-    commits.topic_ids = {topics.REQUESTS: "the-id"}
+    commits.marks = {topics.REQUESTS: "the-id"}
     partition.requests_position = 9
     commits.note(partition)
     commits.take_due()

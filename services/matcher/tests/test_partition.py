@@ -255,7 +255,7 @@ def test_a_lost_claim_does_not_lower_the_generation() -> None:
 # --- another cluster
 
 
-def test_committed_offsets_and_cursors_of_another_epoch_do_not_count() -> None:
+def test_cursors_of_another_epoch_do_not_count() -> None:
     bench = Bench()
     bench.opened("a")
     bench.version("a", 1)

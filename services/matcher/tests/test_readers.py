@@ -235,7 +235,7 @@ def test_it_begins_where_the_group_had_committed(
 
     events: queue.Queue[Event] = queue.Queue()
     two = requests_reader(bootstrap, events)
-    two.topic_ids = {topics.REQUESTS: "requests-id", topics.OBJECTS: "objects-id"}
+    two.marks = {topics.REQUESTS: "requests-id", topics.OBJECTS: "objects-id"}
     start(two)
     assigned = assignments(events, PARTITIONS)
 

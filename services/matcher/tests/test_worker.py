@@ -30,6 +30,7 @@ from coldnotify_matcher.testing_kafka import (
     wait_for,
     wait_halves,
 )
+from coldnotify_matcher.topics_watch import cluster_of
 from coldnotify_matcher.worker import PENDING_REQUESTS_MAX, Worker
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.partition import partition_of
@@ -162,8 +163,10 @@ def test_a_stop_is_quick_clean_and_commits_all_that_was_handled(bootstrap: str, 
 
         assert code == 0
         assert seconds < 15
-    assert committed(bootstrap, topics.OBJECTS, PARTITION, group_of(tmp_path / "log")) == 5
-    assert committed(bootstrap, topics.REQUESTS, PARTITION, group_of(tmp_path / "log")) == 1
+    marks = cluster_of(AdminClient({"bootstrap.servers": bootstrap}), 0).marks
+    group = group_of(tmp_path / "log")
+    assert committed(bootstrap, topics.OBJECTS, PARTITION, group) == (5, marks[topics.OBJECTS])
+    assert committed(bootstrap, topics.REQUESTS, PARTITION, group) == (1, marks[topics.REQUESTS])
     told = len(player.told("camera"))
     with matcher(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
