@@ -33,6 +33,8 @@ class Knowledge:
     """The lowest that the version last told can be (which incarnation it is of may not be known). Outlives all."""
     known: Key | None = None
     """The highest that it can have been told since it is registered."""
+    known_before: Key | None = None
+    """What `known` was when it was registered last."""
     last: Told | None = None
     """Outlives all, as `floor`."""
     phase: int = 0
@@ -51,6 +53,11 @@ class Client:
     wanted: dict[str, Register] = field(default_factory=dict)
     """By object: what it is registered by."""
     told: dict[str, Knowledge] = field(default_factory=dict)
+    behind: dict[str, None] = field(default_factory=dict)
+    """Of what is wanted: the objects of which it may not know the newest. Of all others it does."""
+    registered_since_start: list[str] = field(default_factory=list)
+    agreed: int = 0
+    """`since` of its last wake: what was registered before it is acknowledged."""
     ends: list[bool] = field(default_factory=list)
     """Of each phase (from a start to its end): whether it ended by a power cut, with the latest not saved."""
     left: Event | None = None
@@ -80,6 +87,10 @@ class Clients:
         self._catch_ups = catch_ups
         self._skew_us = clock_skew_us
         self._on_wire: dict[tuple[str, str], Key] = {}
+        self._level: dict[str, dict[str, Client]] = {}
+        """By object, then by name: the clients that want it and know its newest."""
+        self._news = iter(publishes.news)
+        self._next_news = next(self._news, None)
 
     def of(self, name: str) -> Client:
         """The client of this name."""
@@ -90,6 +101,11 @@ class Clients:
 
     def on_event(self, event: Event) -> None:
         """The next event, by time. What does not concern a client is ignored."""
+        while self._next_news is not None and self._next_news[0] <= event.t:
+            object_ = self._next_news[1]
+            for client in self._level.pop(object_, {}).values():
+                client.behind[object_] = None
+            self._next_news = next(self._news, None)
         match event:
             case Told():
                 self._on_told(event)
@@ -104,12 +120,26 @@ class Clients:
             case Register():
                 self._on_register(event)
             case Unregister() | Refused():
-                self.of(event.client).wanted.pop(event.object, None)
+                self._want_no_more(self.of(event.client), event.object)
                 self._catch_ups.forget(event.client, event.object)
             case Wire():
                 self._on_wire_frame(event)
             case _:
                 pass
+
+    def lacking(self, client: Client, t: int) -> list[str]:
+        """The objects of which it may not know what is the newest at `t`, which is not before the last event."""
+        for object_ in list(client.behind):
+            newest, known = self._publishes.newest(object_, t + 1), client.knows(object_)
+            if newest is None or (known is not None and known >= newest.sure_key):
+                del client.behind[object_]
+                self._level.setdefault(object_, {})[client.name] = client
+        return list(client.behind)
+
+    def _want_no_more(self, client: Client, object_: str) -> None:
+        client.wanted.pop(object_, None)
+        client.behind.pop(object_, None)
+        self._level.get(object_, {}).pop(client.name, None)
 
     # Comings and goings
 
@@ -117,20 +147,31 @@ class Clients:
         client = self.of(event.client)
         if client.running:
             # Nobody said how it ended, so nobody knows what it saved.
-            client.ends.append(True)
+            self._on_ended(client, cut_off=True)
         client.running = True
         if event.life != client.life:
             client.life = event.life
-            client.wanted.clear()
+            for object_ in list(client.wanted):
+                self._want_no_more(client, object_)
             self._catch_ups.forget(event.client)
 
     def _on_left(self, client: Client, event: Stopped | Sleep | Killed) -> None:
-        client.ends.append(isinstance(event, Killed))
+        self._on_ended(client, cut_off=isinstance(event, Killed))
         client.running = isinstance(event, Sleep)
         client.connected = False
         if client.left is None:
             client.left = event
         self._catch_ups.forget(client.name)
+
+    def _on_ended(self, client: Client, *, cut_off: bool) -> None:
+        client.ends.append(cut_off)
+        if cut_off:
+            # It may not have saved that it registers anew, and go on with what it knew.
+            for object_ in client.registered_since_start:
+                knowledge = client.told[object_]
+                if knowledge.known is None:
+                    knowledge.known = knowledge.known_before
+        client.registered_since_start.clear()
 
     def _on_connecting(self, event: Connecting) -> None:
         client = self.of(event.client)
@@ -144,8 +185,10 @@ class Clients:
         if event.object in client.wanted:
             return
         client.wanted[event.object] = event
+        client.behind[event.object] = None
+        client.registered_since_start.append(event.object)
         knowledge = client.told.setdefault(event.object, Knowledge())
-        knowledge.known = None
+        knowledge.known, knowledge.known_before = None, knowledge.known or knowledge.known_before
         knowledge.repeats_allowed = REPEATS_AFTER_REGISTER
 
     # P2: a wake
@@ -153,9 +196,11 @@ class Clients:
     def _on_caught_up(self, event: CaughtUp) -> None:
         self._verdict.statistics.wakes += 1
         client = self.of(event.client)
+        client.agreed = event.since
         if self._publishes.period(event.since) != self._publishes.period(event.t):
             return
-        for object_, register in client.wanted.items():
+        for object_ in self.lacking(client, event.t):
+            register = client.wanted[object_]
             owed = self._publishes.newest(object_, event.since - self._skew_us, in_place=True)
             if (
                 owed is None

@@ -197,7 +197,7 @@ class Record(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="ev
 
 
 class Topic(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="topic"):
-    """A topic of which all records have been dumped."""
+    """A topic of which all records have been dumped, as of `t`."""
 
     topic: str
     topic_id: str = ""

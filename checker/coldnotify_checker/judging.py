@@ -1,8 +1,8 @@
 """Judges a history: events in, a verdict out. Pure.
 
 Two passes: the first takes in what was published and what the topics hold, the second follows the clients. After
-sorting, time is linear in the events, but for wakes and faults, each of which looks once at what is wanted. What is
-kept grows with objects, clients and published versions.
+sorting, time is linear in the events: a wake looks at what was published or registered since the one before, and so
+does a fault, for each client. What is kept grows with objects, clients and published versions.
 """
 
 from bisect import bisect_left, bisect_right
@@ -12,7 +12,18 @@ from coldnotify_schemas.topics import OBJECTS, REGISTRATIONS, SESSIONS
 
 from coldnotify_checker.catching_up import CatchUps, beginnings
 from coldnotify_checker.clients import Client, Clients
-from coldnotify_checker.histories import End, Event, Fault, in_order
+from coldnotify_checker.histories import (
+    Connecting,
+    End,
+    Event,
+    Fault,
+    Killed,
+    Sleep,
+    Stopped,
+    Topic,
+    TopicLost,
+    in_order,
+)
 from coldnotify_checker.publishes import Call, Publishes
 from coldnotify_checker.topics import Held, Topics, merge
 from coldnotify_checker.verdict import Verdict
@@ -24,9 +35,14 @@ _NAMED_MAX = 5
 """Objects that a violation names."""
 
 
-def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0) -> Verdict:
-    """The verdict on a history. `clock_skew_s`: how far the clocks of those who wrote it may be apart."""
+def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool = False) -> Verdict:
+    """The verdict on a history. `clock_skew_s`: how far the clocks of those who wrote it may be apart.
+
+    `at_rest`: no line says `end`, but all was at rest when its dump began, or else at its last line.
+    """
     history = in_order(events)
+    if at_rest and not any(isinstance(event, End) for event in history):
+        history = _ended(history)
     verdict = Verdict()
     publishes = Publishes(history, verdict.statistics)
     topics = merge(history)
@@ -40,8 +56,9 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0) -> Verdict:
         if position in faults:
             for client in clients.by_name.values():
                 if client.connected:
-                    known = {object_: client.knows(object_) for object_ in client.wanted}
-                    catch_ups.begin(client.name, client.wanted, known, event.t)
+                    lacking = clients.lacking(client, event.t)
+                    known = {object_: client.knows(object_) for object_ in lacking}
+                    catch_ups.begin(client.name, lacking, known, event.t)
         if isinstance(event, End):
             end = event
             _judge_end(end, clients, publishes, topics, verdict)
@@ -50,15 +67,35 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0) -> Verdict:
     _judge_lost(publishes, topics, verdict)
     if end is None:
         verdict.not_judged["P2"] = "only wakes: no line says `end`"
-        verdict.not_judged["P5"] = "no line says `end`, and so who was connected"
+        verdict.not_judged["P5"] = "no line says `end`, and so who was connected; was it at rest?"
     elif REGISTRATIONS not in topics.dumped:
         verdict.not_judged["P5"] = f"no dump of {REGISTRATIONS}"
+    if end is not None and REGISTRATIONS in topics.dumped:
+        lost_at = max(
+            (event.t for event in history if isinstance(event, TopicLost) and event.topic == REGISTRATIONS), default=0
+        )
+        for name in clients.by_name.keys() - set(end.connected):
+            _judge_kept(clients.of(name), topics, lost_at, verdict)
     if {REGISTRATIONS, SESSIONS} <= topics.dumped.keys():
         for client in clients.by_name.values():
             _judge_offline(client, topics, verdict)
     else:
         verdict.not_judged["P6"] = f"no dump of {REGISTRATIONS} and {SESSIONS}"
     return verdict
+
+
+def _ended(history: list[Event]) -> list[Event]:
+    """With the `end` that nobody wrote: those are connected who began to connect, and did not leave until then."""
+    t = next((event.t for event in history if isinstance(event, Topic) and event.t), history[-1].t if history else 0)
+    connected: dict[str, None] = {}
+    for event in history:
+        if event.t > t:
+            break
+        if isinstance(event, Connecting):
+            connected[event.client] = None
+        elif isinstance(event, Stopped | Sleep | Killed):
+            connected.pop(event.client, None)
+    return in_order([*history, End(t=t, connected=list(connected))])
 
 
 def _judge_lost(publishes: Publishes, topics: Topics, verdict: Verdict) -> None:
@@ -126,6 +163,26 @@ def _judge_registrations(client: Client, topics: Topics, end: End, verdict: Verd
             "P5",
             f"the registrations of {client.name} are not what it wants; {'; '.join(words)}",
             (*(client.wanted[name] for name in missing[:_NAMED_MAX]), *topics.buckets.get(client.name, ()), end),
+        )
+
+
+def _judge_kept(client: Client, topics: Topics, lost_at: int, verdict: Verdict) -> None:
+    """P5: a client that is away is registered for what its last wake confirmed, unless its topic was lost since."""
+    registered = topics.registered.get(client.name, set())
+    missing = sorted(
+        object_
+        for object_, register in client.wanted.items()
+        if register.t < client.agreed and client.agreed > lost_at and object_ not in registered
+    )
+    if missing:
+        verdict.add(
+            "P5",
+            f"{client.name} is away, and of what it was registered for is missing: {', '.join(missing[:_NAMED_MAX])}",
+            (
+                *(client.wanted[name] for name in missing[:_NAMED_MAX]),
+                *topics.buckets.get(client.name, ()),
+                client.left,
+            ),
         )
 
 

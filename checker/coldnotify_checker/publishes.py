@@ -53,11 +53,13 @@ class Rising:
     calls: list[Call] = field(default_factory=list)
     answered_at: list[int] = field(default_factory=list)
 
-    def add(self, call: Call) -> None:
-        """The next that was answered; one that is not newer adds nothing."""
-        if call.key is not None and (not self.calls or call.key > self.calls[-1].sure_key):
-            self.calls.append(call)
-            self.answered_at.append(_answered_at(call))
+    def add(self, call: Call) -> bool:
+        """The next that was answered; one that is not newer adds nothing, and is False."""
+        if call.key is None or (self.calls and call.key <= self.calls[-1].sure_key):
+            return False
+        self.calls.append(call)
+        self.answered_at.append(_answered_at(call))
+        return True
 
 
 @dataclass(slots=True)
@@ -82,6 +84,8 @@ class Publishes:
         self.objects: dict[str, PublishedObject] = {}
         self.objects_lost_at: list[int] = []
         """Times at which the objects topic was lost, rising."""
+        self.news: list[tuple[int, str]] = []
+        """When which object's newest acknowledged version became another one, by time."""
         self._caused: dict[tuple[str, str], list[tuple[int, Key]]] = {}
         """By object and source: when a version was begun that was the newest then, if it was written."""
         begun: dict[tuple[str, int | str], Publish] = {}
@@ -108,7 +112,8 @@ class Publishes:
         for call in sorted(filter(_is_acknowledged, calls), key=_answered_at):
             period = self.period(call.begun.t)
             if self.period(_answered_at(call)) == period and not (period and call.answer and call.answer.skipped):
-                self._object(call).rising.setdefault(period, Rising()).add(call)
+                if self._object(call).rising.setdefault(period, Rising()).add(call):
+                    self.news.append((_answered_at(call), call.begun.object))
                 if call.begun.path != "raw":
                     self._object(call).in_place.setdefault(period, Rising()).add(call)
 

@@ -62,6 +62,7 @@ BUGS: dict[str, Promise] = {
     "tells a deletion as a version": "P4",
     "tells a publish that failed": "P4",
     "loses a registration": "P5",
+    "loses a registration of a client that is away": "P5",
     "keeps what was unregistered": "P5",
     "a matcher of before wins": "P5",
     "a record for each publish while offline": "P6",
@@ -646,14 +647,18 @@ class Double:
         self._log = kept
 
     def _plant_in_registrations(self, state: list[Record]) -> None:
-        for device in self._connected():
-            wanted = sorted(name.removeprefix(f"{_SCOPE}/") for name in device.wanted)
+        away = self._is("loses a registration of a client that is away")
+        for device in self._devices:
+            if device.connected == away or (away and not self._confirmed(device)):
+                continue
+            wanted = sorted(device.wanted, key=lambda name: (name not in self._confirmed(device), name))
+            wanted = [name.removeprefix(f"{_SCOPE}/") for name in wanted]
             key = f"{device.name}/0"
             value: dict[str, Any] = {"format": 1, "generation": 2, "applied": self._applied + 100}
             record: dict[str, Any] = {"topic": REGISTRATIONS, "partition": 0, "timestamp": self._t // 1000}
             if not wanted:
                 continue
-            if self._is("loses a registration"):
+            if self._is("loses a registration") or away:
                 value["objects"] = wanted[1:]
             elif self._is("keeps what was unregistered"):
                 value["objects"] = [*wanted, "camera 2"]
@@ -664,6 +669,12 @@ class Double:
                 return
             state.append(Record(offset=len(state), key=key, value=value, **record))
             self.planted = True
+
+    def _confirmed(self, device: _Device) -> list[str]:
+        """What its last wake says it is registered for."""
+        wakes = (event for event in self.events if isinstance(event, CaughtUp) and event.client == device.name)
+        since = max((event.since for event in wakes), default=0)
+        return [name for name, at in device.wanted.items() if at < since]
 
 
 _NONE: Key = (-1, -1)

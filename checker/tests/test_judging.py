@@ -6,6 +6,7 @@ Stands for: clients, topics, publishes, verdict, catching_up
 import pytest
 from coldnotify_checker import judge
 from coldnotify_checker.histories import (
+    CaughtUp,
     Connecting,
     Event,
     Fault,
@@ -15,8 +16,11 @@ from coldnotify_checker.histories import (
     Register,
     Sleep,
     Started,
+    Stopped,
     Told,
+    Topic,
 )
+from coldnotify_checker.publishes import Call, Publishes
 from coldnotify_checker.testing import BUGS, Double, play
 
 SEEDS = 200
@@ -65,3 +69,62 @@ def test_catching_up_counts_for_who_is_awake_when_a_fault_ends(asleep: bool) -> 
     statistics = judge(history).statistics
     assert statistics.catch_up_s_max == (0.0 if asleep else 2.0)
     assert statistics.catch_ups_unfinished == 0
+
+
+def wakes(objects: int, count: int) -> list[Event]:
+    """A client that is registered for all, and wakes each time that one of them was published."""
+    client = "d/g/c"
+    history: list[Event] = [Started(t=1, client=client, life=1)]
+    history += [Register(t=1, client=client, object=f"d/g/{name}") for name in range(objects)]
+    for wake in range(count):
+        t, object_ = 10 * (wake + 1), f"d/g/{wake % objects}"
+        history += [
+            Publish(t=t, publisher="p", id=wake, object=object_, version=wake),
+            Published(t=t + 1, publisher="p", id=wake, outcome="acknowledged"),
+            Connecting(t=t + 2, client=client),
+            Told(t=t + 3, client=client, object=object_, version=wake),
+            CaughtUp(t=t + 4, client=client, since=t + 2),
+            Sleep(t=t + 5, client=client),
+        ]
+    return history
+
+
+def test_a_wake_looks_only_at_what_was_published_since_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+    newest = Publishes.newest
+
+    def counted(self: Publishes, object_: str, before: int | None = None, *, in_place: bool = False) -> Call | None:
+        nonlocal looks
+        looks += 1
+        return newest(self, object_, before, in_place=in_place)
+
+    monkeypatch.setattr(Publishes, "newest", counted)
+    history = wakes(objects=500, count=1000)
+    assert judge(history).clean
+    assert looks < len(history)
+
+
+def test_a_version_missed_long_before_is_missed_at_every_wake() -> None:
+    history = [event for event in wakes(objects=3, count=9) if not (isinstance(event, Told) and event.version == 1)]
+    assert judge(history).counts["P2"] == 3  # until the object's next version is told
+
+
+def test_who_is_connected_at_rest_is_judged_as_at_the_end() -> None:
+    object_ = "d/g/o"
+    history: list[Event] = [
+        *(Started(t=1, client=f"d/g/{name}", life=1) for name in ("there", "gone")),
+        *(Register(t=1, client=f"d/g/{name}", object=object_) for name in ("there", "gone")),
+        *(Connecting(t=2, client=f"d/g/{name}") for name in ("there", "gone")),
+        Stopped(t=3, client="d/g/gone"),
+        Publish(t=4, publisher="p", id=1, object=object_, version=1),
+        Published(t=5, publisher="p", id=1, outcome="acknowledged"),
+        Topic(t=6, topic="coldnotify.registrations", partitions=1),
+        Stopped(t=7, client="d/g/there"),
+    ]
+    assert judge(history).clean
+    assert "P5" in judge(history).not_judged
+    verdict = judge(history, at_rest=True)
+    assert [(violation.promise, "d/g/there" in str(violation)) for violation in verdict.violations] == [
+        ("P2", True),
+        ("P5", True),
+    ]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from coldnotify_checker.histories import Record, Topic
+from coldnotify_checker.histories import Record, Topic, now_us
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka import describe_topic
 from coldnotify_schemas.topics import OBJECTS, REGISTRATIONS, SESSIONS
@@ -41,6 +41,7 @@ def read(kafka: str, timeout_s: float, options: Mapping[str, str] | None = None)
     try:
         admin = AdminClient(quiet)
         found = {topic: describe_topic(admin, topic, min(_ASK_S, _left_s(deadline_s))) for topic in DUMPED}
+        as_of_us = now_us()
         starts, ends = {}, {}
         for topic, described in found.items():
             for partition in range(len(described.partitions)):
@@ -58,7 +59,7 @@ def read(kafka: str, timeout_s: float, options: Mapping[str, str] | None = None)
     for topic, described in found.items():
         partitions = len(described.partitions)
         of_topic = [ends[topic, partition] for partition in range(partitions)]
-        yield Topic(topic=topic, topic_id=str(described.topic_id), partitions=partitions, ends=of_topic)
+        yield Topic(t=as_of_us, topic=topic, topic_id=str(described.topic_id), partitions=partitions, ends=of_topic)
 
 
 def _read_records(

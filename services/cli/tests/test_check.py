@@ -3,6 +3,8 @@
 Stands for: noting, topics_dump
 """
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from click.testing import CliRunner
 from coldnotify_checker import HistoryWriter
 from coldnotify_checker.testing import Double
 from coldnotify_cli.main import cli
-from coldnotify_cli.testing_up import running
+from coldnotify_cli.testing_up import running, wait_for
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -43,7 +45,8 @@ def test_wrong_use_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.kafka
 def test_canaries_on_a_live_system(tmp_path: Path) -> None:
-    said, seen, dumped = (str(tmp_path / name) for name in ("publish.jsonl", "watch.jsonl", "dump.jsonl"))
+    names = ("publish.jsonl", "watch.jsonl", "stays.jsonl", "dump.jsonl")
+    said, seen, stayed, dumped = (str(tmp_path / name) for name in names)
     with running(tmp_path) as up:
         host, port = up.gateway
         watch = ["watch", "canary", "g", "c", "o", "--once", "--timeout-s", "90", f"--gateway={host}:{port}"]
@@ -52,9 +55,30 @@ def test_canaries_on_a_live_system(tmp_path: Path) -> None:
             publish = ("publish", "canary", "g", "o", f"--version={version}", '--payload={"n": 1}')
             assert run(*publish, f"--kafka={up.kafka}", f"--history={said}")[0] == 0
             assert run(*watch)[0] == 0
-        assert run("topics", "dump", dumped, f"--kafka={up.kafka}")[0] == 0
+        staying = [sys.executable, "-m", "coldnotify_cli.main", "watch", "canary", "g", "stays", "o"]
+        staying += [f"--gateway={host}:{port}", f"--history={stayed}"]
+        with subprocess.Popen(staying, stdout=subprocess.DEVNULL) as process:
+            try:
+                wait_for(
+                    lambda: Path(stayed).exists() and "caught_up" in Path(stayed).read_text(),
+                    "the one that stays is caught up",
+                )
+                assert run("topics", "dump", dumped, f"--kafka={up.kafka}")[0] == 0
+            finally:
+                process.terminate()
     code, output = run("check", said, seen, dumped)
     assert code == 0, output
+    assert "no line says `end`" in output
+    at_rest = ("check", "--at-rest", said, seen, stayed, dumped)
+    code, output = run(*at_rest)
+    assert code == 0, output
+    assert "no line says" not in output
+    records = Path(dumped).read_text()
+    Path(dumped).write_text("".join(line for line in records.splitlines(True) if "canary/g/stays/0" not in line))
+    code, output = run(*at_rest)
+    assert code == 1
+    assert "the registrations of canary/g/stays are not what it wants; 1 missing: canary/g/o" in output
+    Path(dumped).write_text(records)
     lines = Path(seen).read_text()
     assert '"version":2' in lines
     Path(seen).write_text(lines.replace('"version":2', '"version":3'))

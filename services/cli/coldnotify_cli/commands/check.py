@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     show_default=True,
     help="How far the clocks of the machines that wrote the histories may be apart, in seconds.",
 )
-def command_check(histories: tuple[Path, ...], clock_skew_s: float) -> int:
+@click.option(
+    "--at-rest",
+    is_flag=True,
+    help="Nothing was published for a while when the dump began: clients connected then must know and be "
+    "registered for all they want.",
+)
+def command_check(histories: tuple[Path, ...], clock_skew_s: float, at_rest: bool) -> int:
     """Judge the HISTORY files, together, against the promises P1 to P6 (docs/histories.md).
 
     Prints a line for each promise, then each violation with the lines that show it. Exit code 1 if there is one.
@@ -29,7 +35,7 @@ def command_check(histories: tuple[Path, ...], clock_skew_s: float) -> int:
         events = read_histories(histories)
     except OSError as error:
         raise click.UsageError(f"HISTORY: {error.filename}: {error.strerror}") from None
-    verdict = judge(events, clock_skew_s=clock_skew_s)
+    verdict = judge(events, clock_skew_s=clock_skew_s, at_rest=at_rest)
     for line in table(verdict):
         click.echo(line)
     for violation in verdict.violations:

@@ -83,7 +83,7 @@ def command_watch(
                     why = f": {problem}" if problem else ""
                     failures.append(f"not caught up within {timeout_s:g} s (gateway {settings.gateway}){why}")
             else:
-                _say_problems(notify, stop)
+                _look_on(notify, stop, notes)
         finally:
             notify.disconnect()
             notes.stopped()
@@ -112,10 +112,14 @@ class _Printer:
             raise
 
 
-def _say_problems(notify: "Notify", stop: StopFlag) -> None:
-    """Until it is to stop: why there is no connection, or none that serves, each time that changes."""
+def _look_on(notify: "Notify", stop: StopFlag, notes: Notes) -> None:
+    """Until it is to stop: notes that it is caught up; says why there is no connection, or none that serves."""
     said: str | None = None
+    caught_up = False
     while not stop.wait(_LOOK_S):
+        if not caught_up and notify.wait_caught_up(0):
+            caught_up = True
+            notes.caught_up()
         problem = notify.status.last_problem
         if problem != said and problem is not None:
             click.echo(f"{problem}; it is tried again", err=True)
