@@ -13,9 +13,9 @@ import pytest
 from coldnotify.publisher import Publisher
 from coldnotify_cli.testing_up import Recorder, Up, get_json, notify, running, wait_for
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.digest import digest
+from coldnotify_schemas.digest import digest, object_crc
 from coldnotify_schemas.frames import FrameBuffer, encode, encode_length, parse_gateway_frame
-from coldnotify_schemas.wire_pb2 import ClientFrame, GatewayFrame, Hello, Register, SyncChunk
+from coldnotify_schemas.wire_pb2 import Ack, ClientFrame, GatewayFrame, Hello, Ping, Register, SyncChunk
 
 pytestmark = pytest.mark.kafka
 
@@ -39,6 +39,7 @@ HOSTILE = "127.0.0.66"
 """Where the hostile clients come from; the others come from 127.0.0.1."""
 PAYLOAD = "x" * 4000
 BYTE_EVERY_S = 1.0
+FRAME_BYTES_MAX = 32 * 1024
 
 
 @pytest.fixture(scope="module")
@@ -120,19 +121,34 @@ class Raw:
         hello.digest = digest(register) if said is None else said
         self.send(hello=hello)
 
+    def read(self, size_bytes: int = 65536) -> None:
+        """So many bytes at most."""
+        data = self.socket.recv(size_bytes)
+        assert data, "the connection ended"
+        self._received += [parse_gateway_frame(body) for body in self._frames.feed(data)]
+
+    def frame(self) -> GatewayFrame:
+        """The next frame."""
+        while not self._received:
+            self.read()
+        return self._received.pop(0)
+
     def until(self, kind: str) -> GatewayFrame:
         """The next frame of this kind."""
-        while True:
-            while self._received:
-                frame = self._received.pop(0)
-                if frame.WhichOneof("frame") == kind:
-                    return frame
-            data = self.socket.recv(65536)
-            assert data, f"the connection ended without {kind}"
-            self._received += [parse_gateway_frame(body) for body in self._frames.feed(data)]
+        while (frame := self.frame()).WhichOneof("frame") != kind:
+            pass
+        return frame
+
+    def kinds_before_pong(self) -> list[str]:
+        """What is on its way now: the kinds of the frames before the answer to a Ping."""
+        self.send(ping=Ping())
+        kinds = []
+        while (kind := self.frame().WhichOneof("frame")) != "pong":
+            kinds.append(str(kind))
+        return kinds
 
 
-def test_clients_that_never_read_or_read_a_byte_now_and_then_or_never_ack(up: Up) -> None:
+def test_clients_that_never_read(up: Up) -> None:
     count = 30
     with ExitStack() as stack, Publisher(kafka=up.kafka) as publisher:
         stuck = [stack.enter_context(Raw(up)) for _ in range(count)]
@@ -144,7 +160,6 @@ def test_clients_that_never_read_or_read_a_byte_now_and_then_or_never_ack(up: Up
             publisher.publish(DOMAIN, GROUP, "hot", version=version, payload=PAYLOAD)
             if version % 100 == 0:
                 publisher.flush(60)
-                stuck[0].socket.recv(1)
                 peak_bytes = max(peak_bytes, metric(up, "coldnotify_gateway_buffered_bytes"))
         assert 0 < peak_bytes <= count * (HIGH_WATER_BYTES + 2 * 64 * 1024)
         wait_for(lambda: metric(up, 'coldnotify_gateway_sessions{state="slow"}') == count, "they are slow")
@@ -158,6 +173,62 @@ def test_clients_that_never_read_or_read_a_byte_now_and_then_or_never_ack(up: Up
             newest = max(newest, reader.until("notification").notification.version)
             notifications += 1
         assert notifications < 1000
+
+
+def test_a_client_that_never_acknowledges_a_page_is_sent_no_other(up: Up) -> None:
+    names = [f"paged-{i}" for i in range(64)]  # 256 KB: some pages
+    told = Recorder()
+    with ExitStack() as stack, Publisher(kafka=up.kafka) as publisher:
+        for name in names:
+            publisher.publish(DOMAIN, GROUP, name, version=1, payload=PAYLOAD)
+        publisher.flush(60)
+        quick = stack.enter_context(notify(up, "beside-pages", None))
+        quick.register(names[0]).subscribe(told)
+        silent = [stack.enter_context(Raw(up)) for _ in range(10)]
+        for i, one in enumerate(silent):
+            one.hello(f"unpaged-{i}", *names)
+            assert one.until("page_end").page_end.page == 1
+        peak_bytes = 0.0
+        for version in range(2, 42):
+            for name in names[:10]:
+                publisher.publish(DOMAIN, GROUP, name, version=version, payload=PAYLOAD)
+            publisher.flush(60)
+            wait_for(told.reaches(names[0], version), "the one beside them is told")
+            peak_bytes = max(peak_bytes, metric(up, "coldnotify_gateway_buffered_bytes"))
+        # 1.6 MB were published to each.
+        assert peak_bytes <= 3 * HIGH_WATER_BYTES
+        for one in silent:
+            assert not one.kinds_before_pong()
+        # Whoever does acknowledge it is sent the others, and the newest of each.
+        versions: dict[int, int] = {}
+        silent[0].send(ack=Ack(page=1))
+        while (frame := silent[0].frame()).WhichOneof("frame") != "caught_up":
+            if frame.WhichOneof("frame") == "page_end":
+                silent[0].send(ack=Ack(page=frame.page_end.page))
+            elif frame.WhichOneof("frame") == "notification":
+                versions[frame.notification.crc] = frame.notification.version
+        assert {versions[object_crc(name)] for name in names[:10]} == {41}
+
+
+def test_a_client_that_never_acknowledges_a_version_is_told_each_and_nothing_of_it_is_kept(up: Up) -> None:
+    count, versions = 10, 500
+    with ExitStack() as stack, Publisher(kafka=up.kafka) as publisher:
+        silent = [stack.enter_context(Raw(up)) for _ in range(count)]
+        for i, one in enumerate(silent):
+            one.hello(f"unacked-{i}", "unacked")
+            one.until("caught_up")
+        before = {part: rss_bytes(up, part) for part in ("gateway", "matcher")}
+        for begin in range(0, versions, 5):  # so few fit into the kernel's buffers
+            for version in range(begin + 1, begin + 6):
+                publisher.publish(DOMAIN, GROUP, "unacked", version=version, payload=PAYLOAD)
+            publisher.flush(60)
+            for one in silent:
+                told = [one.until("notification").notification.version for _ in range(5)]
+                assert told == list(range(begin + 1, begin + 6))
+        assert metric(up, "coldnotify_gateway_buffered_bytes") <= HIGH_WATER_BYTES
+        # 20 MB were told.
+        for part, bytes_before in before.items():
+            assert rss_bytes(up, part) - bytes_before < 12 * 1024 * 1024, f"{part} has grown"
 
 
 def test_clients_that_ask_for_more_than_they_read_are_closed(up: Up) -> None:
@@ -211,25 +282,42 @@ def test_who_registers_100_000_objects_gets_10_000_and_a_reason_for_the_others(u
 
 
 def test_half_frames_are_held_no_longer_than_a_whole_one(up: Up) -> None:
+    count = 900
     with ExitStack() as stack:
-        for i in range(50):
-            one = stack.enter_context(Raw(up))
-            one.hello(f"half-{i}")
-            one.until("welcome")
-            one.socket.sendall(encode_length(32 * 1024) + b"x" * (32 * 1024 - 1))
-        too_long = stack.enter_context(Raw(up))
-        too_long.socket.sendall(encode_length(32 * 1024 + 1))
-        assert too_long.until("close").close.code == CloseCode.FRAME_TOO_LARGE
         silent = stack.enter_context(Raw(up))
         silent.socket.sendall(encode_length(100))
+        halves: list[Raw] = []
+        while len(halves) < count:
+            some = [stack.enter_context(Raw(up)) for _ in range(UNIDENTIFIED_MAX // 2)]
+            for i, one in enumerate(some, len(halves)):
+                one.hello(f"half-{i}")
+            for one in some:
+                one.until("caught_up")
+            halves += some
+        idle_bytes = rss_bytes(up, "gateway")
+        received = metric(up, "coldnotify_gateway_received_bytes_total")
+        for one in halves:
+            one.socket.sendall(encode_length(FRAME_BYTES_MAX) + b"x" * (FRAME_BYTES_MAX - 1))
+        wait_for(
+            lambda: metric(up, "coldnotify_gateway_received_bytes_total") - received >= count * FRAME_BYTES_MAX,
+            "all of it is in",
+        )
+        # With twice a frame for each, and some for the process.
+        grown_bytes = rss_bytes(up, "gateway") - idle_bytes
+        assert grown_bytes < count * 2 * FRAME_BYTES_MAX + 8 * 1024 * 1024
+        too_long = stack.enter_context(Raw(up))
+        too_long.socket.sendall(encode_length(FRAME_BYTES_MAX + 1))
+        assert too_long.until("close").close.code == CloseCode.FRAME_TOO_LARGE
         assert silent.until("close").close.code == CloseCode.HANDSHAKE_TIMEOUT
 
 
-def test_who_sends_a_byte_a_second_is_read_at_that_pace_and_nobody_feels_it(up: Up) -> None:
+def test_who_sends_or_reads_a_byte_a_second_is_served_at_that_pace_and_nobody_feels_it(up: Up) -> None:
     told = Recorder()
     hello = encode(ClientFrame(hello=Hello(protocol=1, domain=DOMAIN, group=GROUP, client="never")))
     register = encode(ClientFrame(register=Register(request=1, objects=["o"])))
     assert len(register) < len(hello)
+    sips, a_second = 20, 80
+    peak_bytes = 0.0
     with ExitStack() as stack, Publisher(kafka=up.kafka) as publisher:
         quick = stack.enter_context(notify(up, "quick", None))
         quick.register("beside").subscribe(told)
@@ -238,8 +326,16 @@ def test_who_sends_a_byte_a_second_is_read_at_that_pace_and_nobody_feels_it(up: 
         for i, one in enumerate(slow):
             one.hello(f"slow-{i}")
             one.until("caught_up")
+        sipping = [stack.enter_context(Raw(up)) for _ in range(sips)]
+        for i, one in enumerate(sipping):
+            one.hello(f"sipping-{i}", "sipped")
+            one.until("caught_up")
         for i in range(len(register)):
             time.sleep(BYTE_EVERY_S)
+            for version in range(a_second * i + 1, a_second * (i + 1) + 1):
+                publisher.publish(DOMAIN, GROUP, "sipped", version=version, payload=PAYLOAD)
+            for one in sipping:
+                one.read(1)
             for one in never:
                 with suppress(OSError):  # sent away meanwhile
                     one.socket.sendall(hello[i : i + 1])
@@ -247,8 +343,16 @@ def test_who_sends_a_byte_a_second_is_read_at_that_pace_and_nobody_feels_it(up: 
                 one.socket.sendall(register[i : i + 1])
             publisher.publish(DOMAIN, GROUP, "beside", version=i + 1)
             wait_for(lambda i=i: told.newest("beside") == i + 1, "the one beside them is told")  # type: ignore[misc]
+            peak_bytes = max(peak_bytes, metric(up, "coldnotify_gateway_buffered_bytes"))
         for one in slow:
             assert one.until("registered").registered.request == 1
+        wait_for(lambda: metric(up, 'coldnotify_gateway_sessions{state="slow"}') == sips, "those that sip are slow")
+        assert peak_bytes <= sips * (HIGH_WATER_BYTES + 2 * 64 * 1024)
+        newest, notifications = 0, 0
+        while newest < a_second * len(register):
+            newest = sipping[0].until("notification").notification.version
+            notifications += 1
+        assert notifications < a_second * len(register) / 2, "what lay in between is not sent"
         wait_for(lambda: metric(up, "coldnotify_gateway_connections_unidentified") == 0, "no Hello takes for ever")
     assert told.versions("beside") == [None, *range(1, len(register) + 1)]
 
