@@ -159,6 +159,9 @@ class Run:
         if not self.responsive:
             return  # it hears of it when it goes on, or never
         self.matcher.trace(self.matcher.name, "is assigned", partition)
+        if self._describe() != self.cluster:
+            self.matcher.later(0.0, lambda: self.matcher.failed(self, "a topic was recreated"))
+            return
         ends = {topic: self.kafka.log(topic, partition).end for topic in _COMPACTED}
         for topic in (*_COMPACTED, topics.REQUESTS):
             self._topic_ids[topic, partition] = self.kafka.topics[topic].id

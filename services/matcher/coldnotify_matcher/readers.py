@@ -201,9 +201,17 @@ def _record(message: Message) -> Record:
 class RequestsReader(Reader):
     """The member of the consumer group. A partition that comes is paused until the worker has loaded its state."""
 
-    def __init__(self, config: dict[str, Any], events: "queue.Queue[Event]", admin: AdminClient) -> None:
+    def __init__(
+        self,
+        config: dict[str, Any],
+        events: "queue.Queue[Event]",
+        admin: AdminClient,
+        check_topics: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`check_topics` raises Failure if the topics are not those that this run began with."""
         super().__init__("requests-reader", config, events)
         self._admin = admin
+        self._check_topics = check_topics
         self.assigned: set[int] | None = None
         """The partitions that the group has given this matcher; None: it has not said yet."""
         self.marks: dict[str, str] = {}
@@ -262,6 +270,8 @@ class RequestsReader(Reader):
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         try:
             assigned = self._positions(consumer, [tp.partition for tp in partitions])
+            # An objects topic that was made anew, loaded as if it were the one before, would answer wakes by its epoch.
+            self._check_topics()
             starts = [TopicPartition(topics.REQUESTS, a.partition, a.requests_start) for a in assigned]
             consumer.incremental_assign(starts)
             consumer.pause(starts)

@@ -302,6 +302,6 @@ def committed(kafka: str, topic: str, partition: int, group: str) -> tuple[int, 
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": group})
     try:
         (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=TIMEOUT_S)
-        return found.offset, found.metadata
+        return found.offset, found.metadata or ""
     finally:
         consumer.close()

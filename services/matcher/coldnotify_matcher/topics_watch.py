@@ -21,6 +21,7 @@ from coldnotify_matcher.unserved import Unserved
 
 log = structlog.get_logger()
 
+TOPICS_CHANGED = "a topic was recreated or resized"
 EVERY_S = 5.0
 KAFKA_TIMEOUT_S = 5.0
 """For questions about topics."""
@@ -99,7 +100,7 @@ class TopicsWatch(threading.Thread):
             if not unserved.settled and unserved.look(self._admin, self._settings.matcher_group, KAFKA_TIMEOUT_S):
                 self._requests.join_again()
             if now != self._cluster:
-                self._requests.put(Failed(Failure("a topic was recreated or resized")))
+                self._requests.put(Failed(Failure(TOPICS_CHANGED)))
                 return
 
     def _show_lag(self, lag: Lag) -> None:

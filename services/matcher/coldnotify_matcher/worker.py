@@ -41,7 +41,7 @@ from coldnotify_matcher.readers import (
 )
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.standby import Standby
-from coldnotify_matcher.topics_watch import TopicsWatch, cluster_of
+from coldnotify_matcher.topics_watch import TOPICS_CHANGED, TopicsWatch, cluster_of
 from coldnotify_matcher.writer import Writer
 
 log = structlog.get_logger()
@@ -101,6 +101,7 @@ class Worker:
             ),
             self._events,
             self._admin,
+            self._check_topics,
         )
         self._compacted = Reader(
             "compacted-reader",
@@ -174,6 +175,11 @@ class Worker:
             clean = True
         finally:
             self._close(commit=clean)
+
+    def _check_topics(self) -> None:
+        """Called by the requests reader's thread. Raises Failure, ServiceError."""
+        if cluster_of(self._admin, self._settings.epoch_counter) != self._cluster:
+            raise Failure(TOPICS_CHANGED)
 
     def _turn(self) -> None:
         """Take what the readers have, handle it, make the outcome durable."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from coldnotify_common.kafka import KafkaUnavailable, consumer_config
 from coldnotify_common.settings import ServiceSettings
+from coldnotify_matcher.errors import Failure
 from coldnotify_matcher.readers import (
     REVOKE_TIMEOUT_S,
     Assigned,
@@ -54,7 +55,12 @@ def reader(bootstrap: str, events: "queue.Queue[Event]") -> Reader:
     return Reader("compacted-reader", config, events)
 
 
-def requests_reader(bootstrap: str, events: "queue.Queue[Event]", member: str = "a") -> RequestsReader:
+def requests_reader(
+    bootstrap: str,
+    events: "queue.Queue[Event]",
+    member: str = "a",
+    check_topics: Callable[[], None] = lambda: None,
+) -> RequestsReader:
     config = consumer_config(
         ServiceSettings(kafka=bootstrap),
         GROUP,
@@ -63,7 +69,7 @@ def requests_reader(bootstrap: str, events: "queue.Queue[Event]", member: str = 
         heartbeat_interval_ms=500,
         partition_assignment_strategy="cooperative-sticky",
     )
-    return RequestsReader(config, events, AdminClient({"bootstrap.servers": bootstrap}))
+    return RequestsReader(config, events, AdminClient({"bootstrap.servers": bootstrap}), check_topics)
 
 
 def produce(bootstrap: str, topic: str, *values: bytes | None, partition: int = 0, **more: object) -> None:
@@ -272,6 +278,19 @@ def test_from_the_beginning(bootstrap: str, start: Callable[[Reader], Reader]) -
     one.serve(0, from_beginning=True)
 
     assert [record.value for record in read(events, lambda record: record.offset == 1)] == [b"a", b"b"]
+
+
+def test_nothing_is_begun_of_topics_that_are_others(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
+    produce(bootstrap, topics.REQUESTS, b"a")
+
+    def others() -> None:
+        raise Failure("a topic was recreated")
+
+    events: queue.Queue[Event] = queue.Queue()
+    start(requests_reader(bootstrap, events, check_topics=others))
+    event = events.get(timeout=60)
+    assert isinstance(event, Failed)
+    assert isinstance(event.error, Failure)
 
 
 def test_partitions_go_only_once_their_work_is_committed(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
