@@ -1,13 +1,14 @@
 """One seed's campaign: starts everything, follows the schedule, heals, waits for the newest, has it judged."""
 
+import logging
 import shutil
 import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,11 +72,26 @@ def run(schedule: Schedule, directory: Path, stop: threading.Event, *, calm_s: f
     """
     directory.mkdir(parents=True)
     with ExitStack() as stack:
+        stack.enter_context(_logged(directory / "publishers.log"))
         campaign = _Campaign(schedule, directory, stack, stop)
         campaign.start()
         campaign.do_steps()
         campaign.heal_all()
         return campaign.finish(calm_s)
+
+
+@contextmanager
+def _logged(path: Path) -> Iterator[None]:
+    """What publishers in this process log of a Kafka that is away goes into a file."""
+    logger = logging.getLogger("coldnotify")
+    handler = logging.FileHandler(path)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(message)s"))
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        handler.close()
 
 
 class _Campaign:
