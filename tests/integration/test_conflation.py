@@ -144,7 +144,7 @@ def test_a_matcher_killed_while_a_publish_is_held_back_owes_it(fresh_kafka: Embe
         publisher.publish(DOMAIN, GROUP, "other", version=1)
         # Whoever committed further than what is held would have nothing to owe.
         wait_for(
-            lambda: committed(kafka, topics.OBJECTS, partition, group_of(tmp_path / "next")) >= held.offset,
+            lambda: committed(kafka, topics.OBJECTS, partition, group_of(tmp_path / "next"))[0] >= held.offset,
             "all before it is committed",
         )
         assert told.newest("held") == 1
