@@ -238,6 +238,24 @@ def test_a_repeat_is_written_again_where_the_topic_is_a_new_one(
 # -- failures ----------------------------------------------------------------------------------------------------------
 
 
+def test_it_publishes_on_after_a_poll_of_the_kafka_library_failed(
+    publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed = threading.Event()
+    sender = publisher._sender
+    producer = sender._producer
+
+    class Failing:
+        def poll(self, timeout_s: float) -> int:
+            monkeypatch.setattr(sender, "_producer", producer)
+            failed.set()
+            raise SystemError("of the library's own")
+
+    monkeypatch.setattr(sender, "_producer", Failing())
+    assert failed.wait(60)
+    publisher.publish(DOMAIN, GROUP, "o", version=1)
+
+
 def test_a_kafka_that_is_away_is_told_in_time_and_nothing_was_sent(silent_address: str) -> None:
     with Publisher(silent_address, timeout_s=0.5) as publisher:
         with pytest.raises(PublishTimeout, match="nothing was sent") as caught:

@@ -291,7 +291,13 @@ class Sender:
 
     def _serve(self) -> None:
         while not self._stopped.is_set():
-            self._producer.poll(_POLL_S)
+            try:
+                self._producer.poll(_POLL_S)
+            except Exception:
+                # A bug, here or in confluent-kafka (it was seen to raise a SystemError of its own). Nobody else takes
+                # delivery reports: without them nothing would be acknowledged any more.
+                _logger.exception("what Kafka reports could not be taken; it is gone on with")
+                self._stopped.wait(_POLL_S)
             if self._metadata_wanted:
                 self._metadata_wanted = False
                 with suppress(KafkaException):
@@ -307,17 +313,19 @@ class Sender:
     def _on_delivery(
         self, future: Sending, version: int | None, error: KafkaError | None, message: Message | None
     ) -> None:
-        if error is not None:
-            self._note(error)
-            future.set_exception(self._failure(error))
-        else:
-            message = cast(Message, message)
-            _kind, timestamp_ms = message.timestamp()
-            partition, offset = cast(int, message.partition()), cast(int, message.offset())
-            future.set_result(Published(timestamp_ms if version is None else version, partition, max(-1, offset)))
-        with self._settled:
-            self._under_way -= 1
-            self._settled.notify_all()
+        try:
+            if error is not None:
+                self._note(error)
+                future.set_exception(self._failure(error))
+            else:
+                message = cast(Message, message)
+                _kind, timestamp_ms = message.timestamp()
+                partition, offset = cast(int, message.partition()), cast(int, message.offset())
+                future.set_result(Published(timestamp_ms if version is None else version, partition, max(-1, offset)))
+        finally:
+            with self._settled:
+                self._under_way -= 1
+                self._settled.notify_all()
 
     def _failure(self, error: KafkaError) -> PublishError:
         code = error.code()
