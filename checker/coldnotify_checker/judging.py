@@ -31,6 +31,9 @@ from coldnotify_checker.verdict import Verdict
 OFFLINE_RECORDS_MAX = 8
 """State records a client may cost while it is away: that it left, its last acknowledgements, and what a change of
 matcher or a dead gateway adds. Far fewer than are published meanwhile."""
+UNNOTICED_US = 30_000_000
+"""So long a lost registrations topic may go unnoticed: until then wakes are answered from memory, and it is the next
+contact that finds out. A matcher looks every 5 s; it may be stopped meanwhile, or without Kafka."""
 _NAMED_MAX = 5
 """Objects that a violation names."""
 
@@ -172,7 +175,7 @@ def _judge_kept(client: Client, topics: Topics, lost_at: int, verdict: Verdict) 
     missing = sorted(
         object_
         for object_, register in client.wanted.items()
-        if register.t < client.agreed and client.agreed > lost_at and object_ not in registered
+        if register.t < client.agreed and client.agreed > lost_at + UNNOTICED_US and object_ not in registered
     )
     if missing:
         verdict.add(

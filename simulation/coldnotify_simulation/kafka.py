@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
+from coldnotify_matcher.epoch import EPOCH_MARK
 from coldnotify_schemas import topics
 from coldnotify_schemas.state import GENERATION_KEY
 
@@ -110,10 +111,10 @@ class Kafka:
         self._made += 1
         self.topics[name] = Topic(name, f"{name}#{self._made}", [PartitionLog() for _ in range(SIZES[name])])
 
-    def committed_offset(self, topic: str, partition: int, mark: str) -> int:
-        """What is committed with this mark; -1: nothing."""
-        offset, committed_with = self.committed.get((topic, partition), (-1, ""))
-        return offset if committed_with == mark else -1
+    def committed_offset(self, topic: str, partition: int) -> tuple[int, str]:
+        """What is committed of the topic as it is now, -1: nothing; and with what."""
+        offset, mark = self.committed.get((topic, partition), (-1, ""))
+        return (offset if mark.partition(EPOCH_MARK)[0] == self.topics[topic].id else -1), mark
 
     def log(self, topic: str, partition: int) -> PartitionLog:
         """One partition of a topic."""

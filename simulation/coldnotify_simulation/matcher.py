@@ -167,10 +167,9 @@ class Run:
             self._topic_ids[topic, partition] = self.kafka.topics[topic].id
             self._read[topic, partition] = 0
         requests, objects = self.kafka.log(topics.REQUESTS, partition), self.kafka.log(topics.OBJECTS, partition)
-        marks = self.cluster.marks
-        start = self.kafka.committed_offset(topics.REQUESTS, partition, marks[topics.REQUESTS])
+        start, _ = self.kafka.committed_offset(topics.REQUESTS, partition)
         self._read[topics.REQUESTS, partition] = start if requests.start <= start <= requests.end else requests.start
-        committed = self.kafka.committed_offset(topics.OBJECTS, partition, marks[topics.OBJECTS])
+        committed, mark = self.kafka.committed_offset(topics.OBJECTS, partition)
         self.partitions[partition] = Partition(
             partition,
             self.cluster,
@@ -181,6 +180,7 @@ class Run:
         )
         self.partitions[partition].requests_start = self._read[topics.REQUESTS, partition]
         self.partitions[partition].requests_committed = start >= 0
+        self.partitions[partition].committed_in_epoch = mark == self.cluster.marks[topics.OBJECTS]
         self._serving.discard(partition)
         self.look_soon()
 

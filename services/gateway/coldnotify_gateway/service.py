@@ -224,9 +224,8 @@ class Service:
         error = None if task.cancelled() else task.exception()
         if error is None:
             return
-        if self._ended.done():
-            log.error("failed while the run was ending", exc_info=error)
-        else:
+        log.error("the gateway cannot go on", exc_info=error)
+        if not self._ended.done():
             self._ended.set_exception(error)
 
     # --- the end

@@ -13,6 +13,7 @@ from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.state import FORMAT, GENERATION_KEY, GenerationRecord, RegistrationsRecord, SessionRecord
 
 from coldnotify_matcher.engine import Engine, Write
+from coldnotify_matcher.epoch import EPOCH_MARK, epoch_of
 from coldnotify_matcher.readers import Record
 from coldnotify_matcher.state_records import (
     Unreadable,
@@ -65,11 +66,15 @@ class Cluster:
 
     @property
     def marks(self) -> dict[str, str]:
-        """By topic, what offsets are committed with. Those of another requests topic, or another epoch, do not count.
+        """By topic, what offsets are committed with: its id, and the epoch behind it where an operator began another.
 
-        A run commits until it notices the change, and the first to take over after it may fail before it commits.
+        Those of another topic do not count: a run commits until it notices that it was made anew. Those of another
+        epoch do not say what was fanned out in this one: the first to take over in it may fail before it commits.
         """
-        return {topics.REQUESTS: self.requests_topic_id, topics.OBJECTS: f"{self.epoch:08x}"}
+        objects = self.objects_topic_id
+        if self.epoch != epoch_of(objects, self.partitions, 0):
+            objects += f"{EPOCH_MARK}{self.epoch:08x}"
+        return {topics.REQUESTS: self.requests_topic_id, topics.OBJECTS: objects}
 
 
 @dataclass(slots=True)
@@ -117,6 +122,8 @@ class Partition:
         self.reading = False
         """What comes of the compacted topics is of this assignment, not of an earlier one."""
         self.load_objects_committed: int | None = None
+        self.committed_in_epoch = True
+        """Whether that was in today's epoch: only then it says what has been fanned out to today's sessions."""
         self.positions: dict[str, int] = {}
         """By compacted topic, the offset up to which it has been read."""
         self.behind: set[str] = set(COMPACTED)
@@ -273,7 +280,7 @@ class Partition:
         for key, session in self._sessions.items():
             self.engine.load_session(key, session, now_ms, applied_counts=session.generation >= since)
         self._buckets, self._sessions = {}, {}
-        committed = self.load_objects_committed
+        committed = self.load_objects_committed if self.committed_in_epoch else None
         self.engine.finish_load(self._claimed, self._cluster.inboxes, now_ms, objects_committed=committed)
         self.phase = Phase.OWNED
         for topic, key in self._to_rewrite:

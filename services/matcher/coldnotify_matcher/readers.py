@@ -30,6 +30,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
+from coldnotify_matcher.epoch import EPOCH_MARK
 from coldnotify_matcher.log_ends import log_ends, log_starts
 
 log = structlog.get_logger()
@@ -73,6 +74,8 @@ class Assigned:
     objects_committed: int | None
     requests_committed: bool
     """Whether any were handled by then."""
+    committed_in_epoch: bool = True
+    """Whether `objects_committed` is of today's epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,12 +293,15 @@ class RequestsReader(Reader):
     def _positions(self, consumer: Consumer, partitions: list[int]) -> list[Assigned]:
         """From where on each partition's inputs are to be handled."""
         both = [(topic, partition) for partition in partitions for topic in (topics.REQUESTS, topics.OBJECTS)]
-        committed = {}
+        committed, in_epoch = {}, {}
         for tp in consumer.committed([TopicPartition(*tp) for tp in both], timeout=KAFKA_TIMEOUT_S):
             if tp.error is not None:
                 raise KafkaException(tp.error)
-            of_another = tp.metadata and tp.metadata != self.marks.get(tp.topic, tp.metadata)
+            mark = tp.metadata or ""
+            expected = self.marks.get(tp.topic, mark)
+            of_another = mark and mark.partition(EPOCH_MARK)[0] != expected.partition(EPOCH_MARK)[0]
             committed[tp.topic, tp.partition] = OFFSET_INVALID if of_another else tp.offset
+            in_epoch[tp.topic, tp.partition] = not mark or mark == expected
         starts, ends = log_starts(self._admin, both), log_ends(self._admin, both)
         assigned = []
         for partition in partitions:
@@ -304,7 +310,7 @@ class RequestsReader(Reader):
             handled = starts[requests] <= committed[requests] <= ends[requests]
             start = committed[requests] if handled else starts[requests]
             objects_committed = committed[objects] if 0 <= committed[objects] <= ends[objects] else None
-            assigned.append(Assigned(partition, start, objects_committed, committed[requests] >= 0))
+            assigned.append(Assigned(partition, start, objects_committed, committed[requests] >= 0, in_epoch[objects]))
         return assigned
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 import structlog
+from coldnotify_common.errors import ServiceError
 from coldnotify_common.kafka import admin_config, consumer_config
 from coldnotify_common.stop import StopFlag
 from coldnotify_common.tracing import Attributes, Span, Tracer
@@ -177,8 +178,13 @@ class Worker:
             self._close(commit=clean)
 
     def _check_topics(self) -> None:
-        """Called by the requests reader's thread. Raises Failure, ServiceError."""
-        if cluster_of(self._admin, self._settings.epoch_counter) != self._cluster:
+        """Called by the requests reader's thread. Raises Failure."""
+        try:
+            now = cluster_of(self._admin, self._settings.epoch_counter)
+        except ServiceError as error:
+            log.warning("topics cannot be looked at", error=str(error))
+            return  # the watch tries again
+        if now != self._cluster:
             raise Failure(TOPICS_CHANGED)
 
     def _turn(self) -> None:
@@ -282,6 +288,7 @@ class Worker:
             )
         offsets = partition.load(starts, ends, event.objects_committed)
         partition.requests_start, partition.requests_committed = event.requests_start, event.requests_committed
+        partition.committed_in_epoch = event.committed_in_epoch
         self.partitions[number] = partition
         beginnings = [TopicPartition(topic, number, offset) for topic, offset in offsets.items()]
 

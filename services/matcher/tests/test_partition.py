@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 from coldnotify_matcher.engine import Write
+from coldnotify_matcher.epoch import epoch_of
 from coldnotify_matcher.partition import COMPACTED, Cluster, Partition, PendingRequests, Phase, TakenOver
 from coldnotify_matcher.readers import Record
 from coldnotify_matcher.state_records import NewerFormat
@@ -253,6 +254,14 @@ def test_a_lost_claim_does_not_lower_the_generation() -> None:
 
 
 # --- another cluster
+
+
+def test_what_is_committed_with_says_the_epoch_once_an_operator_began_another() -> None:
+    first, later = (
+        Cluster(4, 4, "objects-id", "requests-id", epoch_of("objects-id", 4, counter)) for counter in (0, 1)
+    )
+    assert first.marks == {topics.REQUESTS: "requests-id", topics.OBJECTS: "objects-id"}
+    assert later.marks == {topics.REQUESTS: "requests-id", topics.OBJECTS: f"objects-id/{later.epoch:08x}"}
 
 
 def test_cursors_of_another_epoch_do_not_count() -> None:

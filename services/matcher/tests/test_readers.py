@@ -235,6 +235,8 @@ def test_it_begins_where_the_group_had_committed(
         # Of topics that were made anew since:
         TopicPartition(topics.REQUESTS, 2, 0, metadata="other-requests"),
         TopicPartition(topics.OBJECTS, 2, 0, metadata="other-objects"),
+        # Of an epoch that an operator has ended since:
+        TopicPartition(topics.OBJECTS, 3, 0, metadata="objects-id/0000beef"),
     ]
     one.stop()
     one.join(60)
@@ -245,7 +247,9 @@ def test_it_begins_where_the_group_had_committed(
     start(two)
     assigned = assignments(events, PARTITIONS)
 
-    of_0, of_1, of_2 = (assigned[number] for number in range(3))
+    of_0, of_1, of_2, of_3 = (assigned[number] for number in range(4))
+    assert (of_3.objects_committed, of_3.committed_in_epoch) == (0, False)
+    assert of_0.committed_in_epoch
     assert (of_0.requests_start, of_0.objects_committed, of_0.requests_committed) == (1, 2, True)
     assert (of_1.requests_start, of_1.objects_committed, of_1.requests_committed) == (0, None, False)
     assert (of_2.requests_start, of_2.objects_committed, of_2.requests_committed) == (0, None, False)
