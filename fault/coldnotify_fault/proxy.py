@@ -1,6 +1,7 @@
 """The network between processes: TCP proxies that can cut, hold or swallow what passes, and count notifications."""
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -18,6 +19,7 @@ from coldnotify_schemas.frames import (
 _READ_BYTES = 65536
 _CONNECT_S = 5.0
 _START_S = 30.0
+_BACKLOG = 100
 
 Seen = Callable[[str, str, int | None, int], object]
 """Called with client, object, version and incarnation of each Notification that goes to a client."""
@@ -79,11 +81,6 @@ class Network:
         async def stop() -> None:
             for proxy in self._proxies:
                 await proxy.stop()
-            # Also connections that had just been accepted, of which no proxy knows yet.
-            rest = asyncio.all_tasks() - {asyncio.current_task()}
-            for task in rest:
-                task.cancel()
-            await asyncio.gather(*rest, return_exceptions=True)
             await asyncio.sleep(0)  # transports that were aborted say so in the loop's next turn
 
         asyncio.run_coroutine_threadsafe(stop(), self.loop).result(_START_S)
@@ -110,18 +107,24 @@ class Proxy:
         self._swallowing = False
         self._flowing = asyncio.Event()
         self._flowing.set()
-        self._server: asyncio.Server | None = None
+        self._listener: socket.socket | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def start(self) -> None:
-        """Listen."""
-        self._server = await asyncio.start_server(self._accept, *self._listen)
+        """Listen.
+
+        Without asyncio's server: of connections that it is just accepting when it is closed, nobody closes the sockets.
+        """
+        self._listener = socket.create_server(self._listen, backlog=_BACKLOG)
+        self._listener.setblocking(False)
+        self._loop.add_reader(self._listener, self._accept, self._listener)
 
     async def stop(self) -> None:
         """Close everything."""
-        if self._server is not None:
-            self._server.close()
+        if self._listener is not None:
+            self._loop.remove_reader(self._listener)
+            self._listener.close()
         tasks = list(self._connections)
         for task in tasks:
             task.cancel()
@@ -167,18 +170,31 @@ class Proxy:
         for writer in self._writers:
             writer.transport.abort()
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
+    def _accept(self, listener: socket.socket) -> None:
         try:
-            with suppress(OSError, TimeoutError, asyncio.CancelledError):
-                await self._connection(reader, writer)
-        finally:
-            self._connections.discard(task)
-            writer.transport.abort()
+            accepted, _address = listener.accept()
+        except OSError:
+            return  # gone again
+        accepted.setblocking(False)
+        task = self._loop.create_task(self._connection(accepted))
+        self._connections.add(task)
 
-    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def ended(_task: asyncio.Task[None]) -> None:
+            # Not by the task itself: one that is cancelled before it ran at all does nothing.
+            self._connections.discard(task)
+            accepted.close()
+
+        task.add_done_callback(ended)
+
+    async def _connection(self, accepted: socket.socket) -> None:
+        with suppress(OSError, TimeoutError):
+            reader, writer = await asyncio.open_connection(sock=accepted)
+            try:
+                await self._pass_on(reader, writer)
+            finally:
+                writer.transport.abort()
+
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._refuses():
             return
         async with asyncio.timeout(_CONNECT_S):
@@ -203,8 +219,8 @@ class Proxy:
             self._writers -= both
             for pump in pumps:
                 pump.cancel()
+            target_writer.transport.abort()  # before what may be cancelled once more
             await asyncio.gather(*pumps, return_exceptions=True)
-            target_writer.transport.abort()
 
     async def _pump(
         self,

@@ -1,5 +1,6 @@
 """The proxy: passes, cuts, refuses, holds and swallows; and knows which notifications go to whom."""
 
+import gc
 import socket
 from collections.abc import Iterator
 
@@ -74,6 +75,18 @@ def test_what_is_sent_passes(ends: Ends) -> None:
 def test_an_end_of_one_side_is_told_to_the_other(ends: Ends) -> None:
     ends.server.shutdown(socket.SHUT_WR)
     assert ends.client.recv(10) == b""
+
+
+def test_connections_that_are_just_being_accepted_end_with_the_network() -> None:
+    """A connection that nobody closes is a warning, and so an error."""
+    for _ in range(20):
+        with socket.create_server((HOST, 0)) as listener, Network() as network:
+            address = (HOST, free_port())
+            network.proxy(address, listener.getsockname())
+            clients = [socket.create_connection(address, LIMIT_S) for _ in range(20)]
+        for client in clients:
+            client.close()
+    gc.collect()
 
 
 def test_a_cut_ends_both_sides_and_new_connections_pass(ends: Ends) -> None:
