@@ -279,7 +279,11 @@ class Clients:
         """
         assert event.version is not None
         now = self._publishes.period(event.t)
-        calls = self._publishes.with_version(event.object, event.version)
+        calls = [
+            call
+            for call in self._publishes.with_version(event.object, event.version)
+            if event.incarnation in (None, call.begun.incarnation) and call.begun.t <= event.t + self._skew_us
+        ]
         return bool(calls) and all(self._publishes.period(call.begun.t) != now for call in calls if not call.failed)
 
     def _possible(self, event: Told) -> set[Key]:

@@ -24,3 +24,11 @@ def history(published_us: int) -> list[Event]:
 def test_versions_may_begin_anew_behind_what_was_under_way() -> None:
     assert judge(history(published_us=1_000_000)).clean
     assert judge(history(published_us=6_000_000)).counts["P3"] == 1
+
+
+def test_a_number_that_is_used_again_later_does_not_make_it_one_of_the_new_topic() -> None:
+    again = [
+        Publish(t=11_000_000, publisher="p", id=3, object=OBJECT, version=3),
+        Published(t=11_000_001, publisher="p", id=3, outcome="acknowledged"),
+    ]
+    assert judge([*history(published_us=1_000_000), *again]).clean
