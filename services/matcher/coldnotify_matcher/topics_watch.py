@@ -21,7 +21,6 @@ from coldnotify_matcher.unserved import Unserved
 
 log = structlog.get_logger()
 
-TOPICS_CHANGED = "a topic was recreated or resized"
 EVERY_S = 5.0
 KAFKA_TIMEOUT_S = 5.0
 """For questions about topics."""
@@ -46,6 +45,12 @@ def cluster_of(admin: AdminClient, epoch_counter: int) -> Cluster:
     epoch = epoch_of(objects_id, len(objects.partitions), epoch_counter)
     requests_id, *state_ids = (str(other.topic_id) for other in beside.values())
     return Cluster(len(objects.partitions), inboxes, objects_id, requests_id, epoch, tuple(state_ids))
+
+
+def check_topics(admin: AdminClient, epoch_counter: int, expected: Cluster) -> None:
+    """Raises Failure if they are not what a run began with, ServiceError if they are not known."""
+    if cluster_of(admin, epoch_counter) != expected:
+        raise Failure("a topic was recreated or resized")
 
 
 class TopicsWatch(threading.Thread):
@@ -87,7 +92,7 @@ class TopicsWatch(threading.Thread):
     def _watch(self, lag: Lag, unserved: Unserved) -> None:
         while not self._stopping.wait(EVERY_S) and self._requests.is_alive():
             try:
-                now = cluster_of(self._admin, self._settings.epoch_counter)
+                check_topics(self._admin, self._settings.epoch_counter, self._cluster)
             except Failure as error:
                 self._requests.put(Failed(error))
                 return
@@ -99,9 +104,6 @@ class TopicsWatch(threading.Thread):
             self._show_lag(lag)
             if not unserved.settled and unserved.look(self._admin, self._settings.matcher_group, KAFKA_TIMEOUT_S):
                 self._requests.join_again()
-            if now != self._cluster:
-                self._requests.put(Failed(Failure(TOPICS_CHANGED)))
-                return
 
     def _show_lag(self, lag: Lag) -> None:
         try:

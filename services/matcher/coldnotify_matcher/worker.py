@@ -42,7 +42,7 @@ from coldnotify_matcher.readers import (
 )
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.standby import Standby
-from coldnotify_matcher.topics_watch import TOPICS_CHANGED, TopicsWatch, cluster_of
+from coldnotify_matcher.topics_watch import TopicsWatch, check_topics, cluster_of
 from coldnotify_matcher.writer import Writer
 
 log = structlog.get_logger()
@@ -179,13 +179,11 @@ class Worker:
 
     def _check_topics(self) -> None:
         """Called by the requests reader's thread. Raises Failure."""
+        assert self._cluster is not None
         try:
-            now = cluster_of(self._admin, self._settings.epoch_counter)
+            check_topics(self._admin, self._settings.epoch_counter, self._cluster)
         except ServiceError as error:
-            log.warning("topics cannot be looked at", error=str(error))
-            return  # the watch tries again
-        if now != self._cluster:
-            raise Failure(TOPICS_CHANGED)
+            log.warning("topics cannot be looked at", error=str(error))  # the watch tries again
 
     def _turn(self) -> None:
         """Take what the readers have, handle it, make the outcome durable."""
