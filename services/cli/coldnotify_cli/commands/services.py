@@ -26,8 +26,10 @@ def _service(name: str, help_text: str) -> click.Command:
     """The command that runs coldnotify_NAME.app.run(settings)."""
 
     def run(settings: ServiceSettings) -> int:
+        from coldnotify_common.threads import end_with_any_thread
+
         _warn(settings, name)
-        _end_with_any_thread()
+        end_with_any_thread()
         app: Any = importlib.import_module(f"coldnotify_{name}.app")
         code = app.run(settings)
         assert isinstance(code, int)
@@ -51,12 +53,6 @@ def _warn(settings: ServiceSettings, name: str) -> None:
         return  # they are all its own: the other services' code need not be imported for their settings
     for warning in unknown_variables(os.environ, all_settings(), OTHER_VARIABLES):
         structlog.get_logger().warning(warning)
-
-
-def _end_with_any_thread() -> None:
-    from coldnotify_common.threads import end_with_any_thread
-
-    end_with_any_thread()
 
 
 def _import_structlog() -> None:
