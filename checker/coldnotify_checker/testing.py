@@ -649,10 +649,13 @@ class Double:
     def _plant_in_registrations(self, state: list[Record]) -> None:
         away = self._is("loses a registration of a client that is away")
         for device in self._devices:
-            if device.connected == away or (away and not self._confirmed(device)):
+            if device.connected == away:
                 continue
-            wanted = sorted(device.wanted, key=lambda name: (name not in self._confirmed(device), name))
-            wanted = [name.removeprefix(f"{_SCOPE}/") for name in wanted]
+            confirmed = self._confirmed(device) if away else set()
+            if away and not confirmed:
+                continue
+            names = [*sorted(confirmed), *sorted(device.wanted.keys() - confirmed)]
+            wanted = [name.removeprefix(f"{_SCOPE}/") for name in names]
             key = f"{device.name}/0"
             value: dict[str, Any] = {"format": 1, "generation": 2, "applied": self._applied + 100}
             record: dict[str, Any] = {"topic": REGISTRATIONS, "partition": 0, "timestamp": self._t // 1000}
@@ -670,11 +673,11 @@ class Double:
             state.append(Record(offset=len(state), key=key, value=value, **record))
             self.planted = True
 
-    def _confirmed(self, device: _Device) -> list[str]:
+    def _confirmed(self, device: _Device) -> set[str]:
         """What its last wake says it is registered for."""
         wakes = (event for event in self.events if isinstance(event, CaughtUp) and event.client == device.name)
         since = max((event.since for event in wakes), default=0)
-        return [name for name, at in device.wanted.items() if at < since]
+        return {name for name, at in device.wanted.items() if at < since}
 
 
 _NONE: Key = (-1, -1)
