@@ -6,6 +6,7 @@ from random import Random
 from coldnotify_matcher.engine.rules import Intervals, Rules
 from coldnotify_matcher.engine.tuning import Bounds
 from coldnotify_schemas import topics
+from coldnotify_schemas.state import BUCKET_OBJECTS_MAX
 
 from coldnotify_simulation import second_opinion
 from coldnotify_simulation.client import Client
@@ -37,6 +38,7 @@ class Schedule:
             "incarnation": (0.5, self._publish_incarnation),
             "nonsense": (0.5, self._publish_nonsense),
             "want": (4, self._want),
+            "change of mind": (2, self._change_mind),
             "shut down": (2, self._shut_down),
             "power loss": (2, self._power_loss),
             "wipe": (0.7, self._wipe),
@@ -61,13 +63,16 @@ class Schedule:
             "truncated": (0.1, self._truncate),
         }
         always = {"publish", "want"}
+        intervals = Intervals()
         if self.random.random() < 0.3:
             intervals = Intervals(others_ms=self.random.choice([300, 3000]))
             own = Random(seed ^ 0xA1D)  # so that the rest of the schedule stays what it is
             if own.random() < 0.5:
                 intervals = Intervals(auto=frozenset({"*"}), bounds=Bounds(own.choice([0, 300]), 3000))
-            for matcher in self.world.matchers:
-                matcher.rules = Rules(conflation=intervals)
+        # Few objects in a record: a client's registrations stand in several, and a step may be cut between any two.
+        bucket_objects_max = Random(seed ^ 0xB0C).choice([1, 2, BUCKET_OBJECTS_MAX])
+        for matcher in self.world.matchers:
+            matcher.rules = Rules(conflation=intervals, bucket_objects_max=bucket_objects_max)
         self._calm = False
         # A different mix in each: faults that come alone go deeper than all of them at once.
         chance = self.random.choice([0.2, 0.5, 0.9])
@@ -153,6 +158,25 @@ class Schedule:
             client.unregister(name)
         else:
             self.world.register(client, name)
+
+    def _change_mind(self) -> None:
+        """What it wants moves from one record of its registrations to another, often in one step, which may be cut."""
+        client = self._client()
+        wanted = self.random.sample(OBJECTS, self.random.randint(1, 3))
+        for gateway in self.world.gateways:
+            gateway.requests_held = True
+
+        def cut_the_step() -> None:
+            for gateway in self.world.gateways:
+                gateway.requests_held = False
+            for matcher in self.world.matchers:
+                if not self._calm:
+                    matcher.doom = self.random.randint(0, 4), "kill"
+                    self._back(matcher)
+
+        client.unregister(*sorted(client.wish))
+        self.world.clock.later(0.1, lambda: self.world.register(client, *wanted))
+        self.world.clock.later(0.5, cut_the_step)
 
     def _later(self, client: Client) -> None:
         only = self.random.random() < 0.3

@@ -121,11 +121,15 @@ class Bench:
     def load(self) -> Step:
         """A matcher takes over: it loads the log, handles what was not committed, and makes that durable."""
         step = self.take_over()
+        self.make_durable(step)
         self.settle()
         return step
 
     def take_over(self) -> Step:
-        """As the worker does it: everything is read, a generation is claimed, and the claim is read back."""
+        """As the worker does it: everything is read, a generation is claimed, and the claim is read back.
+
+        Returns what its first step says, not yet done.
+        """
         self.runs += 1
         requests_committed, objects_committed = self.committed
         ends = {topic: len(records) for topic, records in self.log.records.items()}
@@ -146,9 +150,7 @@ class Bench:
             self.read()
         partition.engine.rules = self.rules
         partition.own(self.now_ms)
-        step = partition.engine.take_step(self.now_ms)
-        self.make_durable(step)
-        return step
+        return partition.engine.take_step(self.now_ms)
 
     def read(self) -> None:
         """Hand on what the log has and the matcher has not seen."""

@@ -97,11 +97,11 @@ class Client:
         """Nothing is kept of a client before its first registration."""
         return bool(self.where or self.buckets or self.session_stored)
 
-    def register(self, obj: Obj) -> bool:
+    def register(self, obj: Obj, bucket_objects_max: int = BUCKET_OBJECTS_MAX) -> bool:
         """Add one registration, in the first bucket with room. False: it was there."""
         if obj in self.where:
             return False
-        index = next((i for i, b in enumerate(self.buckets) if len(b) < BUCKET_OBJECTS_MAX), len(self.buckets))
+        index = next((i for i, b in enumerate(self.buckets) if len(b) < bucket_objects_max), len(self.buckets))
         self._put(obj, index)
         self.changed.add(index)
         return True
@@ -119,18 +119,23 @@ class Client:
 
     def load_bucket(self, index: int, objects: list[Obj]) -> None:
         """A bucket as the registrations topic has it; to be written again if another one has one of its objects."""
-        for obj in list(self.buckets[index]) if index < len(self.buckets) else ():
+        self._make_buckets(index + 1)
+        for obj in list(self.buckets[index]):
             self.unregister(obj)
         elsewhere = [obj for obj in objects if obj in self.where]
         for obj in objects:
             if obj not in self.where:
                 self._put(obj, index)
-        # Only a matcher that was not the owner any more can have put an object in two buckets: one place is enough.
+        # A predecessor that died between two records of a step leaves an object in two buckets, where it had moved from
+        # one to the other; so does one that was not the owner any more. One place is enough.
         (self.changed.add if elsewhere else self.changed.discard)(index)
 
-    def _put(self, obj: Obj, index: int) -> None:
-        while len(self.buckets) <= index:
+    def _make_buckets(self, count: int) -> None:
+        while len(self.buckets) < count:
             self.buckets.append(set())
+
+    def _put(self, obj: Obj, index: int) -> None:
+        self._make_buckets(index + 1)
         self.buckets[index].add(obj)
         self.where[obj] = index
         obj.registered += 1

@@ -255,7 +255,7 @@ class Requests:
                     refused.append(wire_pb2.Refusal(object=name, reason=reason))
                     self._state.forget_if_idle(obj)
                     continue
-                client.register(obj)
+                client.register(obj, self._state.rules.bucket_objects_max)
                 self._state.count("registered")
                 if session.indexed:
                     self._index.subscribe(obj, session)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from coldnotify_schemas.names import InvalidName, check_name
+from coldnotify_schemas.state import BUCKET_OBJECTS_MAX
 
 from coldnotify_matcher.engine.tuning import Bounds
 
@@ -86,3 +87,5 @@ class Rules:
     conflation: Intervals = field(default_factory=Intervals)
     half_sets_bytes_max: int = 32 * 1024 * 1024
     """Of the names that are in of reg-syncs whose last chunk is not, of one partition."""
+    bucket_objects_max: int = BUCKET_OBJECTS_MAX
+    """Objects in one record of the registrations topic. Tests take fewer, so that a client has several records."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 import pytest
-from coldnotify_matcher.engine import Intervals, Rules, paging, requests
+from coldnotify_matcher.engine import Intervals, Rules, Step, paging, requests
 from coldnotify_matcher.testing import GATEWAY, OTHER_GATEWAY, PREFIX, Bench
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.digest import digest
-from coldnotify_schemas.state import RegistrationsRecord
+from coldnotify_schemas.state import BUCKET_OBJECTS_MAX, RegistrationsRecord
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
@@ -71,10 +71,11 @@ class Machine(RuleBasedStateMachine):
     """The rules at random."""
 
     conflation = Intervals()
+    bucket_objects_max = BUCKET_OBJECTS_MAX
 
     def __init__(self) -> None:
         super().__init__()
-        self.bench = Bench(rules=Rules(conflation=self.conflation))
+        self.bench = Bench(rules=Rules(conflation=self.conflation, bucket_objects_max=self.bucket_objects_max))
         self.devices = {name: Device(name) for name in CLIENTS}
         self.sessions: dict[tuple[int, int], Session] = {}
         self.published: dict[str, set[tuple[int, int]]] = {name: set() for name in OBJECTS}
@@ -207,6 +208,14 @@ class Machine(RuleBasedStateMachine):
         self.sessions.pop((session.gateway, session.number), None)
         if session.device.session is session:
             session.device.session = None
+
+    def all_want_everything(self) -> None:
+        """All are connected: else hardly any run comes to where something is held, or stands in several records."""
+        for name, device in self.devices.items():
+            device.wanted = set(OBJECTS)
+            device.registering = dict.fromkeys(OBJECTS, False)
+            self.connect(name, GATEWAY, leaves=False)
+        self.come_to_rest()
 
     # --- gateways
 
@@ -408,14 +417,19 @@ class Machine(RuleBasedStateMachine):
         self.bench.settle()
         self.note_published()
 
-    @rule(writes_lost=st.integers(0, 4), inboxes_lost=st.integers(0, 2))
-    def crash(self, writes_lost: int, inboxes_lost: int) -> None:
-        """In the middle of a step. Answers are written only after all state is."""
-        step = self.bench.step()
-        lost = min(writes_lost, len(step.state) + len(step.tombstones))
-        self.bench.make_durable(step, lost, len(step.inboxes) if lost else min(inboxes_lost, len(step.inboxes)))
+    @rule(writes_lost=st.integers(0, 9), inboxes_lost=st.integers(0, 2), again=st.integers(0, 9))
+    def crash(self, writes_lost: int, inboxes_lost: int, again: int) -> None:
+        """In the middle of a step. Its successor dies in the middle of its first one, too, unless `again` is 0."""
+        self.cut(self.bench.step(), writes_lost, inboxes_lost)
+        if again:
+            self.cut(self.bench.take_over(), again - 1, 0)
         self.bench.load()
         self.note_published()
+
+    def cut(self, step: Step, writes_lost: int, inboxes_lost: int) -> None:
+        """Answers are written only after all state is."""
+        lost = min(writes_lost, len(step.state) + len(step.tombstones))
+        self.bench.make_durable(step, lost, len(step.inboxes) if lost else min(inboxes_lost, len(step.inboxes)))
 
     @rule(ms=st.sampled_from([1000, 16_000]))
     def time(self, ms: int) -> None:
@@ -516,12 +530,7 @@ class Conflating(Machine):
 
     def __init__(self) -> None:
         super().__init__()
-        # All are connected and want everything: else hardly any run comes to where something is held.
-        for name, device in self.devices.items():
-            device.wanted = set(OBJECTS)
-            device.registering = dict.fromkeys(OBJECTS, False)
-            self.connect(name, GATEWAY, leaves=False)
-        self.come_to_rest()
+        self.all_want_everything()
 
     @rule(names=st.lists(st.sampled_from(OBJECTS[:3]), min_size=2, max_size=6))
     def burst(self, names: list[str]) -> None:
@@ -534,8 +543,34 @@ class Conflating(Machine):
             self.hand_over(gateway, 10_000)
 
 
+class ManyRecords(Machine):
+    """The same, with several registrations records for a client: any step's records may be cut anywhere."""
+
+    bucket_objects_max = 2
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all_want_everything()
+
+    @rule(
+        client=st.sampled_from(CLIENTS),
+        gone=st.lists(st.sampled_from(OBJECTS), min_size=1, max_size=4, unique=True),
+        wanted=st.lists(st.sampled_from(OBJECTS), min_size=1, max_size=4, unique=True),
+    )
+    def change(self, client: str, gone: list[str], wanted: list[str]) -> None:
+        """One step moves registrations from one record to another."""
+        device = self.devices[client]
+        for name in gone:
+            self.unregister(client, name)
+        device.wanted |= set(wanted)
+        for name in wanted:
+            device.registering[name] = False
+            device.unregistering.discard(name)
+        self.ask_for_operations(device)
+
+
 @pytest.mark.usefixtures("small_pages")
-@pytest.mark.parametrize("machine", [Machine, Conflating])
+@pytest.mark.parametrize("machine", [Machine, Conflating, ManyRecords])
 def test_the_promises_hold_whatever_happens_in_whatever_order(machine: type[Machine]) -> None:
     run_state_machine_as_test(
         machine,
