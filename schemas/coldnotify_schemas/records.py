@@ -13,8 +13,15 @@ RECORD_BYTES_MAX = 64 * 1024
 """Of the whole record: far more than the payload and the other fields need."""
 MOVED_HEADER = "coldnotify-moved"
 """Header of a record that its owner moved from a wrong partition; its value is `partition@offset` there."""
+SINCE_HEADER = "coldnotify-since"
+"""Header of a newest version that its owner wrote down again; its value is `epoch/offset` of its first record."""
 REASON_HEADER = "coldnotify-reason"
 """Header of a rejected record: what is wrong with it, in words."""
+
+INCARNATION_JUMP_MAX = 1_000_000
+"""How far above the incarnation in force a record may lie. Resets count up by one, so nobody comes to this honestly.
+Whoever wants to use the numbers up leaves room for a reset."""
+_OFFSET_DIGITS_MAX = 19
 
 _Version = Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)]
 _Incarnation = Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
@@ -85,6 +92,20 @@ def parse_public_record(value: bytes) -> PublicRecord:
 def encode_public_record(record: PublicRecord) -> bytes:
     """The record as JSON, without the fields that say nothing."""
     return _encoder.encode(record)
+
+
+def since_header(epoch: int, offset: int) -> tuple[str, bytes]:
+    """The header that says at which offset of an epoch a version came first."""
+    return SINCE_HEADER, b"%08x/%d" % (epoch, offset)
+
+
+def since_of(value: bytes, epoch: int, offset: int) -> int | None:
+    """The offset that a SINCE_HEADER names, of a record at `offset`; None: it is of another epoch, or says nothing."""
+    said_epoch, slash, said_offset = value.partition(b"/")
+    if not slash or said_epoch != b"%08x" % epoch or not said_offset.isdigit() or len(said_offset) > _OFFSET_DIGITS_MAX:
+        return None
+    since = int(said_offset)
+    return since if since <= offset else None
 
 
 def raw_payload(payload: object) -> msgspec.Raw:

@@ -14,9 +14,9 @@ from coldnotify_matcher.engine.rules import Rules
 from coldnotify_matcher.epoch import epoch_of
 from coldnotify_matcher.partition import Cluster, Partition, PendingRequests, Phase, TakenOver
 from coldnotify_matcher.readers import Record
+from coldnotify_matcher.record_headers import read_headers
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.names import REGISTRATIONS_MAX
-from coldnotify_schemas.records import MOVED_HEADER
 
 from coldnotify_simulation.clock import Clock, Process
 from coldnotify_simulation.group import SESSION_TIMEOUT_S, Group
@@ -282,7 +282,7 @@ class Run:
                 left = True
                 continue
             for entry in log.read(position, log.end - position):
-                moved = any(name == MOVED_HEADER for name, _ in entry.headers)
+                said = read_headers(entry.headers)
                 record = Record(
                     topic,
                     number,
@@ -291,7 +291,8 @@ class Run:
                     key=entry.key,
                     value=entry.value,
                     timestamp_ms=entry.timestamp_ms,
-                    moved=moved,
+                    moved=said.moved,
+                    since=said.since,
                 )
                 partition.on_record(record, now_ms)
             self._read[topic, number] = log.end

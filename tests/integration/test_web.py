@@ -119,3 +119,21 @@ def test_curl_wakes_by_json(up: Up) -> None:
         "cursor": second["cursor"],
         "in_sync": True,
     }
+
+
+def test_a_stale_publish_is_told_to_nobody_at_the_next_wake(up: Up) -> None:
+    """The newest version is written down again then, which is nothing that a client lacks."""
+    publish(up, {"stale": 5, "witness": 1})
+    asked = {
+        "domain": DOMAIN, "group": GROUP, "client": "curl-stale", "registrations": ["stale", "witness"], "wait_s": 0,
+    }  # fmt: skip
+    address = f"http://{up.report['http']}/v1/sync"
+    first = curl(address, **asked, cursor=None)
+    assert {one["object"]: one["version"] for one in first["notifications"]} == {"stale": 5, "witness": 1}
+
+    publish(up, {"stale": 4})
+    publish(up, {"witness": 2})
+    second = curl(address, **asked, cursor=first["cursor"])
+    assert second["notifications"] == [{"object": "witness", "version": 2}]
+    # What that answer rested on was durable before, so by now it was written down again.
+    assert curl(address, **asked, cursor=second["cursor"])["notifications"] == []

@@ -38,7 +38,7 @@ def object_of_path(raw_path: str) -> str:
 def parse_one(body: bytes) -> PublicRecord:
     """A body with one record; nothing at all means {}. Raises BadRequest."""
     try:
-        return parse_public_record(body if body.strip() else b"{}")
+        return _parse(body if body.strip() else b"{}")
     except InvalidRecord as error:
         raise _bad_request(error) from None
 
@@ -79,9 +79,17 @@ def _named(place: int, fields: dict[str, msgspec.Raw]) -> tuple[str, bytes]:
 def _record(name: str, raw: bytes) -> PublicRecord:
     try:
         check_object(name)
-        return parse_public_record(raw)
+        return _parse(raw)
     except (InvalidName, InvalidRecord) as error:
         raise InvalidObject(name, error) from None
+
+
+def _parse(value: bytes) -> PublicRecord:
+    """Raises InvalidRecord, also where it would begin an object's versions over: nobody could outdo the highest one."""
+    record = parse_public_record(value)
+    if record.incarnation is not None:
+        raise InvalidRecord("incarnation: is not a publisher's to say; `coldnotify object reset` begins versions over")
+    return record
 
 
 def _bad_request(error: InvalidRecord) -> BadRequest:

@@ -100,3 +100,14 @@ def test_no_bytes_make_it_fail_otherwise(body: bytes) -> None:
     for parse in (parse_one, parse_many):
         with suppress(BadRequest):
             parse(body)
+
+
+@pytest.mark.parametrize("incarnation", [0, 1, 2**31 - 1])
+def test_only_a_reset_sets_an_incarnation(incarnation: int) -> None:
+    record = b'{"version":%d,"incarnation":%d}' % (2**63 - 1, incarnation)
+    with pytest.raises(BadRequest) as one:
+        parse_one(record)
+    with pytest.raises(BadRequest) as many:
+        parse_many(b'{"objects":{"camera":%s}}' % record)
+    assert one.value.field == many.value.field == "incarnation"
+    assert "object reset" in str(one.value)

@@ -224,9 +224,11 @@ class Partition:
 
     def on_record(self, record: Record, now_ms: int) -> None:
         """One record of a compacted topic. Raises TakenOver, NewerFormat."""
-        topic, _, offset, _, key, value, timestamp_ms, moved, traceparent = record
+        topic, _, offset, _, key, value, timestamp_ms, moved, traceparent, since = record
         if topic == topics.OBJECTS:
-            self.engine.on_object(key, value, offset, timestamp_ms, now_ms, moved=moved, traceparent=traceparent)
+            self.engine.on_object(
+                key, value, offset, timestamp_ms, now_ms, moved=moved, traceparent=traceparent, since=since
+            )
         elif key is not None:
             self._on_state_record(topic, key, value, offset)
         self._note_progress(topic, offset + 1)

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 import structlog
 from coldnotify_common.kafka import connect
 from coldnotify_schemas import topics
-from coldnotify_schemas.records import MOVED_HEADER
-from coldnotify_schemas.traceparent import sampled_in
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -32,6 +30,7 @@ from confluent_kafka.admin import AdminClient
 
 from coldnotify_matcher.epoch import EPOCH_MARK
 from coldnotify_matcher.log_ends import log_ends, log_starts
+from coldnotify_matcher.record_headers import Said, read_headers
 
 log = structlog.get_logger()
 
@@ -44,6 +43,7 @@ POLL_S = 0.05
 KAFKA_TIMEOUT_S = 10
 Headers = list[tuple[str, str | bytes | None]]
 """A record's, as librdkafka hands them out."""
+_NO_HEADERS = Said()
 REVOKE_TIMEOUT_S = 20
 """Longer than a step with a flush that has to wait for a broker's restart, shorter than the group's poll limit."""
 
@@ -60,9 +60,9 @@ class Record(NamedTuple):
     value: bytes | None = None
     timestamp_ms: int = -1
     moved: bool = False
-    """It came from a wrong partition, by one of our matchers."""
     traceparent: str = ""
-    """The trace that its publisher keeps; "" without one."""
+    since: bytes = b""
+    """These three: see record_headers.Said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +192,17 @@ def _record(message: Message) -> Record:
     kind, timestamp_ms = message.timestamp()
     if kind == TIMESTAMP_NOT_AVAILABLE:
         timestamp_ms = -1
-    headers: Headers | None = message.headers()  # type: ignore[assignment]
-    moved, traceparent = False, ""
-    if headers:
-        moved, traceparent = any(name == MOVED_HEADER for name, _ in headers), sampled_in(headers)
     # Each is made here, a hundred thousand behind a long log: by its class it would take three times as long.
-    fields = (topic, partition, offset, False, message.key(), message.value(), timestamp_ms, moved, traceparent)
+    fields = (topic, partition, offset, False, message.key(), message.value(), timestamp_ms, *_headers_of(message))
     return tuple.__new__(Record, fields)
+
+
+def _headers_of(message: Message) -> Said:
+    try:
+        headers: Headers | None = message.headers()  # type: ignore[assignment]
+    except UnicodeDecodeError:
+        return _NO_HEADERS  # a name that is no UTF-8: nothing that we would look for
+    return read_headers(headers) if headers else _NO_HEADERS
 
 
 class RequestsReader(Reader):

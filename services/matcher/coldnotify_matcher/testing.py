@@ -1,20 +1,21 @@
 """For tests: one partition's log in memory, an engine that reads it, and gateways that keep what they are told."""
 
 import struct
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from coldnotify_schemas import internal_pb2, topics, wire_pb2
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.names import REGISTRATIONS_MAX
 from coldnotify_schemas.partition import partition_of
-from coldnotify_schemas.records import MOVED_HEADER
-from coldnotify_schemas.traceparent import sampled_in
 
 from coldnotify_matcher.engine import Engine, Rules, Step, Write
 from coldnotify_matcher.partition import Cluster, Partition
 from coldnotify_matcher.readers import Record
+from coldnotify_matcher.record_headers import read_headers
 
 PARTITIONS = 8
 INBOXES = 4
@@ -64,21 +65,31 @@ class Log:
         headers: Iterable[tuple[str, bytes]] = (),
     ) -> Record:
         """One record at the end of a topic's partition."""
-        headers = list(headers)
-        moved = any(name == MOVED_HEADER for name, _ in headers)
+        said = read_headers(list(headers))
         record = Record(
             topic,
             PARTITION,
-            len(self.records[topic]),
+            self.end(topic),
             end=False,
             key=key,
             value=value,
             timestamp_ms=timestamp_ms,
-            moved=moved,
-            traceparent=sampled_in(headers),
+            moved=said.moved,
+            traceparent=said.traceparent,
+            since=said.since,
         )
         self.records[topic].append(record)
         return record
+
+    def end(self, topic: str) -> int:
+        """The offset of the next record."""
+        records = self.records[topic]
+        return records[-1].offset + 1 if records else 0
+
+    def compact(self, topic: str) -> None:
+        """Keep the last record of each key, as Kafka does; offsets stay as they are."""
+        last = {record.key: record.offset for record in self.records[topic]}
+        self.records[topic] = [record for record in self.records[topic] if last[record.key] == record.offset]
 
     def write(self, write: Write) -> None:
         """What the engine wants written."""
@@ -132,7 +143,7 @@ class Bench:
         """
         self.runs += 1
         requests_committed, objects_committed = self.committed
-        ends = {topic: len(records) for topic, records in self.log.records.items()}
+        ends = {topic: self.log.end(topic) for topic in self.log.records}
         partition = self.partition = Partition(
             PARTITION,
             self.cluster,
@@ -155,11 +166,11 @@ class Bench:
     def read(self) -> None:
         """Hand on what the log has and the matcher has not seen."""
         for topic, records in self.log.records.items():
-            new = records[self._read[topic] :]
-            self._read[topic] += len(new)
+            new = records[bisect_left(records, self._read[topic], key=attrgetter("offset")) :]
+            self._read[topic] = self.log.end(topic)
             for record in new:
                 self.partition.on_record(record, self.now_ms)
-        self.partition.on_end(topics.OBJECTS, self._read[topics.OBJECTS])
+            self.partition.on_end(topic, self._read[topic])
 
     def step(self) -> Step:
         """Read all there is, answer all requests; what the engine wants done then, not yet done."""

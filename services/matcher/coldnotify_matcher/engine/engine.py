@@ -29,11 +29,14 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.names import OBJECT_BYTES_MAX, REGISTRATIONS_MAX, InvalidName, check_name, parse_object_key
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import (
+    INCARNATION_JUMP_MAX,
     MOVED_HEADER,
     REASON_HEADER,
     VERSION_MAX,
     InvalidRecord,
     parse_public_record,
+    since_header,
+    since_of,
 )
 from coldnotify_schemas.state import FORMAT, RegistrationsRecord, SessionRecord
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
@@ -172,13 +175,14 @@ class Engine(State):
         *,
         moved: bool = False,
         traceparent: str = "",
+        since: bytes = b"",
     ) -> None:
-        """One record of the objects topic's partition. `traceparent`: what it is to carry on, "" for nothing."""
+        """One record of the objects topic's partition. `moved`, `traceparent`, `since`: as its headers say."""
         # Merging it twice would not be the same: without an incarnation it means the one that is in force by now.
         merged = offset < self.position
         if not merged:
             self.position = offset + 1
-            if not self._live and self._keep_unmade(key, value, offset, timestamp_ms, traceparent):
+            if not self._live and self._keep_unmade(key, value, offset, timestamp_ms, traceparent, since):
                 return
         # Of an object that has a version the key was checked then. A key that is no UTF-8 is none of these.
         obj = None if key is None else self.objects.get(key.decode(errors="surrogateescape"))
@@ -195,6 +199,10 @@ class Engine(State):
                 raise InvalidRecord(
                     f"version: is missing, and the record's timestamp ({timestamp_ms}) cannot stand for it"
                 )
+            if record.incarnation is not None and record.incarnation > obj.incarnation + INCARNATION_JUMP_MAX:
+                raise InvalidRecord(
+                    f"incarnation: is {record.incarnation}, far above the one in force ({obj.incarnation})"
+                )
         except InvalidRecord as error:
             obj.last_offset = max(obj.last_offset, offset)
             self._reject(key, value, str(error), offset, timestamp_ms)
@@ -204,18 +212,20 @@ class Engine(State):
             return
         if merged:
             return
-        newer = obj.merge(record, version, offset)
+        # What is newer than all before it here came first with this record, whatever it says of another place.
+        first_offset = since_of(since, self.epoch, offset) if since and not self._live else None
+        newer = obj.merge(record, version, offset, first_offset)
         if newer:
             obj.published_ms = timestamp_ms
             obj.traceparent = traceparent
-            self.history.published(obj.key, obj.incarnation, version, offset, timestamp_ms)
+            self.history.published(obj.key, obj.incarnation, version, obj.offset, timestamp_ms)
         if not self._live:
             return
         if newer:
             self.count("publishes")
             self._conflation.publish(obj, offset, now_ms)
         else:
-            self.count("stale" if obj.offset != offset else "repeated")
+            self.count("stale" if obj.kept_offset != offset else "repeated")
         if obj.needs_repair:
             self._repairs[obj] = None
 
@@ -224,7 +234,7 @@ class Engine(State):
         self.position = max(self.position, offset)
 
     def _keep_unmade(
-        self, key: bytes | None, value: bytes | None, offset: int, timestamp_ms: int, traceparent: str
+        self, key: bytes | None, value: bytes | None, offset: int, timestamp_ms: int, traceparent: str, since: bytes
     ) -> bool:
         """Keep just the record, if it is its object's first and in order. False: it is for the rest of `on_object`."""
         if key is None or value is None or len(key) > OBJECT_BYTES_MAX or len(value) > UNMADE_BYTES_MAX:
@@ -238,10 +248,12 @@ class Engine(State):
         except ValueError:
             return False
         version = record.version_at(timestamp_ms)
-        if not 0 <= version <= VERSION_MAX:
+        if not 0 <= version <= VERSION_MAX or (record.incarnation or 0) > INCARNATION_JUMP_MAX:
             return False
-        self.objects.keep(name, record, offset, timestamp_ms, traceparent)
-        self.history.published(name, record.incarnation or 0, version, offset, timestamp_ms)
+        first_offset = since_of(since, self.epoch, offset) if since else None
+        self.objects.keep(name, record, offset, timestamp_ms, traceparent, first_offset)
+        came_at = offset if first_offset is None else first_offset
+        self.history.published(name, record.incarnation or 0, version, came_at, timestamp_ms)
         return True
 
     def _object_at(
@@ -386,7 +398,10 @@ class Engine(State):
         """All outputs since the last step."""
         for obj in self._repairs:
             if obj.needs_repair:
-                self._writes.append(Write(topics.OBJECTS, self.partition, obj.key.encode(), obj.repair_record()))
+                headers = (since_header(self.epoch, obj.offset),)
+                self._writes.append(
+                    Write(topics.OBJECTS, self.partition, obj.key.encode(), obj.repair_record(), headers)
+                )
                 self.count("repaired")
         for client in self.changed:
             self._write_client(client, now_ms)

@@ -12,8 +12,9 @@ from coldnotify_schemas.records import PublicRecord
 from coldnotify_matcher.engine.objects import Obj
 
 T = TypeVar("T")
-_Unmade = tuple[PublicRecord, int, int, str]
-"""The only record of an object: what it says, offset, timestamp in ms, trace. Plain, for there are so many."""
+_Unmade = tuple[PublicRecord, int, int, str, int | None]
+"""The only record of an object: what it says, offset, timestamp in ms, trace, and since which offset its version is
+there, if it says so. Plain, for there are so many."""
 
 
 class ObjectMap(MutableMapping[str, Obj]):
@@ -22,9 +23,11 @@ class ObjectMap(MutableMapping[str, Obj]):
     def __init__(self) -> None:
         self._entries: dict[str, Obj | _Unmade] = {}
 
-    def keep(self, key: str, record: PublicRecord, offset: int, timestamp_ms: int, traceparent: str) -> None:
+    def keep(
+        self, key: str, record: PublicRecord, offset: int, timestamp_ms: int, traceparent: str, since: int | None
+    ) -> None:
         """The first record of an object that is not known so far; nothing is wrong with it."""
-        self._entries[key] = (record, offset, timestamp_ms, traceparent)
+        self._entries[key] = (record, offset, timestamp_ms, traceparent, since)
 
     def made(self) -> Iterator[Obj]:
         """Those that were asked for. Of the others none has a registered client, and none needs to be repaired."""
@@ -33,7 +36,10 @@ class ObjectMap(MutableMapping[str, Obj]):
     def offset_of(self, key: str) -> int:
         """Its `Obj.offset`, without asking for it. Raises KeyError."""
         entry = self._entries[key]
-        return entry.offset if isinstance(entry, Obj) else entry[1]
+        if isinstance(entry, Obj):
+            return entry.offset
+        _, offset, _, _, since = entry
+        return offset if since is None else since
 
     @overload
     def get(self, key: str, default: None = None, /) -> Obj | None: ...
@@ -66,9 +72,9 @@ class ObjectMap(MutableMapping[str, Obj]):
         return len(self._entries)
 
     def _make(self, key: str, unmade: _Unmade) -> Obj:
-        record, offset, timestamp_ms, traceparent = unmade
+        record, offset, timestamp_ms, traceparent, since = unmade
         obj = self._entries[key] = Obj(key)
-        obj.merge(record, record.version_at(timestamp_ms), offset)
+        obj.merge(record, record.version_at(timestamp_ms), offset, since)
         obj.published_ms = timestamp_ms
         obj.traceparent = traceparent
         return obj

@@ -38,7 +38,7 @@ class Obj:
     """One object: its newest version, and who is to be told of the next."""
 
     __slots__ = (
-        "deleted", "expires_at_ms", "incarnation", "key", "last_offset", "name", "offset", "payload",
+        "deleted", "expires_at_ms", "incarnation", "kept_offset", "key", "last_offset", "name", "offset", "payload",
         "published_ms", "registered", "source", "subscribers", "traceparent", "version",
     )  # fmt: skip
 
@@ -48,7 +48,9 @@ class Obj:
         self.incarnation = 0
         self.version = UNKNOWN
         self.offset = UNKNOWN
-        """Of the last record that carries the newest version."""
+        """Of the first record that carries the newest version: who has applied the log so far does not lack it."""
+        self.kept_offset = UNKNOWN
+        """Of the last record that carries it in so many words: what compaction is to keep."""
         self.last_offset = UNKNOWN
         """Of the last record of this key, whatever it says. Compaction keeps that one."""
         self.published_ms = -1
@@ -68,8 +70,11 @@ class Obj:
         """Its domain's name."""
         return self.key.partition("/")[0]
 
-    def merge(self, record: PublicRecord, version: int, offset: int) -> bool:
-        """Take in one record of this key. True: it brings a newer version than all before it."""
+    def merge(self, record: PublicRecord, version: int, offset: int, since: int | None = None) -> bool:
+        """Take in one record of this key. True: it brings a newer version than all before it.
+
+        `since`: the offset at which this version came first, where the record is one that a matcher wrote again.
+        """
         self.last_offset = offset
         incarnation = self.incarnation if record.incarnation is None else record.incarnation
         rank, rank_before = (incarnation, version), (self.incarnation, self.version)
@@ -79,9 +84,11 @@ class Obj:
         explicit = incarnation == 0 or record.incarnation is not None
         # Without its incarnation the record would mean another version once compaction has taken the ones before it:
         # it counts as not being the last word, so that it is written again with it.
-        self.offset = offset
+        self.kept_offset = offset
         if not explicit:
             self.last_offset = offset + 1
+        first_offset = offset if since is None else since
+        self.offset = first_offset if newer else min(self.offset, first_offset)
         self.incarnation, self.version = incarnation, version
         self.payload = record.payload_bytes
         self.source = record.source
@@ -97,7 +104,7 @@ class Obj:
     @property
     def needs_repair(self) -> bool:
         """Compaction would keep a record that does not say the newest version."""
-        return self.version != UNKNOWN and self.last_offset > self.offset
+        return self.version != UNKNOWN and self.last_offset > self.kept_offset
 
     def repair_record(self) -> bytes:
         """The value that says the newest version, whatever stands before it in the log.

@@ -87,11 +87,12 @@ def test_a_load_has_the_same_outcome_as_one_that_makes_every_object(seed: int) -
 
 def test_an_object_is_made_when_it_is_asked_for_and_stays_the_same() -> None:
     objects = ObjectMap()
-    objects.keep("d/g/a", PublicRecord(version=3), 7, 1000, "trace")
-    objects.keep("d/g/b", PublicRecord(), 8, 1001, "")
+    objects.keep("d/g/a", PublicRecord(version=3), 7, 1000, "trace", None)
+    objects.keep("d/g/b", PublicRecord(), 8, 1001, "", 5)
 
     assert "d/g/a" in objects
     assert (len(objects), objects.offset_of("d/g/a"), list(objects.made())) == (2, 7, [])
+    assert objects.offset_of("d/g/b") == 5
     obj = objects["d/g/a"]
     assert (obj.version, obj.offset, obj.published_ms, obj.traceparent) == (3, 7, 1000, "trace")
     assert objects.get("d/g/a") is obj

@@ -5,10 +5,17 @@ import json
 import pytest
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, UNKNOWN, Obj, Subscribers
-from coldnotify_matcher.testing import GATEWAY, PARTITION, PARTITIONS, PREFIX, Bench, fan_outs, versions
+from coldnotify_matcher.testing import EPOCH, GATEWAY, PARTITION, PARTITIONS, PREFIX, Bench, fan_outs, pages, versions
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.partition import partition_of
-from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER, parse_public_record
+from coldnotify_schemas.records import (
+    INCARNATION_JUMP_MAX,
+    MOVED_HEADER,
+    REASON_HEADER,
+    SINCE_HEADER,
+    parse_public_record,
+    since_header,
+)
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,24 +60,26 @@ def test_an_objects_name_may_hold_slashes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("records", "newest", "offset", "needs_repair"),
+    ("records", "newest", "offset", "kept_offset", "needs_repair"),
     [
-        (['{"version":3}', '{"version":5}'], (0, 5), 1, False),
-        (['{"version":5}', '{"version":3}'], (0, 5), 0, True),
-        (['{"version":5}', '{"version":5}'], (0, 5), 1, False),
-        (['{"version":5}', '{"version":3}', '{"version":5}'], (0, 5), 2, False),
-        (['{"version":5}', '{"version":0,"incarnation":1}'], (1, 0), 1, False),
-        (['{"version":0,"incarnation":1}', '{"version":9,"incarnation":0}'], (1, 0), 0, True),
+        (['{"version":3}', '{"version":5}'], (0, 5), 1, 1, False),
+        (['{"version":5}', '{"version":3}'], (0, 5), 0, 0, True),
+        (['{"version":5}', '{"version":5}'], (0, 5), 0, 1, False),
+        (['{"version":5}', '{"version":3}', '{"version":5}'], (0, 5), 0, 2, False),
+        (['{"version":5}', '{"version":0,"incarnation":1}'], (1, 0), 1, 1, False),
+        (['{"version":0,"incarnation":1}', '{"version":9,"incarnation":0}'], (1, 0), 0, 0, True),
         # An implicit incarnation would be read as 0 once the record before it is compacted away.
-        (['{"version":0,"incarnation":1}', '{"version":2}'], (1, 2), 1, True),
-        (['{"version":0,"incarnation":1}', '{"version":2}', '{"version":2,"incarnation":1}'], (1, 2), 2, False),
+        (['{"version":0,"incarnation":1}', '{"version":2}'], (1, 2), 1, 1, True),
+        (['{"version":0,"incarnation":1}', '{"version":2}', '{"version":2,"incarnation":1}'], (1, 2), 1, 2, False),
     ],
 )
-def test_merging(records: list[str], newest: tuple[int, int], offset: int, needs_repair: bool) -> None:
+def test_merging(
+    records: list[str], newest: tuple[int, int], offset: int, kept_offset: int, needs_repair: bool
+) -> None:
     obj = merged(*records)
 
     assert (obj.incarnation, obj.version) == newest
-    assert obj.offset == offset
+    assert (obj.offset, obj.kept_offset) == (offset, kept_offset)
     assert obj.needs_repair is needs_repair
 
 
@@ -207,6 +216,73 @@ def test_a_stale_version_that_came_while_no_matcher_ran_is_outdone_at_load() -> 
     bench.load()
 
     assert last_record(bench) == {"version": 5, "incarnation": 0}
+
+
+def woken(bench: Bench, session: int, cursor: int) -> list[tuple[str, int | None]]:
+    """What a client that wants `o` is told at a wake with this cursor."""
+    bench.settle()
+    bench.told[GATEWAY].take()
+    bench.open(["o"], session=session, cursor=cursor)
+    (page,) = pages(bench.items())
+    return versions(page.newest)
+
+
+def test_who_has_the_newest_version_is_not_told_again_when_it_is_written_again() -> None:
+    bench = Bench()
+    bench.version("o", 5)
+    bench.opened("o")
+    bench.version("o", 4)
+    bench.settle()
+    assert last_record(bench) == {"version": 5, "incarnation": 0}
+
+    assert woken(bench, 2, cursor=0) == []
+    bench.load()
+    assert woken(bench, 3, cursor=0) == []
+    bench.log.compact(topics.OBJECTS)
+    bench.load()
+    assert woken(bench, 4, cursor=0) == []
+    assert woken(bench, 5, cursor=-1 % 2**64) == [("o", 5)], "a cursor that is void"
+
+
+@pytest.mark.parametrize("since", [b"", b"77/0", b"0000004d", b"0000004d/x", b"0000004d/9", b"0000004e/0", b"\xff/0"])
+def test_a_record_that_does_not_say_well_since_when_it_is_there_counts_from_its_own_offset(since: bytes) -> None:
+    bench = Bench()
+    bench.opened("o")
+    bench.version("other", 1)
+    bench.log.append(topics.OBJECTS, f"{PREFIX}o".encode(), b'{"version":5}', headers=[(SINCE_HEADER, since)])
+    bench.settle()
+    bench.load()
+
+    assert bench.engine.objects[f"{PREFIX}o"].offset == 1
+
+
+def test_a_version_that_is_new_here_was_not_here_before_whatever_it_says() -> None:
+    bench = Bench()
+    bench.version("other", 1)
+    bench.opened("o")
+    header = since_header(EPOCH, 0)
+    bench.log.append(topics.OBJECTS, f"{PREFIX}o".encode(), b'{"version":5}', headers=[header])
+
+    assert fan_outs(bench.items()) == [("o", 5, 1, [1])]
+
+
+def test_a_record_far_above_the_incarnation_in_force_is_rejected_so_that_a_reset_still_outdoes_all() -> None:
+    bench = Bench()
+    top = 2**31 - 1
+    bench.publish("o", b'{"version":%d,"incarnation":%d}' % (2**63 - 1, top))
+    bench.publish("o", b'{"version":3}')
+    bench.publish("o", b'{"version":1,"incarnation":%d}' % (INCARNATION_JUMP_MAX + 1))
+    bench.settle()
+    assert newest(bench) == (0, 3)
+    assert [write.headers[0][1].partition(b":")[0] for write in bench.log.rejected] == [b"incarnation"] * 2
+    assert last_record(bench) == {"version": 3, "incarnation": 0}
+    bench.load()
+    assert newest(bench) == (0, 3)
+
+    bench.publish("o", b'{"version":1,"incarnation":1}')
+    bench.settle()
+
+    assert newest(bench) == (1, 1)
 
 
 def test_without_a_version_the_records_timestamp_is_it() -> None:
@@ -537,7 +613,11 @@ def test_a_fan_out_is_never_larger_than_the_room_that_is_kept_for_it(monkeypatch
     name = "\N{GRINNING FACE}" * 63
     bench.opened(name)
     key = f"{PREFIX}{name}".encode()
-    value = b'{"version":%d,"incarnation":%d,"deleted":true,"payload":"%s"}' % (2**63 - 1, 2**31 - 1, b"x" * 4000)
+    value = b'{"version":%d,"incarnation":%d,"deleted":true,"payload":"%s"}' % (
+        2**63 - 1,
+        INCARNATION_JUMP_MAX,
+        b"x" * 4000,
+    )
     trace = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
     room: list[int] = []
 
