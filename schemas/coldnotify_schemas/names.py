@@ -8,6 +8,9 @@ OBJECT_BYTES_MAX = 255
 REGISTRATIONS_MAX = 10_000
 """Objects a client may be registered for."""
 
+_LOOKING_BEGIN = "look."
+_LOOKING_DIGITS = 24
+
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
@@ -39,6 +42,18 @@ def check_object(value: str) -> str:
     if not 1 <= length <= OBJECT_BYTES_MAX:
         raise InvalidName(f"object: {value[:80]!r} has {length} bytes of UTF-8 (1 to {OBJECT_BYTES_MAX} are allowed)")
     return value
+
+
+def looking_name(random_hex: str) -> str:
+    """The client name of a page that only looks; `random_hex`: 24 hex digits, drawn for it."""
+    return f"{_LOOKING_BEGIN}{random_hex}"
+
+
+def is_looking_name(client: str) -> bool:
+    """Whether a client's name is one that was drawn for a page that only looks: it never comes back."""
+    if not client.startswith(_LOOKING_BEGIN) or len(client) != len(_LOOKING_BEGIN) + _LOOKING_DIGITS:
+        return False
+    return all(digit in "0123456789abcdef" for digit in client[len(_LOOKING_BEGIN) :])
 
 
 def object_key(domain: str, group: str, object_: str) -> str:

@@ -209,7 +209,7 @@ class Ledger:
     def _scan(self, partition: Partition) -> Iterator[list[Client]]:
         """All clients, some thousands at a time, each while the lock is held. 503 if the partition goes meanwhile."""
         with self._look.lock():
-            clients = iter(list(partition.engine.clients.values()))
+            clients = iter([client for client in partition.engine.clients.values() if not client.looks])
         for part in portions(clients):
             with self._look.lock():
                 if not self._look.serves(partition):

@@ -120,7 +120,7 @@ class Overview:
         limit, after = page_request(request.query)
         with self._look.served(request) as (prefix, partition):
             engine = partition.engine
-            keys = sorted(key for key in engine.clients if key.startswith(prefix))
+            keys = sorted(key for key, one in engine.clients.items() if key.startswith(prefix) and not one.looks)
             of_group = [key for key in engine.objects if key.startswith(prefix)]
             newest = nlargest(MATRIX_OBJECTS_MAX, of_group, key=engine.objects.offset_of)
             objects = [engine.objects[key] for key in newest]
@@ -149,7 +149,7 @@ class Overview:
         with self._look.lock():
             objects = partition.engine.objects
             keys = iter(list(objects))
-            clients = list(partition.engine.clients.values())
+            clients = [client for client in partition.engine.clients.values() if not client.looks]
         for part in self._parts(partition, iter(lambda: list(islice(keys, STEPS_A_LOCK)), [])):
             for key in part:
                 if key not in objects:

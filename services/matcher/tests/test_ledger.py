@@ -11,6 +11,7 @@ from coldnotify_common.testing import fetch
 from coldnotify_matcher import ledger
 from coldnotify_matcher.looking_in import routes
 from coldnotify_matcher.testing import DOMAIN, GROUP, PARTITION, Bench
+from coldnotify_schemas.names import looking_name
 
 BASE = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
 
@@ -78,6 +79,17 @@ def test_who_lacks_the_newest_version_and_since_when(port: int, bench: Bench) ->
     bench.acks({1: 2, 3: 2})
     bench.settle()
     assert names(lacking(port)) == ["c2"]
+
+
+def test_a_page_that_only_looks_is_not_in_the_ledger(port: int, bench: Bench) -> None:
+    three_clients(bench)
+    bench.opened("o", session=9, client=looking_name("0" * 24))
+    bench.publish("o", b'{"version":40}', timestamp_ms=4000)
+    bench.settle()
+
+    body = lacking(port)
+
+    assert (names(body), body["registered"], body["lacking"]) == (["c1", "c2", "c3"], 3, 3)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """GET /v1/events: server-sent events for a page that only looks. A session under a name drawn for it.
 
 It is registered like any other client, caught up, and told what is published; when the page goes, it is unregistered,
-so nothing of it stays. Where the gateway dies first, the matcher's forgetting takes care of it.
+and forgotten a few minutes later. Where the gateway dies first, the matcher forgets it as soon.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import secrets
 from aiohttp import web
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.frames import encode
-from coldnotify_schemas.names import check_name, check_object
+from coldnotify_schemas.names import check_name, check_object, looking_name
 from coldnotify_schemas.wire_pb2 import ClientFrame, Ping, Unregister
 
 from coldnotify_gateway.connection import ConnectionEvents
@@ -20,8 +20,6 @@ from coldnotify_gateway.web import sync_body
 from coldnotify_gateway.web.exchange import Asked, Exchange
 from coldnotify_gateway.web.sync import not_answered, session_of
 
-NAME_BEGIN = "look."
-"""Names of clients that only look begin so: a token for pages allows `look.*`."""
 OBJECTS_MAX = OBJECTS_PER_FRAME_MAX
 _QUIET_S = 15.0
 """After so long without an event a comment is sent: so that a page that is gone is noticed."""
@@ -99,4 +97,4 @@ def _asked(request: web.Request) -> Asked:
         raise BadRequest("object", f"{len(objects)} of them, 1 to {OBJECTS_MAX} are taken")
     for name in objects:
         check_object(name)
-    return Asked(domain, group, NAME_BEGIN + secrets.token_hex(12), objects)
+    return Asked(domain, group, looking_name(secrets.token_hex(12)), objects)

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from coldnotify_schemas.digest import MODULUS, object_digest
+from coldnotify_schemas.names import is_looking_name
 from coldnotify_schemas.state import BUCKET_OBJECTS_MAX
 
 from coldnotify_matcher.engine.objects import Obj
@@ -58,11 +59,13 @@ class Client:
 
     __slots__ = (
         "buckets", "changed", "cursor", "digest", "key", "last_seen_ms", "registrations_applied",
-        "registrations_stored", "session", "session_applied", "session_stored", "stored_ms", "where",
+        "registrations_stored", "looks", "session", "session_applied", "session_stored", "stored_ms", "where",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:
         self.key = key
+        self.looks = is_looking_name(key.rpartition("/")[2])
+        """A page that only looks: it never comes back, and nobody asks whether it has applied anything."""
         self.where: dict[Obj, int] = {}
         """What it is registered for, and the bucket that says so."""
         self.buckets: list[set[Obj]] = []

@@ -1,5 +1,7 @@
 """Garbage collection: an offline client that was not seen for long is unregistered and forgotten.
 
+One that has nothing to lose goes within minutes: it has no registrations, or it is a page that only looked.
+
 All clients are looked at in turn, so many a tick, so that a tick's cost has a bound whatever their number; and so many
 records are written a tick at most, so that a wrong clock is noticed before it has cost much. Should a client come back
 its digest is not that of nothing, and a reg-sync makes it whole.
@@ -16,6 +18,9 @@ from coldnotify_matcher.engine.state import State
 
 LOOKED_AT_A_TICK_MAX = 1_000
 """A millisecond or two; a million clients of one partition are through in 17 minutes."""
+FLEETING_FORGOTTEN_AFTER_MS = 300_000
+"""A client without registrations, or a page that only looked. Longer than a request of it can wait to be handled again
+after a crash, or a gateway can stand still and be taken for dead."""
 RECORDS_A_TICK_MAX = 200
 """A hundred clients of few registrations a second. The last client of a tick may exceed it, by its 158 records."""
 
@@ -32,9 +37,6 @@ class Forgetting:
     def on_tick(self, now_ms: int) -> list[Write]:
         """The tombstones of the registrations of clients that are forgotten now."""
         state = self._state
-        after_ms = state.rules.forgotten_after_ms
-        if not after_ms:
-            return []
         if not self._to_look_at:
             self._to_look_at = list(state.clients.values())
         writes: list[Write] = []
@@ -45,14 +47,21 @@ class Forgetting:
             client = self._to_look_at.pop()
             if client.session is not None or state.clients.get(client.key) is not client:
                 continue
-            if not client.last_seen_ms:
+            if not client.last_seen_ms and self._after_ms(client):
                 # Its session record is lost: nobody knows, so its time begins now.
                 client.last_seen_ms = now_ms
                 state.changed[client] = None
                 stamped += 1
-            elif now_ms - client.last_seen_ms >= after_ms:
+            elif (after_ms := self._after_ms(client)) and now_ms - client.last_seen_ms >= after_ms:
                 writes += self._forget(client)
         return writes
+
+    def _after_ms(self, client: Client) -> int:
+        """0: never."""
+        after_ms = self._state.rules.forgotten_after_ms
+        if client.where and not client.looks:
+            return after_ms
+        return min(after_ms or FLEETING_FORGOTTEN_AFTER_MS, FLEETING_FORGOTTEN_AFTER_MS)
 
     def take_session_writes(self) -> list[Write]:
         """The tombstones of their session records, to be written once those of the registrations are durable."""

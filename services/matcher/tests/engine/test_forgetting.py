@@ -5,6 +5,7 @@ Stands for: forgetting, rules
 
 import pytest
 from coldnotify_matcher.engine import Rules, forgetting
+from coldnotify_matcher.engine.forgetting import FLEETING_FORGOTTEN_AFTER_MS
 from coldnotify_matcher.engine.gateways import RETIRED_KEPT_MS
 from coldnotify_matcher.testing import GATEWAY, PREFIX, Bench, fan_outs, opened, pages, versions
 from coldnotify_schemas import topics
@@ -53,6 +54,39 @@ def test_a_client_not_seen_for_so_long_is_unregistered_and_nothing_is_left_of_it
     assert bench.engine.objects[f"{PREFIX}o1"].registered == 1
     bench.load()
     assert set(bench.engine.clients) == {f"{PREFIX}client-2"}
+
+
+LOOKS = f"look.{'0123456789abcdef' * 2}"[:29]
+
+
+@pytest.mark.parametrize("after_ms", [0, AFTER_MS, 60_000])
+@pytest.mark.parametrize(("client", "names"), [("client-1", ()), (LOOKS, ("a",))], ids=["wants nothing", "looked"])
+def test_who_has_nothing_to_lose_is_forgotten_within_minutes(after_ms: int, client: str, names: tuple[str]) -> None:
+    bench = Bench(rules=Rules(forgotten_after_ms=after_ms))
+    offline(bench, "a", client="stays")
+    bench.opened("a", client=client, session=2)
+    if not names:
+        bench.unregister("a", client=client, session=2)
+    bench.leave(client=client, session=2)
+    bench.settle()
+    bench.tick(59_000)
+    assert stored(bench, client)
+
+    bench.tick(FLEETING_FORGOTTEN_AFTER_MS - 59_000)
+
+    assert not stored(bench, client)
+    assert after_ms == 60_000 or stored(bench, "stays")
+    assert f"{PREFIX}{client}" not in bench.engine.clients
+
+
+@pytest.mark.parametrize("client", ["look.me", "look." + "x" * 24, LOOKS.upper()])
+def test_who_is_only_named_like_a_page_is_kept(client: str) -> None:
+    bench = Bench()
+    offline(bench, "a", client=client)
+
+    bench.tick(AFTER_MS)
+
+    assert stored(bench, client)
 
 
 def test_a_day_early_it_is_kept(bench: Bench) -> None:
