@@ -58,8 +58,8 @@ class Client:
     """One client: its registrations, how far it is, where it is connected."""
 
     __slots__ = (
-        "buckets", "changed", "cursor", "digest", "key", "last_seen_ms", "registrations_applied",
-        "registrations_stored", "looks", "session", "session_applied", "session_stored", "stored_ms", "where",
+        "buckets", "changed", "cursor", "digest", "key", "last_seen_ms", "looks", "registrations_applied",
+        "registrations_stored", "session", "session_applied", "session_stored", "stored_ms", "where",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:
