@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 NAME_LENGTH_MAX = 64
 OBJECT_BYTES_MAX = 255
+OBJECTS_PER_FRAME_MAX = 64
+"""Objects in a Hello (register and unregister together), Register, Unregister or SyncChunk: the protocol's number."""
 REGISTRATIONS_MAX = 10_000
 """Objects a client may be registered for."""
 

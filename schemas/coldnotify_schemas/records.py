@@ -17,6 +17,8 @@ SINCE_HEADER = "coldnotify-since"
 """Header of a newest version that its owner wrote down again; its value is `epoch/offset` of its first record."""
 REASON_HEADER = "coldnotify-reason"
 """Header of a rejected record: what is wrong with it, in words."""
+PLACE_HEADER = "coldnotify-place"
+"""Header of a rejected record: where it stood, `topic/partition@offset`."""
 
 INCARNATION_JUMP_MAX = 1_000_000
 """How far above the incarnation in force a record may lie. Resets count up by one, so nobody comes to this honestly.

@@ -11,6 +11,21 @@ BUCKET_OBJECTS_MAX = 64
 GENERATION_KEY = "@generation"
 """The key, in each partition of the sessions topic, of that partition's GenerationRecord; no client has this name."""
 
+GENERATIONS_ALWAYS_BELIEVED = 1_000_000
+"""More takeovers than a partition sees in years; what is above must fit the time that there was for them."""
+_TAKEOVERS_SINCE_MS = 1_577_836_800_000
+"""2020-01-01, Unix ms: before the first release."""
+_TAKEOVER_MS_MIN = 100
+"""A partition is not taken over more often than this for long."""
+
+
+def generation_max(now_ms: int) -> int:
+    """The highest generation that takeovers can have come to by now (Unix ms).
+
+    It grows faster than takeovers count up: above the highest generation that anybody can forge there is always room.
+    """
+    return max(GENERATIONS_ALWAYS_BELIEVED, (now_ms - _TAKEOVERS_SINCE_MS) // _TAKEOVER_MS_MIN)
+
 
 class RegistrationsRecord(msgspec.Struct, frozen=True):
     """One bucket of a client's registrations; key domain/group/client/bucket."""

@@ -12,7 +12,7 @@ from coldnotify_matcher import worker
 from coldnotify_matcher.engine import Write
 from coldnotify_matcher.engine.rules import Rules
 from coldnotify_matcher.epoch import epoch_of
-from coldnotify_matcher.partition import Cluster, Partition, PendingRequests, Phase, TakenOver
+from coldnotify_matcher.partition import Cluster, Ends, Partition, PendingRequests, Phase, TakenOver
 from coldnotify_matcher.readers import Record
 from coldnotify_matcher.record_headers import read_headers
 from coldnotify_schemas import internal_pb2, topics
@@ -323,7 +323,8 @@ class Run:
         number, engine = partition.number, partition.engine
         if partition.claimed:
             engine.rules = self.matcher.rules
-            partition.own(now_ms)
+            ends = (self.kafka.log(topic, number).end for topic in (topics.REQUESTS, topics.OBJECTS))
+            partition.own(now_ms, Ends(*ends))
             self.matcher.trace(self.matcher.name, "owns", number, "generation", engine.generation)
             if partition.requests_topic_changed:
                 self._read[topics.REQUESTS, number] = 0

@@ -22,7 +22,6 @@ from coldnotify_matcher import metrics
 from coldnotify_matcher.errors import Failure
 from coldnotify_matcher.partition import TakenOver
 from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_matcher.state_records import NewerFormat
 from coldnotify_matcher.worker import Worker
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ def run(settings: MatcherSettings) -> int:
             worker = current.worker = Worker(settings, stop, tracer)
             try:
                 worker.run()
-            except (Failure, TakenOver, NewerFormat, KafkaException, ServiceError) as error:
+            except (Failure, TakenOver, KafkaException, ServiceError) as error:
                 metrics.RELOADS.inc()
                 log.warning("all state dropped, loading anew", reason=str(error), retry_in_s=retry_s)
                 was_ready = worker.was_ready

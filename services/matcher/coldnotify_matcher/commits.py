@@ -63,6 +63,11 @@ class Commits:
         offsets = {**self._committed, **self._committable}
         return [self._offset_of(topic, n, offset) for (topic, n), offset in offsets.items() if n in numbers]
 
+    def noted(self, topic: str, number: int) -> int | None:
+        """Up to which offset all is durable, as far as this run has come; None: nowhere."""
+        offset = self._committable.get((topic, number))
+        return self._committed.get((topic, number)) if offset is None else offset
+
     def forget(self, numbers: Iterable[int]) -> None:
         """These partitions are given up."""
         for number in numbers:

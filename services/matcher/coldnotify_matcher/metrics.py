@@ -1,5 +1,6 @@
 """Every metric of the matcher."""
 
+from coldnotify_schemas import topics
 from prometheus_client import Counter, Gauge, Histogram
 
 EVENTS = {
@@ -83,9 +84,30 @@ PARTITIONS_OWNED = Gauge("coldnotify_matcher_partitions_owned", "Partitions serv
 RELOADS = Counter("coldnotify_matcher_reloads_total", "Times all state was dropped and loaded anew after a failure")
 
 
+SET_ASIDE = Counter(
+    "coldnotify_matcher_records_set_aside_total",
+    "Records that the matcher goes on without and has written to coldnotify.rejected, by their topic and by why: "
+    "not_understood, or raised (whatever handled it raised an exception). Of the objects topic only the latter",
+    ("topic", "why"),
+)
+for _topic in (topics.OBJECTS, topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS):
+    for _why in ("not_understood", "raised"):
+        SET_ASIDE.labels(_topic, _why)
+PARTITION_RELOADS = Counter(
+    "coldnotify_matcher_partition_reloads_total", "Times one partition was loaded anew for a record that was set aside"
+)
+PARTITIONS_WAITING = Gauge(
+    "coldnotify_matcher_partitions_waiting",
+    "Partitions of this matcher that cannot be served, and are tried again after a while",
+)
+
+
 def count(event: str, by: int) -> None:
-    """`event`: the engine's name, for `rejected` with the field: "rejected:key"."""
+    """`event`: the engine's name, for `rejected` with the field: "rejected:key"; "set_aside:topic:why"."""
     name, _, field = event.partition(":")
+    if name == "set_aside":
+        SET_ASIDE.labels(*field.split(":")).inc(by)
+        return
     if not field:
         EVENTS[name].inc(by)
         return

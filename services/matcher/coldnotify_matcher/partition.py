@@ -13,9 +13,11 @@ from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.state import FORMAT, GENERATION_KEY, GenerationRecord, RegistrationsRecord, SessionRecord
 
 from coldnotify_matcher.engine import Engine, Write
+from coldnotify_matcher.engine.rejected import rejected
 from coldnotify_matcher.epoch import EPOCH_MARK, epoch_of
 from coldnotify_matcher.readers import Record
 from coldnotify_matcher.state_records import (
+    NewerFormat,
     Unreadable,
     check_bucket_key,
     check_client_key,
@@ -30,6 +32,13 @@ log = structlog.get_logger()
 
 COMPACTED = (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
 """The topics that a partition's state is loaded from."""
+STATE = frozenset((topics.REGISTRATIONS, topics.SESSIONS))
+NOT_UNDERSTOOD = "not_understood"
+"""Why a record is set aside: its parser says what is wrong with it."""
+RAISED = "raised"
+"""Why a record is set aside: whatever handled it raised an exception."""
+ASIDE_MAX = 1_000
+"""Records that wait to be rejected until the partition is owned. What comes above it is only counted and logged."""
 _NOTHING_IS_FRESH = 1 << 63
 """As the committed offset of objects: whatever is read, its owner is to reject and to move."""
 
@@ -75,6 +84,14 @@ class Cluster:
         if self.epoch != epoch_of(objects, self.partitions, 0):
             objects += f"{EPOCH_MARK}{self.epoch:08x}"
         return {topics.REQUESTS: self.requests_topic_id, topics.OBJECTS: objects}
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The offsets that the next records of a partition's inputs will get, as of a time after its claim came back."""
+
+    requests: int
+    objects: int
 
 
 @dataclass(slots=True)
@@ -132,6 +149,8 @@ class Partition:
         """From where the requests are handled, as the group says."""
         self.requests_committed = True
         """Whether that was committed."""
+        self.requests_reading = True
+        """What comes of the requests topic is of this load, not of an earlier one."""
         self._cluster = cluster
         self._owner = owner
         self._ends: dict[str, int] = {}
@@ -145,6 +164,13 @@ class Partition:
         compaction leaves. It is overwritten once the partition is owned."""
         self._claimed_higher = False
         self._strange_keys: dict[tuple[str, bytes], None] = {}
+        self._aside: dict[tuple[str, bytes | None], tuple[Write, str]] = {}
+        """By (topic, key): what goes to the rejected topic with the next step that it owns, and why. A record that
+        follows under its key takes it back while it is loaded: what is outdone was rejected by a predecessor."""
+        self._newer: dict[tuple[str, bytes], NewerFormat] = {}
+        """By (topic, key): records of a later release that stand last under their key. It is theirs then."""
+        self.clients_aside: frozenset[str] = frozenset()
+        """Keys of clients whose stored state is set aside: they are loaded as if they had none."""
         self._claim_lost = False
         if ends is None:
             self.engine.start_load(_NOTHING_IS_FRESH)
@@ -223,15 +249,39 @@ class Partition:
         self._note_progress(topic, offset)
 
     def on_record(self, record: Record, now_ms: int) -> None:
-        """One record of a compacted topic. Raises TakenOver, NewerFormat."""
+        """One record of a compacted topic. Raises TakenOver, or what a handler raises over it."""
         topic, _, offset, _, key, value, timestamp_ms, moved, traceparent, since = record
         if topic == topics.OBJECTS:
             self.engine.on_object(
                 key, value, offset, timestamp_ms, now_ms, moved=moved, traceparent=traceparent, since=since
             )
         elif key is not None:
-            self._on_state_record(topic, key, value, offset)
+            self._on_state_record(topic, key, value, offset, now_ms)
         self._note_progress(topic, offset + 1)
+
+    def skip(self, record: Record, reason: str) -> None:
+        """One record that is set aside: it counts as read, and as nothing else."""
+        if record.topic == topics.REQUESTS:
+            self.requests_position = record.offset + 1
+        elif record.topic == topics.OBJECTS:
+            self.engine.skip_object(record.key, record.offset)
+        elif record.key is not None and not is_generation_key(record.key):
+            self._overwrite(record.topic, record.key)
+        self.set_aside(record, reason, RAISED)
+        self._note_progress(record.topic, record.offset + 1)
+
+    def set_aside(self, record: Record, reason: str, why: str) -> None:
+        """The record goes to the rejected topic with the next step. `why`: NOT_UNDERSTOOD or RAISED."""
+        about = (record.topic, record.key if record.topic in STATE else b"%d" % record.offset)
+        if len(self._aside) >= ASIDE_MAX and about not in self._aside:
+            log.warning("not even rejected: too much is", topic=record.topic, offset=record.offset, reason=reason)
+            self.engine.count(_set_aside(record.topic, why))
+            return
+        write = rejected(record.topic, self.number, record.offset, record.key, record.value, reason)
+        self._aside[about] = write, why
+        log.warning(
+            "record set aside", topic=record.topic, partition=self.number, offset=record.offset, reason=reason, why=why
+        )
 
     @property
     def loaded(self) -> bool:
@@ -244,16 +294,26 @@ class Partition:
         return self.phase is Phase.CLAIMING and self._claimed > 0 and self._generation == self._claimed
 
     def claim(self) -> Write:
-        """The record that claims the next generation."""
+        """The record that claims the next generation. Raises NewerFormat."""
+        for error in self._newer.values():
+            raise error
         self.phase = Phase.CLAIMING
         self._claimed = self._generation + 1
         return self._claim_record(self._claimed)
 
     def take_repairs(self) -> list[Write]:
-        """The claim once more, if something was written over it; tombstones of what stands under no client's key."""
+        """What is owed to the topics beside the engine's step.
+
+        That is what was set aside, tombstones of what stands under no client's key, and the claim once more if
+        something was written over it.
+        """
         if self.phase is not Phase.OWNED:
             return []
-        repairs = [Write(topic, self.number, key, None) for topic, key in self._strange_keys]
+        repairs = [write for write, _ in self._aside.values()]
+        for (topic, _), (_, why) in self._aside.items():
+            self.engine.count(_set_aside(topic, why))
+        self._aside.clear()
+        repairs += [Write(topic, self.number, key, None) for topic, key in self._strange_keys]
         if self._claim_lost:
             repairs.append(self._claim_record(self._claimed))
         if self.engine.outdone and not self._claimed_higher:
@@ -274,13 +334,19 @@ class Partition:
         """Another matcher's claim came first."""
         return self.phase is Phase.CLAIMING and self._generation > self._claimed
 
-    def own(self, now_ms: int) -> None:
+    def own(self, now_ms: int, ends: Ends) -> None:
         """Everything is loaded and claimed: build the state and take over."""
         since = self._requests_since
         for key, bucket in self._buckets.items():
-            self.engine.load_registrations(key, bucket, applied_counts=bucket.generation >= since)
+            self.engine.at = key.rpartition("/")[0]
+            counts = bucket.generation >= since
+            if self._is_believed(topics.REGISTRATIONS, key, bucket, ends, applied_counts=counts):
+                self.engine.load_registrations(key, bucket, applied_counts=counts)
         for key, session in self._sessions.items():
-            self.engine.load_session(key, session, now_ms, applied_counts=session.generation >= since)
+            self.engine.at = key
+            counts = session.generation >= since
+            if self._is_believed(topics.SESSIONS, key, session, ends, applied_counts=counts):
+                self.engine.load_session(key, session, now_ms, applied_counts=counts)
         self._buckets, self._sessions = {}, {}
         committed = self.load_objects_committed if self.committed_in_epoch else None
         self.engine.finish_load(self._claimed, self._cluster.inboxes, now_ms, objects_committed=committed)
@@ -289,12 +355,48 @@ class Partition:
             self.engine.rewrite(topic, key, was_null=False)
         self._to_rewrite.clear()
 
-    def _on_state_record(self, topic: str, key: bytes, value: bytes | None, offset: int) -> None:
+    def _is_believed(
+        self, topic: str, key: str, record: RegistrationsRecord | SessionRecord, ends: Ends, *, applied_counts: bool
+    ) -> bool:
+        """Whether its offsets are of requests and objects that there have been; else it is set aside, and written over.
+
+        They are known only now: a predecessor may have gone on writing until this matcher's claim.
+        """
+        client = key if topic == topics.SESSIONS else key.rpartition("/")[0]
+        if client in self.clients_aside:
+            words, why = "what is stored of this client cannot be handled", RAISED
+        elif applied_counts and record.applied >= ends.requests:
+            words, why = f"applied: is {record.applied}, and the requests end at {ends.requests}", NOT_UNDERSTOOD
+        elif isinstance(record, SessionRecord) and self._is_beyond(record, ends):
+            words, why = f"cursor: is {record.cursor}, and the objects end at {ends.objects}", NOT_UNDERSTOOD
+        else:
+            return True
+        write = rejected(topic, self.number, None, key.encode(), msgspec.json.encode(record), words)
+        self._aside[topic, key.encode()] = write, why
+        self._to_rewrite[topic, key] = None
+        return False
+
+    def _is_beyond(self, record: SessionRecord, ends: Ends) -> bool:
+        return record.epoch == self._cluster.epoch and record.cursor >= ends.objects
+
+    def _on_state_record(self, topic: str, key: bytes, value: bytes | None, offset: int, now_ms: int) -> None:
+        if self.phase in (Phase.FOLLOWING, Phase.LOADING):
+            self._aside.pop((topic, key), None)
+            self._newer.pop((topic, key), None)
+        try:
+            self._on_key_of_state(Record(topic, self.number, offset, end=False, key=key, value=value), now_ms)
+        except NewerFormat as error:
+            if self.phase is Phase.OWNED:
+                raise
+            self._newer[topic, key] = error
+
+    def _on_key_of_state(self, record: Record, now_ms: int) -> None:
+        topic, key, value = record.topic, record.key or b"", record.value
         if topic == topics.SESSIONS and is_generation_key(key):
             try:
-                self._on_generation(value)
+                self._on_generation(value, now_ms)
             except Unreadable as error:
-                self._warn(topic, offset, error)
+                self.set_aside(record, str(error), NOT_UNDERSTOOD)
                 self._claim_lost = True
             return
         try:
@@ -302,26 +404,32 @@ class Partition:
         except Unreadable as error:
             self._strange_keys.pop((topic, key), None)
             if value is not None:
-                self._warn(topic, offset, error)
+                self.set_aside(record, str(error), NOT_UNDERSTOOD)
                 self._strange_keys[topic, key] = None
             return
         try:
-            self._on_state(topic, text, value)
+            self._on_state(topic, text, value, now_ms)
         except Unreadable as error:
-            self._warn(topic, offset, error)
-            if self.phase is Phase.OWNED:
-                self.engine.rewrite(topic, text, was_null=False)
-            else:
-                self._to_rewrite[topic, text] = None
+            self.set_aside(record, str(error), NOT_UNDERSTOOD)
+            self._overwrite(topic, key)
 
-    def _warn(self, topic: str, offset: int, error: Unreadable) -> None:
-        log.warning("state record not understood", topic=topic, partition=self.number, offset=offset, error=str(error))
+    def _overwrite(self, topic: str, key: bytes) -> None:
+        """What stands last under this key of a state topic is no state: ours, or a null, is written behind it."""
+        try:
+            text = check_client_key(key) if topic == topics.SESSIONS else check_bucket_key(key)
+        except Unreadable:
+            self._strange_keys[topic, key] = None
+            return
+        if self.phase is Phase.OWNED:
+            self.engine.rewrite(topic, text, was_null=False)
+        else:
+            self._to_rewrite[topic, text] = None
 
-    def _on_generation(self, value: bytes | None) -> None:
+    def _on_generation(self, value: bytes | None, now_ms: int) -> None:
         if value is None:
             self._claim_lost = True
             return
-        record = parse_generation(value)
+        record = parse_generation(value, now_ms)
         if self.phase is Phase.OWNED:
             if record.generation > self._claimed and record.owner == self._owner:
                 raise TakenOver(f"partition {self.number}: claims were lost, gateways go by a higher generation")
@@ -340,17 +448,17 @@ class Partition:
             self._generation = max(record.generation, self._claimed + 1 if self.phase is Phase.CLAIMING else 0)
             self._last_generation = record
 
-    def _on_state(self, topic: str, key: str, value: bytes | None) -> None:
+    def _on_state(self, topic: str, key: str, value: bytes | None, now_ms: int) -> None:
         if self.phase is Phase.OWNED:
-            if value is None or generation_of(value) < self._claimed:
+            if value is None or generation_of(value, now_ms) < self._claimed:
                 self.engine.rewrite(topic, key, was_null=value is None)
             return
         record: RegistrationsRecord | SessionRecord | None
         if topic == topics.REGISTRATIONS:
-            record = None if value is None else parse_registrations(value)
+            record = None if value is None else parse_registrations(value, now_ms)
             newest = _merge(self._buckets, key, record)
         else:
-            record = None if value is None else parse_session(value)
+            record = None if value is None else parse_session(value, now_ms, inboxes=self._cluster.inboxes)
             newest = _merge(self._sessions, key, record)
         if newest:
             self._to_rewrite.pop((topic, key), None)
@@ -365,6 +473,11 @@ class Partition:
         end = self._ends.get(topic)
         if end is not None and position >= end:
             del self._ends[topic]
+
+
+def _set_aside(topic: str, why: str) -> str:
+    """The engine's name of the event, for `metrics.count`."""
+    return f"set_aside:{topic}:{why}"
 
 
 def _merge(records: dict[str, R], key: str, record: R | None) -> bool:

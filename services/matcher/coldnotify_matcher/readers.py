@@ -104,13 +104,20 @@ class Began:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewound:
+    """What was read of this partition's requests before it is handled again: they come once more from where it says."""
+
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """A reader cannot go on."""
 
     error: BaseException
 
 
-Event = Assigned | Revoked | Records | Began | Failed
+Event = Assigned | Revoked | Records | Began | Rewound | Failed
 
 
 class Reader(threading.Thread):
@@ -263,6 +270,17 @@ class RequestsReader(Reader):
                 consumer.pause([TopicPartition(topics.REQUESTS, partition)])
 
         self.do(pause)
+
+    def rewind(self, partition: int, offset: int) -> None:
+        """Leave the requests of a partition in Kafka until it is served again, and then begin at this offset."""
+
+        def rewind(consumer: Consumer) -> None:
+            if partition in (self.assigned or ()):
+                consumer.pause([TopicPartition(topics.REQUESTS, partition)])
+                consumer.seek(TopicPartition(topics.REQUESTS, partition, offset))
+                self.put(Rewound(partition))
+
+        self.do(rewind)
 
     def commit_soon(self, offsets: list[TopicPartition]) -> None:
         """Commit, of the partitions that are still this matcher's by then. What becomes of it, on_commit says."""

@@ -15,7 +15,6 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from coldnotify_matcher.partition import COMPACTED, Cluster, Partition
 from coldnotify_matcher.readers import Began, Event, Failed, Reader, Records
 from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_matcher.state_records import NewerFormat
 
 log = structlog.get_logger()
 
@@ -39,8 +38,8 @@ class Standby:
         self._events: queue.Queue[Event] = queue.Queue(QUEUE_BATCHES_MAX)
         self._reader: Reader | None = None
         self._retry_at_s = 0.0
-        self._newer: set[int] = set()
-        """Partitions with records of a later release: they cannot be followed by this one."""
+        self._not_followed: set[int] = set()
+        """Partitions with records that cannot be handled: a takeover loads them from the beginning."""
 
     @property
     def waiting(self) -> bool:
@@ -49,7 +48,7 @@ class Standby:
 
     def follow(self, numbers: Iterable[int]) -> None:
         """Follow these, too, from the beginning."""
-        new = set(numbers) - self.partitions.keys() - self._newer
+        new = set(numbers) - self.partitions.keys() - self._not_followed
         if not new or time.monotonic() < self._retry_at_s:
             return
         if self._reader is None:
@@ -128,8 +127,8 @@ class Standby:
                 continue
             try:
                 partition.on_record(record, now_ms)
-            except NewerFormat as error:
-                # Its owner is of a later release already. What is owned here is none of its business.
-                log.warning("partition not followed", partition=record.partition, reason=str(error))
-                self._newer.add(record.partition)
+            except Exception as error:
+                # A record of a later release, or one that its owner has set aside. What is owned here goes on.
+                log.warning("partition not followed", partition=record.partition, reason=repr(error))
+                self._not_followed.add(record.partition)
                 self.take(record.partition)

@@ -1,10 +1,30 @@
-"""Records of the state topics as they are read back: whose they are, and whether they can be understood at all."""
+"""Records of the state topics as they are read back: whose they are, and whether they can be understood at all.
+
+Every number has bounds here: one that no matcher can have come to would otherwise be believed by all that follow.
+"""
+
+from typing import TypeVar
 
 import msgspec
 from coldnotify_schemas.names import REGISTRATIONS_MAX, InvalidName, check_name, check_object
-from coldnotify_schemas.state import FORMAT, GENERATION_KEY, GenerationRecord, RegistrationsRecord, SessionRecord
+from coldnotify_schemas.state import (
+    BUCKET_OBJECTS_MAX,
+    FORMAT,
+    GENERATION_KEY,
+    GenerationRecord,
+    RegistrationsRecord,
+    SessionRecord,
+    generation_max,
+)
 
+OFFSET_MAX = (1 << 63) - 1
+"""Kafka's offsets are signed 64-bit integers."""
+CLOCKS_APART_MS_MAX = 366 * 86_400_000
+"""A client last seen so far in the future was seen by nobody. A predecessor's clock may have been wrong by less."""
+_GATEWAY_DIGITS = 16
 _GENERATION_KEY = GENERATION_KEY.encode()
+
+R = TypeVar("R")
 
 
 class Unreadable(ValueError):
@@ -59,49 +79,61 @@ def _text(key: bytes) -> str:
         raise Unreadable(f"key: {key[:80]!r} is not valid UTF-8") from None
 
 
-def generation_of(value: bytes) -> int:
+def generation_of(value: bytes, now_ms: int) -> int:
     """The generation that wrote any state record. Raises Unreadable, NewerFormat."""
-    try:
-        head = _head.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Unreadable(f"record: {error}") from None
+    head = _decode(_head, value)
     if head.format > FORMAT:
         raise NewerFormat(f"a state record has format {head.format}: a matcher of this release knows {FORMAT}")
+    _check("format", head.format, FORMAT, FORMAT)
+    _check("generation", head.generation, 0, generation_max(now_ms))
     return head.generation
 
 
-def parse_generation(value: bytes) -> GenerationRecord:
+def parse_generation(value: bytes, now_ms: int) -> GenerationRecord:
     """Raises Unreadable, NewerFormat."""
-    generation_of(value)
-    try:
-        return _generation.decode(value)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Unreadable(f"record: {error}") from None
+    generation_of(value, now_ms)
+    record = _decode(_generation, value)
+    _check("requests_since", record.requests_since, 0, record.generation)
+    return record
 
 
-def parse_registrations(value: bytes) -> RegistrationsRecord:
+def parse_registrations(value: bytes, now_ms: int) -> RegistrationsRecord:
     """Raises Unreadable, NewerFormat."""
-    generation_of(value)
+    generation_of(value, now_ms)
+    record = _decode(_registrations, value)
+    _check("applied", record.applied, -1, OFFSET_MAX)
+    _check("objects", len(record.objects), 0, BUCKET_OBJECTS_MAX)
     try:
-        record = _registrations.decode(value)
         for name in record.objects:
             check_object(name)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Unreadable(f"record: {error}") from None
     except InvalidName as error:
         raise Unreadable(f"objects: {error}") from None
     return record
 
 
-def parse_session(value: bytes) -> SessionRecord:
-    """Raises Unreadable, NewerFormat."""
-    generation_of(value)
+def parse_session(value: bytes, now_ms: int, *, inboxes: int) -> SessionRecord:
+    """Raises Unreadable, NewerFormat. `inboxes`: how many partitions the topic of notifications has."""
+    generation_of(value, now_ms)
+    record = _decode(_session, value)
+    if len(record.gateway) != _GATEWAY_DIGITS or not all(digit in "0123456789abcdef" for digit in record.gateway):
+        raise Unreadable(f"gateway: {record.gateway[:80]!r} is not 16 hex digits")
+    _check("applied", record.applied, -1, OFFSET_MAX)
+    _check("session", record.session, 0, (1 << 32) - 1)
+    _check("inbox", record.inbox, 0, inboxes - 1 if record.online else OFFSET_MAX)
+    _check("cursor", record.cursor, -1, OFFSET_MAX)
+    _check("last_seen", record.last_seen, 0, now_ms + CLOCKS_APART_MS_MAX)
+    return record
+
+
+def _decode(decoder: "msgspec.json.Decoder[R]", value: bytes) -> R:
     try:
-        record = _session.decode(value)
+        return decoder.decode(value)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Unreadable(f"record: {error}") from None
-    if len(record.gateway) != 16 or not all(digit in "0123456789abcdef" for digit in record.gateway):
-        raise Unreadable(f"gateway: {record.gateway[:80]!r} is not 16 hex digits")
-    if not (0 <= record.session < 1 << 32 and 0 <= record.inbox < 1 << 31 and record.cursor < 1 << 63):
-        raise Unreadable("session, inbox or cursor: is out of range")
-    return record
+
+
+def _check(field: str, number: int, least: int, most: int) -> None:
+    if not least <= number <= most:
+        # A number of JSON may have any length.
+        shown = number if -OFFSET_MAX <= number <= OFFSET_MAX else "far out of range"
+        raise Unreadable(f"{field}: is {shown} ({least} to {most} is possible)")

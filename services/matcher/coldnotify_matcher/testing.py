@@ -13,7 +13,7 @@ from coldnotify_schemas.names import REGISTRATIONS_MAX
 from coldnotify_schemas.partition import partition_of
 
 from coldnotify_matcher.engine import Engine, Rules, Step, Write
-from coldnotify_matcher.partition import Cluster, Partition
+from coldnotify_matcher.partition import Cluster, Ends, Partition
 from coldnotify_matcher.readers import Record
 from coldnotify_matcher.record_headers import read_headers
 
@@ -160,7 +160,7 @@ class Bench:
             self.log.write(partition.claim())
             self.read()
         partition.engine.rules = self.rules
-        partition.own(self.now_ms)
+        partition.own(self.now_ms, Ends(len(self.log.requests), self.log.end(topics.OBJECTS)))
         return partition.engine.take_step(self.now_ms)
 
     def read(self) -> None:

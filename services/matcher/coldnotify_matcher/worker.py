@@ -3,6 +3,8 @@
 The order of a step, which must not be changed: (1) state records, repaired, moved and rejected records are durable,
 (2) then tombstones of moved strays and the gateways' inbox records, in the engine's order, are durable, (3) then the
 offsets of both inputs may be committed, together. Any delivery failure ends the run: the next loads what is durable.
+
+What a single record makes its handler raise ends nothing but the present load of its partition (faults.py).
 """
 
 import gc
@@ -10,7 +12,10 @@ import queue
 import secrets
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import attrgetter
 
 import structlog
 from coldnotify_common.errors import ServiceError
@@ -20,14 +25,23 @@ from coldnotify_common.tracing import Attributes, Span, Tracer
 from coldnotify_schemas import internal_pb2, topics
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from google.protobuf.message import DecodeError
 
 from coldnotify_matcher import metrics
 from coldnotify_matcher.commits import Commits
 from coldnotify_matcher.engine import Step, Write
 from coldnotify_matcher.errors import Failure
+from coldnotify_matcher.faults import NEWER_RETRY_S, Faults, Place
 from coldnotify_matcher.log_ends import log_ends, log_starts
-from coldnotify_matcher.partition import COMPACTED, Cluster, Partition, PendingRequests, Phase
+from coldnotify_matcher.partition import (
+    COMPACTED,
+    NOT_UNDERSTOOD,
+    Cluster,
+    Ends,
+    Partition,
+    PendingRequests,
+    Phase,
+    TakenOver,
+)
 from coldnotify_matcher.readers import (
     QUEUE_BATCHES_MAX,
     Assigned,
@@ -39,11 +53,14 @@ from coldnotify_matcher.readers import (
     Records,
     RequestsReader,
     Revoked,
+    Rewound,
 )
+from coldnotify_matcher.request_records import parse_request
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.standby import Standby
+from coldnotify_matcher.state_records import NewerFormat, Unreadable
 from coldnotify_matcher.topics_watch import TopicsWatch, check_topics, cluster_of
-from coldnotify_matcher.writer import Writer
+from coldnotify_matcher.writer import Refused, Writer
 
 log = structlog.get_logger()
 
@@ -62,11 +79,23 @@ through them several times a batch, and now and then through all clients: 0.2 s 
 CLOSE_TIMEOUT_S = 5.0
 """For the consumers to commit and to close. Kafka may be away, and the process does not wait for it."""
 
+CAREFUL_A_TURN_MAX = 20
+"""Records of a partition that are steps of their own, between two turns: all others wait meanwhile."""
+_ENDS_THE_RUN = (Failure, TakenOver, ServiceError)
+
 _NEED_BARRIER = frozenset(("open", "register", "sync", "catch_up"))
 """Requests whose answer promises the newest version."""
 
 _Bounds = tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]]
 """By (topic, partition): the oldest offsets, and the next ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A partition of this matcher that is to be loaded anew."""
+
+    assigned: Assigned
+    due_s: float
 
 
 class Worker:
@@ -117,6 +146,9 @@ class Worker:
         )
         self._cluster: Cluster | None = None
         self._standby: Standby | None = None
+        self._faults: dict[int, Faults] = {}
+        """By partition, where there have been any in this run."""
+        self._waiting: dict[int, _Waiting] = {}
         self._ticked_at_s = 0.0
         self._stepped_s = time.monotonic()
         """When the last step began."""
@@ -144,14 +176,15 @@ class Worker:
         if assigned is None:
             return "the consumer group has assigned no partition yet"
         owned = {p.number for p in list(self.partitions.values()) if p.phase is Phase.OWNED}
-        loading = sorted(assigned - owned)
+        # What waits is told by an alert: this process serves all that it can, and a new one could do no more.
+        loading = sorted(assigned - owned - self._waiting.keys())
         if loading:
             return f"partitions {loading} are being loaded"
         self.was_ready = True
         return None
 
     def run(self) -> None:
-        """Serve until `stop` is set. Raises Failure, KafkaException, TakenOver, NewerFormat, ServiceError.
+        """Serve until `stop` is set. Raises Failure, KafkaException, TakenOver, ServiceError.
 
         Then all state is to be dropped.
         """
@@ -196,12 +229,15 @@ class Worker:
             bounds = self._bounds(event.partition for event in events if isinstance(event, Assigned))
             for event in events:
                 if isinstance(event, Assigned):
-                    self._on_assigned(event, bounds)
+                    self._load(event, bounds)
                 elif isinstance(event, Records):
                     touched |= self._on_records(event.records, now_ms)
                 elif isinstance(event, Began):
                     if event.partition in self.partitions:
                         self.partitions[event.partition].reading = True
+                elif isinstance(event, Rewound):
+                    if event.partition in self.partitions:
+                        self.partitions[event.partition].requests_reading = True
                 elif isinstance(event, Failed):
                     raise Failure(f"reading from Kafka: {event.error}") from event.error
                 else:
@@ -212,10 +248,13 @@ class Worker:
                 self._writer.poll()
             look_at_all = tick or not self._all_owned
             concerned = list(self.partitions.values()) if look_at_all else self._concerned(touched)
+            ends = self._ends_of([partition for partition in concerned if partition.claimed])
             for partition in concerned:
-                self._advance(partition, now_ms, tick=tick)
-            owned = [p for p in concerned if p.phase is Phase.OWNED]
+                with self._fault_of(partition):
+                    self._advance(partition, now_ms, ends, tick=tick)
+            owned = [p for p in concerned if self._serves(p)]
             self._make_durable(owned, now_ms)
+            self._load_what_waited()
             if self._spans:
                 self._end_spans()
             if look_at_all:
@@ -239,6 +278,7 @@ class Worker:
         """Those that have something to do between two ticks. Looking at all eight took as long as a publish."""
         if self._rules.conflation.holds:
             touched |= {n for n, p in self.partitions.items() if p.engine.next_due_ms() is not None}
+        touched |= {n for n, faults in self._faults.items() if faults.careful}
         return [self.partitions[number] for number in sorted(touched) if number in self.partitions]
 
     @property
@@ -260,6 +300,8 @@ class Worker:
 
     def _wait_s(self) -> float:
         """Until a tick may be due, or a publish that is held back."""
+        if any(faults.careful and number in self.partitions for number, faults in self._faults.items()):
+            return 0.001
         if not self._rules.conflation.holds:
             return TICK_S / 4
         due_ms = [d for p in self.partitions.values() if (d := p.engine.next_due_ms()) is not None]
@@ -275,9 +317,19 @@ class Worker:
         # Where they begin is asked for, too: told "at the beginning" librdkafka waits half a second before it asks.
         return log_starts(self._admin, compacted), log_ends(self._admin, compacted)
 
-    def _on_assigned(self, event: Assigned, bounds: _Bounds) -> None:
+    def _load_what_waited(self) -> None:
+        """Begin to load anew what has waited long enough."""
+        now_s = time.monotonic()
+        due = [waiting.assigned for waiting in self._waiting.values() if waiting.due_s <= now_s]
+        bounds = self._bounds(event.partition for event in due)
+        for event in due:
+            self._load(event, bounds)
+        metrics.PARTITIONS_WAITING.set(len(self._waiting))
+
+    def _load(self, event: Assigned, bounds: _Bounds) -> None:
         assert self._cluster is not None
         number = event.partition
+        again = self._waiting.pop(number, None) is not None
         starts, ends = ({topic: offsets[topic, number] for topic in COMPACTED} for offsets in bounds)
         partition = None if self._standby is None else self._standby.take(number)
         if partition is None or not partition.can_load_on(starts, ends, event.objects_committed):
@@ -287,7 +339,13 @@ class Worker:
         offsets = partition.load(starts, ends, event.objects_committed)
         partition.requests_start, partition.requests_committed = event.requests_start, event.requests_committed
         partition.committed_in_epoch = event.committed_in_epoch
+        partition.requests_reading = not again
+        if number in self._faults:
+            partition.clients_aside = frozenset(self._faults[number].clients)
         self.partitions[number] = partition
+        if again:
+            metrics.PARTITION_RELOADS.inc()
+            self._requests.rewind(number, event.requests_start)
         beginnings = [TopicPartition(topic, number, offset) for topic, offset in offsets.items()]
 
         def begin(consumer: Consumer) -> None:
@@ -299,7 +357,11 @@ class Worker:
         log.info("partition assigned", partition=number, followed=partition.warm, records_to_load_max=records)
 
     def _on_revoked(self, event: Revoked) -> None:
-        gone = [number for number in event.partitions if self.partitions.pop(number, None) is not None]
+        gone = [number for number in event.partitions if number in self.partitions or number in self._waiting]
+        for number in gone:
+            self.partitions.pop(number, None)
+            self._waiting.pop(number, None)
+            self._faults.pop(number, None)
         if not event.lost:
             event.offsets.extend(self._commits.last_of(gone))
         self._commits.forget(gone)
@@ -322,20 +384,56 @@ class Worker:
                 continue  # given up meanwhile
             if record.topic != topics.REQUESTS and not partition.reading:
                 continue  # of an earlier assignment: what this one loads begins at the beginning
+            if record.topic == topics.REQUESTS and not partition.requests_reading:
+                continue  # it comes again, from where the partition is loaded anew
             touched.add(number)
-            if record.end:
-                partition.on_end(record.topic, record.offset)
-            elif record.topic == topics.REQUESTS:
-                request = _parse(record.value or b"")
-                if request is not None:
-                    requests.setdefault(number, []).append((record.offset, request))
+            try:
+                if record.end:
+                    partition.on_end(record.topic, record.offset)
+                elif self._faults and self._is_set_aside(partition, record):
+                    continue
+                elif record.topic == topics.REQUESTS:
+                    self._on_request(partition, record, requests, now_ms)
                 else:
-                    log.warning("request not understood", partition=number, offset=record.offset)
-                partition.requests_position = record.offset + 1
-            else:
-                if record.traceparent and partition.phase is Phase.OWNED:
-                    record = self._traced(record)
-                partition.on_record(record, now_ms)
+                    if record.traceparent and partition.phase is Phase.OWNED:
+                        record = self._traced(record)
+                    partition.on_record(record, now_ms)
+                    if self._faults and record.topic == topics.OBJECTS:
+                        self._be_careful(partition, (record.topic, record.offset), now_ms)
+            except _ENDS_THE_RUN:
+                raise
+            except Exception as error:
+                self._on_fault(partition, error, sure=(record.topic, record.offset))
+            if self.partitions.get(number) is not partition:
+                requests.pop(number, None)
+        self._wait_for_objects(requests)
+        return touched
+
+    def _on_request(
+        self,
+        partition: Partition,
+        record: Record,
+        requests: dict[int, list[tuple[int, internal_pb2.Request]]],
+        now_ms: int,
+    ) -> None:
+        cluster = self._cluster
+        assert cluster is not None
+        partition.requests_position = record.offset + 1
+        try:
+            request = parse_request(
+                record.value or b"",
+                partition=partition.number,
+                partitions=cluster.partitions,
+                inboxes=cluster.inboxes,
+                now_ms=now_ms,
+            )
+        except Unreadable as error:
+            partition.set_aside(record, str(error), NOT_UNDERSTOOD)
+            return
+        requests.setdefault(partition.number, []).append((record.offset, request))
+
+    def _wait_for_objects(self, requests: Mapping[int, list[tuple[int, internal_pb2.Request]]]) -> None:
+        """They are handled once the objects topic is read as far as it goes now."""
         need = [n for n, batch in requests.items() if any(r.WhichOneof("body") in _NEED_BARRIER for _, r in batch)]
         # Of the log, also behind a transaction that is still open: what was acknowledged behind it is owed, too.
         asked = [(topics.OBJECTS, number) for number in need]
@@ -347,7 +445,6 @@ class Worker:
         for number, batch in requests.items():
             barrier = barriers.get((topics.OBJECTS, number), 0)
             self.partitions[number].pending.append(PendingRequests(barrier, batch))
-        return touched
 
     def _traced(self, record: Record) -> Record:
         """What the record leads to belongs to its span."""
@@ -369,8 +466,12 @@ class Worker:
 
     def _claim(self) -> None:
         loaded = [p for p in self.partitions.values() if p.loaded or p.must_claim_again]
-        if loaded:
-            self._writer.write([partition.claim() for partition in loaded])
+        claims = []
+        for partition in loaded:
+            with self._fault_of(partition):
+                claims.append(partition.claim())
+        if claims:
+            self._writer.write(claims)
             self._writer.flush()
 
     def _tick_due(self) -> bool:
@@ -380,15 +481,19 @@ class Worker:
         self._ticked_at_s = now_s
         return True
 
-    def _advance(self, partition: Partition, now_ms: int, *, tick: bool) -> None:
+    def _advance(self, partition: Partition, now_ms: int, ends: Mapping[int, Ends], *, tick: bool) -> None:
         """Whatever the partition can do with what it has."""
-        if partition.claimed:
-            self._take_over(partition, now_ms)
+        if partition.number in ends:
+            self._take_over(partition, now_ms, ends[partition.number])
         if partition.phase is not Phase.OWNED:
             return
         engine = partition.engine
         engine.flush(now_ms)
         while partition.pending and engine.position >= partition.pending[0].barrier:
+            if partition.number in self._faults and self._faults[partition.number].careful:
+                if not self._handle_carefully(partition, now_ms):
+                    return
+                break
             engine.on_requests(partition.pending.popleft().requests, now_ms)
         if partition.pending and time.monotonic() - partition.pending[0].since_s > BARRIER_TIMEOUT_S:
             self._on_barrier_late(partition)
@@ -413,9 +518,9 @@ class Worker:
             partition.held_back = False
             self._requests.serve(partition.number, from_beginning=False)
 
-    def _take_over(self, partition: Partition, now_ms: int) -> None:
+    def _take_over(self, partition: Partition, now_ms: int, ends: Ends) -> None:
         partition.engine.rules = self._rules
-        partition.own(now_ms)
+        partition.own(now_ms, ends)
         seconds = time.monotonic() - partition.started_s
         metrics.TAKEOVER_SECONDS.labels("followed" if partition.warm else "loaded").observe(seconds)
         self._requests.serve(partition.number, from_beginning=partition.requests_topic_changed)
@@ -429,22 +534,140 @@ class Worker:
             seconds=round(seconds, 3),
         )
 
+    # ---- faults --------------------------------------------------------------------------------------------------
+
+    def _serves(self, partition: Partition) -> bool:
+        return partition.phase is Phase.OWNED and self.partitions.get(partition.number) is partition
+
+    @contextmanager
+    def _fault_of(self, partition: Partition, single: Place | None = None) -> Iterator[None]:
+        """What is raised in here is a fault of this partition, but for what ends the run."""
+        try:
+            yield
+        except _ENDS_THE_RUN:
+            raise
+        except Exception as error:
+            at = partition.engine.at
+            request = at if isinstance(at, tuple) and at[0] == topics.REQUESTS else None
+            self._on_fault(partition, error, sure=single or request)
+
+    def _on_fault(self, partition: Partition, error: Exception, *, sure: Place | None) -> None:
+        """The partition is to be loaded anew, without what is to blame."""
+        number = partition.number
+        if self.partitions.get(number) is not partition:
+            return  # it is already
+        if isinstance(error, NewerFormat):
+            wait_s = NEWER_RETRY_S
+            log.error("partition not served", partition=number, reason=str(error), retry_in_s=wait_s)
+        else:
+            faults = self._faults.setdefault(number, Faults())
+            suspect, positions = partition.engine.at, _positions(partition)
+            wait_s = faults.note(error, sure=sure, suspect=suspect, positions=positions, now_s=time.monotonic())
+            log.error(
+                "partition is loaded anew", partition=number, at=sure or suspect, in_s=wait_s, exc_info=error,
+            )  # fmt: skip
+        del self.partitions[number]
+        compacted = [TopicPartition(topic, number) for topic in COMPACTED]
+        self._compacted.do(lambda consumer: consumer.incremental_unassign(compacted))
+        self._requests.hold_back(number)
+        requests = self._commits.noted(topics.REQUESTS, number)
+        objects = self._commits.noted(topics.OBJECTS, number)
+        if requests is None:
+            requests = 0 if partition.requests_topic_changed else partition.requests_start
+        assigned = Assigned(
+            number,
+            requests,
+            partition.load_objects_committed if objects is None else objects,
+            partition.requests_committed,
+            partition.committed_in_epoch or objects is not None,
+        )
+        self._waiting[number] = _Waiting(assigned, time.monotonic() + wait_s)
+
+    def _on_refused(self, refused: Refused, single: Place | None) -> None:
+        number = refused.partition
+        if refused.topic == topics.NOTIFICATIONS:
+            number = internal_pb2.Inbox.FromString(refused.value or b"").partition
+        partition = self.partitions.get(number)
+        if refused.topic == topics.REJECTED or partition is None:
+            log.error("a record is lost that Kafka does not take", topic=refused.topic, error=refused.error)
+            return
+        self._on_fault(partition, ValueError(f"{refused.topic} does not take a record: {refused.error}"), sure=single)
+
+    def _is_set_aside(self, partition: Partition, record: Record) -> bool:
+        faults = self._faults.get(partition.number)
+        reason = None if faults is None else faults.records.get((record.topic, record.offset))
+        if reason is None:
+            return False
+        partition.skip(record, reason)
+        return True
+
+    def _be_careful(self, partition: Partition, record: Place, now_ms: int) -> None:
+        """After a record of the objects topic: where it may be one that a step failed of, it is a step of its own."""
+        faults = self._faults.get(partition.number)
+        if faults is not None and faults.careful and partition.phase is Phase.OWNED:
+            self._write_steps([partition], now_ms, record)
+
+    def _handle_carefully(self, partition: Partition, now_ms: int) -> bool:
+        """Some of its requests, each as a step of its own. False: one has failed."""
+        self._write_steps([partition], now_ms, None)  # so that what follows is to blame for what it says alone
+        for _ in range(CAREFUL_A_TURN_MAX):
+            if not partition.pending or partition.engine.position < partition.pending[0].barrier:
+                break
+            batch = partition.pending[0].requests
+            offset, request = batch.pop(0)
+            if not batch:
+                partition.pending.popleft()
+            with self._fault_of(partition, (topics.REQUESTS, offset)):
+                partition.engine.on_requests([(offset, request)], now_ms)
+                self._write_steps([partition], now_ms, (topics.REQUESTS, offset))
+            if not self._serves(partition):
+                return False
+        return True
+
+    def _ends_of(self, claimed: list[Partition]) -> dict[int, Ends]:
+        """Where the inputs of these partitions end now; what a predecessor wrote is below that."""
+        if not claimed:
+            return {}
+        asked = [(topic, p.number) for p in claimed for topic in (topics.REQUESTS, topics.OBJECTS)]
+        ends = log_ends(self._admin, asked, uncommitted=True)
+        return {p.number: Ends(ends[topics.REQUESTS, p.number], ends[topics.OBJECTS, p.number]) for p in claimed}
+
     # ---- output --------------------------------------------------------------------------------------------------
 
     def _make_durable(self, owned: list[Partition], now_ms: int) -> None:
-        steps = [(partition, partition.engine.take_step(now_ms)) for partition in owned]
-        state = [write for partition, step in steps for write in (*step.state, *partition.take_repairs())]
-        if state:
-            self._writer.write(state)
-            self._writer.flush()
-        if any(step.tombstones or step.inboxes for _, step in steps):
-            for _, step in steps:
-                self._writer.write(step.tombstones)
-                self._writer.write(_inbox_writes(step))
-            self._writer.flush()
-        for partition, _ in steps:
+        """Take their steps, and have all of them written: what they have handled may be committed then."""
+        for partition in self._write_steps(owned, now_ms, None):
             self._commits.note(partition)
-            _count(partition)
+            if self._faults and partition.number in self._faults:
+                self._faults[partition.number].reached(_positions(partition))
+
+    def _write_steps(self, owned: list[Partition], now_ms: int, single: Place | None) -> list[Partition]:
+        """Returns those whose step is durable. `single`: the only record that the steps come from."""
+        taken: list[_Step] = []
+        for partition in owned:
+            with self._fault_of(partition, single):
+                step = partition.engine.take_step(now_ms)
+                rest = [*step.tombstones, *_inbox_writes(step)]
+                taken.append(_Step(partition, [*step.state, *partition.take_repairs()], rest))
+        taken = self._write(taken, attrgetter("state"), single)
+        taken = self._write(taken, attrgetter("rest"), single)
+        for one in taken:
+            _count(one.partition)
+        return [one.partition for one in taken]
+
+    def _write(
+        self, steps: list["_Step"], part: Callable[["_Step"], list[Write]], single: Place | None
+    ) -> list["_Step"]:
+        """Write one part of each step. Returns the steps whose part is durable."""
+        if not any(part(step) for step in steps):
+            return steps
+        for step in steps:
+            with self._fault_of(step.partition, single):
+                self._writer.write(part(step))
+        self._writer.flush()
+        for refused in self._writer.take_refused():
+            self._on_refused(refused, single)
+        return [step for step in steps if self._serves(step.partition)]
 
     def _show_intervals(self, owned: list[Partition]) -> None:
         for domain in self._rules.conflation.entries:  # of the setting, so they stay few
@@ -469,16 +692,24 @@ class Worker:
         self._writer.close()
 
 
-def _parse(value: bytes) -> internal_pb2.Request | None:
-    try:
-        request = internal_pb2.Request.FromString(value)
-    except DecodeError:
-        return None
-    return request if request.format == 1 and request.WhichOneof("body") is not None else None
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One partition's, in the order in which it must become durable."""
+
+    partition: Partition
+    state: list[Write]
+    rest: list[Write]
+    """Tombstones, then inbox records."""
 
 
 def _inbox_writes(step: Step) -> Iterable[Write]:
     return (Write(topics.NOTIFICATIONS, inbox, None, record.SerializeToString()) for inbox, record in step.inboxes)
+
+
+def _positions(partition: Partition) -> dict[str, int]:
+    """By topic, up to which offset the inputs have been handled, or are being handled."""
+    requests = partition.requests_start if partition.requests_position is None else partition.requests_position
+    return {topics.REQUESTS: requests, topics.OBJECTS: partition.engine.position}
 
 
 def _count(partition: Partition) -> None:

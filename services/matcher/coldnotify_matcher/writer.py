@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from coldnotify_common.kafka import connect, producer_config
 from coldnotify_common.stop import StopFlag
@@ -23,6 +24,29 @@ _ANY_PARTITION = -1
 """librdkafka's RD_KAFKA_PARTITION_UA: its partitioner chooses."""
 
 
+_OF_THE_RECORD = frozenset(
+    (
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_MSG_SIZE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError._BAD_MSG,
+        KafkaError._INVALID_ARG,
+    )
+)
+"""What is wrong is the record itself: the next run would write the same again, and fail again."""
+
+
+class Refused(NamedTuple):
+    """A record that Kafka does not take, however often it is written."""
+
+    topic: str
+    partition: int
+    value: bytes | None
+    error: str
+
+
 class Writer:
     """The producer of one run. Used by one thread. A delivery that fails ends the run, by the next call."""
 
@@ -34,13 +58,17 @@ class Writer:
             )
         )
         self._delivery_error: KafkaError | None = None
+        self._refused: list[Refused] = []
 
     def connect_soon(self) -> None:
         """Connects meanwhile: a claim that finds the producer not connected waits for a second."""
         threading.Thread(target=connect, args=(self._producer,), name="writer-connects", daemon=True).start()
 
     def write(self, writes: Iterable[Write]) -> None:
-        """Hands records to the producer, in order; waits while it is full. Raises Failure."""
+        """Hands records to the producer, in order; waits while it is full.
+
+        Raises Failure; whatever else it raises (KafkaException, OverflowError ...) is a fault of the record it was at.
+        """
         for write in writes:
             while True:
                 try:
@@ -62,7 +90,7 @@ class Writer:
                 break
 
     def flush(self) -> None:
-        """Returns when all that was written is durable. Raises Failure."""
+        """Returns when all that was written is durable, but for what `take_refused` names. Raises Failure."""
         started_s = time.monotonic()
         limit_s = FLUSH_TIMEOUT_S
         while left := self._producer.flush(FLUSH_SLICE_S):
@@ -73,6 +101,11 @@ class Writer:
                 raise Failure(f"Kafka did not take {left} records within {limit_s:g} s")
         self._check_delivery()
 
+    def take_refused(self) -> list[Refused]:
+        """The records that Kafka did not take, and will not take."""
+        refused, self._refused = self._refused, []
+        return refused
+
     def poll(self) -> None:
         """Takes the producer's statistics, of which an idle one would collect more and more."""
         self._producer.poll(0)
@@ -82,8 +115,12 @@ class Writer:
         self._producer.purge()
         self._producer.flush(1)
 
-    def _on_delivery(self, error: KafkaError | None, _message: Message) -> None:
-        if error is not None:
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            return
+        if error.code() in _OF_THE_RECORD:
+            self._refused.append(Refused(message.topic() or "", message.partition() or 0, message.value(), error.str()))
+        else:
             self._delivery_error = error
 
     def _check_delivery(self) -> None:

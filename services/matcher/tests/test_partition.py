@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from coldnotify_matcher.engine import Write
 from coldnotify_matcher.epoch import epoch_of
-from coldnotify_matcher.partition import COMPACTED, Cluster, Partition, PendingRequests, Phase, TakenOver
+from coldnotify_matcher.partition import COMPACTED, Cluster, Ends, Partition, PendingRequests, Phase, TakenOver
 from coldnotify_matcher.readers import Record
 from coldnotify_matcher.state_records import NewerFormat
 from coldnotify_matcher.testing import (
@@ -26,8 +26,11 @@ from coldnotify_schemas import topics
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Request
 from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.records import PLACE_HEADER
+from coldnotify_schemas.state import BUCKET_OBJECTS_MAX, generation_max
 
 KEY = f"{PREFIX}client-1"
+ENDS = Ends(requests=1000, objects=1000)
 OTHER_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PARTITIONS) != PARTITION)
 
 
@@ -66,6 +69,10 @@ def written(write: Write) -> dict[str, object]:
     return value
 
 
+def written_claim(value: bytes | None) -> object:
+    return json.loads(value or b"")["generation"]
+
+
 def session(generation: int = 1, applied: int = 0, **more: object) -> dict[str, object]:
     return {
         "format": 1,
@@ -89,7 +96,7 @@ def own(one: Partition) -> Partition:
     """Claims and takes over."""
     one.on_record(record(topics.SESSIONS, "@generation", one.claim().value, 1000), 0)
     assert one.claimed
-    one.own(0)
+    one.own(0, ENDS)
     return one
 
 
@@ -188,7 +195,7 @@ def test_what_comes_between_claim_and_its_return_still_counts() -> None:
     write = one.claim()
     one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", bucket("a")), 0)
     one.on_record(record(topics.SESSIONS, "@generation", write.value, 1), 0)
-    one.own(0)
+    one.own(0, ENDS)
 
     assert [obj.name for obj in one.engine.clients[KEY].where] == ["a"]
 
@@ -216,7 +223,7 @@ def test_a_claim_of_the_same_number_that_came_first_wins() -> None:
     first.on_record(log[0], 0)
     second.on_record(log[0], 0)
     assert first.claimed
-    first.own(0)
+    first.own(0, ENDS)
     assert second.must_claim_again
     again = second.claim()
     assert written(again)["generation"] == 3
@@ -240,8 +247,9 @@ def test_a_claim_that_was_overwritten_is_written_again(value: object) -> None:
     one = own(partition())
     one.on_record(record(topics.SESSIONS, "@generation", value), 0)
 
-    (write,) = one.take_repairs()
+    *aside, write = one.take_repairs()
 
+    assert [each.topic for each in aside] == ([topics.REJECTED] if value == b"nonsense" else [])
     assert written(write) == claim(1, "a")
     assert one.take_repairs() == []
 
@@ -315,7 +323,7 @@ def test_applied_counts_in_records_of_generations_under_the_present_requests_top
     one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", bucket("a", generation=1, applied=16)), 0)
     mine = one.claim()
     one.on_record(record(topics.SESSIONS, "@generation", mine.value), 0)
-    one.own(0)
+    one.own(0, ENDS)
 
     assert written(mine)["requests_since"] == since
     assert (one.engine.clients[KEY].registrations_applied == 16) is counts
@@ -347,7 +355,10 @@ def test_a_key_that_is_none_is_tombstoned_once(topic: str, key: bytes, value: ob
         assert one.take_repairs() == [], "not while it is not ours"
         own(one)
 
-    assert one.take_repairs() == [Write(topic, PARTITION, key, None)]
+    aside, tombstone = one.take_repairs()
+    assert (aside.topic, aside.key) == (topics.REJECTED, key)
+    assert dict(aside.headers)[PLACE_HEADER] == f"{topic}/{PARTITION}@0".encode()
+    assert tombstone == Write(topic, PARTITION, key, None)
     one.on_record(record(topic, key, None), 0)
     assert one.take_repairs() == []
     assert one.engine.clients == {}
@@ -362,10 +373,26 @@ STRANGE_VALUES = [
     (topics.SESSIONS, session(session=-1)),
     (topics.SESSIONS, session(session=1 << 32)),
     (topics.SESSIONS, session(cursor=1 << 63)),
+    (topics.SESSIONS, session(cursor=ENDS.objects)),
+    (topics.SESSIONS, session(cursor=-2)),
+    (topics.SESSIONS, session(applied=ENDS.requests)),
+    (topics.SESSIONS, session(applied=-2)),
+    (topics.SESSIONS, session(inbox=CLUSTER.inboxes)),
+    (topics.SESSIONS, session(last_seen=1 << 62)),
+    (topics.SESSIONS, session(last_seen=-1)),
+    (topics.SESSIONS, session(generation=(1 << 64) - 1)),
+    (topics.SESSIONS, session(generation=generation_max(0) + 1)),
+    (topics.SESSIONS, session(generation=-1)),
+    (topics.SESSIONS, session() | {"format": 0}),
+    (topics.SESSIONS, b'{"format":1,"generation":1e400}'),
+    (topics.SESSIONS, b'{"format":1,"generation":%s}' % (b"9" * 5000)),
     (topics.REGISTRATIONS, b"{}"),
     (topics.REGISTRATIONS, bucket("")),
     (topics.REGISTRATIONS, bucket("x" * 256)),
     (topics.REGISTRATIONS, bucket("a") | {"applied": "x"}),
+    (topics.REGISTRATIONS, bucket("a", applied=1 << 62)),
+    (topics.REGISTRATIONS, bucket("a", generation=(1 << 64) - 1)),
+    (topics.REGISTRATIONS, bucket(*(str(n) for n in range(BUCKET_OBJECTS_MAX + 1)))),
 ]
 
 
@@ -377,8 +404,43 @@ def test_a_value_that_is_none_is_survived_and_overwritten(topic: str, value: obj
     own(one)
 
     writes = one.engine.take_step(0).state
+    (aside,) = one.take_repairs()
 
     assert [(write.topic, write.key, write.value) for write in writes] == [(topic, key.encode(), None)]
+    assert (aside.topic, aside.key) == (topics.REJECTED, key.encode())
+    assert one.engine.counts[f"set_aside:{topic}:not_understood"] == 1
+
+
+@pytest.mark.parametrize("generation", [(1 << 64) - 1, generation_max(0) + 1])
+def test_a_claim_that_nobody_can_have_made_is_outdone_by_ours(generation: int) -> None:
+    one = partition()
+    one.on_record(record(topics.SESSIONS, "@generation", claim(generation, "b")), 0)
+    own(one)
+
+    assert one.engine.generation == 1
+    assert [write.topic for write in one.take_repairs()] == [topics.REJECTED], "our claim stands behind it already"
+
+
+def test_above_the_highest_claim_that_is_believed_there_is_room_as_time_goes_on() -> None:
+    now_ms = 1_800_000_000_000
+    one = partition()
+    one.on_record(record(topics.SESSIONS, "@generation", claim(generation_max(now_ms), "b")), now_ms)
+    claimed = one.claim().value
+
+    assert written_claim(claimed) == generation_max(now_ms) + 1 <= generation_max(now_ms + 100)
+    one.on_record(record(topics.SESSIONS, "@generation", claimed, 1), now_ms + 100)
+    assert one.claimed
+
+
+def test_an_offset_of_an_earlier_requests_topic_may_be_any() -> None:
+    one = partition()
+    one.on_record(record(topics.SESSIONS, "@generation", claim(3, "b", requests_topic_id="another")), 0)
+    one.on_record(record(topics.SESSIONS, KEY, session(3, applied=ENDS.requests + 5), 1), 0)
+    one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", bucket("a", generation=3, applied=1 << 40), 1), 0)
+    own(one)
+
+    assert [obj.name for obj in one.engine.clients[KEY].where] == ["a"]
+    assert one.take_repairs() == []
 
 
 def test_a_strange_value_that_was_overwritten_while_loading_is_left_alone() -> None:
@@ -392,8 +454,14 @@ def test_a_strange_value_that_was_overwritten_while_loading_is_left_alone() -> N
 
 
 def test_a_record_of_a_later_release_is_refused() -> None:
+    one = partition()
+    one.on_record(record(topics.SESSIONS, KEY, session() | {"format": 2}), 0)
     with pytest.raises(NewerFormat, match="format 2"):
-        partition().on_record(record(topics.SESSIONS, KEY, session() | {"format": 2}), 0)
+        one.claim()
+    one.on_record(record(topics.SESSIONS, KEY, None, 1), 0)
+    assert own(one).engine.clients == {}
+    with pytest.raises(NewerFormat, match="format 2"):
+        one.on_record(record(topics.SESSIONS, KEY, session() | {"format": 2}, 2), 0)
 
 
 def test_records_without_a_key_are_nobodys() -> None:

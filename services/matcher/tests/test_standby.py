@@ -1,12 +1,12 @@
 """The warm standby over a real Kafka: it takes over what it followed without a load, and harms nobody."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from coldnotify_kafka.testing import free_port
+from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.partition import Phase
 from coldnotify_matcher.readers import Failed
 from coldnotify_matcher.settings import MatcherSettings
@@ -123,13 +123,19 @@ def test_what_is_followed_knows_what_its_topics_say(bootstrap: str, standby: Sta
     wait_for(lambda: turned(standby) and newest(standby) == 6, "followed anew, from the beginning")
 
 
-def test_a_later_releases_partition_is_not_followed_and_the_others_are(bootstrap: str, standby: Standby) -> None:
-    write(bootstrap, topics.SESSIONS, f"{DOMAIN}/{GROUP}/client-1".encode(), json.dumps(LATER).encode())
+def test_a_partition_with_a_record_that_cannot_be_handled_is_not_followed_and_the_others_are(
+    bootstrap: str, standby: Standby, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raising(self: Engine, key: bytes | None, *more: object, **others: object) -> None:
+        raise ValueError("by design")
+
+    monkeypatch.setattr(Engine, "on_object", raising)
+    write(bootstrap, topics.OBJECTS, f"{DOMAIN}/{GROUP}/camera".encode(), b'{"version":4}')
     other = (PARTITION + 1) % PARTITIONS
     standby.follow({PARTITION, other})
 
-    wait_for(lambda: turned(standby) and PARTITION not in standby.partitions, "its giving up that one")
     read_on(standby, other)
+    wait_for(lambda: turned(standby) and PARTITION not in standby.partitions, "its giving up that one")
     standby.follow({PARTITION, other})
     assert set(standby.partitions) == {other}
 
@@ -154,9 +160,6 @@ def test_without_kafka_it_neither_waits_nor_fails() -> None:
     one.turn(0)
     one.stop()
     one.join(60)
-
-
-LATER = {"format": 2, "generation": 1}
 
 
 def turned(standby: Standby) -> bool:

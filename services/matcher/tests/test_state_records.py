@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import msgspec
 import pytest
@@ -20,7 +21,14 @@ from coldnotify_schemas.state import GenerationRecord, RegistrationsRecord, Sess
 from hypothesis import given
 from hypothesis import strategies as st
 
-PARSERS = (generation_of, parse_generation, parse_registrations, parse_session, check_bucket_key, check_client_key)
+NOW_MS = 1_800_000_000_000
+VALUE_PARSERS = (
+    partial(generation_of, now_ms=NOW_MS),
+    partial(parse_generation, now_ms=NOW_MS),
+    partial(parse_registrations, now_ms=NOW_MS),
+    partial(parse_session, now_ms=NOW_MS, inboxes=4),
+)
+PARSERS = (*VALUE_PARSERS, check_bucket_key, check_client_key)
 
 
 @given(st.one_of(st.binary(), st.text().map(str.encode)), st.sampled_from(PARSERS))
@@ -52,20 +60,20 @@ def test_json_of_another_shape_is_unreadable(value: object, parse: Callable[[byt
 @pytest.mark.parametrize(
     ("parse", "record"),
     [
-        (parse_generation, GenerationRecord(1, 2, "owner", "id", 3)),
-        (parse_registrations, RegistrationsRecord(1, 2, -1, ["a", "a/b", "ø"])),
-        (parse_session, SessionRecord(1, 2, -1, True, "00000000000000a1", 3, 4, 5, -1, 6)),
+        (VALUE_PARSERS[1], GenerationRecord(1, 2, "owner", "id", 3)),
+        (VALUE_PARSERS[2], RegistrationsRecord(1, 2, -1, ["a", "a/b", "ø"])),
+        (VALUE_PARSERS[3], SessionRecord(1, 2, -1, True, "00000000000000a1", 3, 4, 5, -1, 6)),
     ],
 )
 def test_round_trips(parse: Callable[[bytes], object], record: object) -> None:
     encoded = msgspec.json.encode(record)
 
     assert parse(encoded) == record
-    assert generation_of(encoded) == 2
+    assert generation_of(encoded, NOW_MS) == 2
 
 
 def test_a_later_format_is_no_garbage() -> None:
-    for parse in (generation_of, parse_generation, parse_registrations, parse_session):
+    for parse in VALUE_PARSERS:
         with pytest.raises(NewerFormat):
             parse(b'{"format":2,"generation":1}')
 

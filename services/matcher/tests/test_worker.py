@@ -278,15 +278,29 @@ def test_strange_state_records_are_survived_and_overwritten(bootstrap: str, play
         player.wait_told("camera", 1)
 
 
-def test_a_state_record_of_a_later_release_is_neither_used_nor_overwritten(
-    bootstrap: str, player: Player, tmp_path: Path
+def test_a_state_record_of_a_later_release_stops_its_partition_alone_and_is_not_overwritten(
+    bootstrap: str, player: Player, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     value = b'{"format":2,"generation":1,"everything":"else"}'
-    write(bootstrap, topics.SESSIONS, f"{DOMAIN}/{GROUP}/client-1".encode(), value)
-    with matcher(bootstrap, tmp_path / "log") as process:
-        wait_for(lambda: "format 2" in process.log.read_text(), "its saying why it does not serve")
-        assert not process.ready
-    assert [v for _, v, _ in records_of(bootstrap, topics.SESSIONS, PARTITION)] == [value]
+    key = f"{DOMAIN}/{GROUP}/client-1".encode()
+    write(bootstrap, topics.SESSIONS, key, value)
+    monkeypatch.setattr(worker_module, "NEWER_RETRY_S", 0.5)
+    stop = StopFlag()
+    worker = Worker(MatcherSettings(kafka=bootstrap), stop)
+    thread = threading.Thread(target=worker.run)
+    thread.start()
+    try:
+        wait_for(lambda: worker.readiness() is None, "its serving all that it can")
+        assert worker.partitions.keys() == set(range(PARTITIONS)) - {PARTITION}
+        assert [v for k, v, _ in records_of(bootstrap, topics.SESSIONS, PARTITION)] == [value]
+        player.open("camera", group=OTHER_GROUP)
+        player.wait_opened()
+        write(bootstrap, topics.SESSIONS, key, None)
+        player.open("camera", session=2)
+        player.wait_opened(2)
+    finally:
+        stop.set()
+        thread.join(60)
 
 
 def test_strays_are_moved_rejected_records_say_why_and_stale_ones_are_outdone(

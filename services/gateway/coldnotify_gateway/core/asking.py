@@ -146,7 +146,7 @@ class Asking:
         beat = Beat(
             sessions=len(view.sessions),
             checksum=view.checksum,
-            generation=view.generation & 0xFFFFFFFF,
+            generation=view.generation,
             number=view.number or 0,
             serial=view.next_beat(),
         )

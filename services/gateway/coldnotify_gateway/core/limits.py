@@ -7,8 +7,6 @@ from coldnotify_schemas.frames import CLIENT_FRAME_BYTES_MAX
 
 Network = IPv4Network | IPv6Network
 
-OBJECTS_PER_FRAME_MAX = 64
-"""Objects in a Hello (register and unregister together), Register, Unregister or SyncChunk: the protocol's number."""
 ASK_AGAIN_DOUBLINGS_MAX = 3
 """A matcher that stays away is asked ever more rarely, up to 8 times the interval: what is asked piles up in Kafka."""
 CATCH_UPS_BEFORE_OPEN = 2

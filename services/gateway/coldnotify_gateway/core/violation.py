@@ -4,10 +4,8 @@ from collections.abc import Iterable
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError, FrameTooLarge
-from coldnotify_schemas.names import InvalidName, check_name, check_object
+from coldnotify_schemas.names import OBJECTS_PER_FRAME_MAX, InvalidName, check_name, check_object
 from coldnotify_schemas.wire_pb2 import Hello
-
-from coldnotify_gateway.core.limits import OBJECTS_PER_FRAME_MAX
 
 PROTOCOL_VERSION = 1
 _REASON_CHARS_MAX = 200

@@ -10,11 +10,10 @@ import secrets
 from aiohttp import web
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.frames import encode
-from coldnotify_schemas.names import check_name, check_object, looking_name
+from coldnotify_schemas.names import OBJECTS_PER_FRAME_MAX, check_name, check_object, looking_name
 from coldnotify_schemas.wire_pb2 import ClientFrame, Ping, Unregister
 
 from coldnotify_gateway.connection import ConnectionEvents
-from coldnotify_gateway.core.limits import OBJECTS_PER_FRAME_MAX
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.web import sync_body
 from coldnotify_gateway.web.exchange import Asked, Exchange

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, encode, parse_gateway_frame
+from coldnotify_schemas.names import OBJECTS_PER_FRAME_MAX
 from coldnotify_schemas.wire_pb2 import CAPABILITY_NAMES, Ack, ClientFrame, Close, Hello, Notification, SyncChunk
 
-from coldnotify_gateway.core.limits import OBJECTS_PER_FRAME_MAX
 from coldnotify_gateway.core.violation import PROTOCOL_VERSION
 
 _KEEPALIVE_S = 3600

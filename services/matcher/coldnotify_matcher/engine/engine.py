@@ -31,7 +31,6 @@ from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import (
     INCARNATION_JUMP_MAX,
     MOVED_HEADER,
-    REASON_HEADER,
     VERSION_MAX,
     InvalidRecord,
     parse_public_record,
@@ -50,6 +49,7 @@ from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.objects import UNKNOWN, Obj
 from coldnotify_matcher.engine.outputs import Step, Write
 from coldnotify_matcher.engine.paging import Paging
+from coldnotify_matcher.engine.rejected import rejected
 from coldnotify_matcher.engine.requests import Requests
 from coldnotify_matcher.engine.state import State
 
@@ -59,8 +59,6 @@ GATEWAY_FORGOTTEN_AFTER_MS = 3_600_000
 """Until then a gateway that was only stopped finds the numbers of its inbox records going on."""
 OUTDONE_MS = 3_000
 """Longer than a matcher that was only stopped needs to read its successor's claim, of which gateways tell it, too."""
-REJECTED_BYTES_MAX = 1_500_000
-"""Of a rejected record's key and value. The topic takes 2 MiB: larger ones come only where an operator lets them in."""
 STORE_CURSORS_EVERY_MS = 30_000
 """How old the stored copy of a connected client's cursor may be; it is for looking in, the client has the true one."""
 
@@ -147,6 +145,7 @@ class Engine(State):
 
     def finish_load(self, generation: int, inboxes: int, now_ms: int, *, objects_committed: int | None) -> None:
         """Take the partition over: tell all gateways, and fan out what the predecessor may not have."""
+        self.at = None
         self.generation = generation
         self._live = True
         self._notices = [
@@ -160,7 +159,9 @@ class Engine(State):
             objects_committed = min((client.cursor + 1 for client in online), default=self.position)
         missed = [obj for obj in self.objects.made() if obj.subscribers and obj.offset >= objects_committed]
         for obj in sorted(missed, key=lambda obj: obj.offset):
+            self.at = topics.OBJECTS, obj.kept_offset
             self._conflation.fan_out(obj, now_ms)
+        self.at = None
         self._repairs.update((obj, None) for obj in self.objects.made() if obj.needs_repair)
 
     # ---- objects -------------------------------------------------------------------------------------------------
@@ -227,6 +228,16 @@ class Engine(State):
         else:
             self.count("stale" if obj.kept_offset != offset else "repeated")
         if obj.needs_repair:
+            self._repairs[obj] = None
+
+    def skip_object(self, key: bytes | None, offset: int) -> None:
+        """The record at this offset is set aside: its object's newest version is to stand behind it again."""
+        self.position = max(self.position, offset + 1)
+        obj = None if key is None else self.objects.get(key.decode(errors="surrogateescape"))
+        if obj is None:
+            return
+        obj.last_offset = max(obj.last_offset, offset)
+        if self._live and obj.needs_repair:
             self._repairs[obj] = None
 
     def on_objects_end(self, offset: int) -> None:
@@ -315,12 +326,7 @@ class Engine(State):
         self.history.rejected(key, offset, timestamp_ms, reason)
         if offset < self._replay_from:
             return
-        size = len(key or b"") + len(value or b"")
-        if size > REJECTED_BYTES_MAX:
-            reason = f"{reason} (the record has {size} bytes; this is only its beginning)"
-            key = key and key[: REJECTED_BYTES_MAX // 2]
-            value = value and value[: REJECTED_BYTES_MAX // 2]
-        self._writes.append(Write(topics.REJECTED, None, key, value, ((REASON_HEADER, reason.encode()),)))
+        self._writes.append(rejected(topics.OBJECTS, self.partition, offset, key, value, reason))
         self.count(f"rejected:{reason.partition(':')[0]}")
 
     # ---- requests ------------------------------------------------------------------------------------------------
@@ -338,13 +344,14 @@ class Engine(State):
         for _, request in requests:
             beat = request.beat if request.HasField("beat") else None
             # Others are of the inbox records of a predecessor, or of none: 0 is a gateway that does not know.
-            if beat is not None and beat.number and beat.generation == self.generation & 0xFFFFFFFF:
+            if beat is not None and beat.number and beat.generation == self.generation:
                 self._conflation.on_beat(self.gateways[request.gateway], beat.number, now_ms)
 
     # ---- time ----------------------------------------------------------------------------------------------------
 
     def on_tick(self, now_ms: int) -> None:
         """Time passes: gateways that fell silent, cursors to be stored, clients to be forgotten."""
+        self.at = None
         if self.generation_heard <= self.generation:
             self._outdone_since_ms = None
         elif self._outdone_since_ms is None:
@@ -398,13 +405,16 @@ class Engine(State):
         """All outputs since the last step."""
         for obj in self._repairs:
             if obj.needs_repair:
+                self.at = topics.OBJECTS, obj.kept_offset
                 headers = (since_header(self.epoch, obj.offset),)
                 self._writes.append(
                     Write(topics.OBJECTS, self.partition, obj.key.encode(), obj.repair_record(), headers)
                 )
                 self.count("repaired")
         for client in self.changed:
+            self.at = client.key
             self._write_client(client, now_ms)
+        self.at = None
         self._tombstones += self._forgetting.take_session_writes()
         for key, moves in self._strays.items():
             self._writes += [write for _, write in moves]

@@ -45,6 +45,7 @@ class Forgetting:
             if len(writes) + len(self._sessions) + stamped >= RECORDS_A_TICK_MAX:
                 break
             client = self._to_look_at.pop()
+            state.at = client.key
             if client.session is not None or state.clients.get(client.key) is not client:
                 continue
             if not client.last_seen_ms and self._after_ms(client):

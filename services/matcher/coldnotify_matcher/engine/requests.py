@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas import internal_pb2, topics, wire_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import MODULUS, digest
 
@@ -37,6 +37,7 @@ class Requests:
         """
         last_opens = LastOpens(requests)
         for offset, request in requests:
+            self._state.at = topics.REQUESTS, offset
             if offset not in last_opens.superseded:
                 self._on_request(offset, request, now_ms, first_open=offset in last_opens.first)
                 continue
@@ -44,6 +45,7 @@ class Requests:
             if offset in last_opens.displaced:
                 gateway = self._state.gateway_of(request.gateway, request.inbox, now_ms)
                 self._state.tell_closed(gateway, request.session, CloseCode.DISPLACED, _DISPLACED)
+        self._state.at = None
 
     def _on_request(self, offset: int, request: internal_pb2.Request, now_ms: int, *, first_open: bool) -> None:
         gateway = self._state.gateway_of(request.gateway, request.inbox, now_ms)

@@ -10,6 +10,9 @@ from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.rules import Rules
 
+At = tuple[str, int] | str | None
+"""A record, as (topic, offset); a client, by its key, with all that is stored of it; None: no single one of them."""
+
 
 class State:
     """Objects, clients and gateways of one partition."""
@@ -36,6 +39,8 @@ class State:
         """Events since the last step, by name; the shell turns them into metrics."""
         self.changed: dict[Client, None] = {}
         """Clients whose records are to be written in this step."""
+        self.at: At = None
+        """What is being handled. Should that raise, this is what to set aside."""
         self.dirty_cursors: dict[Client, None] = {}
         """Clients whose stored cursor is old; it may wait."""
 

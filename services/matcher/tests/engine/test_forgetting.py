@@ -61,7 +61,9 @@ LOOKS = f"look.{'0123456789abcdef' * 2}"[:29]
 
 @pytest.mark.parametrize("after_ms", [0, AFTER_MS, 60_000])
 @pytest.mark.parametrize(("client", "names"), [("client-1", ()), (LOOKS, ("a",))], ids=["wants nothing", "looked"])
-def test_who_has_nothing_to_lose_is_forgotten_within_minutes(after_ms: int, client: str, names: tuple[str]) -> None:
+def test_who_has_nothing_to_lose_is_forgotten_within_minutes(
+    after_ms: int, client: str, names: tuple[str, ...]
+) -> None:
     bench = Bench(rules=Rules(forgotten_after_ms=after_ms))
     offline(bench, "a", client="stays")
     bench.opened("a", client=client, session=2)

@@ -1,0 +1,93 @@
+"""Records of the requests topic as they are read: each field is checked, so that no handler meets one it cannot use.
+
+Whoever may write to the topic may write anything. A request that is not understood is set aside, and the next is read.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from coldnotify_schemas import internal_pb2
+from coldnotify_schemas.names import OBJECTS_PER_FRAME_MAX, InvalidName, check_name, check_object
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.state import generation_max
+from google.protobuf.message import DecodeError
+
+from coldnotify_matcher.state_records import Unreadable
+
+FORMAT = 1
+PAGE_MAX = (1 << 32) - 2
+"""The page that is asked for next has the number behind it, which is 32 bits long, too."""
+
+_OF_A_GATEWAY = frozenset(("acks", "beat"))
+"""Requests that are no client's."""
+
+
+def parse_request(value: bytes, *, partition: int, partitions: int, inboxes: int, now_ms: int) -> internal_pb2.Request:
+    """The request that `value` is, of one of `partitions` partitions. Raises Unreadable, which names the field.
+
+    `inboxes`: how many partitions the topic of notifications has.
+    """
+    try:
+        request = internal_pb2.Request.FromString(value)
+    except DecodeError:
+        raise Unreadable("request: is no message of internal.proto") from None
+    if request.format != FORMAT:
+        raise Unreadable(f"format: is {request.format}; this release knows {FORMAT}")
+    kind = request.WhichOneof("body")
+    if kind is None:
+        raise Unreadable("body: is missing, or of a kind that this release does not know")
+    if not request.gateway:
+        raise Unreadable("gateway: is 0, which stands for all gateways")
+    if request.inbox >= inboxes:
+        raise Unreadable(f"inbox: is {request.inbox}, and there are {inboxes}")
+    if kind not in _OF_A_GATEWAY:
+        _check_client(request, partition, partitions)
+    _check_body(request, kind, now_ms)
+    return request
+
+
+def _check_client(request: internal_pb2.Request, partition: int, partitions: int) -> None:
+    try:
+        home = _home(request.domain, request.group, partitions)
+        check_name("client", request.client)
+    except InvalidName as error:
+        raise Unreadable(str(error)) from None
+    if home != partition:
+        raise Unreadable(f"group: {request.domain}/{request.group} belongs to partition {home}, not to {partition}")
+    if not request.session:
+        raise Unreadable("session: is 0")
+
+
+@lru_cache(maxsize=4096)
+def _home(domain: str, group: str, partitions: int) -> int:
+    """The partition of a domain and group. Raises InvalidName."""
+    return partition_of(check_name("domain", domain), check_name("group", group), partitions)
+
+
+def _check_body(request: internal_pb2.Request, kind: str, now_ms: int) -> None:
+    match kind:
+        case "open":
+            _check_objects("register", request.open.register)
+            _check_objects("unregister", request.open.unregister)
+        case "register":
+            _check_objects("objects", request.register.objects)
+        case "unregister":
+            _check_objects("objects", request.unregister.objects)
+        case "sync":
+            _check_objects("objects", request.sync.objects)
+        case "catch_up" if request.catch_up.page > PAGE_MAX:
+            raise Unreadable(f"page: is {request.catch_up.page} (at most {PAGE_MAX})")
+        case "acks" if len(request.acks.sessions) != len(request.acks.completes):
+            raise Unreadable("acks: sessions and completes are not equally many")
+        case "beat" if request.beat.generation > generation_max(now_ms):
+            raise Unreadable(f"generation: {request.beat.generation} takeovers cannot have been")
+
+
+def _check_objects(field: str, objects: Sequence[str]) -> None:
+    if len(objects) > OBJECTS_PER_FRAME_MAX:
+        raise Unreadable(f"{field}: has {len(objects)} objects (at most {OBJECTS_PER_FRAME_MAX} are allowed)")
+    try:
+        for name in objects:
+            check_object(name)
+    except InvalidName as error:
+        raise Unreadable(f"{field}: {error}") from None

@@ -1,0 +1,283 @@
+"""Whatever a single record makes a handler raise: it is set aside, its partition goes on, and no other one notices."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from coldnotify_common.stop import StopFlag
+from coldnotify_matcher.engine import Engine
+from coldnotify_matcher.engine.clients import Client, Session
+from coldnotify_matcher.engine.gateways import GatewayView
+from coldnotify_matcher.engine.requests import Requests
+from coldnotify_matcher.faults import FAULTS_AT_ONCE_MAX, RETRY_FIRST_S, RETRY_MAX_S, Faults, Place
+from coldnotify_matcher.settings import MatcherSettings
+from coldnotify_matcher.testing_kafka import (
+    DOMAIN,
+    GROUP,
+    OTHER_GROUP,
+    PARTITION,
+    PARTITIONS,
+    Player,
+    records_of,
+    registrations_of,
+    wait_for,
+)
+from coldnotify_matcher.worker import Worker
+from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
+from confluent_kafka.admin import AdminClient
+
+OTHER_PARTITION = partition_of(DOMAIN, OTHER_GROUP, PARTITIONS)
+POISON = "poison"
+REQUESTS, OBJECTS = topics.REQUESTS, topics.OBJECTS
+ERROR = ValueError("by design")
+
+
+class Thrown(Exception):
+    """What a handler raises by design."""
+
+
+# --- the policy
+
+
+def note(
+    faults: Faults, sure: Place | None = None, suspect: Place | str | None = None, at_s: float = 0.0, reached: int = 9
+) -> float:
+    positions = {REQUESTS: reached, OBJECTS: reached}
+    return faults.note(ERROR, sure=sure, suspect=suspect, positions=positions, now_s=at_s)
+
+
+def test_the_record_that_was_being_handled_is_set_aside_at_once() -> None:
+    faults = Faults()
+
+    assert note(faults, sure=(REQUESTS, 3), suspect="d/g/c") == 0
+
+    assert faults.records == {(REQUESTS, 3): "handling it raised ValueError: by design"}
+    assert (faults.clients, faults.careful) == ({}, False)
+
+
+def test_where_a_step_failed_each_record_is_a_step_of_its_own_until_all_of_it_is_handled() -> None:
+    faults = Faults()
+    assert note(faults, suspect="d/g/c") == 0
+    assert (faults.records, faults.clients, faults.careful) == ({}, {}, True)
+
+    faults.reached({REQUESTS: 8, OBJECTS: 9})
+    assert faults.careful
+    note(faults, sure=(REQUESTS, 8), suspect="d/g/c")
+    assert list(faults.records) == [(REQUESTS, 8)]
+    faults.reached({REQUESTS: 9, OBJECTS: 9})
+
+    assert not faults.careful
+
+
+@pytest.mark.parametrize("suspect", ["d/g/c", (OBJECTS, 4)])
+def test_what_was_loaded_is_to_blame_where_a_careful_step_fails_without_a_record(suspect: Place | str) -> None:
+    faults = Faults()
+    for _ in range(2):
+        assert note(faults, suspect=suspect) == 0
+
+    assert [*faults.records, *faults.clients] == [suspect]
+
+
+def test_where_nothing_can_be_blamed_the_partition_waits_longer_each_time() -> None:
+    faults = Faults()
+    note(faults)
+
+    waits = [note(faults) for _ in range(8)]
+
+    assert waits[:3] == [RETRY_FIRST_S, 2 * RETRY_FIRST_S, 4 * RETRY_FIRST_S]
+    assert waits[-1] == RETRY_MAX_S
+    faults.reached({REQUESTS: 9, OBJECTS: 9})
+    note(faults)
+    assert note(faults) == RETRY_FIRST_S
+
+
+def test_a_record_that_is_set_aside_and_fails_all_the_same_is_not_set_aside_for_ever() -> None:
+    faults = Faults()
+    waits = [note(faults, sure=(REQUESTS, 3)) for _ in range(4)]
+
+    assert waits == [0, 0, RETRY_FIRST_S, 2 * RETRY_FIRST_S]
+
+
+def test_one_record_after_the_other_makes_the_partition_wait_between() -> None:
+    faults = Faults()
+    waits = [note(faults, sure=(REQUESTS, n), at_s=n) for n in range(FAULTS_AT_ONCE_MAX + 2)]
+
+    assert waits[:FAULTS_AT_ONCE_MAX] == [0] * FAULTS_AT_ONCE_MAX
+    assert all(waits[FAULTS_AT_ONCE_MAX:])
+    assert note(faults, sure=(OBJECTS, 1), at_s=1000.0) == 0
+
+
+# --- over a real Kafka
+
+
+@contextmanager
+def serving(bootstrap: str) -> Iterator[Worker]:
+    stop = StopFlag()
+    worker = Worker(MatcherSettings(kafka=bootstrap), stop)
+    ended: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            worker.run()
+        except BaseException as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        wait_for(lambda: worker.readiness() is None, "its serving")
+        yield worker
+        assert ended == [], "the run went on"
+    finally:
+        stop.set()
+        thread.join(60)
+
+
+def generation(worker: Worker, number: int) -> int:
+    with worker.lock:
+        one = worker.partitions.get(number)
+        return one.engine.generation if one is not None else 0
+
+
+def rejected(bootstrap: str) -> list[tuple[bytes | None, str, str]]:
+    """(key, place, reason) of each."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    size = len(admin.list_topics(topics.REJECTED, timeout=60).topics[topics.REJECTED].partitions)
+    found = [one for n in range(size) for one in records_of(bootstrap, topics.REJECTED, n)]
+    return [(key, h[PLACE_HEADER].decode(), h[REASON_HEADER].decode()) for key, _, h in found]
+
+
+def in_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The publish itself."""
+    on_object = Engine.on_object
+
+    def raising(self: Engine, key: bytes | None, *more: Any, **others: Any) -> None:
+        on_object(self, key, *more, **others)
+        if key is not None and key.endswith(POISON.encode()):
+            raise Thrown
+
+    monkeypatch.setattr(Engine, "on_object", raising)
+
+
+def in_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Register, half done."""
+    register_all = Requests._register_all
+
+    def raising(self: Requests, offset: int, client: Client, session: Session, names: Any) -> Any:
+        done = register_all(self, offset, client, session, names)
+        if POISON in names:
+            raise Thrown
+        return done
+
+    monkeypatch.setattr(Requests, "_register_all", raising)
+
+
+def in_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows which record: what the Register led to cannot be written."""
+    write_client = Engine._write_client
+
+    def raising(self: Engine, client: Client, now_ms: int) -> None:
+        if any(obj.name == POISON for obj in client.where):
+            raise Thrown
+        write_client(self, client, now_ms)
+
+    monkeypatch.setattr(Engine, "_write_client", raising)
+
+
+def in_produce(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An inbox record that Kafka's client refuses: its partition is no C integer."""
+    take_records = GatewayView.take_records
+
+    def raising(self: GatewayView, *about: int) -> list[tuple[int, internal_pb2.Inbox]]:
+        records = take_records(self, *about)
+        bad = any(new.name == POISON for _, r in records for item in r.items for new in item.answered.newest)
+        return [(1 << 40, record) for _, record in records] if bad else records
+
+    monkeypatch.setattr(GatewayView, "take_records", raising)
+
+
+def in_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An inbox record that is larger than Kafka takes."""
+    take_records = GatewayView.take_records
+
+    def growing(self: GatewayView, *about: int) -> list[tuple[int, internal_pb2.Inbox]]:
+        records = take_records(self, *about)
+        for _, record in records:
+            for item in record.items:
+                if any(new.name == POISON for new in item.answered.newest):
+                    item.answered.refused.add(object="x" * 1_500_000)
+        return records
+
+    monkeypatch.setattr(GatewayView, "take_records", growing)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("plant", [in_object, in_request, in_step, in_produce, in_kafka])
+def test_a_record_that_makes_its_handler_raise_is_set_aside_and_nobody_else_notices(
+    bootstrap: str, player: Player, monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None]
+) -> None:
+    plant(monkeypatch)
+    with serving(bootstrap) as worker:
+        player.open("camera")
+        player.open("camera", session=2, group=OTHER_GROUP)
+        player.wait_opened()
+        player.wait_opened(2)
+        others = generation(worker, OTHER_PARTITION)
+        topic = OBJECTS if plant is in_object else REQUESTS
+
+        if plant is in_object:
+            player.version(POISON, 1)
+        else:
+            player.request(register=internal_pb2.Request().register.__class__(request=1, objects=[POISON]))
+        player.version("camera", 7)
+        player.version("camera", 8, group=OTHER_GROUP)
+
+        player.wait(lambda _: player.told("camera").count(7) and player.told("camera").count(8), "both are served")
+        wait_for(lambda: rejected(bootstrap), "the record set aside")
+        (found,) = rejected(bootstrap)
+        assert found[1].startswith(f"{topic}/{PARTITION}@")
+        assert "raised" in found[2]
+        assert generation(worker, OTHER_PARTITION) == others, "no other partition was loaded anew"
+        assert 1 < generation(worker, PARTITION) <= 4
+        assert worker.readiness() is None
+        # A session of before is known, and so is one that comes now.
+        player.open("camera", session=3, client="client-3")
+        player.wait_opened(3)
+
+
+@pytest.mark.kafka
+def test_stored_state_that_cannot_be_handled_is_set_aside_and_its_client_registers_again(
+    bootstrap: str, player: Player, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(bootstrap):
+        player.open("camera", client=POISON)
+        player.wait_opened()
+        player.open("camera", session=2)
+        player.wait_opened(2)
+
+    def raising(self: Engine, key: str, *more: Any, **others: Any) -> None:
+        if POISON in key:
+            raise Thrown
+        load_registrations(self, key, *more, **others)
+
+    load_registrations = Engine.load_registrations
+    monkeypatch.setattr(Engine, "load_registrations", raising)
+    with serving(bootstrap) as worker:
+        wait_for(lambda: generation(worker, PARTITION) > 1, "the partition served")
+        wait_for(lambda: rejected(bootstrap), "the client set aside")
+        assert {key for key, _, _ in rejected(bootstrap)} == {
+            f"{DOMAIN}/{GROUP}/{POISON}/0".encode(),
+            f"{DOMAIN}/{GROUP}/{POISON}".encode(),
+        }
+        wait_for(lambda: f"{DOMAIN}/{GROUP}/{POISON}/0" not in registrations_of(bootstrap, PARTITION), "its end")
+        with worker.lock:
+            assert f"{DOMAIN}/{GROUP}/client-1" in worker.partitions[PARTITION].engine.clients
+    monkeypatch.undo()
+    with serving(bootstrap):
+        player.open("camera", session=5, client=POISON)
+        player.wait_opened(5)
+        assert len(rejected(bootstrap)) == 2, "a clean start finds nothing any more"

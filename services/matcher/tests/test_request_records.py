@@ -1,0 +1,84 @@
+"""Whatever stands in the requests topic is a request that every handler can use, or is said to be none."""
+
+from contextlib import suppress
+
+import pytest
+from coldnotify_matcher.request_records import PAGE_MAX, parse_request
+from coldnotify_matcher.state_records import Unreadable
+from coldnotify_matcher.testing import DOMAIN, GROUP, INBOXES, PARTITION, PARTITIONS
+from coldnotify_schemas import wire_pb2
+from coldnotify_schemas.internal_pb2 import Acks, Beat, CatchUp, CheckDigest, Leave, Open, Request
+from coldnotify_schemas.names import OBJECTS_PER_FRAME_MAX
+from coldnotify_schemas.state import generation_max
+from hypothesis import given
+from hypothesis import strategies as st
+
+NOW_MS = 1_800_000_000_000
+
+
+def parsed(value: bytes) -> Request:
+    return parse_request(value, partition=PARTITION, partitions=PARTITIONS, inboxes=INBOXES, now_ms=NOW_MS)
+
+
+def request(**fields: object) -> Request:
+    body = {} if fields.keys() & {one.name for one in Request.DESCRIPTOR.oneofs[0].fields} else {"open": Open(ask=1)}
+    plain = {"format": 1, "gateway": 7, "session": 1, "domain": DOMAIN, "group": GROUP, "client": "c"}
+    return Request(**plain | body | fields)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        request(),
+        request(inbox=INBOXES - 1),
+        request(open=Open(register=["a"] * OBJECTS_PER_FRAME_MAX, unregister=["x" * 255], cursor=2**64 - 1)),
+        request(register=wire_pb2.Register(request=1, objects=["a"])),
+        request(unregister=wire_pb2.Unregister(request=1, objects=["a"])),
+        request(sync=wire_pb2.SyncChunk(index=2**32 - 1)),
+        request(catch_up=CatchUp(page=PAGE_MAX, page_bytes=2**32 - 1, ask=2**32 - 1)),
+        request(check_digest=CheckDigest(digest=2**64 - 1)),
+        request(leave=Leave(complete=2**64 - 1)),
+        request(acks=Acks(sessions=[1], completes=[2**64 - 1]), domain="", group="", client="", session=0),
+        request(beat=Beat(generation=generation_max(NOW_MS), serial=2**64 - 1), domain="", session=0),
+    ],
+)
+def test_what_gateways_say_is_understood(fine: Request) -> None:
+    assert parsed(fine.SerializeToString()) == fine
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [
+        ("format", request(format=2)),
+        ("body", Request(format=1, gateway=7)),
+        ("gateway", request(gateway=0)),
+        ("inbox", request(inbox=INBOXES)),
+        ("inbox", request(inbox=2**32 - 1)),
+        ("session", request(session=0)),
+        ("domain", request(domain="")),
+        ("domain", request(domain="a/b")),
+        ("group", request(group="x" * 65)),
+        ("group", request(group="elsewhere")),
+        ("client", request(client="@generation")),
+        ("client", request(client="c/0")),
+        ("register", request(open=Open(register=["x" * 900_000]))),
+        ("unregister", request(open=Open(unregister=[""]))),
+        ("objects", request(register=wire_pb2.Register(objects=["x" * 900_000]))),
+        ("objects", request(register=wire_pb2.Register(objects=["a"] * (OBJECTS_PER_FRAME_MAX + 1)))),
+        ("objects", request(unregister=wire_pb2.Unregister(objects=["x" * 256]))),
+        ("objects", request(sync=wire_pb2.SyncChunk(objects=["ø" * 128], last=True))),
+        ("page", request(catch_up=CatchUp(page=2**32 - 1))),
+        ("acks", request(acks=Acks(sessions=[1, 2], completes=[1]))),
+        ("generation", request(beat=Beat(generation=generation_max(NOW_MS) + 1))),
+        ("generation", request(beat=Beat(generation=2**64 - 1))),
+    ],
+)
+def test_a_field_that_no_handler_can_use_is_named(field: str, wrong: Request) -> None:
+    with pytest.raises(Unreadable, match=f"^{field}: "):
+        parsed(wrong.SerializeToString())
+
+
+@given(st.binary(max_size=60))
+def test_garbage_is_not_understood(value: bytes) -> None:
+    with suppress(Unreadable):
+        parsed(value)
