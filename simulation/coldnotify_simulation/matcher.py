@@ -12,10 +12,12 @@ from coldnotify_matcher import worker
 from coldnotify_matcher.engine import Write
 from coldnotify_matcher.engine.rules import Rules
 from coldnotify_matcher.epoch import epoch_of
-from coldnotify_matcher.partition import Cluster, Ends, Partition, PendingRequests, Phase, TakenOver
+from coldnotify_matcher.partition import NOT_UNDERSTOOD, Cluster, Ends, Partition, PendingRequests, Phase, TakenOver
 from coldnotify_matcher.readers import Record
 from coldnotify_matcher.record_headers import read_headers
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_matcher.request_records import parse_request
+from coldnotify_matcher.state_records import Unreadable
+from coldnotify_schemas import topics
 from coldnotify_schemas.names import REGISTRATIONS_MAX
 
 from coldnotify_simulation.clock import Clock, Process
@@ -306,8 +308,20 @@ class Run:
         entries = log.read(self._read[topics.REQUESTS, number], self.matcher.requests_at_once)
         if not entries:
             return
-        batch = [(entry.offset, internal_pb2.Request.FromString(entry.value or b"")) for entry in entries]
+        batch = []
+        now_ms = self.matcher.clock.now_ms
+        for entry in entries:
+            value = entry.value or b""
+            try:
+                request = parse_request(value, partition=number, partitions=PARTITIONS, inboxes=INBOXES, now_ms=now_ms)
+            except Unreadable as error:
+                record = Record(topics.REQUESTS, number, entry.offset, end=False, key=entry.key, value=value)
+                partition.set_aside(record, str(error), NOT_UNDERSTOOD)
+                continue
+            batch.append((entry.offset, request))
         self._read[topics.REQUESTS, number] = partition.requests_position = entries[-1].offset + 1
+        if not batch:
+            return
         need = any(request.WhichOneof("body") in worker._NEED_BARRIER for _, request in batch)
         barrier = self.kafka.log(topics.OBJECTS, number).end if need else 0
         partition.pending.append(PendingRequests(barrier, batch))

@@ -6,7 +6,9 @@ from random import Random
 from coldnotify_matcher.engine.rules import Intervals, Rules
 from coldnotify_matcher.engine.tuning import Bounds
 from coldnotify_schemas import topics
+from coldnotify_schemas.internal_pb2 import Acks, Beat, CatchUp, Open, Request
 from coldnotify_schemas.state import BUCKET_OBJECTS_MAX
+from coldnotify_schemas.wire_pb2 import Register
 
 from coldnotify_simulation import second_opinion
 from coldnotify_simulation.client import Client
@@ -37,6 +39,7 @@ class Schedule:
             "misplaced": (1, self._publish_misplaced),
             "incarnation": (0.5, self._publish_incarnation),
             "nonsense": (0.5, self._publish_nonsense),
+            "nonsense request": (0.3, self._request_nonsense),
             "want": (4, self._want),
             "change of mind": (2, self._change_mind),
             "shut down": (2, self._shut_down),
@@ -146,6 +149,28 @@ class Schedule:
 
     def _publish_nonsense(self) -> None:
         self.world.publish_nonsense(self._key(), self.random.choice([None, b"nonsense", b'{"verson":1}']))
+
+    def _request_nonsense(self) -> None:
+        """Somebody who may write to the requests topic writes what no gateway of ours would."""
+        gateway = self.random.choice(self.world.gateways).core
+        wrong = self.random.choice(
+            [
+                Request(catch_up=CatchUp(page=2**32 - 1, ask=1)),
+                Request(register=Register(request=1, objects=["x" * 5000])),
+                Request(open=Open(ask=1), inbox=2**32 - 1),
+                Request(open=Open(ask=1), client="@generation"),
+                Request(beat=Beat(generation=2**63, number=1)),
+                Request(acks=Acks(sessions=[1, 2], completes=[2**62])),
+            ]
+        )
+        number = self.random.randrange(len(GROUPS))
+        request = Request(
+            format=1, gateway=gateway.id, inbox=gateway.inbox, session=1,
+            domain=DOMAIN, group=GROUPS[number], client="c0",
+        )  # fmt: skip
+        request.MergeFrom(wrong)
+        self.world.trace("stranger", "requests", wrong.WhichOneof("body"))
+        self.world.kafka.append(topics.REQUESTS, number, self.world.clock.now_ms, b"", request.SerializeToString())
 
     # ---- clients
 
