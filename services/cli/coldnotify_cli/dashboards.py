@@ -54,6 +54,7 @@ DASHBOARDS: dict[str, tuple[str, list[Panel]]] = {
                     "newer versions": _rate("coldnotify_matcher_publishes_total"),
                     "conflated": _rate("coldnotify_matcher_publishes_conflated_total"),
                     "repeated": _rate("coldnotify_matcher_publishes_repeated_total"),
+                    "altered": _rate("coldnotify_matcher_publishes_altered_total"),
                     "stale": _rate("coldnotify_matcher_publishes_stale_total"),
                 },
             ),

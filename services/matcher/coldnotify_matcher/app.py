@@ -75,7 +75,7 @@ class HttpPort(threading.Thread):
     def _serve(self) -> None:
         from coldnotify_common.admin import AdminServer, AdminThread
 
-        from coldnotify_matcher import ledger, overview
+        from coldnotify_matcher import ledger, outcomes, overview
         from coldnotify_matcher.looking_in import routes
 
         current = self._current
@@ -84,7 +84,7 @@ class HttpPort(threading.Thread):
             host,
             port,
             readiness=current.readiness,
-            routes=[*ledger.routes(current), *overview.routes(current), *routes(current)],
+            routes=[*ledger.routes(current), *outcomes.routes(current), *overview.routes(current), *routes(current)],
             listener=self._listener,
         )
         self._admin = AdminThread(server)

@@ -19,14 +19,14 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 from coldnotify_common.paging import page, page_request
-from coldnotify_common.web import BadRequest, error_response
+from coldnotify_common.web import error_response
 from coldnotify_schemas.names import check_name, check_object
-from coldnotify_schemas.records import VERSION_MAX
 
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import NO_CURSOR, Client
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.looking_in import HasWorker, Look, client_summary, in_a_thread, show_object
+from coldnotify_matcher.outcomes import show_outcome, whole_number
 from coldnotify_matcher.partition import Partition
 
 STEPS_A_LOCK = 2_000
@@ -104,7 +104,10 @@ class Ledger:
         self._look = Look(current)
 
     def lacking(self, request: web.Request) -> web.Response:
-        """GET .../objects/{object}/lacking?version&limit&after: who has not applied the newest, or that, version."""
+        """GET .../objects/{object}/lacking?version&limit&after: who has not applied the newest, or that, version.
+
+        With `partition` and `offset`, those of the record that published it, it is also said what became of that.
+        """
         limit, after = page_request(request.query)
         version = _version(request)
         name = check_object(request.match_info["object"])
@@ -123,6 +126,10 @@ class Ledger:
                 "generation": engine.generation,
             }
             del shown["payload"]
+            if request.query.get("partition") == str(partition.number):
+                taken = engine.history.outcome(whole_number("offset", request.query.get("offset", "")))
+                if taken is not None and taken.key == obj.key:
+                    shown |= show_outcome(taken)
         rows: dict[str, dict[str, Any]] = {}
         registered = asleep = 0
         for clients in self._scan(partition):
@@ -219,11 +226,7 @@ class Ledger:
 
 def _version(request: web.Request) -> int | None:
     text = request.query.get("version")
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and int(text[:20]) <= VERSION_MAX):
-        raise BadRequest("version", f"{text[:80]!r} is not a whole number from 0 to {VERSION_MAX}")
-    return int(text)
+    return None if text is None else whole_number("version", text)
 
 
 def _state(client: Client) -> str:

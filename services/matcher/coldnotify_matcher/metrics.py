@@ -3,9 +3,15 @@
 from coldnotify_schemas import topics
 from prometheus_client import Counter, Gauge, Histogram
 
+OUTCOMES = ("published", "repeated", "altered", "stale")
+"""Of publishes, as the engine's history names them; their events come with the domain."""
 EVENTS = {
-    "publishes": Counter("coldnotify_matcher_publishes_total", "Newer versions of objects taken in"),
+    "published": Counter("coldnotify_matcher_publishes_total", "Newer versions of objects taken in"),
     "repeated": Counter("coldnotify_matcher_publishes_repeated_total", "Records that repeat the newest version"),
+    "altered": Counter(
+        "coldnotify_matcher_publishes_altered_total",
+        "Records with the newest version's number that say something else: clients that have it are not told",
+    ),
     "conflated": Counter("coldnotify_matcher_publishes_conflated_total", "Publishes held back that a newer one outdid"),
     "stale": Counter("coldnotify_matcher_publishes_stale_total", "Records with a version below the newest"),
     "repaired": Counter("coldnotify_matcher_objects_repaired_total", "Newest versions written again"),
@@ -41,6 +47,18 @@ UNKNOWN_FIELD = "unknown_field"
 """Instead of a name that the publisher made up: there is no end to those."""
 for _field in (*REJECTED_FIELDS, UNKNOWN_FIELD):
     EVENTS["rejected"].labels(_field)  # so that a rate is known before the first
+
+DOMAIN_PUBLISHES = Counter(
+    "coldnotify_matcher_domain_publishes_total",
+    "Records taken in by outcome, of each domain that has had a stale one; beyond 50 such domains, of all others "
+    "together as (others)",
+    ("domain", "outcome"),
+)
+DOMAINS_MAX = 50
+"""So many domains have a row of their own: publishers choose their names, and there may be any number of them."""
+OTHER_DOMAINS = "(others)"
+"""No domain's name holds a parenthesis."""
+_domains: set[str] = set()
 
 TAKEOVER_SECONDS = Histogram(
     "coldnotify_matcher_takeover_seconds",
@@ -103,12 +121,30 @@ PARTITIONS_WAITING = Gauge(
 
 
 def count(event: str, by: int) -> None:
-    """`event`: the engine's name, for `rejected` with the field: "rejected:key"; "set_aside:topic:why"."""
+    """`event`: the engine's name. With "rejected" comes the field, "rejected:key"; with an outcome the domain; with
+    "set_aside" the topic and why, "set_aside:topic:why".
+    """
     name, _, field = event.partition(":")
     if name == "set_aside":
         SET_ASIDE.labels(*field.split(":")).inc(by)
         return
-    if not field:
+    if not field or name in OUTCOMES:
         EVENTS[name].inc(by)
+        if field and (row := _row_of(field, name)) is not None:
+            DOMAIN_PUBLISHES.labels(row, name).inc(by)
         return
     EVENTS[name].labels(field if field in REJECTED_FIELDS else UNKNOWN_FIELD).inc(by)
+
+
+def _row_of(domain: str, outcome: str) -> str | None:
+    """The label under which a domain's publishes are counted; None: they are not."""
+    if domain in _domains:
+        return domain
+    if len(_domains) >= DOMAINS_MAX:
+        return OTHER_DOMAINS
+    if outcome != "stale":
+        return None
+    _domains.add(domain)
+    for one in OUTCOMES:
+        DOMAIN_PUBLISHES.labels(domain, one)  # so that a share is known from the first on
+    return domain

@@ -59,6 +59,7 @@ from coldnotify_matcher.request_records import parse_request
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.standby import Standby
 from coldnotify_matcher.state_records import NewerFormat, Unreadable
+from coldnotify_matcher.step_bell import StepBell
 from coldnotify_matcher.topics_watch import TopicsWatch, check_topics, cluster_of
 from coldnotify_matcher.writer import Refused, Writer
 
@@ -107,6 +108,8 @@ class Worker:
         """Of the publishes that this step handles."""
         self.lock = threading.RLock()
         """Held while partitions change: looking in from another thread takes it."""
+        self.bell = StepBell()
+        """Rings in each step once its records are taken in."""
         self.partitions: dict[int, Partition] = {}
         self.was_ready = False
         """Whether this run ever served all it had."""
@@ -252,6 +255,7 @@ class Worker:
             for partition in concerned:
                 with self._fault_of(partition):
                     self._advance(partition, now_ms, ends, tick=tick)
+            self.bell.ring()
             owned = [p for p in concerned if self._serves(p)]
             self._make_durable(owned, now_ms)
             self._load_what_waited()

@@ -213,6 +213,7 @@ class Engine(State):
             return
         if merged:
             return
+        outcome = self.history.taken(obj, record, version, offset)
         # What is newer than all before it here came first with this record, whatever it says of another place.
         first_offset = since_of(since, self.epoch, offset) if since and not self._live else None
         newer = obj.merge(record, version, offset, first_offset)
@@ -222,11 +223,9 @@ class Engine(State):
             self.history.published(obj.key, obj.incarnation, version, obj.offset, timestamp_ms)
         if not self._live:
             return
+        self.count(outcome + ":" + obj.domain)
         if newer:
-            self.count("publishes")
             self._conflation.publish(obj, offset, now_ms)
-        else:
-            self.count("stale" if obj.kept_offset != offset else "repeated")
         if obj.needs_repair:
             self._repairs[obj] = None
 

@@ -1,11 +1,34 @@
-"""What was published and rejected lately, as far as it is remembered: for those who look in, nothing else needs it."""
+"""What was published and rejected lately, as far as it is remembered: for those who look in, nothing else needs it.
+
+Of each record of the objects topic it is known what became of it, its outcome, and which version was the newest then.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
+if TYPE_CHECKING:
+    from coldnotify_schemas.records import PublicRecord
+
+    from coldnotify_matcher.engine.objects import Obj
+
+PUBLISHED = "published"
+"""The outcome of a record that brought a newer version."""
+REPEATED = "repeated"
+"""Of one that says again what the newest version says."""
+ALTERED = "altered"
+"""Of one with the newest version's number that says something else: clients that have the version are not told."""
+STALE = "stale"
+"""Of one with a version below the newest: no client is ever told."""
+REJECTED = "rejected"
+"""Of one that could not be understood."""
+
+OUTCOMES_MAX = 10_000
+"""Offsets of one partition of which the outcome is remembered: whoever publishes asks within seconds."""
 PUBLISHES_MAX = 10_000
 """Of one partition: some MiB at most. What is older is known by its newest version only."""
 REJECTED_MAX = 256
@@ -31,25 +54,72 @@ class Rejected(NamedTuple):
     reason: str
 
 
-class History:
-    """The latest publishes of a partition by object, and the latest rejected records."""
+class Taken(NamedTuple):
+    """One record and its outcome. The first five are those of a publish, with its object's key before them."""
 
-    def __init__(self, publishes_max: int = PUBLISHES_MAX) -> None:
+    key: str
+    incarnation: int
+    """With `version`: the newest that the object had once the record was taken in; -1 where it is not known."""
+    version: int
+    offset: int
+    published_ms: int
+    """When that version was published."""
+    outcome: str
+    reason: str = ""
+    """Why it was rejected."""
+
+
+class History:
+    """The latest publishes of a partition by object, the latest rejected records, and the outcomes by offset."""
+
+    def __init__(self, publishes_max: int = PUBLISHES_MAX, outcomes_max: int = OUTCOMES_MAX) -> None:
         self._latest: deque[tuple[str, int, int, int, int]] = deque(maxlen=publishes_max)
         """Each publish, with its object's key before it. Plain tuples: one is made at each publish."""
         self._by_key: dict[str, list[Publish]] | None = None
         """The same by object. None: to be made anew when somebody looks, which costs less than keeping it."""
         self._rejected: deque[Rejected] = deque(maxlen=REJECTED_MAX)
+        self._outcomes: list[Taken | tuple[str, int, int, int, int] | None] = [None] * outcomes_max
+        """At the offset's place, modulo its length; a publish is there as in `_latest`. Another thread may look."""
+
+    def taken(self, obj: Obj, record: PublicRecord, version: int, offset: int) -> str:
+        """The outcome of a record that the object is about to merge. One that is no publish is remembered."""
+        incarnation = obj.incarnation if record.incarnation is None else record.incarnation
+        rank, newest = (incarnation, version), (obj.incarnation, obj.version)
+        if rank > newest:
+            return PUBLISHED
+        outcome = STALE if rank < newest else REPEATED if _says_the_same(obj, record) else ALTERED
+        self._remember(Taken(obj.key, obj.incarnation, obj.version, offset, obj.published_ms, outcome))
+        return outcome
 
     def published(self, key: str, incarnation: int, version: int, offset: int, timestamp_ms: int) -> None:
         """The object with this key has become newer, by a record with this timestamp."""
-        self._latest.append((key, incarnation, version, offset, timestamp_ms))
+        publish = (key, incarnation, version, offset, timestamp_ms)
+        self._latest.append(publish)
+        self._outcomes[offset % len(self._outcomes)] = publish
         self._by_key = None
 
     def rejected(self, key: bytes | None, offset: int, timestamp_ms: int, reason: str) -> None:
         """A record was rejected."""
         text = "" if key is None else key[:1000].decode(errors="replace")
         self._rejected.append(Rejected(text, offset, timestamp_ms, reason[:_REASON_CHARS_MAX]))
+        self._remember(Taken(text, 0, -1, offset, timestamp_ms, REJECTED, reason[:_REASON_CHARS_MAX]))
+
+    def outcome(self, offset: int) -> Taken | None:
+        """What became of the record at this offset; None: not read, no record, or not remembered.
+
+        May be called from any thread, at any time.
+        """
+        taken = self._outcomes[offset % len(self._outcomes)]
+        if taken is None or taken[3] != offset:
+            return None
+        return taken if isinstance(taken, Taken) else Taken(*taken, PUBLISHED)
+
+    def _remember(self, taken: Taken) -> None:
+        place = taken.offset % len(self._outcomes)
+        there = self._outcomes[place]
+        # What a load reads once more is older than what is remembered.
+        if there is None or there[3] <= taken.offset:
+            self._outcomes[place] = taken
 
     def since(self, unix_ms: int) -> Iterator[str]:
         """The object's key of each remembered publish from that time on; one that became newer twice comes twice."""
@@ -66,3 +136,18 @@ class History:
     def rejections(self, key: str) -> list[Rejected]:
         """What is remembered of rejected records with this key, the oldest first."""
         return [one for one in self._rejected if one.key == key]
+
+
+def _says_the_same(obj: Obj, record: PublicRecord) -> bool:
+    """Whether the record says what the object's newest version says, however its payload is written as JSON."""
+    said = (obj.source, obj.expires_at_ms, obj.deleted)
+    return said == (record.source, record.expires_at, record.deleted) and (
+        obj.payload == record.payload_bytes or _canonical(obj.payload) == _canonical(record.payload_bytes)
+    )
+
+
+def _canonical(payload: bytes) -> bytes:
+    try:
+        return msgspec.json.encode(msgspec.json.decode(payload), order="deterministic") if payload else b""
+    except RecursionError:  # nested as deep as what was read into may be, which was another place of the stack
+        return payload

@@ -1,5 +1,6 @@
 """What is remembered of publishes and of rejected records, and that it is bounded."""
 
+import pytest
 from coldnotify_matcher.engine.history import REJECTED_MAX, History, Publish
 from coldnotify_matcher.testing import PREFIX, Bench
 
@@ -42,3 +43,56 @@ def test_rejected_records_are_remembered_and_found_again_after_a_load() -> None:
         bench.publish("other", b"{")
     bench.settle()
     assert bench.engine.history.rejections(PREFIX + "o") == []
+
+
+def outcomes(bench: Bench) -> list[str | None]:
+    """By offset."""
+    found = [bench.engine.history.outcome(offset) for offset in range(bench.engine.position)]
+    return [None if one is None else one.outcome for one in found]
+
+
+def test_an_outcome_is_what_the_record_was_when_it_came() -> None:
+    bench = Bench()
+    for version in (1, 3, 2, 3, 4, 3):
+        bench.version("o", version)
+    bench.settle()
+    bench.load()
+
+    assert outcomes(bench)[:6] == ["published", "published", "stale", "repeated", "published", "stale"]
+    assert [bench.engine.history.outcome(offset).version for offset in (2, 5)] == [3, 4]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "outcome"),
+    [
+        (b'{"version":1,"payload":{"a":1,"b":[2]}}', b'{ "payload": {"b": [2], "a":1}, "version": 1}', "repeated"),
+        (b'{"version":1,"payload":1}', b'{"version":1,"payload":true}', "altered"),
+        (b'{"version":1,"payload":1}', b'{"version":1,"payload":1.0}', "altered"),
+        (b'{"version":1,"payload":1}', b'{"version":1}', "altered"),
+        (b'{"version":1}', b'{"version":1,"deleted":true}', "altered"),
+        (b'{"version":1,"expires_at":5}', b'{"version":1,"expires_at":6}', "altered"),
+        (b'{"version":1,"source":"c1"}', b'{"version":1,"source":"c2"}', "altered"),
+        (b'{"version":1}', b'{"version":1,"incarnation":0}', "repeated"),
+        (b'{"version":1,"incarnation":3}', b'{"version":1}', "repeated"),
+        (b'{"version":1,"incarnation":3}', b'{"version":1,"incarnation":2}', "stale"),
+        (b'{"version":1,"payload":' + b"[" * 900 + b"]" * 900 + b"}", b'{"version":1,"payload":[]}', "altered"),
+    ],
+)
+def test_a_repeat_says_the_same_whatever_its_json_looks_like(first: bytes, second: bytes, outcome: str) -> None:
+    bench = Bench()
+    bench.publish("o", first)
+    bench.publish("o", second)
+    bench.settle()
+
+    assert outcomes(bench)[:2] == ["published", outcome]
+
+
+def test_outcomes_are_bounded_and_an_old_one_read_again_takes_no_ones_place() -> None:
+    history = History(outcomes_max=4)
+    for offset in range(6):
+        history.published("d/g/o", 0, offset, offset, 1000)
+    history.rejected(b"d/g/o", 0, 1, "of before")
+
+    assert [history.outcome(offset) is not None for offset in range(6)] == [False, False, True, True, True, True]
+    history.rejected(b"d/g/o", 6, 1, "record: is no JSON")
+    assert (history.outcome(2), history.outcome(6).reason) == (None, "record: is no JSON")  # type: ignore[union-attr]

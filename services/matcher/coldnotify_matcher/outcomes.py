@@ -1,0 +1,165 @@
+"""What became of records of the objects topic, for those who have just published them: asked for by their offsets.
+
+Who asks waits until the records have been read. The worker's lock is not taken for that: a step may hold it for as long
+as Kafka takes to acknowledge, and what became of a record is known, and right, before anything of that is durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from aiohttp import web
+from coldnotify_common.web import BadRequest
+from coldnotify_schemas.names import check_name
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.records import VERSION_MAX
+
+from coldnotify_matcher.engine.history import REJECTED, Taken
+from coldnotify_matcher.looking_in import HasWorker
+from coldnotify_matcher.partition import Partition, Phase
+
+OFFSETS_MAX = 200
+"""In one question: a URL of 4 KB."""
+WAIT_S_MAX = 10.0
+WAITING_MAX = 10_000
+"""Who comes on top is not waited with; each is a task and a connection."""
+_LOOK_AGAIN_S = 0.25
+"""A bell may be gone with its worker. A worker that nothing comes for takes a step as often as this, too."""
+UNKNOWN = "unknown"
+
+
+def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
+    """One GET endpoint below /v1/domains/{domain}/groups/{group}."""
+    return [web.get("/v1/domains/{domain}/groups/{group}/outcomes", Outcomes(current).outcomes)]
+
+
+class Outcomes:
+    """The handler; it runs in the event loop."""
+
+    def __init__(self, current: HasWorker, waiting_max: int = WAITING_MAX) -> None:
+        self._current = current
+        self._waiting_max = waiting_max
+        self._waiting = 0
+
+    async def outcomes(self, request: web.Request) -> web.Response:
+        """GET .../outcomes?partition&offsets&wait_s: an item for each offset, once it is read, or `wait_s` are over.
+
+        503 if this matcher does not serve the group.
+        """
+        domain = check_name("domain", request.match_info["domain"])
+        group = check_name("group", request.match_info["group"])
+        number = whole_number("partition", request.query.get("partition", ""))
+        offsets = _offsets(request)
+        wait_s = _wait_s(request) if self._waiting < self._waiting_max else 0.0
+        self._waiting += 1
+        try:
+            partition = await self._read(domain, group, offsets, wait_s)
+        finally:
+            self._waiting -= 1
+        prefix = f"{domain}/{group}/"
+        position = partition.engine.position
+        if number != partition.number:
+            why = (
+                f"partition {number} is not {domain}/{group}'s, which is {partition.number}: its owner moves the record"
+            )
+            items = [_unknown(offset, why) for offset in offsets]
+        else:
+            items = [_item(partition, prefix, offset, position) for offset in offsets]
+        return web.json_response({"partition": partition.number, "position": position, "items": items})
+
+    async def _read(self, domain: str, group: str, offsets: Sequence[int], wait_s: float) -> Partition:
+        """The group's partition, in which the offsets have been read unless the time is over. Raises HTTPException."""
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + wait_s
+        was_behind = True
+        while True:
+            worker = self._current.worker
+            ring = None if worker is None else worker.bell.next_ring()
+            partition = self._served(domain, group)
+            served = partition.phase is Phase.OWNED
+            if served:
+                if all(partition.engine.history.outcome(offset) is not None for offset in offsets):
+                    return partition
+                # Of what it is just taking in the position is told before the outcome: so the next step is waited for.
+                behind = partition.engine.position <= max(offsets)
+                if not behind and not was_behind:
+                    return partition
+                was_behind = behind
+            left_s = until_s - loop.time()
+            if left_s <= 0:
+                if not served:
+                    raise web.HTTPServiceUnavailable(
+                        text=f"{domain}/{group}: partition {partition.number} is being loaded"
+                    )
+                return partition
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left_s, _LOOK_AGAIN_S)):
+                    if ring is None:
+                        await asyncio.sleep(_LOOK_AGAIN_S)
+                    else:
+                        await ring.wait()
+
+    def _served(self, domain: str, group: str) -> Partition:
+        """503 if it is not this matcher's."""
+        worker = self._current.worker
+        partitions = [] if worker is None else list(worker.partitions.values())
+        if partitions:
+            number = partition_of(domain, group, partitions[0].engine.partitions)
+            for partition in partitions:
+                if partition.number == number:
+                    return partition
+        raise web.HTTPServiceUnavailable(text=f"{domain}/{group} is not served by this matcher (now)")
+
+
+def show_outcome(taken: Taken) -> dict[str, Any]:
+    """What became of one record; `newest` is what the object had once it was taken in."""
+    if taken.outcome == REJECTED:
+        return {"outcome": taken.outcome, "reason": taken.reason}
+    newest: dict[str, Any] = {"version": taken.version}
+    if taken.incarnation:
+        newest["incarnation"] = taken.incarnation
+    newest["published_ms"] = taken.published_ms if taken.published_ms >= 0 else None
+    return {"outcome": taken.outcome, "newest": newest}
+
+
+def _item(partition: Partition, prefix: str, offset: int, position: int) -> dict[str, Any]:
+    taken = partition.engine.history.outcome(offset)
+    if taken is None:
+        read = f"the matcher has read up to offset {position - 1}"
+        forgotten = f"{read}, and nothing of this record is remembered"
+        return _unknown(offset, forgotten if offset < position else f"{read} so far")
+    if not taken.key.startswith(prefix):
+        return _unknown(offset, "the record is of another group")
+    return {"offset": offset, "object": taken.key.removeprefix(prefix), **show_outcome(taken)}
+
+
+def _unknown(offset: int, reason: str) -> dict[str, Any]:
+    return {"offset": offset, "outcome": UNKNOWN, "reason": reason}
+
+
+def _offsets(request: web.Request) -> list[int]:
+    texts = request.query.get("offsets", "").split(",")
+    if len(texts) > OFFSETS_MAX:
+        raise BadRequest("offsets", f"{len(texts)} are too many, at most {OFFSETS_MAX} are allowed")
+    return [whole_number("offsets", text) for text in texts]
+
+
+def whole_number(name: str, text: str) -> int:
+    """A parameter that is a version, an offset or a partition. Raises BadRequest."""
+    if not (text.isascii() and text.isdigit() and int(text[:20]) <= VERSION_MAX):
+        raise BadRequest(name, f"{text[:80]!r} is not a whole number from 0 to {VERSION_MAX}")
+    return int(text)
+
+
+def _wait_s(request: web.Request) -> float:
+    text = request.query.get("wait_s", "0")
+    try:
+        wait_s = float(text)
+    except ValueError:
+        wait_s = -1
+    if not 0 <= wait_s <= WAIT_S_MAX:
+        raise BadRequest("wait_s", f"{text[:80]!r} is not a number from 0 to {WAIT_S_MAX:g}")
+    return wait_s
