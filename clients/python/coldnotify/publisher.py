@@ -7,7 +7,11 @@ Needs the extra `coldnotify[publisher]`; the OU's client does not import this mo
         await publisher.publish_async("animal.observer", "region-1", "camera-config", version=43)
 
     with Publisher("kafka-1:9092", http="coldnotify-1:55002") as publisher:
-        publisher.publish("animal.observer", "region-1", "camera-config", version=44).applied_by(0.9, timeout_s=3600)
+        published = publisher.publish("animal.observer", "region-1", "camera-config", version=44)
+        print(published.outcome())  # published; or stale, altered ...: then clients are not told of it
+        published.applied_by(0.9, timeout_s=3600)
+
+A version without a number is the time in ms. Numbered versions after it are stale: an object is for one style of both.
 
 Exceptions
     ValueError (InvalidName, InvalidRecord)  bad input; the message begins with the field, nothing was sent
@@ -15,6 +19,7 @@ Exceptions
         PublishTimeout            not acknowledged in time
         PublishManyError          some of many; `outcomes` has each one's
     NotApplied                    (a TimeoutError) too few clients have applied a version in time
+        NeverApplied              none ever will: it was stale or rejected; `outcome` says what is newest instead
     LedgerRefused                 the HTTP service does not say who has applied what
 """
 
@@ -30,18 +35,31 @@ from coldnotify_schemas.records import InvalidRecord, PublicRecord
 from coldnotify_schemas.topics import OBJECTS
 from confluent_kafka import KafkaError, KafkaException
 
-from coldnotify._publishing.applied import Applied, Ledger, LedgerRefused, NotApplied, Receipt
+from coldnotify._publishing.applied import (
+    OFFSET_NOT_KNOWN,
+    Applied,
+    Ledger,
+    LedgerRefused,
+    NeverApplied,
+    NotApplied,
+    Receipt,
+)
 from coldnotify._publishing.checks import Many, check_key, checked_records, make_record
+from coldnotify._publishing.effect import Newest, Outcome
 from coldnotify._publishing.outcomes import Published, PublishError, PublishManyError, PublishTimeout
 from coldnotify._publishing.sender import QUEUE_MAX, NotNow, Sender, Sending
 from coldnotify._publishing.tracing import trace_of
 
 __all__ = [
+    "OFFSET_NOT_KNOWN",
     "Applied",
     "InvalidName",
     "InvalidRecord",
     "LedgerRefused",
+    "NeverApplied",
+    "Newest",
     "NotApplied",
+    "Outcome",
     "PublicRecord",
     "PublishError",
     "PublishManyError",
@@ -79,8 +97,8 @@ class Publisher:
         and incarnation. `sole_publisher` promises that nobody else writes or resets the objects; then that also holds
         without incarnation. (Otherwise somebody may have begun the versions over, and the repeat be news.)
 
-        `http`: the HTTP service, host:port or a URL, for applied_by(); `http_token` is shown to it, `http_ssl` says
-        which certificates count with https.
+        `http`: the HTTP service, host:port or a URL, for outcome() and applied_by(); `http_token` is shown to it,
+        `http_ssl` says which certificates count with https.
 
         Raises ValueError naming the argument. Does not wait for Kafka yet.
         """
@@ -111,12 +129,12 @@ class Publisher:
     ) -> Receipt:
         """Publishes one version of an object; returns when it is durable.
 
-        `version`: 0 to 2^63-1; None: the record's Kafka timestamp. `payload`: anything JSON can say, at most 4 KiB of
-        it; None: no payload. `source`: the client that caused it, which is spared the live notification. `expires_at`:
-        Unix time in ms from which on the payload is not delivered. `deleted`: the object is gone, a version like any
-        other. `incarnation`: begins the versions over where it is higher than the one in force. `traceparent`: the W3C
-        trace context that the publish belongs to; None: that of OpenTelemetry's current span, if there is one and it is
-        sampled.
+        `version`: 0 to 2^63-1; None: the record's Kafka timestamp, and numbers below it are stale from then on.
+        `payload`: anything JSON can say, at most 4 KiB of it; None: no payload. `source`: the client that caused it,
+        which is spared the live notification. `expires_at`: Unix time in ms from which on the payload is not
+        delivered. `deleted`: the object is gone, a version like any other. `incarnation`: begins the versions over
+        where it is higher than the one in force. `traceparent`: the W3C trace context that the publish belongs to;
+        None: that of OpenTelemetry's current span, if there is one and it is sampled.
 
         Raises ValueError (InvalidName, InvalidRecord) before anything is sent, PublishError, PublishTimeout.
         """

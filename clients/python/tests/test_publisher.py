@@ -17,12 +17,16 @@ from typing import Any
 
 import pytest
 from coldnotify._publishing.applied import Ledger
+from coldnotify._publishing.outcomes import Repeat
 from coldnotify.publisher import (
     Applied,
     InvalidName,
     InvalidRecord,
     LedgerRefused,
+    NeverApplied,
+    Newest,
     NotApplied,
+    Outcome,
     Published,
     Publisher,
     PublishError,
@@ -192,7 +196,8 @@ async def test_a_cancelled_wait_harms_nobody(bootstrap: str) -> None:
 @pytest.mark.kafka
 def test_an_exact_repeat_is_not_written_again(bootstrap: str, publisher: Publisher) -> None:
     first = publisher.publish(DOMAIN, GROUP, "o", 7, {"a": 1}, incarnation=0)
-    assert publisher.publish(DOMAIN, GROUP, "o", 7, {"a": 1}, incarnation=0) == first
+    again = publisher.publish(DOMAIN, GROUP, "o", 7, {"a": 1}, incarnation=0)
+    assert (again, first.written, again.written) == (first, True, False)
     assert len(written(bootstrap)) == 1
 
 
@@ -481,7 +486,8 @@ def test_it_is_waited_for_until_so_many_have_applied_it() -> None:
     with played_ledger(*answers) as ledger:
         assert receipt(ledger.url, token="t").applied_by(0.9, timeout_s=60) == Applied(9, 1)
         assert len(ledger.asked) == 6
-        assert ledger.asked[0] == f"/v1/domains/{DOMAIN}/groups/{GROUP}/objects/cams%2Fnorth/lacking?version=5&limit=10"
+        path = f"/v1/domains/{DOMAIN}/groups/{GROUP}/objects/cams%2Fnorth/lacking"
+        assert ledger.asked[0] == f"{path}?version=5&limit=10&partition=0&offset=8"
         assert set(ledger.tokens) == {"Bearer t"}
         assert receipt(ledger.url).applied_by(9, timeout_s=60).registered == 10
         assert asyncio.run(receipt(ledger.url).applied_by_async(9, timeout_s=60)) == Applied(9, 1)
@@ -503,6 +509,99 @@ def test_too_few_in_time_is_a_timeout_that_names_who_lacks_it(answer: tuple[int,
             ledger.url, incarnation=7 if "incarnation" in answer[1] and answer[1]["incarnation"] else None
         ).applied_by(1.0, timeout_s=0.3)
     assert isinstance(caught.value, NotApplied)
+
+
+STALE = {
+    "outcome": "stale",
+    "newest": {"version": 1_700_000_000_000, "incarnation": 2, "published_ms": 1_600_000_000_000},
+}
+
+
+def test_a_version_that_never_was_the_newest_is_applied_by_nobody() -> None:
+    answers = (says(3, 0, position=8), says(3, 0, **STALE))
+    words = f"{DOMAIN}/{GROUP}/cams/north version 5: is stale: the newest is version 1700000000000 of incarnation 2, since 2020-09-13"
+    with played_ledger(*answers) as ledger:
+        with pytest.raises(NeverApplied, match=re.escape(words)) as caught:
+            receipt(ledger.url).applied_by(1.0, timeout_s=60)
+        assert caught.value.outcome.newest == Newest(1_700_000_000_000, 2, 1_600_000_000_000)
+        assert isinstance(caught.value, NotApplied)
+        with pytest.raises(NeverApplied):
+            asyncio.run(receipt(ledger.url).applied_by_async(0, timeout_s=60))
+    rejected = says(3, 0, outcome="rejected", reason="record: is null")
+    with played_ledger(rejected) as ledger, pytest.raises(NeverApplied, match="is rejected: record: is null"):
+        receipt(ledger.url).applied_by(1.0, timeout_s=60)
+
+
+@pytest.mark.parametrize("outcome", ["published", "repeated", "altered"])
+def test_a_version_that_was_the_newest_once_counts_as_applied_with_newer_ones(outcome: str) -> None:
+    with played_ledger(says(3, 0, outcome=outcome, newest={"version": 5}, version=9)) as ledger:
+        assert receipt(ledger.url).applied_by(1.0, timeout_s=60) == Applied(3, 0)
+
+
+# -- what it has changed -----------------------------------------------------------------------------------------------
+
+
+def outcome_of(*items: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    return [(200, {"partition": 0, "position": 9, "items": [{"offset": 8, **item}]}) for item in items]
+
+
+def test_the_outcome_is_asked_for_until_it_is_known() -> None:
+    unknown = {"outcome": "unknown", "reason": "the matcher has read up to offset 7 so far"}
+    away = (503, {"error": "no matcher"})
+    with played_ledger(*outcome_of(unknown), away, *outcome_of(STALE)) as ledger:
+        outcome = receipt(ledger.url, token="t").outcome(timeout_s=60)
+        assert outcome == Outcome("stale", Newest(1_700_000_000_000, 2, 1_600_000_000_000))
+        assert outcome.in_vain
+        path = f"/v1/domains/{DOMAIN}/groups/{GROUP}/outcomes?partition=0&offsets=8&wait_s=2.000"
+        assert ledger.asked == [path] * 3
+        assert set(ledger.tokens) == {"Bearer t"}
+        assert asyncio.run(receipt(ledger.url).outcome_async(timeout_s=60)) == outcome
+    with played_ledger(*outcome_of(unknown)) as ledger:
+        assert receipt(ledger.url).outcome(timeout_s=0.3) == Outcome.unknown(unknown["reason"])
+
+
+@pytest.mark.parametrize(
+    ("item", "outcome", "words"),
+    [
+        ({"outcome": "published", "newest": {"version": 5, "published_ms": 1}}, "published", "published"),
+        ({"outcome": "altered", "newest": {"version": 5, "published_ms": 1000}}, "altered", "with other content"),
+        ({"outcome": "stale", "newest": {"version": 6, "published_ms": None}}, "stale", "is version 6; no client is"),
+        ({"outcome": "stale", "newest": {"version": 6, "published_ms": 1 << 62}}, "stale", "since 4611686018427387904"),
+        ({"outcome": "rejected", "reason": "record: is null"}, "rejected", "rejected: record: is null"),
+        ({"outcome": "published", "newest": {"version": 6}}, "unknown", "another record is where"),
+        ({"outcome": "published", "object": "p", "newest": {"version": 5}}, "unknown", "another record is where"),
+        ({"outcome": "of a later release"}, "unknown", "the service does not say"),
+    ],
+)  # fmt: skip
+def test_an_outcome_says_to_a_person_what_it_means(item: dict[str, Any], outcome: str, words: str) -> None:
+    with played_ledger(*outcome_of(item)) as ledger:
+        found = receipt(ledger.url).outcome(timeout_s=0)
+    assert found.outcome == outcome
+    assert words in str(found)
+
+
+def test_what_was_not_written_again_is_judged_by_the_newest_version() -> None:
+    def repeat(incarnation: int | None) -> Receipt:
+        return Receipt.of(Repeat(5, 0, 8), Ledger(ledger.url, None, None), (DOMAIN, GROUP, "o"), incarnation)
+
+    newest: dict[str, Any] = {"version": 5, "incarnation": 1, "published_ms": 1}
+    with played_ledger((200, newest)) as ledger:
+        assert [repeat(number).outcome().outcome for number in (1, None, 0)] == ["repeated", "repeated", "stale"]
+        assert set(ledger.asked) == {f"/v1/domains/{DOMAIN}/groups/{GROUP}/objects/o"}
+        assert not repeat(0).written
+    with played_ledger((200, {**newest, "version": None})) as ledger:
+        assert repeat(0).outcome(timeout_s=0).outcome == "unknown"
+
+
+def test_an_outcome_that_cannot_be_asked_for_is_said_at_once() -> None:
+    with pytest.raises(RuntimeError, match=r"outcome: needs .* Publisher\(http="):
+        receipt(None).outcome()
+    with pytest.raises(ValueError, match="timeout_s: "):
+        receipt("127.0.0.1:1").outcome(timeout_s=-1)
+    with played_ledger((403, {"error": "not yours"})) as ledger, pytest.raises(LedgerRefused, match="not yours"):
+        receipt(ledger.url).outcome(timeout_s=60)
+    nowhere = Receipt.of(Published(5, 0, -1), Ledger("127.0.0.1:1", None, None), (DOMAIN, GROUP, "o"), None)
+    assert "Kafka did not say" in nowhere.outcome(timeout_s=60).reason
 
 
 def test_what_was_known_last_is_said_where_the_last_ask_is_in_vain() -> None:

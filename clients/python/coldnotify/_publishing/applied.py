@@ -1,4 +1,4 @@
-"""Waiting until clients have applied a version: asks the delivery ledger at the HTTP service, ever more rarely."""
+"""What a publish has changed, and waiting until clients have applied it: asks the HTTP service, ever more rarely."""
 
 import asyncio
 import json
@@ -11,6 +11,7 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
+from coldnotify._publishing.effect import REJECTED, STALE, UNKNOWN, Newest, Outcome
 from coldnotify._publishing.outcomes import Published
 
 POLL_FIRST_S = 0.1
@@ -20,6 +21,9 @@ POLL_MAX_S = 5.0
 _ASK_TIMEOUT_S = 10.0
 _ASK_S_MIN = 0.5
 _NAMES_SHOWN = 10
+OUTCOME_WAIT_S_MAX = 2.0
+"""So long the matcher is to wait until it has read the record, before it says that it has not."""
+OFFSET_NOT_KNOWN = "Kafka did not say where the record is: its first acknowledgement was lost on the way"
 _NOT_KNOWN_YET = 404
 
 
@@ -44,6 +48,15 @@ class NotApplied(TimeoutError):
         """As of the last answer; None: there was none."""
 
 
+class NeverApplied(NotApplied):
+    """No client is ever told of the version: it was stale or rejected when it was taken in. Waiting does not help."""
+
+    def __init__(self, message: str, outcome: Outcome) -> None:
+        super().__init__(message, None)
+        self.outcome = outcome
+        """`outcome.newest` is what was the newest version instead."""
+
+
 class LedgerRefused(Exception):
     """The HTTP service does not answer such a question: not allowed, or no such address."""
 
@@ -60,10 +73,34 @@ class Ledger:
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._context = context
 
-    def ask(self, domain: str, group: str, object_: str, version: int, timeout_s: float) -> dict[str, Any] | str:
-        """What the ledger says, or why it could not. Raises LedgerRefused."""
-        names = "/".join(quote(part, safe="") for part in ("domains", domain, "groups", group, "objects", object_))
-        url = f"{self._base}/v1/{names}/lacking?version={version}&limit={_NAMES_SHOWN}"
+    def ask(self, about: tuple[str, str, str], published: Published, timeout_s: float) -> dict[str, Any] | str:
+        """Who lacks what was published, or why that is not known. Raises LedgerRefused."""
+        query = f"version={published.version}&limit={_NAMES_SHOWN}"
+        if published.offset >= 0:
+            query += f"&partition={published.partition}&offset={published.offset}"
+        return self._get(f"{_path(*about)}/lacking?{query}", timeout_s)
+
+    def outcome(
+        self, about: tuple[str, str, str], published: Published, incarnation: int | None, timeout_s: float
+    ) -> Outcome:
+        """What the publish has changed, `unknown` where the service cannot say (yet). Raises LedgerRefused."""
+        domain, group, object_ = about
+        if not published.written:
+            shown = self._get(_path(domain, group, object_), timeout_s)
+            if isinstance(shown, str) or shown["version"] is None:
+                return Outcome.unknown(shown if isinstance(shown, str) else "the matcher has not read it")
+            return Outcome.of_repeat(Newest.of(shown), published.version, incarnation)
+        if published.offset < 0:
+            return Outcome.unknown(OFFSET_NOT_KNOWN)
+        wait_s = min(OUTCOME_WAIT_S_MAX, timeout_s / 2)
+        query = f"partition={published.partition}&offsets={published.offset}&wait_s={wait_s:.3f}"
+        shown = self._get(f"{_path(domain, group)}/outcomes?{query}", timeout_s)
+        if isinstance(shown, str):
+            return Outcome.unknown(shown)
+        return Outcome.of(shown["items"][0], object_, published.version)
+
+    def _get(self, path: str, timeout_s: float) -> dict[str, Any] | str:
+        url = self._base + path
         try:
             with urlopen(Request(url, headers=self._headers), timeout=timeout_s, context=self._context) as response:
                 answer = json.load(response)
@@ -79,9 +116,10 @@ class Ledger:
 
 
 class Receipt(Published):
-    """A version that Kafka has; whether clients have it, too, can be waited for."""
+    """A version that Kafka has; what it has changed, and whether clients have it, can be asked and waited for."""
 
     _ledger: Ledger | None
+    _written: bool
     _about: tuple[str, str, str]
     _incarnation: int | None
 
@@ -92,23 +130,63 @@ class Receipt(Published):
         """`about`: domain, group, object."""
         receipt = cls(*published)
         receipt._ledger, receipt._about, receipt._incarnation = ledger, about, incarnation
+        receipt._written = published.written
         return receipt
+
+    @property
+    def written(self) -> bool:
+        """False: the publisher's last publish of the object was the very same, and it was not written again."""
+        return self._written
+
+    def outcome(self, timeout_s: float = 5) -> Outcome:
+        """What the publish has changed: published, repeated, altered, stale, rejected; `unknown` if that could not be
+        found out in time, with the reason.
+
+        Needs Publisher(http=...). Raises LedgerRefused; ValueError naming the argument; RuntimeError without `http`.
+        """
+        ask = self._ask_for_outcome(timeout_s)
+        ledger = self._checked("outcome")
+        answer: Outcome | None = None
+        try:
+            while True:
+                pause_s, ask_s = ask.send(answer)  # type: ignore[arg-type]
+                time.sleep(pause_s)
+                answer = ledger.outcome(self._about, self, self._incarnation, ask_s)
+        except StopIteration as done:
+            outcome: Outcome = done.value
+            return outcome
+
+    async def outcome_async(self, timeout_s: float = 5) -> Outcome:
+        """As outcome(), for asyncio."""
+        ask = self._ask_for_outcome(timeout_s)
+        ledger = self._checked("outcome")
+        answer: Outcome | None = None
+        while True:
+            try:
+                pause_s, ask_s = ask.send(answer)  # type: ignore[arg-type]
+            except StopIteration as done:
+                outcome: Outcome = done.value
+                return outcome
+            await asyncio.sleep(pause_s)
+            answer = await asyncio.to_thread(ledger.outcome, self._about, self, self._incarnation, ask_s)
 
     def applied_by(self, clients: int | float, timeout_s: float = 60) -> Applied:
         """Waits until so many clients have applied this version or a newer one: an int is a count, a float from 0 to 1
         a fraction of those registered then (1.0: all; of none, that is none).
 
         What a client acknowledges is known a second or two later. Needs Publisher(http=...). Raises NotApplied, which
-        is a TimeoutError; LedgerRefused; ValueError naming the argument; RuntimeError without `http`.
+        is a TimeoutError; NeverApplied, which is a NotApplied, at once where the version was stale or rejected: then
+        who applied a newer one did not pass this one; LedgerRefused; ValueError naming the argument; RuntimeError
+        without `http`.
         """
         poll = self._poll(clients, timeout_s)
-        ledger = self._checked()
+        ledger = self._checked("applied_by")
         answer: dict[str, Any] | str | None = None
         try:
             while True:
                 pause_s, ask_s = poll.send(answer)  # type: ignore[arg-type]
                 time.sleep(pause_s)
-                answer = ledger.ask(*self._about, self.version, ask_s)
+                answer = ledger.ask(self._about, self, ask_s)
         except StopIteration as done:
             applied: Applied = done.value
             return applied
@@ -116,7 +194,7 @@ class Receipt(Published):
     async def applied_by_async(self, clients: int | float, timeout_s: float = 60) -> Applied:
         """As applied_by(), for asyncio."""
         poll = self._poll(clients, timeout_s)
-        ledger = self._checked()
+        ledger = self._checked("applied_by")
         answer: dict[str, Any] | str | None = None
         while True:
             try:
@@ -125,11 +203,11 @@ class Receipt(Published):
                 applied: Applied = done.value
                 return applied
             await asyncio.sleep(pause_s)
-            answer = await asyncio.to_thread(ledger.ask, *self._about, self.version, ask_s)
+            answer = await asyncio.to_thread(ledger.ask, self._about, self, ask_s)
 
-    def _checked(self) -> Ledger:
+    def _checked(self, method: str) -> Ledger:
         if self._ledger is None:
-            raise RuntimeError("applied_by: needs the HTTP service's address, as in Publisher(http='host:55002')")
+            raise RuntimeError(f"{method}: needs the HTTP service's address, as in Publisher(http='host:55002')")
         return self._ledger
 
     def _poll(
@@ -137,14 +215,15 @@ class Receipt(Published):
     ) -> Generator[tuple[float, float], dict[str, Any] | str, Applied]:
         """Yields (how long to wait, how long an answer may take), takes the answer; the waiting is the caller's."""
         _check_wanted(clients)
-        if not timeout_s >= 0:
-            raise ValueError(f"timeout_s: {timeout_s!r} is not 0 or more")
+        _check_timeout(timeout_s)
         deadline_s = time.monotonic() + timeout_s
         pause_s = 0.0
         known: tuple[dict[str, Any] | str, Applied | None] | None = None
         while True:
             left_s = deadline_s - time.monotonic()
             answer = yield min(pause_s, max(left_s, 0.0)), max(_ASK_S_MIN, min(left_s - pause_s, _ASK_TIMEOUT_S))
+            if not isinstance(answer, str):
+                self._check_outcome(answer)
             applied = None if isinstance(answer, str) or not self._counts(answer) else _applied(answer)
             if applied is not None and _enough(applied, clients):
                 return applied
@@ -154,6 +233,24 @@ class Receipt(Published):
             if time.monotonic() >= deadline_s:
                 raise NotApplied(self._late(clients, timeout_s, *known), known[1])
             pause_s = min(POLL_MAX_S, pause_s * POLL_FACTOR or POLL_FIRST_S)
+
+    def _ask_for_outcome(self, timeout_s: float) -> Generator[tuple[float, float], Outcome, Outcome]:
+        """As _poll(), until the outcome is known, or the time is over."""
+        _check_timeout(timeout_s)
+        deadline_s = time.monotonic() + timeout_s
+        pause_s = 0.0
+        while True:
+            left_s = deadline_s - time.monotonic()
+            outcome = yield min(pause_s, max(left_s, 0.0)), max(_ASK_S_MIN, min(left_s - pause_s, _ASK_TIMEOUT_S))
+            if outcome.outcome != UNKNOWN or self.offset < 0 or time.monotonic() >= deadline_s:
+                return outcome
+            pause_s = min(POLL_MAX_S, pause_s * POLL_FACTOR or POLL_FIRST_S)
+
+    def _check_outcome(self, answer: dict[str, Any]) -> None:
+        """Raises NeverApplied."""
+        if answer.get("outcome") in (STALE, REJECTED):
+            outcome = Outcome.of(answer, self._about[2], self.version)
+            raise NeverApplied(f"{'/'.join(self._about)} version {self.version}: is {outcome}", outcome)
 
     def _counts(self, answer: dict[str, Any]) -> bool:
         """Whether the matcher had read this publish when it answered."""
@@ -177,6 +274,19 @@ class Receipt(Published):
             f"{about}: {applied.applied} of {applied.registered} registered clients have applied it after "
             f"{timeout_s:g} s ({wanted} wanted); {applied.lacking} lack it{who}"
         )
+
+
+def _path(*about: str) -> str:
+    """Of a group, or of an object in it."""
+    names = "/".join(
+        f"{kind}/{quote(name, safe='')}" for kind, name in zip(("domains", "groups", "objects"), about, strict=False)
+    )
+    return f"/v1/{names}"
+
+
+def _check_timeout(timeout_s: float) -> None:
+    if not timeout_s >= 0:
+        raise ValueError(f"timeout_s: {timeout_s!r} is not 0 or more")
 
 
 def _check_wanted(clients: int | float) -> None:

@@ -12,6 +12,20 @@ class Published(NamedTuple):
     offset: int
     """-1: Kafka does not say (its first acknowledgement was lost on the way)."""
 
+    @property
+    def written(self) -> bool:
+        """False: the publisher's last publish of the object was the very same, and it was not written again."""
+        return True
+
+
+class Repeat(Published):
+    """What was acknowledged before, for a publish that was not written again."""
+
+    @property
+    def written(self) -> bool:
+        """It was not."""
+        return False
+
 
 class PublishError(Exception):
     """Kafka did not take a record."""

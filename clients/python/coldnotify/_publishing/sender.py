@@ -18,7 +18,7 @@ from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from coldnotify._publishing.outcomes import Published, PublishError, PublishTimeout
+from coldnotify._publishing.outcomes import Published, PublishError, PublishTimeout, Repeat
 
 _logger = logging.getLogger("coldnotify.publisher")
 
@@ -182,7 +182,9 @@ class Sender:
             last = self._memory.get(key)
             if last is not None and self._is_known_repeat(last, record, value_hash):
                 if self._known_for_less_than(REPEAT_TRUST_S):
-                    return last.future
+                    repeat: Sending = concurrent.futures.Future()
+                    repeat.set_result(Repeat(*last.future.result()))
+                    return repeat
                 if self._lookup is None or time.monotonic() - self._asked_at_s >= _LOOKUP_PAUSE_S:
                     self._ask()
                 raise NotNow(f"whether {OBJECTS} is still the same topic is not known yet")
