@@ -27,6 +27,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from coldnotify_http import console, ledger
 from coldnotify_http.asking import Asking
 from coldnotify_http.metrics import Metrics
+from coldnotify_http.outcomes import Outcomes
 from coldnotify_http.overview import Overview
 from coldnotify_http.passing_on import PassingOn
 from coldnotify_http.publishing import Publishing
@@ -46,7 +47,7 @@ _IDLE_S = 75.0
 """Between two requests of a connection: longer than proxies keep theirs, which is 60 s mostly, so they end it."""
 _TICK_S = 0.25
 _STOP_MARGIN_S = 2
-"""Beyond the publish timeout, for requests under way: to write the answer."""
+"""Beyond the publish timeout and the outcome's, for requests under way: to write the answer."""
 
 
 class HttpService:
@@ -61,6 +62,7 @@ class HttpService:
         self.tls = ServerTls(settings)
         self._tracer = tracer_of(settings, "http")
         self._asking = Asking(settings)
+        self._outcomes = Outcomes(settings)
         self._overview = Overview(self._asking, settings.http_overdue_s, self._authenticator.holds)
         self._passing_on = PassingOn(settings)
         self._port: WebPort | None = None
@@ -79,7 +81,7 @@ class HttpService:
             queue_max=settings.http_publishes_max,
             kafka_config={**read_options(settings.kafka_config), **STATISTICS.options("publisher")},
         )
-        publishing = Publishing(self._publisher, settings, Metrics(self._registry), self._tracer)
+        publishing = Publishing(self._publisher, settings, Metrics(self._registry), self._outcomes, self._tracer)
         self._authenticator.announce("COLDNOTIFY_HTTP_PORT / --http-port", tls=self.tls.on)
         app = web.Application(
             middlewares=[json_errors, own_pages(_PASSED_ON), authorized(self._authenticator, _OPEN_PATHS)],
@@ -89,6 +91,7 @@ class HttpService:
             [
                 *standard_routes(lambda: self._not_ready, self._registry),
                 *publishing.routes(),
+                *self._outcomes.routes(),
                 *ledger.routes(self._asking),
                 *self._overview.routes(),
                 *console.routes(),
@@ -102,7 +105,7 @@ class HttpService:
             silent_max=files.silent_max,
             silent_s=_SILENT_S,
             idle_s=_IDLE_S,
-            shutdown_timeout_s=settings.http_publish_timeout_s + _STOP_MARGIN_S,
+            shutdown_timeout_s=settings.http_publish_timeout_s + settings.http_outcome_timeout_s + _STOP_MARGIN_S,
             tls=self.tls.context(required=False),
         )
         await self._port.start(
@@ -125,6 +128,7 @@ class HttpService:
         if self._port is not None:
             await self._port.stop()
         await self._asking.close()
+        await self._outcomes.close()
         if self._publisher is not None:
             await self._publisher.aclose()
         if self._tracer is not None:

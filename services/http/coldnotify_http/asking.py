@@ -63,11 +63,11 @@ def path(*parts: str, **query: object) -> str:
 class Asking:
     """The matchers and gateways of the settings."""
 
-    def __init__(self, settings: HttpSettings) -> None:
-        """Raises SettingError."""
+    def __init__(self, settings: HttpSettings, *, timeout_s: float | None = None) -> None:
+        """`timeout_s`: how long an answer may take; None: as for a look. Raises SettingError."""
         self.matchers = addresses(settings.matcher, "matcher")
         self.gateways = addresses(settings.gateway_http, "gateway_http")
-        self._timeout_s = settings.http_look_timeout_s
+        self._timeout_s = settings.http_look_timeout_s if timeout_s is None else timeout_s
         self._session: ClientSession | None = None
 
     async def close(self) -> None:

@@ -5,6 +5,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histo
 # From what Kafka needs on the same machine to what the publish timeout allows.
 _LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
+OUTCOMES = ("published", "repeated", "altered", "stale", "rejected", "unknown")
 ACKNOWLEDGED, REFUSED, INDETERMINATE = "acknowledged", "refused", "indeterminate"
 
 
@@ -28,6 +29,20 @@ class Metrics:
         self.publish_seconds = Histogram(
             "coldnotify_http_publish_seconds",
             "From a request's whole body to Kafka's acknowledgement of all its objects.",
+            buckets=_LATENCY_BUCKETS_S,
+            registry=registry,
+        )
+        self.outcomes = Counter(
+            "coldnotify_http_outcomes",
+            "Acknowledged objects of which it was asked what they have changed, by what the matcher said.",
+            ["outcome"],
+            registry=registry,
+        )
+        for outcome in OUTCOMES:
+            self.outcomes.labels(outcome)
+        self.outcome_seconds = Histogram(
+            "coldnotify_http_outcome_seconds",
+            "From Kafka's acknowledgement to the matcher's word on what was changed.",
             buckets=_LATENCY_BUCKETS_S,
             registry=registry,
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 SILENT_MAX = 2_000
 """Connections that are not asking anything, as at a gateway: strangers may hold so many."""
 CONNECTIONS_MAX = 20_000
-_OTHER_FILES = 256
+_OTHER_FILES = 384
 """Kafka's connections, those to matchers, listeners, logs, pipes; with room to spare."""
 
 

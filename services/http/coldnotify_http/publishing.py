@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from aiohttp import web
-from coldnotify.publisher import Published, PublishError
+from coldnotify.publisher import Outcome, Published, PublishError
 from coldnotify_common.tracing import Attributes, Tracer
 from coldnotify_common.web import BadRequest, error_response
 from coldnotify_schemas.names import InvalidName, check_name
@@ -28,13 +28,30 @@ class RecordPublisher(Protocol):
         """What became of each record, in order."""
 
 
+class OutcomeAsker(Protocol):
+    """What is needed of coldnotify_http.outcomes.Outcomes."""
+
+    async def of(self, domain: str, group: str, published: Sequence[tuple[Named, Published]]) -> Sequence[Outcome]:
+        """What each has changed, in order; `unknown` where that cannot be found out in time."""
+
+
 class Publishing:
-    """The handlers. A request is answered when Kafka has what it carries, or has failed to take it in time."""
+    """The handlers. A request is answered when Kafka has what it carries, or has failed to take it in time.
+
+    What Kafka has may still change nothing, where a newer version was there. So the partition's matcher is asked, too,
+    for a short time; whatever it says, and if it says nothing, what is acknowledged is answered as that.
+    """
 
     def __init__(
-        self, publisher: RecordPublisher, settings: HttpSettings, metrics: Metrics, tracer: Tracer | None = None
+        self,
+        publisher: RecordPublisher,
+        settings: HttpSettings,
+        metrics: Metrics,
+        outcomes: OutcomeAsker,
+        tracer: Tracer | None = None,
     ) -> None:
         self._publisher = publisher
+        self._outcomes = outcomes
         self._tracer = tracer
         self._body_timeout_s = settings.http_body_timeout_s
         self._publishes_max = settings.http_publishes_max
@@ -47,9 +64,10 @@ class Publishing:
         return [web.post(base, self.post_many), web.post(base + "/{object:.*}", self.post_one)]
 
     async def post_one(self, request: web.Request) -> web.Response:
-        """POST .../objects/{object}: the public record's JSON; an empty body is {}."""
+        """POST .../objects/{object}?outcome=no: the public record's JSON; an empty body is {}."""
         try:
             domain, group = _domain_and_group(request)
+            wanted = _outcome_wanted(request, default=True)
             object_ = object_of_path(request.rel_url.raw_path)
             record = parse_one(await self._body(request))
         except (BadRequest, InvalidName, web.HTTPException):
@@ -58,14 +76,15 @@ class Publishing:
         outcomes = await self._publish(request, domain, group, [(object_, record)])
         if outcomes is None:
             return _too_many()
-        return web.json_response(
-            {"domain": domain, "group": group, **_result(object_, outcomes[0])}, status=_status(outcomes)
-        )
+        (result,) = await self._results(domain, group, [(object_, record)], outcomes, wanted=wanted)
+        return web.json_response({"domain": domain, "group": group, **result}, status=_status(outcomes))
 
     async def post_many(self, request: web.Request) -> web.Response:
-        """POST .../objects: {"objects": {name: record}} or [{"object": name, ...record}]; a result for each."""
+        """POST .../objects?outcome=yes: {"objects": {name: record}} or [{"object": name, ...record}]; a result for
+        each."""
         try:
             domain, group = _domain_and_group(request)
+            wanted = _outcome_wanted(request, default=False)
             records = parse_many(await self._body(request))
         except InvalidObject as error:
             self._metrics.bad_requests.inc()
@@ -76,7 +95,7 @@ class Publishing:
         outcomes = await self._publish(request, domain, group, records)
         if outcomes is None:
             return _too_many()
-        results = [_result(object_, outcome) for (object_, _), outcome in zip(records, outcomes, strict=True)]
+        results = await self._results(domain, group, records, outcomes, wanted=wanted)
         answer: dict[str, object] = {"domain": domain, "group": group, "results": results}
         if failed := sum(isinstance(outcome, PublishError) for outcome in outcomes):
             answer["error"] = f"{failed} of {len(outcomes)} objects were not acknowledged, see results"
@@ -126,6 +145,31 @@ class Publishing:
             self._metrics.publishes.labels(_kind(outcome)).inc()
         return outcomes
 
+    async def _results(
+        self,
+        domain: str,
+        group: str,
+        records: Sequence[Named],
+        outcomes: Sequence[Published | PublishError],
+        *,
+        wanted: bool,
+    ) -> list[dict[str, object]]:
+        """The answer's part on each; `wanted`: with what those that are acknowledged have changed."""
+        results = [_result(object_, outcome) for (object_, _), outcome in zip(records, outcomes, strict=True)]
+        acknowledged = [
+            (result, (record, outcome))
+            for result, record, outcome in zip(results, records, outcomes, strict=True)
+            if isinstance(outcome, Published)
+        ]
+        if wanted and acknowledged:
+            begin_s = time.perf_counter()
+            changed = await self._outcomes.of(domain, group, [one for _, one in acknowledged])
+            self._metrics.outcome_seconds.observe(time.perf_counter() - begin_s)
+            for (result, _), outcome in zip(acknowledged, changed, strict=True):
+                self._metrics.outcomes.labels(outcome.outcome).inc()
+                result.update(outcome.shown())
+        return results
+
     def _count(self, difference: int) -> None:
         self._under_way += difference
         self._metrics.under_way.set(self._under_way)
@@ -133,6 +177,13 @@ class Publishing:
 
 def _domain_and_group(request: web.Request) -> tuple[str, str]:
     return check_name("domain", request.match_info["domain"]), check_name("group", request.match_info["group"])
+
+
+def _outcome_wanted(request: web.Request, *, default: bool) -> bool:
+    text = request.query.get("outcome")
+    if text not in (None, "yes", "no"):
+        raise BadRequest("outcome", f"{text[:80]!r} is neither yes nor no")
+    return default if text is None else text == "yes"
 
 
 def _kind(outcome: Published | PublishError) -> str:

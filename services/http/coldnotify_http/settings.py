@@ -20,6 +20,14 @@ class HttpSettings(SecureSettings):
     )
     http_body_timeout_s: float = setting(30, "how long a publisher may take to send a body, in seconds", minimum=0.1)
     http_publish_timeout_s: float = setting(10, "how long Kafka may take to acknowledge, in seconds", minimum=0.1)
+    http_outcome_timeout_s: float = setting(
+        # An owner that is well answers in milliseconds; a takeover takes longer than anybody should wait.
+        2,
+        "how long the matcher may take to say what an acknowledged publish has changed, in seconds; then the answer's "
+        "outcome is unknown",
+        minimum=0.1,
+        maximum=10,
+    )
     http_publishes_max: int = setting(
         # More than a broker acknowledges in a second here: what comes on top would only wait longer.
         10_000,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
-from coldnotify.publisher import Published, PublishError, PublishTimeout
+from coldnotify.publisher import Newest, Outcome, Published, PublishError, PublishTimeout
 from coldnotify_common.web import json_errors
 from coldnotify_http.bodies import Named
 from coldnotify_http.metrics import Metrics
@@ -38,9 +38,27 @@ class FakePublisher:
         return [self.failures.get(name) or Published(r.version or 7, 3, 40 + i) for i, (name, r) in enumerate(records)]
 
 
+class FakeOutcomes:
+    def __init__(self) -> None:
+        self.answers: dict[str, Outcome] = {}
+        self.asked: list[tuple[str, str, list[tuple[str, int]]]] = []
+
+    async def of(self, domain: str, group: str, published: Sequence[tuple[Named, Published]]) -> list[Outcome]:
+        self.asked.append((domain, group, [(name, one.offset) for (name, _), one in published]))
+        return [self.answers.get(name, Outcome("published")) for (name, _), _ in published]
+
+
 class Service:
-    def __init__(self, publisher: FakePublisher, registry: CollectorRegistry, url: str, client: ClientSession) -> None:
-        self.publisher, self.registry, self.url, self.client = publisher, registry, url, client
+    def __init__(
+        self,
+        publisher: FakePublisher,
+        outcomes: FakeOutcomes,
+        registry: CollectorRegistry,
+        url: str,
+        client: ClientSession,
+    ) -> None:
+        self.publisher, self.outcomes, self.registry, self.url = publisher, outcomes, registry, url
+        self.client = client
 
     async def post(self, path: str, data: Any = None, **headers: str) -> tuple[int, Any]:
         async with self.client.post(self.url + path, data=data, headers=headers) as response:
@@ -52,25 +70,62 @@ class Service:
 
 @pytest.fixture
 async def service() -> AsyncIterator[Service]:
-    publisher, registry = FakePublisher(), CollectorRegistry()
+    publisher, outcomes, registry = FakePublisher(), FakeOutcomes(), CollectorRegistry()
     app = web.Application(middlewares=[json_errors], client_max_size=SETTINGS.http_body_bytes_max)
-    app.add_routes(Publishing(publisher, SETTINGS, Metrics(registry)).routes())
+    app.add_routes(Publishing(publisher, SETTINGS, Metrics(registry), outcomes).routes())
     async with TestServer(app) as server, ClientSession() as client:
-        yield Service(publisher, registry, f"http://{server.host}:{server.port}", client)
+        yield Service(publisher, outcomes, registry, f"http://{server.host}:{server.port}", client)
 
 
 async def test_one_object_is_answered_with_what_kafka_said(service: Service) -> None:
+    about: dict[str, object] = {"domain": "d", "group": "g", "partition": 3, "offset": 40, "outcome": "published"}
     assert await service.post(OBJECTS + "/cams/north", b'{"version": 42}') == (
         200,
-        {"domain": "d", "group": "g", "object": "cams/north", "version": 42, "partition": 3, "offset": 40},
+        {**about, "object": "cams/north", "version": 42},
     )
-    assert await service.post(OBJECTS + "/o") == (
-        200,
-        {"domain": "d", "group": "g", "object": "o", "version": 7, "partition": 3, "offset": 40},
-    )
+    assert await service.post(OBJECTS + "/o") == (200, {**about, "object": "o", "version": 7})
+    assert service.outcomes.asked == [("d", "g", [("cams/north", 40)]), ("d", "g", [("o", 40)])]
     assert service.metric("coldnotify_http_publishes_total", outcome="acknowledged") == 2
     assert service.metric("coldnotify_http_publish_seconds_count") == 2
     assert service.metric("coldnotify_http_publishes_under_way") == 0
+
+
+async def test_what_was_changed_is_said_and_never_makes_an_acknowledged_publish_fail(service: Service) -> None:
+    service.outcomes.answers = {
+        "published": Outcome("published", Newest(7)),
+        "repeated": Outcome("repeated", Newest(7)),
+        "altered": Outcome("altered", Newest(7, 0, 1000)),
+        "stale": Outcome("stale", Newest(1 << 62, 3, 2000)),
+        "rejected": Outcome("rejected", None, "record: is null"),
+        "unknown": Outcome.unknown("matcher h:1: no answer within 2 s"),
+    }
+    more: dict[str, dict[str, object]] = {
+        "altered": {"newest": {"version": 7, "published_ms": 1000}},
+        "stale": {"newest": {"version": 1 << 62, "incarnation": 3, "published_ms": 2000}},
+        "rejected": {"reason": "record: is null"},
+        "unknown": {"reason": "matcher h:1: no answer within 2 s"},
+    }
+    for name in service.outcomes.answers:
+        status, answer = await service.post(f"{OBJECTS}/{name}")
+        said = {key: value for key, value in answer.items() if key in ("outcome", "newest", "reason")}
+        assert (status, said) == (200, {"outcome": name, **more.get(name, {})})
+        assert service.metric("coldnotify_http_outcomes_total", outcome=name) == 1
+    assert service.metric("coldnotify_http_outcome_seconds_count") == 6
+
+
+async def test_who_does_not_want_to_wait_for_it_says_so_and_of_many_it_is_said_on_wish(service: Service) -> None:
+    service.outcomes.answers = {"b": Outcome("stale", Newest(9))}
+    service.publisher.failures = {"bad": PublishError("refused", indeterminate=False)}
+    status, answer = await service.post(OBJECTS + "/b?outcome=no")
+    assert (status, "outcome" in answer, service.outcomes.asked) == (200, False, [])
+    assert (await service.post(OBJECTS + "/bad?outcome=yes"))[1]["outcome"] == "not published"
+    assert service.outcomes.asked == []
+    _, answer = await service.post(OBJECTS + "?outcome=yes", b'{"objects": {"a": {}, "bad": {}, "b": {}}}')
+    assert [result["outcome"] for result in answer["results"]] == ["published", "not published", "stale"]
+    assert service.outcomes.asked == [("d", "g", [("a", 40), ("b", 42)])]
+    for path in (OBJECTS, OBJECTS + "/o"):
+        status, answer = await service.post(path + "?outcome=maybe", b"[]")
+        assert (status, answer["field"]) == (400, "outcome")
 
 
 async def test_the_trace_context_goes_with_the_record_and_a_bad_one_harms_nothing(service: Service) -> None:

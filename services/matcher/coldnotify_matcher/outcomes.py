@@ -62,9 +62,7 @@ class Outcomes:
         prefix = f"{domain}/{group}/"
         position = partition.engine.position
         if number != partition.number:
-            why = (
-                f"partition {number} is not {domain}/{group}'s, which is {partition.number}: its owner moves the record"
-            )
+            why = f"the record is in partition {number}, and is about to be moved to its group's, {partition.number}"
             items = [_unknown(offset, why) for offset in offsets]
         else:
             items = [_item(partition, prefix, offset, position) for offset in offsets]

@@ -1,0 +1,152 @@
+"""What publishes have changed, asked of played matchers over real ports."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import ClientSession, web
+from coldnotify.publisher import Newest, Outcome, Published
+from coldnotify_common.admin import AdminServer, bound_port, listen
+from coldnotify_common.web import json_errors
+from coldnotify_http.outcomes import Outcomes
+from coldnotify_http.settings import HttpSettings
+from coldnotify_schemas.records import PublicRecord
+
+NEWEST = {"version": 9, "incarnation": 1, "published_ms": 1000}
+
+
+class Repeat(Published):
+    written = False  # type: ignore[assignment]
+
+
+class Matcher:
+    """Answers for domain d, group g; `asked` are the questions."""
+
+    def __init__(self, items: Callable[[int], dict[str, Any]]) -> None:
+        self.items = items
+        self.asked: list[str] = []
+
+    async def outcomes(self, request: web.Request) -> web.Response:
+        self.asked.append(request.rel_url.raw_path_qs)
+        offsets = [int(offset) for offset in request.query["offsets"].split(",")]
+        items = [{"offset": offset, **self.items(offset)} for offset in offsets]
+        return web.json_response({"partition": 3, "position": 100, "items": items})
+
+    async def object(self, request: web.Request) -> web.Response:
+        self.asked.append(request.rel_url.raw_path_qs)
+        return web.json_response({"object": request.match_info["object"], **NEWEST})
+
+
+def routes(outcomes: Callable[[web.Request], Awaitable[web.Response]], matcher: Matcher) -> list[web.AbstractRouteDef]:
+    base = "/v1/domains/d/groups/g"
+    return [web.get(f"{base}/outcomes", outcomes), web.get(f"{base}/objects/{{object:.+}}", matcher.object)]
+
+
+@asynccontextmanager
+async def served(*shown: web.AbstractRouteDef) -> AsyncIterator[str]:
+    server = AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown)
+    await server.start()
+    try:
+        yield f"127.0.0.1:{server.port}"
+    finally:
+        await server.stop()
+
+
+@asynccontextmanager
+async def asking(*matchers: str, timeout_s: float = 10) -> AsyncIterator[Outcomes]:
+    one = Outcomes(HttpSettings(matcher=",".join(matchers), http_outcome_timeout_s=timeout_s))
+    try:
+        yield one
+    finally:
+        await one.close()
+
+
+def published(name: str, offset: int, version: int = 5, partition: int = 3) -> tuple[Any, Published]:
+    return (name, PublicRecord(version=version)), Published(version, partition, offset)
+
+
+async def test_the_matcher_that_serves_the_group_says_it() -> None:
+    async def not_mine(_request: web.Request) -> web.Response:
+        return web.json_response({"error": "d/g is not served by this matcher (now)"}, status=503)
+
+    matcher = Matcher(lambda _: {"object": "a b/c", "outcome": "stale", "newest": NEWEST})
+    async with (
+        served(*routes(not_mine, matcher)) as other,
+        served(*routes(matcher.outcomes, matcher)) as owner,
+        asking(other, owner, "127.0.0.1:1") as outcomes,
+    ):
+        found = await outcomes.of("d", "g", [published("a b/c", 40)])
+    assert found == [Outcome("stale", Newest(9, 1, 1000))]
+    assert matcher.asked == ["/v1/domains/d/groups/g/outcomes?partition=3&offsets=40&wait_s=9.000"]
+
+
+async def test_many_are_asked_for_in_few_questions_each_in_its_place() -> None:
+    matcher = Matcher(
+        lambda offset: {"object": f"o{offset}", "outcome": "published", "newest": {"version": 5, "published_ms": 1}}
+    )
+    async with served(*routes(matcher.outcomes, matcher)) as owner, asking(owner) as outcomes:
+        many = [published(f"o{offset}", offset) for offset in range(450)]
+        many[7] = published("o7", -1)
+        many[8] = (many[8][0], Repeat(9, 3, 8))
+        many[9] = (many[9][0], Repeat(5, 3, 9))
+        found = await outcomes.of("d", "g", many)
+    assert [one.outcome for one in found[:7] + found[10:]] == ["published"] * 447
+    assert [one.outcome for one in found[7:10]] == ["unknown", "repeated", "stale"]
+    assert "Kafka did not say" in found[7].reason
+    assert sum("/outcomes?" in one for one in matcher.asked) == 3
+    assert sum("/objects/" in one for one in matcher.asked) == 2
+
+
+async def test_what_is_at_the_offset_of_another_object_or_version_is_unknown() -> None:
+    matcher = Matcher(lambda offset: {"object": f"o{offset}", "outcome": "published", "newest": {"version": 5}})
+    async with served(*routes(matcher.outcomes, matcher)) as owner, asking(owner) as outcomes:
+        asked = [published("x", 1), published("o2", 2, version=6), published("o3", 3)]
+        assert [one.outcome for one in await outcomes.of("d", "g", asked)] == ["unknown", "unknown", "published"]
+
+
+async def test_where_no_matcher_can_say_it_in_time_it_is_unknown_and_why() -> None:
+    async def silent(_request: web.Request) -> web.Response:
+        await over.wait()
+        return web.json_response({})
+
+    async def older(_request: web.Request) -> web.Response:
+        raise web.HTTPNotFound
+
+    over = asyncio.Event()
+    matcher = Matcher(lambda _: {})
+    begin_s = time.monotonic()
+    async with served(*routes(silent, matcher)) as one, served(*routes(older, matcher)) as of_before:
+        async with asking(one, "127.0.0.1:1", timeout_s=0.5) as outcomes:
+            (found,) = await outcomes.of("d", "g", [published("o", 1)])
+            assert f"matcher {one}: no answer within 0.5 s; matcher 127.0.0.1:1: " in found.reason
+        async with asking("", timeout_s=0.5) as outcomes:
+            assert "--matcher" in (await outcomes.of("d", "g", [published("o", 1)]))[0].reason
+        async with asking(of_before, timeout_s=30) as outcomes:
+            assert (await outcomes.of("d", "g", [published("o", 1)]))[0] == Outcome.unknown("404: Not Found")
+        assert time.monotonic() - begin_s < 25
+        over.set()
+
+
+async def test_who_published_to_kafka_asks_any_node() -> None:
+    matcher = Matcher(lambda _: {"outcome": "published"})
+    async with served(*routes(matcher.outcomes, matcher)) as owner, asking(owner) as outcomes:
+        app = web.Application(middlewares=[json_errors])
+        app.add_routes(outcomes.routes())
+        runner = await listen(app, "127.0.0.1", 0)
+        base = f"http://127.0.0.1:{bound_port(runner)}/v1/domains/d/groups"
+        try:
+            async with ClientSession() as client:
+
+                async def get(path: str) -> tuple[int, Any]:
+                    async with client.get(base + path) as response:
+                        return response.status, await response.json()
+
+                status, body = await get("/g/outcomes?partition=3&offsets=4,5&wait_s=600")
+                assert (status, [item["offset"] for item in body["items"]]) == (200, [4, 5])
+                assert matcher.asked == ["/v1/domains/d/groups/g/outcomes?partition=3&offsets=4%2C5&wait_s=9.000"]
+                assert (await get("/g/outcomes?partition=3&offsets=4&wait_s=x"))[1]["field"] == "wait_s"
+                assert (await get("/a%20b/outcomes?partition=3&offsets=4"))[1]["field"] == "group"
+        finally:
+            await runner.cleanup()
