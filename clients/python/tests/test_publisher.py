@@ -511,15 +511,14 @@ def test_too_few_in_time_is_a_timeout_that_names_who_lacks_it(answer: tuple[int,
     assert isinstance(caught.value, NotApplied)
 
 
-STALE = {
-    "outcome": "stale",
-    "newest": {"version": 1_700_000_000_000, "incarnation": 2, "published_ms": 1_600_000_000_000},
-}
+SINCE_2020 = {"version": 1_700_000_000_000, "incarnation": 2, "published_ms": 1_600_000_000_000}
+STALE: dict[str, Any] = {"outcome": "stale", "newest": SINCE_2020}
 
 
 def test_a_version_that_never_was_the_newest_is_applied_by_nobody() -> None:
     answers = (says(3, 0, position=8), says(3, 0, **STALE))
-    words = f"{DOMAIN}/{GROUP}/cams/north version 5: is stale: the newest is version 1700000000000 of incarnation 2, since 2020-09-13"
+    newest = "1700000000000 of incarnation 2, since 2020-09-13"
+    words = f"{DOMAIN}/{GROUP}/cams/north version 5: is stale: the newest is version {newest}"
     with played_ledger(*answers) as ledger:
         with pytest.raises(NeverApplied, match=re.escape(words)) as caught:
             receipt(ledger.url).applied_by(1.0, timeout_s=60)

@@ -47,7 +47,7 @@ class HttpNode:
             raise (click.UsageError(words) if error.code == 400 else click.ClickException(words)) from None
         except (OSError, HTTPException, ValueError) as error:
             why = getattr(error, "reason", None) or error
-            raise click.ClickException(f"HTTP service {self._base} (--http): {why}") from None
+            raise click.ClickException(f"no HTTP service at {self._base} (--http): {why}") from None
 
     def pages(self, *path: str, limit: int | None, **query: object) -> Iterator[dict[str, Any]]:
         """The answers of a paged list, page after page, at most `limit` items in all."""

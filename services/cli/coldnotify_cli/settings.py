@@ -71,6 +71,19 @@ class PublishSettings(KafkaSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HttpNodeSettings(CredentialSettings):
+    """Where the HTTP service is."""
+
+    http: str = setting("127.0.0.1:55002", "the HTTP service, host:port or a URL: any node of it")
+    http_timeout_s: float = setting(10, "how long it may take to answer, in seconds", minimum=0.1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishCommandSettings(PublishSettings, HttpNodeSettings):
+    """How to publish, and whom to ask what it has changed."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class WatchSettings(CredentialSettings):
     """Where the gateways are."""
 
@@ -85,14 +98,6 @@ class LookSettings(Settings):
         "127.0.0.1:51001", "the matchers' HTTP ports, host:port[,host:port]: all of them, each serves some partitions"
     )
     matcher_timeout_s: float = setting(10, "how long a matcher may take to answer, in seconds", minimum=0.1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class HttpNodeSettings(CredentialSettings):
-    """Where the HTTP service is."""
-
-    http: str = setting("127.0.0.1:55002", "the HTTP service, host:port or a URL: any node of it")
-    http_timeout_s: float = setting(10, "how long it may take to answer, in seconds", minimum=0.1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ SECTIONS = (
     Section("coldnotify matcher", "coldnotify_matcher.settings", "MatcherSettings"),
     Section("coldnotify gateway", "coldnotify_gateway.settings", "GatewaySettings"),
     Section("coldnotify http", "coldnotify_http.settings", "HttpSettings"),
-    Section("coldnotify publish", "coldnotify_cli.settings", "PublishSettings"),
+    Section("coldnotify publish", "coldnotify_cli.settings", "PublishCommandSettings"),
     Section("coldnotify watch", "coldnotify_cli.settings", "WatchSettings"),
     Section("coldnotify state", "coldnotify_cli.settings", "LookSettings"),
     Section("coldnotify who-lacks", "coldnotify_cli.settings", "HttpNodeSettings"),

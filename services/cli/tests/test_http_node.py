@@ -87,7 +87,7 @@ def test_explain_prints_a_timeline(node: str) -> None:
     [
         (["who-lacks", "d", "g", "away"], 1, "matcher h:1: partition 3 is being loaded"),
         (["explain", "d", "g", "x"], 1, "404"),
-        (["explain", "d", "g", "c", "--http", "127.0.0.1:1"], 1, "HTTP service http://127.0.0.1:1 (--http): "),
+        (["explain", "d", "g", "c", "--http", "127.0.0.1:1"], 1, "no HTTP service at http://127.0.0.1:1 (--http): "),
         (["explain", "d", "g", "c", "--http", " "], 2, "COLDNOTIFY_HTTP / --http"),
         (["who-lacks", "d", "g", "o", "--version", "-1"], 2, "--version"),
     ],

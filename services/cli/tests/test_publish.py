@@ -1,8 +1,18 @@
+"""`coldnotify publish` with a real Kafka, and a played HTTP service that says what it has changed.
+
+Stands for: outcomes
+"""
+
 import json
 import time
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from aiohttp import web
 from coldnotify_cli.testing import coldnotify
+from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_common.web import error_response
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.topics import OBJECTS
 from confluent_kafka import Consumer, TopicPartition
@@ -14,10 +24,14 @@ def test_a_publish_prints_where_kafka_has_it(fresh_kafka: EmbeddedBroker) -> Non
         *("publish", "d", "g", "cams/north", "--version", "7", "--payload", '{"fps": 5}', "--source", "c1"),
         *("--expires-at", "99", "--deleted"),
         kafka=fresh_kafka.bootstrap,
+        http="127.0.0.1:1",
     )
     assert done.returncode == 0, done.stderr
-    word_version, version, word_partition, partition, word_offset, offset = done.stdout.split()
-    assert (word_version, version, word_partition, word_offset) == ("version", "7", "partition", "offset")
+    words = done.stdout.split()
+    assert words[::2] == ["version", "partition", "offset", "outcome"]
+    version, partition, offset, outcome = words[1::2]
+    assert (version, outcome) == ("7", "unknown")
+    assert done.stderr.startswith("outcome not known: no HTTP service at http://127.0.0.1:1 (--http): ")
     consumer = Consumer({"bootstrap.servers": fresh_kafka.bootstrap, "group.id": "test", "enable.auto.commit": False})
     consumer.assign([TopicPartition(OBJECTS, int(partition), int(offset))])
     message = consumer.poll(60)
@@ -36,5 +50,64 @@ def test_a_publish_prints_where_kafka_has_it(fresh_kafka: EmbeddedBroker) -> Non
 @pytest.mark.kafka
 def test_without_a_version_it_is_the_time(fresh_kafka: EmbeddedBroker) -> None:
     before_ms = int(time.time() * 1000)
-    done = coldnotify("publish", "d", "g", "o", "--json", kafka=fresh_kafka.bootstrap)
-    assert before_ms <= json.loads(done.stdout)["version"] <= time.time() * 1000
+    done = coldnotify("publish", "d", "g", "o", "--json", kafka=fresh_kafka.bootstrap, http="127.0.0.1:1")
+    shown = json.loads(done.stdout)
+    assert before_ms <= shown["version"] <= time.time() * 1000
+    assert (shown["outcome"], "no HTTP service" in shown["reason"]) == ("unknown", True)
+
+
+NEWEST = {"version": 1_700_000_000_000, "incarnation": 1, "published_ms": 1_600_000_000_000}
+ITEMS: dict[str, dict[str, Any]] = {
+    "published": {"outcome": "published", "newest": {"version": 2, "published_ms": 1}},
+    "repeated": {"outcome": "repeated", "newest": {"version": 2, "published_ms": 1}},
+    "altered": {"outcome": "altered", "newest": {"version": 2, "published_ms": 1_600_000_000_000}},
+    "stale": {"outcome": "stale", "newest": NEWEST},
+    "rejected": {"outcome": "rejected", "reason": "record: is null"},
+    "unknown": {"outcome": "unknown", "reason": "the matcher has read up to offset 7 so far"},
+}
+"""What the played HTTP service says of a publish to the group of this name."""
+
+
+@pytest.fixture
+def node() -> Iterator[str]:
+    async def outcomes(request: web.Request) -> web.Response:
+        group = request.match_info["group"]
+        if group == "forbidden":
+            return error_response(403, "domain: nobody may not publish to 'd'", field="domain")
+        assert int(request.query["partition"]) >= 0
+        return web.json_response({"items": [{"offset": int(request.query["offsets"]), **ITEMS[group]}]})
+
+    routes = [web.get("/v1/domains/d/groups/{group}/outcomes", outcomes)]
+    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes))
+    admin.start()
+    yield f"127.0.0.1:{admin.port}"
+    admin.stop()
+
+
+@pytest.mark.kafka
+def test_what_it_has_changed_is_said_and_what_was_in_vain_is_no_success(fresh_kafka: EmbeddedBroker, node: str) -> None:
+    said = {}
+    for group in ITEMS:
+        publish = ("publish", "d", group, "o", "--version", "2")
+        done = coldnotify(*publish, kafka=fresh_kafka.bootstrap, http=node)
+        assert done.stdout.split()[-2:] == ["outcome", group]
+        said[group] = (done.returncode, done.stderr)
+    assert said["published"] == said["repeated"] == (0, "")
+    assert said["unknown"] == (0, "outcome not known: the matcher has read up to offset 7 so far\n")
+    code, words = said["stale"]
+    assert code == 1
+    assert words.startswith(
+        "Error: d/stale/o version 2: is stale: the newest is version 1700000000000 of incarnation 1"
+    )
+    assert "since 2020-09-13 12:26:40+00:00" in words
+    assert "`coldnotify object reset`" in words
+    assert words.count("\n") == 1
+    code, words = said["altered"]
+    assert (code, "clients that have the version are not told" in words) == (1, True)
+    assert said["rejected"] == (1, "Error: d/rejected/o version 2: is rejected: record: is null\n")
+
+    done = coldnotify(*publish[:2], "stale", "o", "--version=2", "--json", kafka=fresh_kafka.bootstrap, http=node)
+    shown = json.loads(done.stdout)
+    assert (done.returncode, shown["version"], shown["outcome"], shown["newest"]) == (1, 2, "stale", NEWEST)
+    done = coldnotify("publish", "d", "forbidden", "o", kafka=fresh_kafka.bootstrap, http=node)
+    assert (done.returncode, "may not publish" in done.stderr) == (0, True)

@@ -23,6 +23,7 @@ class Parts:
             "kafka": kafka,
             "gateway": f"127.0.0.1:{ports['gateway_port']}",
             "matcher": f"127.0.0.1:{ports['matcher_port']}",
+            "http": f"127.0.0.1:{ports['http_port']}",
         }
 
     def run(self, *arguments: str, stdin: str = "") -> str:
@@ -36,9 +37,10 @@ class Parts:
 def parts(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> Iterator[Parts]:
     names = ("matcher_port", "gateway_port", "gateway_web_port", "gateway_http_port", "http_port")
     ports = {name: str(free_port()) for name in names}
+    where = {"kafka": fresh_kafka.bootstrap, "matcher": f"127.0.0.1:{ports['matcher_port']}"}
     with ExitStack() as stack:
         services = {
-            name: stack.enter_context(running(tmp_path / name, name, kafka=fresh_kafka.bootstrap, **ports))
+            name: stack.enter_context(running(tmp_path / name, name, **where, **ports))
             for name in ("matcher", "gateway", "http")
         }
         for name, port in (("matcher", "matcher_port"), ("gateway", "gateway_http_port"), ("http", "http_port")):
@@ -54,7 +56,10 @@ def test_what_is_published_reaches_a_client_and_is_seen_in_the_state(parts: Part
     told = sorted(parts.run(*watch).splitlines())
     assert told == ['cams/north  version 4  {"fps": 5}', "other  unknown"]
     assert parts.run(*watch) == ""  # it knows all that already
-    parts.run("publish", "d", "g", "cams/north", "--version", "5", "--deleted")
+    assert parts.run("publish", "d", "g", "cams/north", "--version", "5", "--deleted").endswith("  outcome published\n")
+    done = coldnotify("publish", "d", "g", "cams/north", "--version", "4", **parts.settings)
+    assert (done.returncode, done.stdout.endswith("  outcome stale\n")) == (1, True)
+    assert "d/g/cams/north version 4: is stale: the newest is version 5, since " in done.stderr
     (line,) = parts.run(*watch, "--json").splitlines()
     assert json.loads(line) == {"object": "cams/north", "version": 5, "payload": None, "deleted": True}
 
@@ -80,7 +85,9 @@ def test_what_is_published_reaches_a_client_and_is_seen_in_the_state(parts: Part
     assert done.returncode == 1
     assert "is at version 5 (incarnation 0). Begin again at version 1?" in done.stderr
     assert parts.run(*watch) == ""
-    assert parts.run(*reset, stdin="y\n").startswith("incarnation 1  version 1 ")
+    shown_words = parts.run(*reset, stdin="y\n")
+    assert shown_words.startswith("incarnation 1  version 1 ")
+    assert shown_words.endswith("  outcome published\n")
     assert parts.run(*watch) == 'cams/north  version 1  "again"\n'
     assert parts.run(*reset, "--yes").startswith("incarnation 2  version 1 ")
     done = coldnotify("object", "reset", "d", "g", "never-published", "--yes", **parts.settings)

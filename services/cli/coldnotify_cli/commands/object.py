@@ -8,7 +8,11 @@ from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.commands.publish import parse_payload
 from coldnotify_cli.looking_in import Matchers
+from coldnotify_cli.outcomes import outcome_of, say
 from coldnotify_cli.settings import ResetSettings
+
+_OUTCOME_WAIT_S = 2
+"""For the matcher to read the record; it takes milliseconds where all is well."""
 
 
 @click.group("object")
@@ -35,7 +39,8 @@ def reset(
     from coldnotify.publisher import Publisher
 
     value = parse_payload(payload)
-    now = Matchers(settings).get("domains", domain, "groups", group, "objects", object_id)
+    matchers = Matchers(settings)
+    now = matchers.get("domains", domain, "groups", group, "objects", object_id)
     incarnation = now["incarnation"] + 1
     if not yes:
         click.confirm(
@@ -47,8 +52,6 @@ def reset(
     options = read_options(settings.kafka_config)
     with Publisher(settings.kafka, timeout_s=settings.publish_timeout_s, kafka_config=options) as publisher:
         published = publisher.publish(domain, group, object_id, version, value, incarnation=incarnation)
-    click.echo(
-        f"incarnation {incarnation}  version {published.version}  "
-        f"partition {published.partition}  offset {published.offset}"
-    )
-    return 0
+    click.echo(f"incarnation {incarnation}  ", nl=False)
+    about = (domain, group, object_id)
+    return say(about, published, outcome_of(matchers.get, about, published, wait_s=_OUTCOME_WAIT_S))

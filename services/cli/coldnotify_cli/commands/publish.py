@@ -8,8 +8,10 @@ import click
 from coldnotify_common.kafka_options import read_options
 from coldnotify_common.settings import settings_options
 
+from coldnotify_cli.http_node import HttpNode
 from coldnotify_cli.noting import noted
-from coldnotify_cli.settings import PublishSettings
+from coldnotify_cli.outcomes import outcome_of, say
+from coldnotify_cli.settings import PublishCommandSettings
 
 
 @click.command("publish")
@@ -23,7 +25,7 @@ from coldnotify_cli.settings import PublishSettings
 @click.option("--deleted", is_flag=True, help="The object is gone (a version like any other).")
 @click.option("--history", type=click.Path(dir_okay=False, path_type=Path), help="Note it in FILE (coldnotify check).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@settings_options(PublishSettings)
+@settings_options(PublishCommandSettings)
 def command_publish(
     domain: str,
     group: str,
@@ -35,14 +37,22 @@ def command_publish(
     deleted: bool,
     history: Path | None,
     as_json: bool,
-    settings: PublishSettings,
+    settings: PublishCommandSettings,
 ) -> int:
-    """Publish a version of OBJECT of DOMAIN and GROUP; print version, partition and offset once Kafka has it."""
+    """Publish a version of OBJECT of DOMAIN and GROUP; print version, partition and offset once Kafka has it.
+
+    And its outcome, asked of the HTTP service: published, repeated (it was the newest already), stale (a newer one was
+    there, so nobody is told of it), altered (it was the newest already, with other content), rejected, or unknown where
+    the service cannot say. Stale, altered and rejected end with exit code 1, and a line on standard error says why.
+
+    A version without a number is the time in ms: numbers after it are stale, until `coldnotify object reset`.
+    """
     # What goes wrong is said in one line below; librdkafka's own lines would say it again.
     logging.getLogger("coldnotify.publisher").setLevel(logging.CRITICAL)
     from coldnotify.publisher import Publisher
 
     value = parse_payload(payload)
+    node = HttpNode(settings)
     with (
         Publisher(
             settings.kafka,
@@ -57,11 +67,8 @@ def command_publish(
             domain, group, object_id, version, value, source=source, expires_at=expires_at, deleted=deleted
         )
         answer(published.version)
-    if as_json:
-        click.echo(json.dumps(published._asdict()))
-    else:
-        click.echo(f"version {published.version}  partition {published.partition}  offset {published.offset}")
-    return 0
+    about = (domain, group, object_id)
+    return say(about, published, outcome_of(node.get, about, published), as_json=as_json)
 
 
 def parse_payload(text: str | None) -> object:

@@ -1,0 +1,43 @@
+"""Asks what a publish has changed, and says it: the answer is one line, and where it was in vain, an error, too."""
+
+import json
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from coldnotify.publisher import Outcome, Published
+
+Get = Callable[..., Any]
+"""HttpNode's or Matchers' `get`."""
+
+
+def outcome_of(get: Get, about: tuple[str, str, str], published: "Published", **query: object) -> "Outcome":
+    """What the publish of `about` (domain, group, object) has changed; `unknown` with the reason if nobody can say."""
+    from coldnotify.publisher import OFFSET_NOT_KNOWN, Outcome
+
+    domain, group, object_ = about
+    if published.offset < 0:
+        return Outcome.unknown(OFFSET_NOT_KNOWN)
+    place = {"partition": published.partition, "offsets": published.offset}
+    try:
+        shown = get("domains", domain, "groups", group, "outcomes", **place, **query)
+    except click.ClickException as error:
+        return Outcome.unknown(error.format_message())
+    return Outcome.of(shown["items"][0], object_, published.version)
+
+
+def say(about: tuple[str, str, str], published: "Published", outcome: "Outcome", *, as_json: bool = False) -> int:
+    """Prints where Kafka has it and what it has changed. Returns the exit code: 1 if it was in vain, as is known."""
+    if as_json:
+        click.echo(json.dumps({**published._asdict(), **outcome.shown()}))
+    else:
+        place = f"version {published.version}  partition {published.partition}  offset {published.offset}"
+        click.echo(f"{place}  outcome {outcome.outcome}")
+    if outcome.in_vain:
+        click.echo(f"Error: {'/'.join(about)} version {published.version}: is {outcome}", err=True)
+        return 1
+    if outcome.reason:
+        click.echo(f"outcome not known: {outcome.reason}", err=True)
+    return 0
