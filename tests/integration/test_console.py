@@ -8,6 +8,7 @@ from coldnotify_cli.testing_browser import MISSING, Browser, browser
 from coldnotify_cli.testing_up import Recorder, Up, notify, wait_for
 
 DOMAIN, GROUP = "animal.observer", "console"
+SAID = "document.querySelector('#published').innerText"
 CELLS = "[...document.querySelectorAll('#matrix tbody tr')].map((row) => row.innerText.split(/\\s+/).join(' '))"
 
 
@@ -54,6 +55,7 @@ def test_the_console_shows_explains_and_publishes(up: Up, window: Browser, tmp_p
         window.wait_for(
             "document.querySelector('#published').innerText.includes('version 9007199254740993')", "it is published"
         )
+        assert window.run(f"return {SAID}").startswith("published: ")
         wait_for(lambda: told["oslo"].newest("camera") == 9007199254740993, "the version is told to the last digit")
         window.wait_for(
             f"{CELLS}.some((row) => row.startsWith('tromso asleep') && row.endsWith('●'))"
@@ -63,6 +65,19 @@ def test_the_console_shows_explains_and_publishes(up: Up, window: Browser, tmp_p
         window.run("document.querySelector('#matrix td.cell button.lacks').click()")
         window.wait_for("document.querySelector('#explain').innerText.includes('asleep: it is not connected')", "why")
         window.run("document.querySelector('#explain button').click()")
+
+        window.run("document.querySelector('#publish button').click()")
+        window.wait_for(f"{SAID}.startsWith('repeated: version 9007199254740993')", "the same again is a repeat")
+        window.run("document.querySelector('#publish').version.value = '2'")
+        window.run("document.querySelector('#publish button').click()")
+        said = window.wait_for(f"{SAID}.startsWith('stale: version 2') && {SAID}", "what changes nothing")
+        assert "The newest is version 9007199254740993, since " in said
+        assert "coldnotify object reset" in said
+        assert window.run("return document.querySelector('#published').className") == "bad"
+        window.run("document.querySelector('#publish').version.value = '9007199254740993'")
+        window.run("document.querySelector('#publish').payload.value = '{\"fps\": 6}'")
+        window.run("document.querySelector('#publish button').click()")
+        window.wait_for(f"{SAID}.startsWith('altered: version 9007199254740993')", "other content, same version")
 
         window.run("document.querySelector('#publish').payload.value = '{'")
         window.run("document.querySelector('#publish button').click()")

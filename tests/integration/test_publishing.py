@@ -1,13 +1,21 @@
-"""Every way to publish reaches a registered client: Python, HTTP, the command, Kafka's own console producer."""
+"""Every way to publish reaches a registered client: Python, HTTP, the command, Kafka's own console producer.
+
+And each says what it has changed, where it has changed nothing, too.
+"""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
-from coldnotify.publisher import Publisher
+from coldnotify.publisher import NeverApplied, Publisher
+from coldnotify_cli.testing import coldnotify
 from coldnotify_cli.testing_up import Recorder, Up, notify, running, wait_for
 
 pytestmark = pytest.mark.kafka
@@ -34,6 +42,16 @@ def console_produce(up: Up, line: str) -> None:
         timeout=120,
         stdout=subprocess.DEVNULL,
     )
+
+
+def post(up: Up, group: str, object_: str, record: dict[str, Any], query: str = "") -> dict[str, Any]:
+    """By HTTP; it must be acknowledged."""
+    url = f"{up.http_url}/v1/domains/animal.observer/groups/{group}/objects{object_ and '/' + object_}{query}"
+    request = urllib.request.Request(url, json.dumps(record).encode(), method="POST")
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        assert answer.status == 200
+        shown: dict[str, Any] = json.loads(answer.read())
+        return shown
 
 
 def test_every_way_to_publish_reaches_a_registered_client(up: Up) -> None:
@@ -73,6 +91,93 @@ def test_every_way_to_publish_reaches_a_registered_client(up: Up) -> None:
         "folder/file": (2, {"by": "http"}),
         "command": (3, {"by": "cli"}),
     }
+
+
+def test_a_publish_that_changes_nothing_says_so_whichever_way_it_goes(up: Up) -> None:
+    """The first version is a number, the second the time: so the third, a number again, is one that nobody is told."""
+    told = Recorder()
+    with (
+        notify(up, "styles", None, group="styles") as ou,
+        Publisher(kafka=up.kafka, http=up.report["http"]) as publisher,
+    ):
+        ou.register("o").subscribe(told)
+        wait_for(lambda: told.seen, "registered")
+
+        def publish(version: int | None, payload: object = None) -> Any:
+            return publisher.publish("animal.observer", "styles", "o", version, payload)
+
+        assert publish(1).outcome(timeout_s=60).outcome == "published"
+        assert publish(1).outcome(timeout_s=60).outcome == "repeated"
+        altered = publish(1, {"fps": 5}).outcome(timeout_s=60)
+        assert (altered.outcome, altered.newest.version) == ("altered", 1)
+        by_time = publish(None)
+        assert by_time.applied_by(1.0, timeout_s=60) == (1, 0)
+        assert post(up, "styles", "o", {"version": by_time.version})["outcome"] == "repeated"
+
+        newest = {"version": by_time.version, "published_ms": by_time.version}
+        shown = post(up, "styles", "o", {"version": 2})
+        assert (shown["outcome"], shown["newest"]) == ("stale", newest)
+        assert "outcome" not in post(up, "styles", "o", {"version": 2}, "?outcome=no")
+        many = post(up, "styles", "", {"objects": {"p": {"version": 1}, "o": {"version": 2}}}, "?outcome=yes")
+        assert [one["outcome"] for one in many["results"]] == ["published", "stale"]
+
+        stale = publish(2)
+        outcome = stale.outcome(timeout_s=60)
+        assert (outcome.outcome, outcome.newest.version) == ("stale", by_time.version)
+        with pytest.raises(NeverApplied, match=f"version 2: is stale: the newest is version {by_time.version}, since "):
+            stale.applied_by(1.0, timeout_s=60)
+
+        settings = {"kafka": up.kafka, "http": up.report["http"], "matcher": ",".join(up.report["matchers"])}
+        done = coldnotify("publish", "animal.observer", "styles", "o", "--version", "2", **settings)
+        assert (done.returncode, done.stdout.split()[-1]) == (1, "stale")
+        assert f"the newest is version {by_time.version}, since " in done.stderr
+
+        # And the way out, which the words name.
+        reset = ("object", "reset", "animal.observer", "styles", "o", "--version", "2", "--yes")
+        done = coldnotify(*reset, **settings)
+        assert (done.returncode, done.stdout.split()[-1]) == (0, "published"), done.stderr
+        assert publish(3).applied_by(1.0, timeout_s=60) == (1, 0)
+        assert told.versions("o") == [None, 1, by_time.version, 2, 3]
+        shown = post(up, "styles", "o", {"version": 2})
+        assert (shown["newest"]["version"], shown["newest"]["incarnation"]) == (3, 1)
+
+
+def test_a_version_that_is_outdone_while_it_is_waited_for_counts_as_applied(up: Up) -> None:
+    told = Recorder()
+    with (
+        notify(up, "outdone", None, group="outdone") as ou,
+        Publisher(kafka=up.kafka, http=up.report["http"]) as publisher,
+    ):
+        ou.register("o").subscribe(told)
+        wait_for(lambda: told.seen, "registered")
+        first = publisher.publish("animal.observer", "outdone", "o", 1)
+        publisher.publish("animal.observer", "outdone", "o", 2)
+        wait_for(told.reaches("o", 2), "the newer one is told")
+        assert first.applied_by(1.0, timeout_s=60) == (1, 0)
+        assert first.outcome(timeout_s=60).outcome == "published"
+
+
+def test_a_publish_is_acknowledged_in_time_where_nobody_can_say_what_it_changes(tmp_path: Path) -> None:
+    with running(tmp_path) as up:
+        assert post(up, "away", "o", {"version": 1})["outcome"] == "published"
+        pid = up.report["pids"]["matcher"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            begin_s = time.monotonic()
+            shown = post(up, "away", "o", {"version": 2})
+            assert (shown["version"], shown["outcome"]) == (2, "unknown")
+            assert "no answer within 2 s" in shown["reason"]
+            assert 2 <= time.monotonic() - begin_s < 30
+            assert "outcome" not in post(up, "away", "o", {"version": 3}, "?outcome=no")
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        with Publisher(kafka=up.kafka, http=up.report["http"]) as publisher:
+            stale = publisher.publish("animal.observer", "away", "o", 1)
+            assert stale.outcome(timeout_s=60).outcome == "stale"
+            # Another matcher has read the same log: it says the same.
+            before = up.kill("matcher")
+            up.wait_ready(other_than=before)
+            assert stale.outcome(timeout_s=60).outcome == "stale"
 
 
 def test_typed_into_the_console_producer_and_never_going_back(tmp_path: Path) -> None:

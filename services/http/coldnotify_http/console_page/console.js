@@ -281,8 +281,8 @@ async function publish(event) {
     if (fields.deleted) parts.push('"deleted":true');
     const path = `${groupPath(fields.domain, fields.group)}/objects/${segment(fields.object)}`;
     const shown = await askJson(path, { method: "POST", body: `{${parts.join(",")}}` });
-    said.className = "good";
-    said.textContent = `published: version ${shown.version}, partition ${shown.partition}, offset ${shown.offset}`;
+    said.className = { published: "good", repeated: "good", unknown: "unsure" }[shown.outcome] ?? "bad";
+    said.textContent = changed(shown);
     choose(fields.domain, fields.group);
   } catch (error) {
     said.className = "bad";
@@ -290,6 +290,23 @@ async function publish(event) {
   } finally {
     form.querySelector("button").disabled = false;
   }
+}
+
+function changed(shown) {
+  const place = `version ${shown.version}, partition ${shown.partition}, offset ${shown.offset}`;
+  const { outcome, newest, reason } = shown;
+  if (newest === undefined) {
+    const words = outcome === "unknown" ? "acknowledged, but what it has changed is not known" : outcome;
+    return `${words}: ${place}${reason ? ` (${reason})` : ""}`;
+  }
+  const since = newest.published_ms === null ? "" : `, since ${new Date(newest.published_ms).toLocaleString()}`;
+  const incarnation = newest.incarnation ? ` of incarnation ${newest.incarnation}` : "";
+  if (outcome === "stale") {
+    return `stale: ${place}. The newest is version ${newest.version}${incarnation}${since}; no client is ever told of this one. `
+      + "Publish a higher one, or start the object's versions over: coldnotify object reset";
+  }
+  return `${outcome}: ${place}. That version was the newest already${since}, with other content; clients that have it are not told. `
+    + "Publish it under a higher version";
 }
 
 // -- live --------------------------------------------------------------------------------------------------------------
