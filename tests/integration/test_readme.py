@@ -67,11 +67,11 @@ class Reader:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
 def test_what_the_readme_says_can_be_done(up: Up, tmp_path: Path) -> None:
     reader = Reader(up, tmp_path)
-    for language in ("python", "sh"):
-        for code in blocks("Publish", language):
-            reader.run(language, code)
+    said = [reader.run(language, code) for language in ("python", "sh") for code in blocks("Publish", language)]
+    assert said[1] == "published\n"
+    assert said[2].count("outcome published") == said[2].count('"outcome": "published"') == 1
     (observation_unit,) = blocks("An observation unit", "python")
-    assert reader.run("python", observation_unit) == "camera-config 45 {'fps': 8}\n"
+    assert reader.run("python", observation_unit) == "camera-config 46 {'fps': 8}\n"
     assert reader.run("python", observation_unit) == "", "it was told already, and the state file knows"
     ledger, overview, look_in, judge = blocks("Look in", "sh")
     overview = overview.replace("doctor", f"doctor --gateway-http {up.report['gateways_http'][0]}")
@@ -81,5 +81,5 @@ def test_what_the_readme_says_can_be_done(up: Up, tmp_path: Path) -> None:
     reader.run("sh", judge)
     # Last: this client is registered, too, and the ledger would name it.
     (by_http,) = blocks("By WebSocket and HTTP", "sh")
-    newest = {"object": "camera-config", "version": 45, "payload": {"fps": 8}}
+    newest = {"object": "camera-config", "version": 46, "payload": {"fps": 8}}
     assert json.loads(reader.run("sh", by_http))["notifications"] == [newest]

@@ -14,6 +14,8 @@ _DATASOURCE = {"type": "prometheus", "uid": "prometheus"}
 RANGE = "$__rate_interval"
 """Grafana's own: long enough for a rate, whatever the interval of scrapes."""
 
+_BY_OUTCOME = "by (outcome) "
+
 
 class Panel(NamedTuple):
     """One diagram, or with `stat` one number."""
@@ -81,16 +83,32 @@ DASHBOARDS: dict[str, tuple[str, list[Panel]]] = {
                     "requests {{partition}}": "max by (partition) (coldnotify_matcher_lag_requests)",
                 },
             ),
+            Panel(
+                "Stale publishes",
+                "ops",
+                {
+                    "{{domain}}": "sum by (domain) (rate(coldnotify_matcher_domain_publishes_total"
+                    f'{{outcome="stale"}}[{RANGE}])) or vector(0)'
+                },
+            ),
             Panel("Rejected", "ops", {"{{field}}": _rate("coldnotify_matcher_records_rejected_total", "by (field) ")}),
             Panel(
                 "Published by HTTP",
                 "ops",
-                {"{{outcome}}": _rate("coldnotify_http_publishes_total", "by (outcome) ")},
+                {"{{outcome}}": _rate("coldnotify_http_publishes_total", _BY_OUTCOME)},
             ),
             Panel(
                 "HTTP: from body to acknowledgement",
                 "s",
                 {f"p{int(100 * q)}": _quantile(q, "coldnotify_http_publish_seconds") for q in (0.5, 0.99)},
+            ),
+            Panel(
+                "HTTP: what they changed", "ops", {"{{outcome}}": _rate("coldnotify_http_outcomes_total", _BY_OUTCOME)}
+            ),
+            Panel(
+                "HTTP: from acknowledgement to what was changed",
+                "s",
+                {f"p{int(100 * q)}": _quantile(q, "coldnotify_http_outcome_seconds") for q in (0.5, 0.99)},
             ),
         ],
     ),

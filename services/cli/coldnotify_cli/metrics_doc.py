@@ -24,7 +24,8 @@ Each service shows its own at `GET /metrics` of its HTTP port, in Prometheus' te
 `_bucket`, `_sum` and `_count`. All also show `process_` (memory, CPU, open files) and `python_` metrics.
 
 `kafka_client` is what the service uses a Kafka client for (`requests-reader`, `writer` ...), `broker` a Kafka node's
-id. No label names a client, a group or an object: there may be any number of them.
+id. No label names a client, a group or an object: there may be any number of them. Domains are named where a setting
+names them, and 50 others at most.
 """
 
 

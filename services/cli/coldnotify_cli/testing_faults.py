@@ -237,6 +237,19 @@ def nonsense_is_published(scene: Scene, _stack: ExitStack) -> None:
     assert producer.flush(60) == 0
 
 
+def versions_are_below_the_newest(scene: Scene, stack: ExitStack) -> None:
+    """a back-end numbers its versions, and one of them was published without a number"""
+    publisher = stack.enter_context(Publisher(kafka=scene.up.kafka))
+    publisher.publish("numbered.versions", GROUP, "camera-config")
+    numbers = iter(range(1, 1 << 30))
+
+    def publish(stopping: threading.Event) -> None:
+        publisher.publish("numbered.versions", GROUP, "camera-config", version=next(numbers))
+        stopping.wait(0.2)
+
+    stack.enter_context(repeated(publish))
+
+
 def old_news_is_published(scene: Scene, _stack: ExitStack) -> None:
     """200 publishes come a minute after their timestamp"""
     producer = Producer({"bootstrap.servers": scene.up.kafka})
@@ -370,6 +383,7 @@ FAULTS: dict[Fault, set[str]] = {
 DRILLS: dict[Fault, set[str]] = {
     the_list_of_the_revoked_is_cut_short: {"RevokedListUnusable"},
     nonsense_is_published: {"RecordsRejected"},
+    versions_are_below_the_newest: {"PublishesStale"},
     old_news_is_published: {"DeliverySlow"},
     too_many_connect: {"ConnectionsRefused"},
     a_client_comes_and_goes: {"ReconnectStorm"},
