@@ -1,12 +1,15 @@
 """What acknowledged publishes have changed: asked of the matcher that serves their group, for a short time."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from aiohttp import web
 from coldnotify.publisher import OFFSET_NOT_KNOWN, Newest, Outcome, Published
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.names import check_name
+from coldnotify_schemas.records import PublicRecord
 
 from coldnotify_http.asking import Answer, Asking, NobodyAnswers, path
 from coldnotify_http.bodies import Named
@@ -18,7 +21,15 @@ _OFFSETS_MAX = 200
 _WAIT_PART = 0.9
 """Of the time limit, for the matcher to wait until it has read the record: its own words are to come in time, too."""
 
+_QUESTIONS_MAX = 2
+"""Under way about one group. A question for each publish would cost more than the publish: who comes meanwhile is asked
+for together with the others, so the busier it is, the more are in one."""
+_LATE_S = 0.1
+"""After the time limit, for the words of a question that was in time itself."""
+
 _One = tuple[Named, Published]
+_About = tuple[str, str, int]
+"""Domain, group, partition."""
 
 
 class Outcomes:
@@ -28,13 +39,21 @@ class Outcomes:
         """Raises SettingError."""
         self._timeout_s = settings.http_outcome_timeout_s
         self._asking = Asking(settings, timeout_s=self._timeout_s)
+        self._waiting: dict[_About, list[tuple[int, asyncio.Future[Mapping[str, Any] | str]]]] = {}
+        """Offsets that are in no question yet, with who waits."""
+        self._under_way: Counter[_About] = Counter()
+        """Questions."""
+        self._tasks: set[asyncio.Task[None]] = set()
 
     def routes(self) -> list[web.AbstractRouteDef]:
         """For those who have published to Kafka themselves."""
         return [web.get("/v1/domains/{domain}/groups/{group}/outcomes", answered(self.outcomes))]
 
     async def close(self) -> None:
-        """Lets the connections go."""
+        """Gives up what is under way, and lets the connections go."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._asking.close()
 
     async def outcomes(self, request: web.Request) -> web.Response:
@@ -54,53 +73,73 @@ class Outcomes:
 
     async def of(self, domain: str, group: str, published: Sequence[_One]) -> list[Outcome]:
         """What each has changed, in order."""
-        found: dict[int, Outcome] = {}
-        written: dict[int, list[int]] = {}
-        asked: list[tuple[list[int], Awaitable[list[Outcome]]]] = []
-        for place, one in enumerate(published):
-            if not one[1].written:
-                asked.append(([place], self._repeat(domain, group, one)))
-            elif one[1].offset < 0:
-                found[place] = Outcome.unknown(OFFSET_NOT_KNOWN)
-            else:
-                written.setdefault(one[1].partition, []).append(place)
-        for places in written.values():  # of one partition, but for the moment in which there come to be more
-            for begin in range(0, len(places), _OFFSETS_MAX):
-                part = places[begin : begin + _OFFSETS_MAX]
-                asked.append((part, self._written(domain, group, [published[place] for place in part])))
-        answers = await asyncio.gather(*(answer for _, answer in asked))
-        for (part, _), outcomes in zip(asked, answers, strict=True):
-            found.update(zip(part, outcomes, strict=True))
-        return [found[place] for place in range(len(published))]
+        return list(await asyncio.gather(*(self._outcome(domain, group, one) for one in published)))
+
+    async def _outcome(self, domain: str, group: str, published: _One) -> Outcome:
+        (object_, record), one = published
+        if not one.written:
+            return await self._repeat(domain, group, object_, record, one)
+        if one.offset < 0:
+            return Outcome.unknown(OFFSET_NOT_KNOWN)
+        item = await self._item((domain, group, one.partition), one.offset)
+        return Outcome.unknown(item) if isinstance(item, str) else Outcome.of(item, object_, one.version)
 
     @property
     def _wait_s(self) -> float:
         return _WAIT_PART * self._timeout_s
 
-    async def _written(self, domain: str, group: str, published: Sequence[_One]) -> list[Outcome]:
-        """Of records in one partition."""
-        offsets = ",".join(str(one.offset) for _, one in published)
-        asked = path(
-            *("domains", domain, "groups", group, "outcomes"),
-            partition=published[0][1].partition,
-            offsets=offsets,
-            wait_s=f"{self._wait_s:.3f}",
-        )
-        answer = await self._ask(asked)
-        if isinstance(answer, str):
-            return [Outcome.unknown(answer)] * len(published)
-        shown = {item["offset"]: item for item in answer.body["items"]}
-        return [Outcome.of(shown[one.offset], object_, one.version) for (object_, _), one in published]
+    async def _item(self, about: _About, offset: int) -> Mapping[str, Any] | str:
+        """What the matcher shows of one record, or why it does not."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Mapping[str, Any] | str] = loop.create_future()
+        self._waiting.setdefault(about, []).append((offset, answer))
+        loop.call_soon(self._ask_for, about)  # with what is asked for in the same moment
+        try:
+            async with asyncio.timeout(self._timeout_s + _LATE_S):
+                return await answer
+        except TimeoutError:
+            return f"no answer within {self._timeout_s:g} s, behind what others have asked"
 
-    async def _repeat(self, domain: str, group: str, published: _One) -> list[Outcome]:
+    def _ask_for(self, about: _About) -> None:
+        """Asks for those that wait, all in one question; who comes while some are under way waits for the next."""
+        waiting = [one for one in self._waiting.pop(about, ()) if not one[1].done()]
+        while waiting and self._under_way[about] < _QUESTIONS_MAX:
+            part, waiting = waiting[:_OFFSETS_MAX], waiting[_OFFSETS_MAX:]
+            self._under_way[about] += 1
+            task = asyncio.create_task(self._ask_part(about, part))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        if waiting:
+            self._waiting[about] = waiting
+
+    async def _ask_part(
+        self, about: _About, part: Sequence[tuple[int, asyncio.Future[Mapping[str, Any] | str]]]
+    ) -> None:
+        domain, group, partition = about
+        offsets = ",".join(str(offset) for offset, _ in part)
+        query = {"partition": partition, "offsets": offsets, "wait_s": f"{self._wait_s:.3f}"}
+        try:
+            answer = await self._ask(path("domains", domain, "groups", group, "outcomes", **query))
+            shown = {} if isinstance(answer, str) else {item["offset"]: item for item in answer.body["items"]}
+            for offset, future in part:
+                if not future.done():
+                    future.set_result(answer if isinstance(answer, str) else shown.get(offset, {}))
+        finally:
+            self._under_way[about] -= 1
+            if not self._under_way[about]:
+                del self._under_way[about]
+            self._ask_for(about)
+
+    async def _repeat(
+        self, domain: str, group: str, object_: str, record: PublicRecord, published: Published
+    ) -> Outcome:
         """Of a publish that was not written again: whether the newest version is still what it says."""
-        (object_, record), one = published
         answer = await self._ask(path("domains", domain, "groups", group, "objects", object_))
         if isinstance(answer, str):
-            return [Outcome.unknown(answer)]
+            return Outcome.unknown(answer)
         if answer.body["version"] is None:
-            return [Outcome.unknown("the matcher has not read it")]
-        return [Outcome.of_repeat(Newest.of(answer.body), one.version, record.incarnation)]
+            return Outcome.unknown("the matcher has not read it")
+        return Outcome.of_repeat(Newest.of(answer.body), published.version, record.incarnation)
 
     async def _ask(self, asked: str) -> Answer | str:
         """The matcher's answer, or why there is none."""

@@ -99,6 +99,48 @@ async def test_many_are_asked_for_in_few_questions_each_in_its_place() -> None:
     assert sum("/objects/" in one for one in matcher.asked) == 2
 
 
+async def test_who_comes_while_questions_are_under_way_is_asked_for_together() -> None:
+    over, came = asyncio.Event(), asyncio.Semaphore(0)
+    matcher = Matcher(lambda offset: {"object": f"o{offset}", "outcome": "published", "newest": {"version": 5}})
+
+    async def held(request: web.Request) -> web.Response:
+        answer = await matcher.outcomes(request)
+        came.release()
+        await over.wait()
+        return answer
+
+    async with served(*routes(held, matcher)) as owner, asking(owner) as outcomes:
+        waiting = []
+        for offset in range(100):
+            waiting.append(asyncio.ensure_future(outcomes.of("d", "g", [published(f"o{offset}", offset)])))
+            if offset < 2:
+                await came.acquire()
+        over.set()
+        assert [one.outcome for (one,) in await asyncio.gather(*waiting)] == ["published"] * 100
+        assert len(matcher.asked) == 3
+
+
+async def test_who_waits_behind_questions_that_are_not_answered_is_told_in_time() -> None:
+    over = asyncio.Event()
+
+    async def silent(request: web.Request) -> web.Response:
+        matcher.asked.append(request.rel_url.raw_path_qs)
+        await over.wait()
+        return web.json_response({})
+
+    matcher = Matcher(lambda _: {})
+    begin_s = time.monotonic()
+    async with served(*routes(silent, matcher)) as owner, asking(owner, timeout_s=1) as outcomes:
+        waiting = []
+        for offset in range(20):
+            waiting.append(asyncio.ensure_future(outcomes.of("d", "g", [published("o", offset)])))
+            await asyncio.sleep(0)
+        found = await asyncio.gather(*waiting)
+        assert {one.outcome for (one,) in found} == {"unknown"}
+        assert time.monotonic() - begin_s < 25
+        over.set()
+
+
 async def test_what_is_at_the_offset_of_another_object_or_version_is_unknown() -> None:
     matcher = Matcher(lambda offset: {"object": f"o{offset}", "outcome": "published", "newest": {"version": 5}})
     async with served(*routes(matcher.outcomes, matcher)) as owner, asking(owner) as outcomes:
