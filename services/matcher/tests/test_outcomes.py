@@ -94,6 +94,24 @@ def test_it_is_waited_until_the_record_is_read_and_no_step_is_waited_for(port: i
     assert (item["outcome"], item["newest"]["version"]) == ("stale", 2)
 
 
+def test_what_is_just_being_taken_in_is_not_taken_for_forgotten(
+    port: int, bench: Bench, current: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coldnotify_matcher.outcomes._LOOK_AGAIN_S", 60)
+    bench.version("o", 1)
+    bench.settle()
+    slots = bench.engine.history._outcomes
+    published, slots[0] = slots[0], None  # as between the rise of the position and the rest of a record's handling
+    with ThreadPoolExecutor() as pool:
+        asked = pool.submit(items, port, "0", wait_s=10)
+        while current.worker.bell._next is None:
+            assert not asked.done(), asked.result()
+            time.sleep(0.001)
+        slots[0] = published
+        current.worker.bell.ring()
+        assert asked.result(60)[0]["outcome"] == "published"
+
+
 def test_what_is_not_read_in_time_is_unknown(port: int, bench: Bench) -> None:
     bench.version("o", 1)
     bench.settle()
