@@ -175,9 +175,9 @@ class Receipt(Published):
         a fraction of those registered then (1.0: all; of none, that is none).
 
         What a client acknowledges is known a second or two later. Needs Publisher(http=...). Raises NotApplied, which
-        is a TimeoutError; NeverApplied, which is a NotApplied, at once where the version was stale or rejected: then
-        who applied a newer one did not pass this one; LedgerRefused; ValueError naming the argument; RuntimeError
-        without `http`.
+        is a TimeoutError; NeverApplied, which is a NotApplied, at once where the version was stale or rejected when it
+        came, as far as the matcher remembers: who applied a newer one did not pass this one; LedgerRefused; ValueError
+        naming the argument; RuntimeError without `http`.
         """
         poll = self._poll(clients, timeout_s)
         ledger = self._checked("applied_by")
