@@ -24,8 +24,8 @@ _WAIT_PART = 0.9
 _QUESTIONS_MAX = 2
 """Under way about one group. A question for each publish would cost more than the publish: who comes meanwhile is asked
 for together with the others, so the busier it is, the more are in one."""
-_LATE_S = 0.1
-"""After the time limit, for the words of a question that was in time itself."""
+_LATE_S = 0.5
+"""After the time limit, for a question that was in time itself to say why it has no answer."""
 
 _One = tuple[Named, Published]
 _About = tuple[str, str, int]
@@ -95,10 +95,13 @@ class Outcomes:
         self._waiting.setdefault(about, []).append((offset, answer))
         loop.call_soon(self._ask_for, about)  # with what is asked for in the same moment
         try:
-            async with asyncio.timeout(self._timeout_s + _LATE_S):
-                return await answer
-        except TimeoutError:
+            for seconds in (self._timeout_s, _LATE_S):
+                done, _ = await asyncio.wait((answer,), timeout=seconds)
+                if done:
+                    return answer.result()
             return f"no answer within {self._timeout_s:g} s, behind what others have asked"
+        finally:
+            answer.cancel()
 
     def _ask_for(self, about: _About) -> None:
         """Asks for those that wait, all in one question; who comes while some are under way waits for the next."""
