@@ -1,4 +1,7 @@
-"""How records of the objects topic become newest versions, whatever their order, key, partition or value."""
+"""How records of the objects topic become newest versions, whatever their order, key, partition or value.
+
+Stands for: objects, rejected
+"""
 
 import json
 

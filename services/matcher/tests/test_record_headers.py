@@ -1,0 +1,32 @@
+"""Headers are anybody's: what they say is taken where it has its form, and passed over where not."""
+
+import pytest
+from coldnotify_matcher.record_headers import Headers, Said, read_headers
+from coldnotify_schemas.records import MOVED_HEADER, SINCE_HEADER, since_header, since_of
+from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
+
+TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+
+
+@pytest.mark.parametrize(
+    ("headers", "said"),
+    [
+        ([], Said()),
+        ([("x", b"y"), ("", None), (MOVED_HEADER, b"3@9")], Said(moved=True)),
+        ([(TRACEPARENT_HEADER, TRACE.encode()), since_header(77, 9)], Said(traceparent=TRACE, since=b"0000004d/9")),
+        ([(SINCE_HEADER, None), (TRACEPARENT_HEADER, None)], Said()),
+        ([(SINCE_HEADER, b"a"), (SINCE_HEADER, b"b")], Said(since=b"b")),
+    ],
+)
+def test_what_they_say(headers: Headers, said: Said) -> None:
+    assert read_headers(headers) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "since"),
+    [(b"0000004d/9", 9), (b"0000004d/10", None), (b"0000004e/9", None), (b"0000004d/" + b"9" * 400, None), (b"", None)],
+)
+def test_since_when_a_version_is_there_holds_in_its_epoch_and_for_what_lies_behind(
+    value: bytes, since: int | None
+) -> None:
+    assert since_of(value, 77, 9) == since
