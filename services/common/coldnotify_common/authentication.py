@@ -21,6 +21,9 @@ SECRET_BYTES_MIN = 32
 """RFC 7518 asks of a key for HS256 that it be no shorter than the hash."""
 _TOKEN_CHARS_MAX = 8192
 """More than any header or Hello may carry; nothing longer is worth decoding."""
+_EXPIRES_AT_S_MAX = 253_402_300_799
+"""The end of the year 9999, the last one that clocks and calendars of all kinds can say. What is beyond it is no time:
+mostly one in milliseconds, and a number that no clock can be compared with would end in an error of our own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,15 +167,16 @@ class Authenticator:
             raise NotAuthenticated(f"the token does not say {error.claim}") from None
         except jwt.InvalidAudienceError:
             raise NotAuthenticated("the token is for another audience") from None
-        except (jwt.InvalidTokenError, ValueError):
+        # The library converts times without a look at what they are: infinity, a list, more digits than Python takes.
+        except (jwt.InvalidTokenError, ValueError, TypeError, ArithmeticError, RecursionError):
             raise NotAuthenticated("the token is not one that is signed for this service") from None
+        expires_at_s = _expires_at_s(claims["exp"]) + settings.auth_token_leeway_s
         if isinstance(claims.get("jti"), str):
             proofs = *proofs, jti(claims["jti"])
         if any(map(self._revoked.bars, proofs)):
             raise NotAuthenticated("the token has been revoked")
         values = {claim: _texts(value) for claim, value in claims.items()}
         name = next(iter(values.get("sub", ())), "a token without a subject")
-        expires_at_s = float(claims["exp"]) + settings.auth_token_leeway_s
         return identity_of(name, values, self._token_rules, expires_at_s, proofs)
 
     def _rules(self, name: str, sources: tuple[str, ...]) -> tuple[Rule, ...]:
@@ -223,9 +227,17 @@ def bearer(header: str | None) -> str | None:
     return token.strip() or None if kind.lower() == "bearer" else None
 
 
+def _expires_at_s(value: object) -> float:
+    """A token's `exp`: a number of seconds (RFC 7519). Raises NotAuthenticated."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _EXPIRES_AT_S_MAX:  # nor NaN
+        raise NotAuthenticated("the token's `exp` is no time in seconds up to the year 9999")
+    return float(value)
+
+
 def _texts(value: object) -> list[str]:
+    """Those of a claim. No name holds what cannot be printed, and JSON has halves of characters that no answer can say."""
     values = value if isinstance(value, list) else [value]
-    return [text for text in values if isinstance(text, str)]
+    return [text for text in values if isinstance(text, str) and text.isprintable()]
 
 
 def _error(name: str, words: str) -> SettingError:

@@ -93,6 +93,38 @@ def test_why_a_token_is_not_taken(by_secret: Authenticator, given: str | None, w
 
 
 @pytest.mark.parametrize(
+    "exp",
+    ["1" + "0" * 400, "1" + "0" * 5000, "1e400", "-1e400", "-1", "-1.5", "NaN", '"9999999999"', '"soon"', "null", "true",
+     "[9999999999]", "{}", "253402300800", "[" * 5000 + "]" * 5000],
+    ids=lambda exp: exp[:12],
+)  # fmt: skip
+def test_a_token_whose_end_is_no_time_is_refused(by_secret: Authenticator, exp: str) -> None:
+    given = jwt.api_jws.encode(f'{{"sub": "d/g/c", "exp": {exp}}}'.encode(), SECRET, "HS256")
+    with pytest.raises(NotAuthenticated):
+        by_secret.identify(token=given)
+
+
+@pytest.mark.parametrize("claim", ["nbf", "iat"])
+@pytest.mark.parametrize("value", ["1" + "0" * 400, "1e400", "NaN", "[]", '"x"'])
+def test_a_token_whose_other_times_are_none_is_refused(by_secret: Authenticator, claim: str, value: str) -> None:
+    given = jwt.api_jws.encode(f'{{"exp": 9999999999, "{claim}": {value}}}'.encode(), SECRET, "HS256")
+    with pytest.raises(NotAuthenticated):
+        by_secret.identify(token=given)
+
+
+def test_the_end_of_a_token_may_have_a_fraction_and_be_far_away(by_secret: Authenticator) -> None:
+    end_s = int(time.time()) + 60.5
+    leeway_s = AuthSettings().auth_token_leeway_s
+    assert by_secret.identify(token=token(exp=end_s)).expires_at_s == end_s + leeway_s
+    assert by_secret.identify(token=token(exp=253402300799)).expires_at_s == 253402300799 + leeway_s
+
+
+def test_half_a_character_in_a_token_is_nobodys_name(by_secret: Authenticator) -> None:
+    identity = by_secret.identify(token=token(sub="\ud800", publish=["lamps"]))
+    assert (identity.name, identity.publishes) == ("a token without a subject", ("lamps",))
+
+
+@pytest.mark.parametrize(
     ("settings", "content", "words"),
     [
         ({"auth": "token"}, None, "AUTH_TOKEN_KEY .* is needed for --auth token"),

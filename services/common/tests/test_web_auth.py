@@ -77,6 +77,16 @@ async def test_a_token_is_wanted_and_limits_the_domains(url: str, trusting: Call
         assert (await get("/v1/domains/doors", token()))[0] == 403
 
 
+async def test_a_token_whose_end_is_no_time_is_no_error_of_ours(
+    url: str, trusting: Callable[[], ssl.SSLContext]
+) -> None:
+    async with ClientSession(connector=TCPConnector(ssl=trusting())) as http:
+        for exp in ("1" + "0" * 400, "1e400", "NaN"):
+            signed = jwt.api_jws.encode(f'{{"sub": "x", "publish": "d", "exp": {exp}}}'.encode(), SECRET, "HS256")
+            async with http.get(f"{url}/v1/domains/d", headers={"Authorization": f"Bearer {signed}"}) as answer:
+                assert (answer.status, exp) == (401, exp)
+
+
 async def test_a_certificate_does_too(url: str, authority: Authority, trusting: Callable[[], ssl.SSLContext]) -> None:
     context = trusting()
     context.load_cert_chain(*authority.publisher(["lamps"]))
