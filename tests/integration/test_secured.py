@@ -97,6 +97,8 @@ def test_the_ledger_and_overview_are_for_who_may_publish_there(secured: Secured)
         assert secured.get(path, publisher=theirs)[0] == 403
         assert secured.get(path)[0] == 401
         assert secured.get(path, token=token)[0] == 403, "a client is no publisher"
+        for many in ("/v1/overview", "/v1/console/events"):
+            assert secured.get(many, token=token)[0] == 403, "nor is there anything of many domains for it"
 
         def sees(publisher: str) -> Any:
             status, body = secured.get("/v1/overview", publisher=publisher)
@@ -165,13 +167,17 @@ def test_the_console_wants_a_token_shows_what_it_grants_and_nothing_once_it_is_r
         )
         assert OURS not in window.text(), "nothing was shown"
         sign_in(other.text)
-        window.wait_for("document.querySelector('#live').innerText == 'live'", "it is live")
-        assert THEIRS not in window.text()
-        assert OURS not in window.text(), "a token that publishes nowhere sees no domain"
+        window.wait_for(
+            "document.querySelector('#sign-in').open"
+            " && document.querySelector('#sign-in-why').innerText.includes('may publish to no domain')",
+            "a token that publishes nowhere sees nothing",
+        )
+        assert OURS not in str(window.run("return document.querySelector('main').innerText"))
 
-        window.run("sessionStorage.setItem('token', arguments[0]); location.reload()", good.text)
+        sign_in(good.text)
         window.wait_for(f"document.querySelector('#groups').innerText.includes('{OURS}')", "its domain")
         assert THEIRS not in window.text()
+        assert "127.0.0.1" not in window.text(), "addresses are for operators"
         publish(OURS, 7)
         said = "document.querySelector('#published').innerText"
         window.wait_for(f"{said}.includes('version 7')", "it publishes")

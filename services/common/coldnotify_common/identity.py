@@ -47,8 +47,11 @@ class Identity:
         return any(_fits(pattern, domain) for pattern in self.publishes)
 
     @property
-    def publishes_anywhere(self) -> bool:
-        """Whether it may publish to all domains, also to those that nobody knows of here."""
+    def is_operator(self) -> bool:
+        """Whether it may publish to all domains, also to those that nobody knows of here.
+
+        Who may do that is trusted with all of the service: so it also sees what belongs to no domain, as addresses do.
+        """
         return "*" in self.publishes
 
 

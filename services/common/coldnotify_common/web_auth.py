@@ -24,7 +24,7 @@ IDENTITY = web.RequestKey("identity", Identity)
 def authorized(authenticator: Authenticator, open_paths: Collection[str] = PROBES) -> Middleware:
     """A middleware: every path but `open_paths` wants an identity; one with a {domain}, one that may publish to it.
 
-    Goes behind `json_errors`.
+    Paths without a domain show things of many: they want somebody who may publish anywhere. Goes behind `json_errors`.
     """
 
     @web.middleware
@@ -46,6 +46,9 @@ def authorized(authenticator: Authenticator, open_paths: Collection[str] = PROBE
         if domain is not None and not identity.may_publish(domain):
             log.info("request not allowed", path=request.path, identity=identity.name)
             return error_response(403, f"domain: {identity.name} may not publish to {domain!r}", field="domain")
+        if domain is None and not identity.publishes:
+            log.info("request not allowed", path=request.path, identity=identity.name)
+            return error_response(403, f"{identity.name} may publish to no domain, so there is nothing for it here")
         return await handler(request)
 
     return check

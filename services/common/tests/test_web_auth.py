@@ -65,6 +65,9 @@ async def test_a_token_is_wanted_and_limits_the_domains(url: str, trusting: Call
                 return answer.status, await answer.json()
 
         assert await get("/healthz") == (200, "fine")
+        assert await get("/v1", token("lamps")) == (200, "fine")
+        nowhere = {"error": "back-end may publish to no domain, so there is nothing for it here"}
+        assert await get("/v1", token()) == (403, nowhere), "a device, say: what is of many domains is not for it"
         assert (await get("/v1"))[0] == 401
         assert (await get("/v1/no-such-path"))[0] == 401
         assert (await get("/v1/domains/lamps", {"Authorization": "Bearer nonsense"}))[0] == 401

@@ -49,9 +49,11 @@ class AtGateway(NamedTuple):
     """A session of the client, at one gateway."""
 
     address: str
+    """The gateway's; empty for who is not to know addresses."""
     gateway: str
     """The gateway's id."""
     session: Row
+    """Without the client's address, for the same."""
 
 
 def explain(matcher: Row, at_gateways: Iterable[AtGateway], *, object_name: str | None) -> Explanation:
@@ -148,7 +150,8 @@ def _match(matcher: Row, client: Row | None, obj: Row | None, object_name: str |
 def _gateway(client: Row | None, sessions: Iterable[AtGateway], current: AtGateway | None) -> Iterable[Event]:
     for one in sessions:
         shown = one.session
-        text = f"session {shown['session']} of {shown['address']} at gateway {one.gateway} ({one.address})"
+        of = f" of {shown['address']}" if "address" in shown else ""
+        text = f"session {shown['session']}{of} at gateway {one.gateway}{f' ({one.address})' if one.address else ''}"
         text += f" is {shown['state']}, sent up to {_offset(shown['complete'])}"
         if one is not current:
             text += "; the matcher counts another session, this one is about to be closed (displaced)"

@@ -5,12 +5,14 @@ import asyncio
 from aiohttp import web
 from coldnotify_common.paging import page_request
 from coldnotify_common.web import Handler, error_response
+from coldnotify_common.web_auth import IDENTITY
 from coldnotify_schemas.names import check_name, check_object
 
 from coldnotify_http.asking import Answer, Asking, NobodyAnswers, good, path
-from coldnotify_http.explaining import AtGateway, explain
+from coldnotify_http.explaining import AtGateway, Row, explain
 
 _RETRY_AFTER_S = 1
+_NOBODY = "no matcher serves this group at the moment"
 _GROUP = "/v1/domains/{domain}/groups/{group}"
 
 
@@ -29,13 +31,13 @@ def routes(asking: Asking) -> list[web.AbstractRouteDef]:
 
 
 def answered(handler: Handler) -> Handler:
-    """503 with Retry-After where no matcher can say."""
+    """503 with Retry-After where no matcher can say; which of them, and why, is told to operators."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         try:
             return await handler(request)
         except NobodyAnswers as error:
-            response = error_response(503, str(error))
+            response = error_response(503, str(error) if _sees_addresses(request) else _NOBODY)
             response.headers["Retry-After"] = str(_RETRY_AFTER_S)
             return response
 
@@ -63,6 +65,9 @@ class _Ledger:
         if matcher.status != 200:
             return _as_it_is(matcher)
         sessions, silent = gateways
+        if not _sees_addresses(request):
+            sessions = [one._replace(address="", session=_without_address(one.session)) for one in sessions]
+            silent = [f"#{i}: no answer" for i in range(1, len(silent) + 1)]
         explanation = explain(matcher.body, sessions, object_name=object_name)
         asked = {"domain": domain, "group": group, "client": client, "object": object_name}
         known = {name: matcher.body[name] for name in ("partition", "generation", "position", "now_ms")}
@@ -88,6 +93,16 @@ class _Ledger:
             for session in body["sessions"]
         ]
         return sessions, [f"{one.address}: {one.error}" for one in answers if one.status not in (200, 404)]
+
+
+def _sees_addresses(request: web.Request) -> bool:
+    """Whether who asks is an operator, or nobody was asked who it is."""
+    identity = request.get(IDENTITY)
+    return identity is None or identity.is_operator
+
+
+def _without_address(session: Row) -> Row:
+    return {name: value for name, value in session.items() if name != "address"}
 
 
 def _domain_and_group(request: web.Request) -> tuple[str, str]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
-from coldnotify_common.identity import Identity
+from coldnotify_common.identity import ANYBODY, Identity
 from coldnotify_common.web import error_response
 from coldnotify_common.web_auth import IDENTITY
 
@@ -21,12 +21,17 @@ REFRESH_S = 2.0
 WINDOW_S = 60.0
 """Rates and latencies are of so long, or of as long as somebody has been looking."""
 VIEWERS_MAX = 100
+VIEWERS_PER_IDENTITY_MAX = 5
+"""Of these: a few tabs and machines of one back-end. So it takes twenty of them to keep others from looking."""
 _WRITE_TIMEOUT_S = 60.0
 """Of who looks and does not read: then the place is another one's."""
 _GROUPS_MAX = 200
 _SHOWN_MAX = 20
 _ROWS = ("groups", "slowest", "oldest")
 _SUMS = ("clients", "online", "lacking", "overdue", "objects", "groups_count")
+
+
+_Who = tuple[str, tuple[tuple[str, str, str], ...], tuple[str, ...]]
 
 
 class Overview:
@@ -44,7 +49,7 @@ class Overview:
         self._history: deque[list[float | None]] = deque(maxlen=round(15 * 60 / REFRESH_S))
         self._latest: dict[str, Any] | None = None
         self._latest_s = 0.0
-        self._viewers = 0
+        self._viewers: Counter[_Who | None] = Counter()
         self._stopping = asyncio.Event()
 
     def routes(self) -> list[web.AbstractRouteDef]:
@@ -65,16 +70,19 @@ class Overview:
 
         A token that expires or is revoked ends it: the page asks again, with another one.
         """
-        if self._viewers >= VIEWERS_MAX:
+        identity: Identity | None = request.get(IDENTITY)
+        who = _who(identity)
+        if who is not None and self._viewers[who] >= VIEWERS_PER_IDENTITY_MAX:
+            return error_response(429, f"{who[0]} is looking {VIEWERS_PER_IDENTITY_MAX} times already")
+        if self._viewers.total() >= VIEWERS_MAX:
             return error_response(503, f"{VIEWERS_MAX} are looking already")
-        self._viewers += 1
+        self._viewers[who] += 1
         try:
             response = web.StreamResponse(
                 headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
             )
             await response.prepare(request)
             first = True
-            identity: Identity | None = request.get(IDENTITY)
             end_s = float("inf") if identity is None else identity.expires_at_s
             while not self._stopping.is_set() and time.time() < end_s and (identity is None or self._holds(identity)):
                 shown = _allowed(await self._now(), identity)
@@ -88,7 +96,9 @@ class Overview:
         except ConnectionError:
             pass  # the viewer has gone
         finally:
-            self._viewers -= 1
+            self._viewers[who] -= 1
+            if not self._viewers[who]:
+                del self._viewers[who]
         return response
 
     async def _now(self) -> dict[str, Any]:
@@ -169,15 +179,27 @@ def _process(answer: Answer, fields: dict[str, Any]) -> dict[str, Any]:
     return {"address": answer.address, "error": None, **{name: answer.body.get(name) for name in fields}}
 
 
+def _unnamed(number: int, process: dict[str, Any]) -> dict[str, Any]:
+    return process | {"address": f"#{number}", "error": process["error"] and "no answer"}
+
+
+def _who(identity: Identity | None) -> _Who | None:
+    """By what its places are counted: a token that was renewed is the same one. None: nobody was asked."""
+    if identity is None or identity is ANYBODY:
+        return None
+    return identity.name, identity.clients, identity.publishes
+
+
 def _allowed(shown: dict[str, Any], identity: Identity | None) -> dict[str, Any]:
-    """Rows and sums without those of domains that whoever asks may not publish to.
+    """Rows and sums without those of domains that whoever asks may not publish to; addresses are for operators.
 
     Rates, latencies and lag are of the service as a whole, for all.
     """
     domains, whole = shown["domains"], shown["domains_whole"]
     shown = {name: value for name, value in shown.items() if name not in ("domains", "domains_whole")}
-    if identity is None or identity.publishes_anywhere:
+    if identity is None or identity.is_operator:
         return shown
+    shown |= {kind: [_unnamed(i, one) for i, one in enumerate(shown[kind], 1)] for kind in ("matchers", "gateways")}
     theirs = {domain for domain in domains if identity.may_publish(domain)}
     if whole and len(theirs) == len(domains):
         return shown

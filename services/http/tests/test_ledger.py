@@ -13,13 +13,16 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 from coldnotify_common.admin import AdminServer, bound_port, listen
+from coldnotify_common.identity import Identity
 from coldnotify_common.settings import SettingError
 from coldnotify_common.web import error_response, json_errors
+from coldnotify_common.web_auth import IDENTITY
 from coldnotify_http import ledger
 from coldnotify_http.asking import Asking, addresses, path
 from coldnotify_http.settings import HttpSettings
 
 OBJECT = "/v1/domains/d/groups/g/objects/a%2Fb%20c"
+OURS = Identity("ours", publishes=("d",))
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -34,12 +37,20 @@ async def served(*routes: web.AbstractRouteDef) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def node(matchers: list[str], gateways: list[str] | None = None, timeout_s: float = 30) -> AsyncIterator[str]:
+async def node(
+    matchers: list[str], gateways: list[str] | None = None, timeout_s: float = 30, identity: Identity | None = None
+) -> AsyncIterator[str]:
+    @web.middleware
+    async def known(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if identity is not None:
+            request[IDENTITY] = identity
+        return await handler(request)
+
     settings = HttpSettings(
         matcher=",".join(matchers), gateway_http=",".join(gateways or []), http_look_timeout_s=timeout_s
     )
     asking = Asking(settings)
-    app = web.Application(middlewares=[json_errors])
+    app = web.Application(middlewares=[json_errors, known])
     app.add_routes(ledger.routes(asking))
     runner = await listen(app, "127.0.0.1", 0)
     try:
@@ -105,7 +116,16 @@ async def test_where_no_matcher_can_say_each_ones_reason_is_told_and_when_to_com
         assert "Cannot connect" in nobody
 
 
-async def test_an_explanation_joins_matcher_and_gateways() -> None:
+async def test_which_matcher_cannot_say_is_not_told_to_who_is_no_operator() -> None:
+    asked = f"{OBJECT}/lacking"
+    async with node(["127.0.0.1:1"], identity=OURS) as url:
+        assert (await get(url + asked)) == (503, {"error": "no matcher serves this group at the moment"}, "1")
+    async with node(["127.0.0.1:1"], identity=Identity("operator", publishes=("*",))) as url:
+        assert "127.0.0.1:1" in (await get(url + asked))[1]["error"]
+
+
+@pytest.mark.parametrize("identity", [None, OURS])
+async def test_an_explanation_joins_matcher_and_gateways(identity: Identity | None) -> None:
     client = {
         "client": "c", "online": True, "gateway": "ab", "session": 7, "session_state": "live", "registered": 1,
         "cursor": 3, "last_seen_ms": 5, "gateway_heard_ms": 6,
@@ -131,11 +151,18 @@ async def test_an_explanation_joins_matcher_and_gateways() -> None:
             )
             for id_, shown in (("cd", no_session), ("ab", answering({"sessions": [session]})))
         ]
-        url = await stack.enter_async_context(node([matcher], [*gateways, "127.0.0.1:1"]))
+        url = await stack.enter_async_context(node([matcher], [*gateways, "127.0.0.1:1"], identity=identity))
         status, body, _ = await get(f"{url}/v1/domains/d/groups/g/clients/c/explanation?object=o")
     assert (status, body["verdict"]) == (200, "sent")
     assert [event["step"] for event in body["timeline"]] == ["publish", "match", "match", "gateway", "acknowledgement"]
-    assert [one.partition(" ")[0] for one in body["gateways_silent"]] == ["127.0.0.1:1:"]
+    if identity is None:
+        assert [one.partition(" ")[0] for one in body["gateways_silent"]] == ["127.0.0.1:1:"]
+        assert "session 7 of 10.0.0.1:5 at gateway ab (127.0.0.1:" in body["timeline"][3]["text"]
+    else:
+        assert body["gateways_silent"] == ["#1: no answer"]
+        assert "session 7 at gateway ab is live" in body["timeline"][3]["text"]
+        assert "127.0.0.1" not in str(body), "addresses are for operators"
+        assert "10.0.0.1" not in str(body)
 
 
 @pytest.mark.parametrize("wrong", ["nohost", "h:0", "h:65536", ":1", "h:x", "a:1,b"])

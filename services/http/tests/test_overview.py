@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -36,7 +36,8 @@ OURS = Identity("ours", publishes=("d",))
 
 @asynccontextmanager
 async def node(
-    identity: Identity | None = None, of_first: dict[str, Any] = OF_MATCHER, of_second: dict[str, Any] = OF_MATCHER
+    identity: Identity | Callable[[], Identity] | None = None,
+    of_first: dict[str, Any] = OF_MATCHER, of_second: dict[str, Any] = OF_MATCHER
 ) -> AsyncIterator[tuple[str, list[str], Overview]]:
     """(its URL, what the matchers were asked, its overview): two matchers, one that is gone, one gateway."""
     asked: list[str] = []
@@ -51,7 +52,7 @@ async def node(
     @web.middleware
     async def known(request: web.Request, handler: Handler) -> web.StreamResponse:
         if identity is not None:
-            request[IDENTITY] = identity
+            request[IDENTITY] = identity if isinstance(identity, Identity) else identity()
         return await handler(request)
 
     routes = [web.get("/v1/overview", of_matcher), web.get("/v1/gateway", of_gateway)]
@@ -121,6 +122,10 @@ async def test_the_rows_and_sums_of_others_domains_are_left_out() -> None:
     assert (body["clients"], body["online"], body["lacking"], body["overdue"], body["objects"]) == (4, 4, 2, 0, 2)
     assert live["history"][0][-2:] == [None, None]
     assert "secret" not in str(body) + str(live)
+    assert "127.0.0.1" not in str(body) + str(live), "addresses are for operators"
+    assert [one["address"] for one in body["matchers"]] == ["#1", "#2", "#3"]
+    assert [one["error"] for one in live["matchers"]] == [None, None, "no answer"]
+    assert [one["connections"] for one in body["gateways"]] == [7]
 
 
 async def test_a_matcher_of_the_release_before_shows_nothing_to_who_sees_some_domains_only() -> None:
@@ -152,6 +157,42 @@ async def test_there_is_an_end_to_how_many_may_look(monkeypatch: pytest.MonkeyPa
         async with client.get(f"{url}/v1/console/events") as refused:
             assert refused.status == 503
         stream.close()
+
+
+async def test_one_identity_cannot_take_all_the_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldnotify_http.overview.VIEWERS_PER_IDENTITY_MAX", 2)
+    asks = [OURS]
+    async with node(lambda: asks[-1]) as (url, _, _), ClientSession(url) as client:
+
+        async def look() -> Any:
+            return await client.get("/v1/console/events")
+
+        streams = [await look(), await look()]
+        assert [one.status for one in streams] == [200, 200]
+        asks.append(replace(OURS, expires_at_s=time.time() + 1e6, proofs=("jti 2",)))
+        async with await look() as refused:
+            assert refused.status == 429, "a token of the same one that was renewed counts as the same one"
+            assert "ours is looking 2 times already" in await refused.text()
+        asks.append(replace(OURS, name="others"))
+        streams.append(await look())
+        assert streams[-1].status == 200
+        asks.append(OURS)
+        streams.pop(0).close()
+        async with asyncio.timeout(LIMIT_S):
+            while (again := await look()).status != 200:
+                again.close()
+                await asyncio.sleep(0.02)
+        for one in [*streams, again]:
+            one.close()
+
+
+async def test_where_nobody_is_asked_there_is_only_the_bound_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldnotify_http.overview.VIEWERS_PER_IDENTITY_MAX", 1)
+    async with node(ANYBODY) as (url, _, _), ClientSession(url) as client:
+        streams = [await client.get("/v1/console/events") for _ in range(3)]
+        assert [one.status for one in streams] == [200] * 3
+        for one in streams:
+            one.close()
 
 
 async def test_who_does_not_read_holds_its_place_for_a_while_only(monkeypatch: pytest.MonkeyPatch) -> None:

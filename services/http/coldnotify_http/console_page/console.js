@@ -319,7 +319,12 @@ function live(className, words) {
 async function follow() {
   // Not an EventSource: that cannot show a token.
   const response = await ask("v1/console/events");
-  if (!response.ok) throw new Error((await response.json()).error);
+  if (!response.ok) {
+    const { error } = await response.json();
+    // A client's token, say: another one would do.
+    if (response.status === 403) await signIn(error);
+    throw new Error(error);
+  }
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   history = [];
   let text = "";
