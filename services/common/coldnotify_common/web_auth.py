@@ -1,7 +1,6 @@
-"""Who may ask what of an HTTP port: 401 without an identity, 403 for a domain that is not theirs, or a foreign page."""
+"""Who may ask what of an HTTP port: 401 without an identity, 403 for a domain that is not theirs."""
 
 from collections.abc import Collection
-from urllib.parse import urlsplit
 
 import structlog
 from aiohttp import web
@@ -52,29 +51,3 @@ def authorized(authenticator: Authenticator, open_paths: Collection[str] = PROBE
         return await handler(request)
 
     return check
-
-
-def own_pages(passed_on: Collection[str] = ()) -> Middleware:
-    """A middleware: a browser's page from elsewhere may ask for nothing, but for the paths that are `passed_on`.
-
-    Otherwise any page that somebody visits could publish with their certificate, or where nobody is asked for one.
-    What is no browser says no Origin. Goes behind `json_errors`.
-    """
-
-    @web.middleware
-    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        origin = request.headers.get("Origin")
-        if origin is None or request.path in passed_on or is_of(origin, request.host):
-            return await handler(request)
-        log.info("page not allowed", path=request.path, origin=origin[:200])
-        return error_response(403, f"pages of {origin!r} may not ask {request.host!r}", field="Origin")
-
-    return check
-
-
-def is_of(origin: str, host: str) -> bool:
-    """Whether a page of this origin (a header's) comes from this very host and port."""
-    try:
-        return urlsplit(origin).netloc == host
-    except ValueError:
-        return False

@@ -13,7 +13,7 @@ from coldnotify_common.authentication import Authenticator
 from coldnotify_common.certificates import Authority
 from coldnotify_common.tls import SecureSettings, ServerTls
 from coldnotify_common.web import json_errors
-from coldnotify_common.web_auth import authorized, own_pages
+from coldnotify_common.web_auth import authorized
 
 SECRET = "s" * 32
 
@@ -105,30 +105,3 @@ async def test_a_certificate_does_too(url: str, authority: Authority, trusting: 
         http.get(f"{url}/v1/domains/lamps") as answer,
     ):
         assert answer.status == 403  # who is told of a domain may not publish to it
-
-
-async def test_pages_from_elsewhere_are_refused_but_where_they_are_passed_on() -> None:
-    async def fine(_request: web.Request) -> web.Response:
-        return web.json_response("fine")
-
-    app = web.Application(middlewares=[json_errors, own_pages(("/v1/sync",))])
-    app.add_routes([web.post("/v1/objects", fine), web.post("/v1/sync", fine)])
-    runner = await listen(app, "127.0.0.1", 0)
-    address = f"127.0.0.1:{bound_port(runner)}"
-    asked = [
-        ("/v1/objects", None, 200),
-        ("/v1/objects", f"http://{address}", 200),
-        ("/v1/objects", "https://evil.example", 403),
-        ("/v1/objects", f"http://{address}.evil.example", 403),
-        ("/v1/objects", "null", 403),
-        ("/v1/objects", "http://[", 403),
-        ("/v1/sync", "https://evil.example", 200),
-    ]
-    async with ClientSession() as session:
-        for path, origin, status in asked:
-            headers = {} if origin is None else {"Origin": origin}
-            async with session.post(f"http://{address}{path}", data="{}", headers=headers) as response:
-                assert response.status == status, (path, origin)
-                if status == 403:
-                    assert (await response.json())["field"] == "Origin"
-    await runner.cleanup()

@@ -19,7 +19,8 @@ from coldnotify_common.stop import stop_event
 from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import tracer_of
 from coldnotify_common.web import json_errors
-from coldnotify_common.web_auth import PROBES, authorized, own_pages
+from coldnotify_common.web_auth import PROBES, authorized
+from coldnotify_common.web_pages import ANY_HOST, asked_by_name, names_of, own_pages
 from coldnotify_common.web_port import WebPort
 from coldnotify_schemas.topics import OBJECTS
 from prometheus_client import REGISTRY, CollectorRegistry
@@ -31,7 +32,7 @@ from coldnotify_http.outcomes import Outcomes
 from coldnotify_http.overview import Overview
 from coldnotify_http.passing_on import PassingOn
 from coldnotify_http.publishing import Publishing
-from coldnotify_http.settings import HttpSettings
+from coldnotify_http.settings import HTTP_HOSTS_SETTING, HttpSettings
 
 log = structlog.get_logger()
 
@@ -41,6 +42,8 @@ _KAFKA_LOOK_TIMEOUT_S = 5
 _PASSED_ON = ("/v1/connect", "/v1/sync", "/v1/events")
 """What a gateway answers asks for identities itself, at the Hello, and knows which pages are welcome."""
 _OPEN_PATHS = (*PROBES, *console.OPEN_PATHS, *_PASSED_ON)
+_NAVIGABLE = (*PROBES, console.PAGE)
+"""A link from elsewhere may lead there: Prometheus' pages link to what it asks."""
 _SILENT_S = 10.0
 """From a connection to the head of its first request, TLS included; as a gateway's for a Hello."""
 _IDLE_S = 75.0
@@ -84,7 +87,12 @@ class HttpService:
         publishing = Publishing(self._publisher, settings, Metrics(self._registry), self._outcomes, self._tracer)
         self._authenticator.announce("COLDNOTIFY_HTTP_PORT / --http-port", tls=self.tls.on)
         app = web.Application(
-            middlewares=[json_errors, own_pages(_PASSED_ON), authorized(self._authenticator, _OPEN_PATHS)],
+            middlewares=[
+                json_errors,
+                asked_by_name(self._names(), HTTP_HOSTS_SETTING, passed_on=_PASSED_ON),
+                own_pages(_PASSED_ON, navigable=_NAVIGABLE),
+                authorized(self._authenticator, _OPEN_PATHS),
+            ],
             client_max_size=settings.http_body_bytes_max,
         )
         app.add_routes(
@@ -133,6 +141,13 @@ class HttpService:
             await self._publisher.aclose()
         if self._tracer is not None:
             await asyncio.to_thread(self._tracer.close)
+
+    def _names(self) -> frozenset[str]:
+        """Those by which the port may be asked. A proof is nothing that a page with another name could show."""
+        settings = self._settings
+        if settings.auth != "none" or self.tls.on:
+            return frozenset([ANY_HOST])
+        return names_of(settings.http_hosts, settings.http_host)
 
     async def _tick(self) -> None:
         assert self._port is not None

@@ -10,6 +10,8 @@ _FILES = {
     "/console/style.css": ("style.css", "text/css"),
     "/console/console.js": ("console.js", "text/javascript"),
 }
+PAGE = "/"
+"""What a link may lead to."""
 OPEN_PATHS = tuple(_FILES)
 """Nothing in there is secret; who looks shows a token, where one is wanted, with what the page asks for."""
 _HEADERS = {

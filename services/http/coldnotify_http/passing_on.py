@@ -41,7 +41,11 @@ _SMALL_BODY_S = 10.0
 _BODIES_BYTES_MAX = 256 * 1024 * 1024
 """Of all that are passed on, without the first bytes of each. One is held until it is answered, which a client may ask
 to wait for: so more than a gateway takes at once."""
-_REQUEST_HEADERS = ("Accept", "Authorization", "Content-Type", "Host", "Last-Event-ID", "Origin")
+_REQUEST_HEADERS = (
+    *("Accept", "Authorization", "Content-Type", "Host", "Last-Event-ID"),
+    # By these a gateway knows a page from elsewhere.
+    *("Origin", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site"),
+)
 _RESPONSE_HEADERS = ("Cache-Control", "Content-Type", "Retry-After", "Vary", "WWW-Authenticate")
 _CORS = "Access-Control-"
 _CHUNK_BYTES = 64 * 1024

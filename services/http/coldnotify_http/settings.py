@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from coldnotify_common.settings import setting
 from coldnotify_common.tls import SecureSettings
 
+HTTP_HOSTS_SETTING = "COLDNOTIFY_HTTP_HOSTS / --http-hosts"
+
 
 @dataclass(frozen=True, kw_only=True)
 class HttpSettings(SecureSettings):
@@ -12,6 +14,11 @@ class HttpSettings(SecureSettings):
 
     http_host: str = setting("127.0.0.1", "the address that publishers connect to")
     http_port: int = setting(55002, "the TCP port of it; 0: any free one", minimum=0, maximum=65535)
+    http_hosts: str = setting(
+        "",
+        "with --auth none and without TLS: names by which the HTTP service may be asked, separated by spaces, beside "
+        "addresses, localhost and --http-host; a page whose name leads to this machine is refused; *: all",
+    )
     http_body_bytes_max: int = setting(
         # 1000 records with the largest payload and a long name each.
         8 * 1024 * 1024,

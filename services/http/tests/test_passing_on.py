@@ -37,6 +37,7 @@ async def sync(request):
             "token": request.headers.get("Authorization"),
             "host": request.host,
             "via": request.headers.get("Via"),
+            "site": request.headers.get("Sec-Fetch-Site"),
         },
         status=409,
         headers={"Retry-After": "60", "Access-Control-Allow-Origin": "*", "X-Inner": "no"},
@@ -91,12 +92,14 @@ async def gateway():
 async def test_an_answer_comes_back_as_it_is_also_where_another_gateway_is_down():
     async with gateway() as up, passing(f"127.0.0.1:{free_port()}", up) as (client, front, _):
         for _ in range(3):  # whose turn it is does not matter
-            async with client.post("/v1/sync", json={"a": 1}, headers={"Authorization": "Bearer t"}) as answer:
+            headers = {"Authorization": "Bearer t", "Sec-Fetch-Site": "same-site"}
+            async with client.post("/v1/sync", json={"a": 1}, headers=headers) as answer:
                 assert (answer.status, answer.headers["Retry-After"]) == (409, "60")
                 assert answer.headers["Access-Control-Allow-Origin"] == "*"
                 assert "X-Inner" not in answer.headers
                 said = {"said": {"a": 1}, "token": "Bearer t", "host": f"{front.host}:{front.port}"}
                 said["via"] = "1.1 coldnotify-http"
+                said["site"] = "same-site"
                 assert await answer.json() == said
 
 

@@ -1,4 +1,4 @@
-"""Connections that ask nothing are bounded at the port that publishers, devices and browsers reach."""
+"""At the port that publishers, devices and browsers reach: connections that ask nothing, and pages from elsewhere."""
 
 import asyncio
 import ssl
@@ -55,5 +55,43 @@ async def test_who_asks_nothing_is_closed_while_others_are_served(
                 assert answer.status == 200
         for _, writer in silent:
             writer.close()
+    finally:
+        await service.stop()
+
+
+@pytest.mark.parametrize(("auth", "others_name"), [("none", 421), ("token", 401)])
+async def test_pages_from_elsewhere_may_link_to_the_console_and_nothing_else(
+    auth: str, others_name: int, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s" * 32)
+    settings = HttpSettings(
+        kafka="127.0.0.1:1", http_port=0, http_gateways="127.0.0.1:1", http_hosts="ours.example", auth=auth,
+        auth_token_algorithm="HS256", auth_token_key=str(secret),
+    )  # fmt: skip
+    service = HttpService(settings, CollectorRegistry())
+    await service.start()
+    try:
+        url = f"http://127.0.0.1:{service.port}"
+        async with ClientSession(url, timeout=ClientTimeout(LIMIT_S)) as http:
+
+            async def status(path: str, **headers: str) -> int:
+                sent = {name.replace("_", "-"): value for name, value in headers.items()}
+                async with http.get(path, headers=sent) as answer:
+                    return answer.status
+
+            link = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
+            assert [await status(path, **link) for path in ("/", "/metrics", "/healthz")] == [200] * 3
+            for path in ("/v1/overview", "/v1/console/events", "/v1/domains/d/groups/g/clients", "/console/console.js"):
+                assert await status(path, **link) == 403, path
+            assert await status("/", Sec_Fetch_Site="same-site", Sec_Fetch_Mode="no-cors") == 403
+            assert await status("/v1/sync", **link) != 403, "a gateway knows which pages are welcome"
+            overview = "/v1/overview"
+            own = await status(overview, Sec_Fetch_Site="same-origin")
+            assert own == (200 if auth == "none" else 401)
+            assert await status(overview, Host="evil.example") == others_name, "where a page could show no proof"
+            assert await status("/v1/sync", Host="evil.example") == 405
+            for host in ("ours.example", f"OURS.example:{service.port}", f"localhost:{service.port}", "[::1]"):
+                assert await status(overview, Host=host) == own, host
     finally:
         await service.stop()

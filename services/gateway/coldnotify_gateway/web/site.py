@@ -1,10 +1,11 @@
 """The web port of a run: who may come, how long and how many may say nothing; the endpoints are next door."""
 
 import ssl
+from urllib.parse import urlsplit
 
 from aiohttp import web
 from coldnotify_common.web import Handler, error_response, json_errors
-from coldnotify_common.web_auth import is_of
+from coldnotify_common.web_pages import foreign, is_known, names_of
 from coldnotify_common.web_port import WebPort
 
 from coldnotify_gateway.server import LINGER_S, Port
@@ -15,6 +16,8 @@ from coldnotify_gateway.web.events import Events
 from coldnotify_gateway.web.sync import Sync
 
 ANY_ORIGIN = "*"
+_FOR_PAGES = "/v1/events"
+"""A page asks for this of its own host without an Origin, as a device would."""
 
 
 class WebSite:
@@ -25,6 +28,11 @@ class WebSite:
         self._shell = shell
         self._listener = port
         self._origins = frozenset(settings.gateway_web_origins.split())
+        self._names: frozenset[str] | None = None
+        """Those that a page's own host may have; None: any, for it has to show what another page cannot."""
+        if settings.auth == "none" and tls is None:
+            hosts = (urlsplit(origin).netloc for origin in self._origins)
+            self._names = names_of("", settings.gateway_host, *(host.partition(":")[0] for host in hosts))
         app = web.Application(middlewares=[self._admit, json_errors], client_max_size=settings.gateway_sync_bytes_max)
         app.add_routes(
             [
@@ -67,16 +75,24 @@ class WebSite:
 
     @web.middleware
     async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        origin = request.headers.get("Origin")
-        if origin is not None and not self._is_welcome(origin, request.host):
+        found = self._foreign(request)
+        if found is not None:
+            name, value = found
             return error_response(
-                403, f"pages of {origin!r} may not connect here: see COLDNOTIFY_GATEWAY_WEB_ORIGINS", field="Origin"
+                403, f"pages of {value!r} may not connect here: see COLDNOTIFY_GATEWAY_WEB_ORIGINS", field=name
             )
         return await handler(request)
 
-    def _is_welcome(self, origin: str, host: str) -> bool:
-        """A page in a browser says where it is from. Others (devices) do not."""
-        return ANY_ORIGIN in self._origins or origin in self._origins or is_of(origin, host)
+    def _foreign(self, request: web.Request) -> tuple[str, str] | None:
+        """The header, and what it says, of a page that is not welcome. Devices are no pages."""
+        origin = request.headers.get("Origin")
+        if ANY_ORIGIN in self._origins or origin in self._origins:
+            return None
+        host = request.headers.get("Host")
+        by_page = host is not None and (origin is not None or request.path == _FOR_PAGES)
+        if self._names is not None and by_page and not is_known(host or "", self._names):
+            return "Host", host or ""  # to its browser, a page whose name leads here is one of our own
+        return foreign(request)
 
     async def _connect(self, request: web.Request) -> web.StreamResponse:
         return await websocket.serve(request, self._shell, self._settings)

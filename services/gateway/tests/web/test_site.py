@@ -149,7 +149,26 @@ async def test_those_who_say_nothing_are_bounded_and_other_pages_are_refused(mat
             await http.ws_connect(address(gateway), headers={"Origin": "https://other.test"})
         assert refused.value.status == 403
         own = f"http://127.0.0.1:{gateway.web_port}"
-        for headers in ({"Origin": "https://ours.test"}, {"Origin": own}):
+        evil = f"evil.test:{gateway.web_port}"
+        image = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}
+        events = f"{own}/v1/events?domain=d&group=g&object=o"
+        for url, headers, field in (
+            (events, image, "Sec-Fetch-Site"),
+            (events, image | {"Sec-Fetch-Site": "same-site"}, "Sec-Fetch-Site"),
+            (address(gateway), {"Origin": own, "Sec-Fetch-Site": "cross-site"}, "Sec-Fetch-Site"),
+            (address(gateway), {"Origin": f"http://{evil}", "Host": evil}, "Host"),
+            (events, {"Host": evil}, "Host"),
+        ):
+            async with http.get(url, headers=headers) as answer:
+                assert (answer.status, (await answer.json())["field"]) == (403, field), (url, headers)
+        for headers in (
+            {"Origin": "https://ours.test"},
+            {"Origin": own},
+            {"Origin": own, "Sec-Fetch-Site": "same-origin"},
+            {"Origin": "https://ours.test", "Sec-Fetch-Site": "cross-site"},
+            {"Origin": f"http://ours.test:{gateway.web_port}", "Host": f"ours.test:{gateway.web_port}"},
+            {"Host": f"a.name.of.devices:{gateway.web_port}"},
+        ):
             async with http.ws_connect(address(gateway), headers=headers) as websocket:
                 await websocket.send_bytes(bye())
                 assert (await Device(websocket).until("close")).code == CloseCode.PROTOCOL_ERROR
