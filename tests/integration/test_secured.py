@@ -66,6 +66,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     authority, revoked = Authority(directory / "certs"), directory / "revoked"
     for service in ("gateway", "http"):
         authority.server(service, ["127.0.0.1", "localhost"])
+    authority.inside(["127.0.0.1", "localhost"])
     key, _ = make_key(authority.directory)
     revoked.write_text("")
     with pytest.MonkeyPatch.context() as environment:

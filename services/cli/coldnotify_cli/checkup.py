@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+from coldnotify_common.errors import SettingError
+from coldnotify_common.inside import InsideTls
 from coldnotify_common.kafka_options import read_options
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.errors import ColdNotifyKafkaError
@@ -141,8 +143,9 @@ def _append(settings: DoctorSettings, topic: str, timeout_s: float) -> tuple[flo
 
 
 def _certificates(settings: DoctorSettings) -> Iterable[Finding]:
-    pairs = (("tls_certificate", "tls_key"), ("cert", "key"))
-    given = [name for name in ("tls_certificate", "tls_client_ca", "ca_cert", "cert") if getattr(settings, name)]
+    pairs = (("tls_certificate", "tls_key"), ("inside_certificate", "inside_key"), ("cert", "key"))
+    names = ("tls_certificate", "tls_client_ca", "inside_certificate", "inside_ca", "ca_cert", "cert")
+    given = [name for name in names if getattr(settings, name)]
     if not given:
         yield Finding(
             OK, "certificates", "none are configured here (COLDNOTIFY_TLS_CERTIFICATE, COLDNOTIFY_CA_CERT ...)"
@@ -232,16 +235,20 @@ def _open_files(_settings: DoctorSettings) -> Iterable[Finding]:
 def _services(settings: DoctorSettings) -> Iterable[Finding]:
     parts = [("matcher", one, "--matcher") for one in _addresses(settings.matcher)]
     parts += [("gateway", one, "--gateway-http") for one in _addresses(settings.gateway_http)]
+    try:
+        inside = InsideTls(settings)
+    except SettingError as error:
+        yield Finding(BAD, "certificates", str(error), "matchers and gateways cannot be asked without")
+        parts = []
     for kind, address, flag in parts:
-        yield _service(kind, f"http://{address}", flag, settings)
+        yield _service(kind, f"{inside.scheme}://{address}", flag, settings, inside.client)
     http = settings.http.rstrip("/")
-    yield _service("HTTP service", http if "://" in http else f"http://{http}", "--http", settings)
+    base = http if "://" in http else f"http://{http}"
+    context = ssl.create_default_context(cafile=settings.ca_cert or None) if base.startswith("https://") else None
+    yield _service("HTTP service", base, "--http", settings, context)
 
 
-def _service(kind: str, base: str, flag: str, settings: DoctorSettings) -> Finding:
-    context = None
-    if base.startswith("https://"):
-        context = ssl.create_default_context(cafile=settings.ca_cert or None)
+def _service(kind: str, base: str, flag: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Finding:
     try:
         with urlopen(f"{base}/readyz", timeout=settings.doctor_timeout_s, context=context) as response:
             ready = response.read(100) == b"ready\n"

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 from urllib.request import urlopen
 
 import click
+from coldnotify_common.inside import InsideTls
 
 from coldnotify_cli.settings import LookSettings
 
@@ -25,10 +26,12 @@ class Matchers:
     """The matchers of `settings.matcher`."""
 
     def __init__(self, settings: LookSettings) -> None:
+        """Raises SettingError."""
         self._addresses = [address.strip() for address in settings.matcher.split(",") if address.strip()]
         if not self._addresses:
             raise click.UsageError("COLDNOTIFY_MATCHER / --matcher: is empty, host:port is wanted")
         self._timeout_s = settings.matcher_timeout_s
+        self._tls = InsideTls(settings)
 
     def get(self, *path: str, **query: object) -> Any:
         """The answer of the first matcher that has one. Raises NotKnown, click.ClickException."""
@@ -62,11 +65,11 @@ class Matchers:
                 limit -= len(page["items"])
 
     def _ask(self, address: str, path: tuple[str, ...], query: dict[str, object]) -> Any:
-        url = f"http://{address}/v1/" + "/".join(quote(part, safe="") for part in path)
+        url = f"{self._tls.scheme}://{address}/v1/" + "/".join(quote(part, safe="") for part in path)
         if query:
             url += "?" + urlencode(query)
         try:
-            with urlopen(url, timeout=self._timeout_s) as response:
+            with urlopen(url, timeout=self._timeout_s, context=self._tls.client) as response:
                 return json.load(response)
         except HTTPError as error:
             with error:

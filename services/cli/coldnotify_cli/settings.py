@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from coldnotify_common.inside import AskInsideSettings
 from coldnotify_common.settings import Settings, setting
 
 from coldnotify_cli.credentials import CredentialSettings
@@ -91,7 +92,7 @@ class WatchSettings(CredentialSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LookSettings(Settings):
+class LookSettings(AskInsideSettings):
     """Where the matchers' HTTP ports are."""
 
     matcher: str = setting(
@@ -150,7 +151,8 @@ class UpSettings(Settings):
     )
     tls: str = setting(
         "",
-        "directory that `coldnotify certs` made: the devices' ports and the HTTP service use mutual TLS; empty: none",
+        "directory that `coldnotify certs` made: all ports use mutual TLS but Kafka's, which is for this machine "
+        "only; empty: none",
     )
     gateways: int = setting(1, "how many gateways share the port for devices", minimum=1, maximum=64)
     matchers: int = setting(1, "how many matchers share the partitions", minimum=1, maximum=64)

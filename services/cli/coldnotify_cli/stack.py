@@ -144,10 +144,11 @@ class Stack:
         argv = [sys.executable, "-m", "coldnotify_cli.main", command, f"--kafka={self._kafka.bootstrap}"]
         # What the environment says of another Kafka is not for the embedded one.
         argv += ["--kafka-config=", f"--log-format={settings.log_format}", f"--log-level={settings.log_level}", *flags]
+        argv += self.tls.inside_flags()
         return Part(
             name if number == 1 else f"{name}-{number}",
             lambda: ChildProcess(spawn(argv, None)),
-            _asks_readyz(port, self.tls.context() if name == "http" else None),
+            _asks_readyz(port, self.tls.context()),
             ready_timeout_s=settings.up_ready_timeout_s,
         )
 

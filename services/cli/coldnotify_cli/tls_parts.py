@@ -14,7 +14,9 @@ class TlsParts:
         """Raises SettingError."""
         self._directory = Path(directory) if directory else None
         if self._directory is not None:
-            needed = [self._directory / f"{name}.{end}" for name in ("gateway", "http") for end in ("pem", "key")]
+            needed = [
+                self._directory / f"{name}.{end}" for name in ("gateway", "http", "inside") for end in ("pem", "key")
+            ]
             for path in (self.ca, *needed):
                 if not path.is_file():
                     raise SettingError(
@@ -28,7 +30,7 @@ class TlsParts:
 
     @property
     def scheme(self) -> str:
-        """Of the HTTP service's and the gateways' web addresses."""
+        """Of all HTTP addresses."""
         return "https" if self.on else "http"
 
     @property
@@ -36,6 +38,13 @@ class TlsParts:
         """Of a directory that is there."""
         assert self._directory is not None
         return self._directory / "ca.pem"
+
+    def inside_flags(self) -> list[str]:
+        """For every part: how they know each other."""
+        if self._directory is None:
+            return []
+        certificate, key = self._inside
+        return [f"--inside-certificate={certificate}", f"--inside-key={key}", f"--inside-ca={self.ca}"]
 
     def flags(self, part: str) -> list[str]:
         """For the part that has the certificate of this name. --auth is certificate, unless the environment says.
@@ -59,3 +68,8 @@ class TlsParts:
     def context(self) -> ssl.SSLContext | None:
         """To ask the parts whether they are ready."""
         return ssl.create_default_context(cafile=str(self.ca)) if self.on else None
+
+    @property
+    def _inside(self) -> tuple[Path, Path]:
+        assert self._directory is not None
+        return self._directory / "inside.pem", self._directory / "inside.key"

@@ -4,14 +4,17 @@ Stands for: credentials, tls_parts
 """
 
 import json
+import socket
+import stat
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from coldnotify import Connection, Notify, ServiceRefused, State
 from coldnotify_cli.credentials import CredentialSettings, http_context, read_token
-from coldnotify_cli.testing_up import Recorder, running, wait_for
+from coldnotify_cli.testing_up import Recorder, Up, running, wait_for
 from coldnotify_cli.tls_parts import TlsParts
 from coldnotify_common.errors import SettingError
 
@@ -41,8 +44,9 @@ def test_mutual_tls_from_certificates_to_a_notification(tmp_path: Path) -> None:
     certs, domain = tmp_path / "certs", "animal.observer"
     names = [f"{domain}/region-1/{name}" for name in ("observer-1", "observer-2")]
     flags = [flag for name in names for flag in ("--client", name)]
-    done = coldnotify("certs", str(certs), *flags, "--publisher", domain)
+    done = coldnotify("certs", str(certs), *flags, "--publisher", domain, "--operator", "ada")
     assert done.returncode == 0, done.stderr
+    assert not [path for path in certs.glob("*.key") if stat.S_IMODE(path.stat().st_mode) != 0o600]
     ca = str(certs / "ca.pem")
 
     def client(certificate_of: str, recorder: Recorder, problems: list[Exception]) -> Notify:
@@ -92,6 +96,60 @@ def test_mutual_tls_from_certificates_to_a_notification(tmp_path: Path) -> None:
             *("--key", str(certs / f"{domain}.region-1.observer-2.key")),
         )
         assert (watched.returncode, watched.stdout) == (0, "camera  version 7\n"), watched.stderr
+
+        looked = {name: look(up, ca, certs / name) for name in ("operator.ada", "inside", f"publisher.{domain}", "")}
+        assert [looked[name].returncode for name in ("operator.ada", "inside")] == [0, 0], looked
+        assert json.loads(looked["operator.ada"].stdout.splitlines()[0])["matcher"] == up.report["matcher"]
+        assert "neither a service nor an operator" in looked[f"publisher.{domain}"].stderr
+        assert looked[""].returncode != 0
+        assert_only_kafka_is_in_the_clear(up)
+
+
+def look(up: Up, ca: str, certificate: Path) -> "subprocess.CompletedProcess[str]":
+    """`coldnotify state partitions` with this certificate; a directory: with none, in the clear."""
+    flags = [] if certificate.is_dir() else ["--inside-certificate", f"{certificate}.pem", "--inside-ca", ca]
+    flags += [] if certificate.is_dir() else ["--inside-key", f"{certificate}.key"]
+    return coldnotify("state", "partitions", "--json", "--matcher", str(up.report["matcher"]), *flags)
+
+
+def assert_only_kafka_is_in_the_clear(up: Up) -> None:
+    """Every port of every part, as the kernel knows them: nothing is answered without TLS but on loopback by Kafka."""
+    kafka = up.report["pids"]["broker"]
+    ports = {name: listening_ports(pid) for name, pid in up.report["pids"].items()}
+    assert sum(map(len, ports.values())) >= 6, "one of the matcher, three of the gateway, one of HTTP, Kafka's two"
+    for name, of_part in ports.items():
+        for address, port in of_part:
+            assert address == "127.0.0.1", (name, address)
+            if up.report["pids"][name] != kafka:
+                with socket.create_connection((address, port), LIMIT_S) as plain:
+                    plain.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                    assert b"HTTP/1.1 200" not in received(plain), (name, port)
+
+
+def received(plain: socket.socket) -> bytes:
+    try:
+        return plain.recv(1000)
+    except ConnectionResetError:
+        return b""
+
+
+def listening_ports(pid: int) -> list[tuple[str, int]]:
+    """(IPv4 or IPv6 address, port) on which a process listens."""
+    inodes = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(OSError):
+            inodes.add(str(link.readlink()))
+    found = []
+    for table, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            columns = line.split()
+            local, state, inode = columns[1], columns[3], columns[9]
+            if state == "0A" and f"socket:[{inode}]" in inodes:
+                address, _, port = local.partition(":")
+                words = [bytes.fromhex(address[i : i + 8])[::-1] for i in range(0, len(address), 8)]
+                text = socket.inet_ntop(family, b"".join(words))
+                found.append((text.removeprefix("::ffff:"), int(port, 16)))
+    return found
 
 
 def post(url: str, ca: str, publisher: Path) -> int:

@@ -1,4 +1,7 @@
-"""The HTTP port that every service has: /healthz, /readyz, /metrics and what routes it adds for looking in."""
+"""The HTTP port that every service has: /healthz, /readyz, /metrics and what routes it adds for looking in.
+
+Where the services know each other by certificates (`inside`), those and operators may look in; the three are for all.
+"""
 
 import asyncio
 import socket
@@ -6,21 +9,40 @@ import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator
 
+import structlog
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 from prometheus_client import REGISTRY, CollectorRegistry, Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from coldnotify_common.authentication import NotAuthenticated
+from coldnotify_common.inside import INSIDE_HOSTS_SETTING, Inside, InsideSettings, may_look
 from coldnotify_common.kafka_stats import STATISTICS
-from coldnotify_common.listening import BACKLOG, ListenError, listen_error
+from coldnotify_common.listening import BACKLOG, ListenError, listen_error, listening
 from coldnotify_common.revocation import lists_usable
-from coldnotify_common.web import json_errors
+from coldnotify_common.web import Handler, error_response, json_errors
+from coldnotify_common.web_auth import PROBES
+from coldnotify_common.web_pages import asked_by_name, names_of, own_pages
+from coldnotify_common.web_port import WebPort
+
+log = structlog.get_logger()
 
 _THREAD_START_TIMEOUT_S = 30
 """Opening a port takes milliseconds; a machine that needs longer than this is not working."""
 _STOP_TIMEOUT_S = 5
 """How long answers under way may take after stop(); a scrape or a look is far shorter."""
+_CONNECTIONS_MAX = 256
+"""Each is an open file, of which a gateway keeps so many back. An HTTP node asks over at most 100, seldom over ten."""
+_SILENT_MAX = 128
+"""Of these, connections that have no whole request under way; one more closes the oldest, also one between requests."""
+_SILENT_S = 10.0
+"""From a connection to the head of its first request, TLS included; as on the other ports."""
+_IDLE_S = 75.0
+"""Between two requests: longer than Prometheus' usual minute."""
+_TICK_S = 0.5
+_RULE_SETTING = "COLDNOTIFY_INSIDE_RULE / --inside-rule"
 
 
 class CommonMetrics(Collector):
@@ -93,32 +115,84 @@ class AdminServer:
         registry: CollectorRegistry = REGISTRY,
         setting: str = "",
         listener: socket.socket | None = None,
+        inside: Inside | None = None,
     ) -> None:
         """`port` 0: any free one. `setting`: the name of the port's setting, for the words of errors.
 
-        `listener`: listens already, in place of `host` and `port`; the server closes it.
+        `listener`: listens already, on `host`; the server closes it. `inside`: None: without TLS, everybody may look.
         """
         self._host = host
+        self._inside = inside or Inside(InsideSettings())
         self._wanted_port = port
         self._setting = setting
         self._listener = listener
         self._routes = [*standard_routes(readiness, registry), *routes]
-        self._runner: web.AppRunner | None = None
+        self._web: WebPort | None = None
+        self._ticks: asyncio.Task[None] | None = None
         self.port = 0
         """The actual one, after start()."""
 
     async def start(self) -> None:
         """Opens the port. Raises ListenError."""
-        app = web.Application(middlewares=[json_errors])
+        inside = self._inside
+        app = web.Application(
+            middlewares=[
+                json_errors,
+                asked_by_name(names_of(inside.hosts, self._host), INSIDE_HOSTS_SETTING),
+                own_pages(navigable=PROBES),
+                _insiders(inside),
+            ]
+        )
         app.add_routes(self._routes)
-        self._runner = await listen(app, self._host, self._wanted_port, setting=self._setting, listener=self._listener)
-        self.port = bound_port(self._runner)
+        listener = self._listener or listening(self._host, self._wanted_port, setting=self._setting)
+        self._web = WebPort(
+            app,
+            connections_max=_CONNECTIONS_MAX,
+            silent_max=_SILENT_MAX,
+            silent_s=_SILENT_S,
+            idle_s=_IDLE_S,
+            shutdown_timeout_s=_STOP_TIMEOUT_S,
+            tls=inside.server,
+        )
+        await self._web.start(listener)
+        self.port = self._web.port
+        self._ticks = asyncio.create_task(self._tick(self._web))
 
     async def stop(self) -> None:
         """Closes the port, after the answers under way. May be called twice, and before start()."""
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.cleanup()
+        if self._ticks is not None:
+            self._ticks.cancel()
+            await asyncio.wait({self._ticks})
+        port, self._web = self._web, None
+        if port is not None:
+            await port.stop()
+
+    async def _tick(self, port: WebPort) -> None:
+        while True:
+            port.tick()
+            self._inside.look()
+            await asyncio.sleep(_TICK_S)
+
+
+def _insiders(inside: Inside) -> Middleware:
+    """A middleware: 401 and 403 for who may not look in; probes may come without a proof."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path in PROBES:
+            return await handler(request)
+        certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
+        try:
+            identity = inside.identify(certificate)
+        except NotAuthenticated as error:
+            log.info("request not authenticated", path=request.path, reason=str(error))
+            return error_response(401, str(error))
+        if not may_look(identity):
+            log.info("request not allowed", path=request.path, identity=identity.name)
+            return error_response(403, f"{identity.name} is neither a service nor an operator: see {_RULE_SETTING}")
+        return await handler(request)
+
+    return check
 
 
 async def listen(

@@ -27,7 +27,18 @@ mostly one in milliseconds, and a number that no clock can be compared with woul
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuthSettings(ServiceSettings):
+class RevokedSettings(ServiceSettings):
+    """What counts no longer."""
+
+    auth_revoked: str = setting(
+        "",
+        "file of certificates and tokens that count no longer, 'serial HEX' or 'jti TEXT' a line; it is read again "
+        "when it changes",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuthSettings(RevokedSettings):
     """Who may connect, and as whom."""
 
     auth: str = setting(
@@ -51,11 +62,6 @@ class AuthSettings(ServiceSettings):
     auth_token_audience: str = setting("", "what a token's `aud` must be; empty: it may be anything")
     auth_token_leeway_s: float = setting(
         30, "seconds that the clock of whoever signs tokens may differ from ours", minimum=0, maximum=3600
-    )
-    auth_revoked: str = setting(
-        "",
-        "file of certificates and tokens that count no longer, 'serial HEX' or 'jti TEXT' a line; it is read again "
-        "when it changes",
     )
 
 
@@ -235,7 +241,7 @@ def _expires_at_s(value: object) -> float:
 
 
 def _texts(value: object) -> list[str]:
-    """Those of a claim. No name holds what cannot be printed, and JSON has halves of characters that no answer can say."""
+    """Those of a claim. No name holds what cannot be printed; JSON has halves of characters, and no answer can."""
     values = value if isinstance(value, list) else [value]
     return [text for text in values if isinstance(text, str) and text.isprintable()]
 

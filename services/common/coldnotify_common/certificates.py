@@ -1,7 +1,8 @@
 """A certificate authority of one's own in a directory, and what it signs: for development and small fields.
 
-`ca.pem`, `ca.key`; `gateway.pem`, `gateway.key`; `http.pem`, `http.key`; `DOMAIN.GROUP.CLIENT.pem` and `.key` for each
-client; `publisher.DOMAIN.pem` and `.key` for each publisher. What is there already stays; so names can be added later.
+`ca.pem`, `ca.key`; `gateway.pem`, `gateway.key`; `http.pem`, `http.key`; `inside.pem`, `inside.key`, by which services
+know each other; `DOMAIN.GROUP.CLIENT.pem` and `.key` for each client; `publisher.DOMAIN.pem` and `.key` for each
+publisher; `operator.NAME.pem` and `.key` for each operator. What is there already stays; so names can be added later.
 """
 
 import base64
@@ -19,6 +20,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 CA_DAYS = 3650
+_ANSWERS, _ASKS = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
+_INSIDE = "inside"
 _CLOCK_SKEW = dt.timedelta(hours=1)
 """An OU's clock may be behind: what is made now is to hold there, too."""
 
@@ -51,21 +54,31 @@ class Authority:
 
     def server(self, name: str, hosts: Sequence[str]) -> tuple[Path, Path]:
         """Certificate and key of a service that is reached as any of `hosts`: names or addresses."""
-        return self._leaf(name, name, [_host(host) for host in hosts], ExtendedKeyUsageOID.SERVER_AUTH)
+        return self._leaf(name, name, [_host(host) for host in hosts], [_ANSWERS])
+
+    def inside(self, hosts: Sequence[str]) -> tuple[Path, Path]:
+        """Certificate and key by which services, reached as any of `hosts`, know each other: they answer, and ask."""
+        names = [*map(_host, hosts), _uri(f"coldnotify-service://{_INSIDE}")]
+        return self._leaf(_INSIDE, _INSIDE, names, [_ANSWERS, _ASKS])
+
+    def operator(self, name: str) -> tuple[Path, Path]:
+        """Certificate and key of who may publish to all domains, and look into all of it. Raises as `client`."""
+        check_name("operator", name)
+        return self._leaf(f"operator.{name}", name, [_uri("coldnotify-publisher://*")], [_ASKS])
 
     def client(self, domain: str, group: str, client: str) -> tuple[Path, Path]:
         """Certificate and key of a client. Raises InvalidName and CertificatesError."""
         for field, value in (("domain", domain), ("group", group), ("client", client)):
             check_name(field, value)
         uri = f"coldnotify://{domain}/{group}/{client}"
-        return self._leaf(f"{domain}.{group}.{client}", client, [_uri(uri)], ExtendedKeyUsageOID.CLIENT_AUTH)
+        return self._leaf(f"{domain}.{group}.{client}", client, [_uri(uri)], [_ASKS])
 
     def publisher(self, domains: Iterable[str]) -> tuple[Path, Path]:
         """Certificate and key of a back-end that may publish to these domains. Raises as `client`."""
         names = [check_name("domain", domain) for domain in domains]
         uris = [_uri(f"coldnotify-publisher://{domain}") for domain in names]
         name = f"publisher.{'.'.join(names)}"
-        return self._leaf(name, name[:64], uris, ExtendedKeyUsageOID.CLIENT_AUTH)
+        return self._leaf(name, name[:64], uris, [_ASKS])
 
     def _make_ca(self, path: Path, key_path: Path) -> None:
         key = ec.generate_private_key(ec.SECP256R1())
@@ -78,13 +91,13 @@ class Authority:
         self._write(path, key_path, builder.sign(key, hashes.SHA256()), key)
 
     def _leaf(
-        self, file: str, common_name: str, names: Sequence[x509.GeneralName], purpose: x509.ObjectIdentifier
+        self, file: str, common_name: str, names: Sequence[x509.GeneralName], purposes: Sequence[x509.ObjectIdentifier]
     ) -> tuple[Path, Path]:
         path, key_path = self.directory / f"{file}.pem", self.directory / f"{file}.key"
         if path.exists() != key_path.exists():
             raise CertificatesError(f"{path}, {key_path}: one is there and the other is not")
         if path.exists():
-            if purpose == ExtendedKeyUsageOID.CLIENT_AUTH:
+            if _ANSWERS not in purposes:
                 _check_is_for(path, names)
             return path, key_path
         key = ec.generate_private_key(ec.SECP256R1())
@@ -92,7 +105,7 @@ class Authority:
             _builder(_name(common_name), self._certificate.subject, key.public_key(), self._days)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_usage(signs_certificates=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+            .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
         )

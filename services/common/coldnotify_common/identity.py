@@ -2,9 +2,9 @@
 
 A rule is SOURCE:TEMPLATE; several are separated by spaces. The source is where a text comes from: `cn`, `san-dns` or
 `san-uri` of a certificate, or a claim's name. The template says what the text looks like, with the places {domain},
-{group}, {client} and {publish} (a domain that may be published to). Every text that a template fits grants what it
-names; a place that the template lacks is anything. In the text, a place holds a name, `*` (any), or the beginning of a
-name and `*`.
+{group}, {client}, {publish} (a domain that may be published to) and {service} (one of the services, for the others).
+Every text that a template fits grants what it names; a place that the template lacks is anything. In the text, a place
+holds a name, `*` (any), or the beginning of a name and `*`.
 """
 
 import re
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 _NAME_CHARS = "A-Za-z0-9_.-"
 _CLIENT_PLACES = ("domain", "group", "client")
-_PLACES = (*_CLIENT_PLACES, "publish")
+_PLACES = (*_CLIENT_PLACES, "publish", "service")
 _PLACE = re.compile(r"\{([a-z]*)\}")
 
 
@@ -31,6 +31,8 @@ class Identity:
     """Patterns of domain, group and client."""
     publishes: tuple[str, ...] = ()
     """Patterns of domains."""
+    services: tuple[str, ...] = ()
+    """Names of services that it is one of."""
     expires_at_s: float = float("inf")
     """Unix time, in seconds, from which on it holds no longer."""
     proofs: tuple[str, ...] = ()
@@ -47,6 +49,11 @@ class Identity:
         return any(_fits(pattern, domain) for pattern in self.publishes)
 
     @property
+    def is_service(self) -> bool:
+        """Whether it is one of the services."""
+        return bool(self.services)
+
+    @property
     def is_operator(self) -> bool:
         """Whether it may publish to all domains, also to those that nobody knows of here.
 
@@ -55,7 +62,7 @@ class Identity:
         return "*" in self.publishes
 
 
-ANYBODY = Identity("anybody", (("*", "*", "*"),), ("*",))
+ANYBODY = Identity("anybody", (("*", "*", "*"),), ("*",), ("*",))
 """Where nobody is asked."""
 
 
@@ -85,6 +92,7 @@ def identity_of(
     """What the values (source -> texts) grant by the rules; nothing, where no rule fits."""
     clients: dict[tuple[str, str, str], None] = {}
     publishes: dict[str, None] = {}
+    services: dict[str, None] = {}
     for rule in rules:
         for text in values.get(rule.source, ()):
             found = rule.expression.fullmatch(text)
@@ -95,7 +103,9 @@ def identity_of(
                 clients[places.get("domain", "*"), places.get("group", "*"), places.get("client", "*")] = None
             if "publish" in places:
                 publishes[places["publish"]] = None
-    return Identity(name, tuple(clients), tuple(publishes), expires_at_s, proofs)
+            if "service" in places:
+                services[places["service"]] = None
+    return Identity(name, tuple(clients), tuple(publishes), tuple(services), expires_at_s, proofs)
 
 
 def _fits(pattern: str, name: str) -> bool:

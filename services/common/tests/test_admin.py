@@ -3,10 +3,12 @@
 import asyncio
 import json
 from collections.abc import Callable
+from urllib.request import Request
 
 import pytest
 from aiohttp import web
 from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_common.inside import Inside, InsideSettings
 from coldnotify_common.listening import ListenError
 from coldnotify_common.paging import page, page_request
 from coldnotify_common.testing import fetch
@@ -97,6 +99,54 @@ def test_routes_page_and_their_errors_name_the_parameter() -> None:
         assert get(admin.port, "/nothing") == (404, '{"error": "404: Not Found"}')
     finally:
         admin.stop()
+
+
+async def test_it_answers_to_addresses_localhost_and_names_it_was_told() -> None:
+    server = AdminServer(HOST, 0, readiness=lambda: None, inside=Inside(InsideSettings(inside_hosts="matcher-1")))
+    await server.start()
+    try:
+        for path in ("/healthz", "/metrics", "/v1/partitions"):
+            request = Request(f"http://{HOST}:{server.port}{path}", headers={"Host": "evil.example"})
+            answer = await asyncio.to_thread(fetch, request)
+            assert (answer.status, answer.json()["field"]) == (421, "Host")
+            assert "COLDNOTIFY_INSIDE_HOSTS / --inside-hosts" in answer.text
+        for host in (f"matcher-1:{server.port}", "localhost", f"{HOST}:{server.port}", "[::1]:1"):
+            request = Request(f"http://{HOST}:{server.port}/metrics", headers={"Host": host})
+            assert (await asyncio.to_thread(fetch, request)).status == 200
+        foreign = {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors"}
+        for headers in (foreign, {"Origin": "http://evil.example"}):
+            request = Request(f"http://{HOST}:{server.port}/v1/partitions", headers=headers)
+            assert (await asyncio.to_thread(fetch, request)).status == 403
+    finally:
+        await server.stop()
+
+
+async def test_connections_that_ask_nothing_are_bounded_in_number_and_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldnotify_common.admin._SILENT_MAX", 4)
+    monkeypatch.setattr("coldnotify_common.admin._SILENT_S", 3.0)
+    server = AdminServer(HOST, 0, readiness=lambda: None)
+    await server.start()
+    silent = []
+    try:
+        async with asyncio.timeout(60):
+            for _ in range(8):
+                silent.append(await asyncio.open_connection(HOST, server.port))
+                silent[-1][1].write(b"GET /healthz HT")
+            ends = [await end(reader) for reader, _ in silent]
+        assert ends == [b""] * 8
+        assert await asyncio.to_thread(get, server.port, "/healthz") == (200, "ok\n")
+    finally:
+        for _, writer in silent:
+            writer.close()
+        await server.stop()
+
+
+async def end(reader: asyncio.StreamReader) -> bytes:
+    """What comes before the connection is closed."""
+    try:
+        return await reader.read(1)
+    except ConnectionResetError:
+        return b""
 
 
 async def test_the_server_lives_in_a_loop_that_is_there_already() -> None:

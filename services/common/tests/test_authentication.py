@@ -94,8 +94,8 @@ def test_why_a_token_is_not_taken(by_secret: Authenticator, given: str | None, w
 
 @pytest.mark.parametrize(
     "exp",
-    ["1" + "0" * 400, "1" + "0" * 5000, "1e400", "-1e400", "-1", "-1.5", "NaN", '"9999999999"', '"soon"', "null", "true",
-     "[9999999999]", "{}", "253402300800", "[" * 5000 + "]" * 5000],
+    ["1" + "0" * 400, "1" + "0" * 5000, "1e400", "-1e400", "-1", "-1.5", "NaN", '"9999999999"', '"soon"', "null",
+     "true", "[9999999999]", "{}", "253402300800", "[" * 5000 + "]" * 5000],
     ids=lambda exp: exp[:12],
 )  # fmt: skip
 def test_a_token_whose_end_is_no_time_is_refused(by_secret: Authenticator, exp: str) -> None:

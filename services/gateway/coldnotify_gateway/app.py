@@ -14,6 +14,7 @@ import structlog
 import uvloop
 from coldnotify_common.authentication import Authenticator
 from coldnotify_common.errors import ServiceError
+from coldnotify_common.inside import Inside
 from coldnotify_common.listening import first_rush, listening
 from coldnotify_common.log import configure
 from coldnotify_common.stop import stop_event
@@ -67,6 +68,8 @@ async def serve(settings: GatewaySettings) -> int:
     tracer = tracer_of(settings, "gateway")
     settings.addresses_exempt()  # what is wrong with it is said now, not when Kafka is there
     authenticator.announce(GATEWAY_PORT_SETTING, tls=tls.on)
+    inside = Inside(settings)
+    inside.announce(GATEWAY_HTTP_PORT_SETTING, settings.gateway_http_host)
     current = Current()
     http: asyncio.Task[AdminServer] | None = None
     with stop_event() as stop, tls.reloaded_by_signal():
@@ -81,7 +84,7 @@ async def serve(settings: GatewaySettings) -> int:
                 for one in (port, web_port):
                     one.listen_early()
                     asyncio.get_running_loop().call_later(_EARLY_S, one.end_early)
-                http = asyncio.create_task(_serve_http(current, http_port))
+                http = asyncio.create_task(_serve_http(current, http_port, settings.gateway_http_host, inside))
                 log.info(
                     "gateway started",
                     port=port.port,
@@ -110,8 +113,8 @@ async def serve(settings: GatewaySettings) -> int:
     return 0
 
 
-async def _serve_http(current: Current, listener: socket.socket) -> "AdminServer":
-    """Serves the HTTP port, once there is time for it."""
+async def _serve_http(current: Current, listener: socket.socket, host: str, inside: Inside) -> "AdminServer":
+    """Serves the HTTP port, once there is time for it. `listener` listens on `host`."""
     for wait_s in first_rush(current.readiness, _HTTP_AFTER_S):
         await asyncio.sleep(wait_s)
     from coldnotify_common.admin import AdminServer
@@ -124,9 +127,14 @@ async def _serve_http(current: Current, listener: socket.socket) -> "AdminServer
     registry.register(GatewayCollector(current))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
-    host, port = listener.getsockname()[:2]
     admin = AdminServer(
-        host, port, readiness=current.readiness, routes=routes(current), registry=registry, listener=listener
+        host,
+        listener.getsockname()[1],
+        readiness=current.readiness,
+        routes=routes(current),
+        registry=registry,
+        listener=listener,
+        inside=inside,
     )
     await admin.start()
     return admin

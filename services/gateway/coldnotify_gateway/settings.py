@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 
 from coldnotify_common.errors import SettingError
+from coldnotify_common.inside import InsideSettings
 from coldnotify_common.settings import setting
 from coldnotify_common.tls import SecureSettings
 
@@ -16,7 +17,7 @@ GATEWAY_HTTP_PORT_SETTING = "COLDNOTIFY_GATEWAY_HTTP_PORT / --gateway-http-port"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GatewaySettings(SecureSettings):
+class GatewaySettings(SecureSettings, InsideSettings):
     """What `coldnotify gateway` can be told."""
 
     gateway_host: str = setting("127.0.0.1", "address on which devices connect")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
+from coldnotify_common.inside import InsideTls
 from coldnotify_common.settings import SettingError
 from yarl import URL
 
@@ -67,6 +68,7 @@ class Asking:
         """`timeout_s`: how long an answer may take; None: as for a look. Raises SettingError."""
         self.matchers = addresses(settings.matcher, "matcher")
         self.gateways = addresses(settings.gateway_http, "gateway_http")
+        self._tls = InsideTls(settings)
         self._timeout_s = settings.http_look_timeout_s if timeout_s is None else timeout_s
         self._session: ClientSession | None = None
 
@@ -108,9 +110,10 @@ class Asking:
     async def _ask(self, address: str, path: str, *, text: bool = False) -> Answer:
         if self._session is None:
             self._session = ClientSession(connector=TCPConnector(limit=_CONNECTIONS_MAX))
-        url = URL(f"http://{address}{path}", encoded=True)
+        url = URL(f"{self._tls.scheme}://{address}{path}", encoded=True)
+        tls, timeout = self._tls.client or True, ClientTimeout(total=self._timeout_s)
         try:
-            async with self._session.get(url, timeout=ClientTimeout(total=self._timeout_s)) as response:
+            async with self._session.get(url, timeout=timeout, ssl=tls) as response:
                 raw = await response.content.read(_ANSWER_BYTES_MAX)
                 while len(raw) < _ANSWER_BYTES_MAX and not response.content.at_eof():
                     raw += await response.content.read(_ANSWER_BYTES_MAX - len(raw))

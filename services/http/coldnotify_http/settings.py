@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from coldnotify_common.inside import AskInsideSettings
 from coldnotify_common.settings import setting
 from coldnotify_common.tls import SecureSettings
 
@@ -9,7 +10,7 @@ HTTP_HOSTS_SETTING = "COLDNOTIFY_HTTP_HOSTS / --http-hosts"
 
 
 @dataclass(frozen=True, kw_only=True)
-class HttpSettings(SecureSettings):
+class HttpSettings(SecureSettings, AskInsideSettings):
     """What the HTTP service can be told."""
 
     http_host: str = setting("127.0.0.1", "the address that publishers connect to")

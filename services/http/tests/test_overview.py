@@ -37,7 +37,8 @@ OURS = Identity("ours", publishes=("d",))
 @asynccontextmanager
 async def node(
     identity: Identity | Callable[[], Identity] | None = None,
-    of_first: dict[str, Any] = OF_MATCHER, of_second: dict[str, Any] = OF_MATCHER
+    of_first: dict[str, Any] = OF_MATCHER,
+    of_second: dict[str, Any] = OF_MATCHER,
 ) -> AsyncIterator[tuple[str, list[str], Overview]]:
     """(its URL, what the matchers were asked, its overview): two matchers, one that is gone, one gateway."""
     asked: list[str] = []

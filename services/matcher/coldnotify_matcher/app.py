@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 from coldnotify_common.errors import ServiceError
+from coldnotify_common.inside import Inside
 from coldnotify_common.listening import ListenError, first_rush, listening
 from coldnotify_common.log import configure
 from coldnotify_common.stop import StopFlag, stop_flag
@@ -53,8 +54,11 @@ class Current:
 class HttpPort(threading.Thread):
     """Begins to serve the HTTP port, once there is time for it. Where that fails, the process stops."""
 
-    def __init__(self, current: Current, listener: socket.socket, stop: StopFlag) -> None:
+    def __init__(self, current: Current, listener: socket.socket, host: str, inside: Inside, stop: StopFlag) -> None:
+        """`listener` listens on `host`."""
         super().__init__(name="http-begins", daemon=True)
+        self._host = host
+        self._inside = inside
         self._current = current
         self._listener = listener
         self._stopping = stop
@@ -79,13 +83,13 @@ class HttpPort(threading.Thread):
         from coldnotify_matcher.looking_in import routes
 
         current = self._current
-        host, port = self._listener.getsockname()[:2]
         server = AdminServer(
-            host,
-            port,
+            self._host,
+            self._listener.getsockname()[1],
             readiness=current.readiness,
             routes=[*ledger.routes(current), *outcomes.routes(current), *overview.routes(current), *routes(current)],
             listener=self._listener,
+            inside=self._inside,
         )
         self._admin = AdminThread(server)
         self._admin.start()
@@ -104,6 +108,8 @@ def run(settings: MatcherSettings) -> int:
     """
     configure(settings.log_format, settings.log_level, settings.matcher_id)
     tracer = tracer_of(settings, "matcher", settings.matcher_id)
+    inside = Inside(settings)
+    inside.announce(_PORT_SETTING, settings.matcher_host)
     current = Current()
     try:
         listener = listening(settings.matcher_host, settings.matcher_port, setting=_PORT_SETTING)
@@ -111,7 +117,7 @@ def run(settings: MatcherSettings) -> int:
         log.error("cannot start", error=str(error))
         return 1
     with closing(listener), stop_flag() as stop:
-        http = HttpPort(current, listener, stop)
+        http = HttpPort(current, listener, settings.matcher_host, inside, stop)
         http.start()
         log.info("matcher started", http_port=listener.getsockname()[1], kafka=settings.kafka)
         retry_s = RETRY_FIRST_S

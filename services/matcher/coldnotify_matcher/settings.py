@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from coldnotify_common.settings import ServiceSettings, SettingInfo, describe, setting
+from coldnotify_common.inside import InsideSettings
+from coldnotify_common.settings import SettingInfo, describe, setting
 
 from coldnotify_matcher.engine import CONFLATION_MS_MAX, Bounds, Rules, parse_intervals
 
@@ -11,7 +12,7 @@ FORGOTTEN_AFTER_S_MIN = 60
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatcherSettings(ServiceSettings):
+class MatcherSettings(InsideSettings):
     """The matcher's settings."""
 
     matcher_id: str = setting(

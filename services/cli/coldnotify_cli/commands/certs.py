@@ -13,14 +13,20 @@ _HOSTS = ("localhost", "127.0.0.1", "::1")
     "--client", "clients", metavar="DOMAIN/GROUP/CLIENT", multiple=True, help="A certificate for this client."
 )
 @click.option("--publisher", "publishers", metavar="DOMAIN[,DOMAIN]", multiple=True, help="One for this publisher.")
+@click.option("--operator", "operators", metavar="NAME", multiple=True, help="One for this operator, of all domains.")
 @click.option(
     "--host", "hosts", metavar="HOST", multiple=True, help="A name or address that the services are reached by."
 )
 @click.option("--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="How long they hold.")
 def command_certs(
-    directory: Path, clients: tuple[str, ...], publishers: tuple[str, ...], hosts: tuple[str, ...], days: int
+    directory: Path,
+    clients: tuple[str, ...],
+    publishers: tuple[str, ...],
+    operators: tuple[str, ...],
+    hosts: tuple[str, ...],
+    days: int,
 ) -> int:
-    """Make in DIR an authority, certificates for the gateway and the HTTP service, and a key that signs tokens.
+    """Make in DIR an authority, certificates for the services, and a key that signs tokens.
 
     What is there already stays. For development: `coldnotify up --tls DIR` works with it, and `coldnotify token`.
     Whoever has DIR/ca.key or DIR/token.key can be any client.
@@ -32,10 +38,13 @@ def command_certs(
     authority = Authority(directory, days)
     for service in ("gateway", "http"):
         authority.server(service, [*_HOSTS, *hosts])
+    authority.inside([*_HOSTS, *hosts])
     for name in names:
         authority.client(*name)
     for publisher in publishers:
         authority.publisher(publisher.split(","))
+    for operator in operators:
+        authority.operator(operator)
     for path in authority.made:
         click.echo(f"made {path} and its key")
     for path in make_key(directory):

@@ -49,7 +49,8 @@ def command_up(settings: UpSettings) -> int:
                 write_atomically(ready_file, report)
             words = (
                 f"ColdNotify is ready (pid {os.getpid()}): devices {report['gateway']}, publish at "
-                f"{stack.tls.scheme}://{report['http']}, Kafka {report['kafka']}, looking in at http://{report['matcher']}"
+                f"{stack.tls.scheme}://{report['http']}, Kafka {report['kafka']}, looking in at "
+                f"{stack.tls.scheme}://{report['matcher']}"
             )
             if status is None:
                 click.echo(words)
