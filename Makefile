@@ -109,6 +109,10 @@ docs: $(INSTALLED) ## generate docs/settings.md, docs/metrics.md and Grafana's d
 	$(BIN)/python -m coldnotify_cli.metrics_doc > docs/metrics.md
 	$(BIN)/python -m coldnotify_cli.dashboards monitoring/grafana/dashboards
 
+.PHONY: pins
+pins: $(INSTALLED) ## after KAFKA_VERSION was changed: fetch Kafka's jars and name each with its SHA-256
+	$(BIN)/python -m coldnotify_kafka.broker.pins
+
 .PHONY: wheels
 wheels: $(INSTALLED) ## what an observation unit installs, as wheels in dist/
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist ./schemas ./clients/python

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from coldnotify_kafka.broker import jars
+from coldnotify_kafka.broker import jars, pins
 from coldnotify_kafka.broker.jars import KAFKA_VERSION, cache_directory
 from coldnotify_kafka.errors import JarsUnavailableError
 from coldnotify_kafka.testing import wait_until
@@ -69,7 +69,7 @@ class Repository:
 
 
 @pytest.fixture
-def repository() -> Iterator[Repository]:
+def repository(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             name = self.path.rpartition("/")[2]
@@ -93,6 +93,12 @@ def repository() -> Iterator[Repository]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     here = Repository(f"http://127.0.0.1:{server.server_port}")
+    directory = tmp_path_factory.mktemp("pins")
+    for path, content in here.files.items():
+        if path.endswith(".jar"):
+            (directory / path.rpartition("/")[2]).write_bytes(content)
+    (directory / "jars.sha256").write_text(pins.text_of(directory.glob("*.jar")))
+    monkeypatch.setattr(pins, "FILE", directory / "jars.sha256")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     yield here
@@ -112,7 +118,8 @@ def fetch(cache: Path, url: str) -> list[Path]:
 
 @contextmanager
 def fetching_process(cache: Path, url: str) -> Iterator[subprocess.Popen[bytes]]:
-    script = "from coldnotify_kafka.broker.jars import jars; jars()"
+    script = "from pathlib import Path; from coldnotify_kafka.broker import jars, pins; "
+    script += f"pins.FILE = Path({str(pins.FILE)!r}); jars.jars()"
     environ = {**os.environ, "COLDNOTIFY_CACHE": str(cache), "COLDNOTIFY_MAVEN_URL": url}
     with subprocess.Popen([sys.executable, "-c", script], env=environ, stderr=subprocess.DEVNULL) as process:
         try:
@@ -166,6 +173,35 @@ def test_a_damaged_jar_is_told_and_not_kept(repository: Repository, tmp_path: Pa
             fetch(tmp_path, repository.url)
     repository.files[path] = whole
     assert names(fetch(tmp_path, repository.url)) == sorted(NAMES)
+
+
+def test_a_jar_that_is_another_one_is_told_and_not_kept(repository: Repository, tmp_path: Path) -> None:
+    path = next(path for path in repository.files if path.endswith(NAMES[1]))
+    right = repository.files[path]
+    repository.files[path] = jar("somebody else's")
+    with pytest.raises(JarsUnavailableError, match=rf"{NAMES[1]}: its SHA-256 is .*jars\.sha256 says"):
+        fetch(tmp_path, repository.url)
+    assert [path.name for path in tmp_path.iterdir()] == [f"kafka-{KAFKA_VERSION}.lock"]
+    repository.files[path] = right
+    assert names(fetch(tmp_path, repository.url)) == sorted(NAMES)
+
+
+def test_a_cache_with_another_jar_is_not_used(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = fetch(tmp_path, repository.url)[0]
+    content = bytearray(changed.read_bytes())
+    content[-1] ^= 1  # as long as before
+    changed.write_bytes(content)
+    monkeypatch.setattr(jars, "_checked", set())  # as in a process that begins
+    with pytest.raises(JarsUnavailableError, match=rf"{changed.name}: its SHA-256 is .*Remove its folder"):
+        fetch(tmp_path, NOWHERE)
+
+
+def test_all_jars_can_be_fetched_anew_to_be_pinned(repository: Repository, tmp_path: Path) -> None:
+    pins.FILE.write_text("")
+    found = jars.fetch_anew(tmp_path, {"COLDNOTIFY_MAVEN_URL": repository.url})
+    assert names(found) == sorted(NAMES)
 
 
 def test_a_cache_that_lost_a_jar_is_filled_again(repository: Repository, tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""Fetches Kafka's jars, once, into a cache: no Maven, no Java needed; a filled cache needs no network."""
+"""Fetches Kafka's jars, once, into a cache: no Maven, no Java needed; a filled cache needs no network.
+
+What they are is pinned (`pins`): looked at after the fetch, and in each process before the first use.
+"""
 
 import fcntl
 import json
@@ -16,10 +19,12 @@ from typing import TextIO
 
 from jgo.maven import Artifact, MavenContext, PythonResolver
 
+from coldnotify_kafka.broker import pins
 from coldnotify_kafka.errors import JarsUnavailableError
 
 KAFKA_VERSION = "4.3.1"
-"""The one line that says which Kafka is embedded. 4.4.0 does not resolve (its own POMs name what was not published)."""
+"""The one line that says which Kafka is embedded; `make pins` follows it. 4.4.0 does not resolve (its own POMs name
+what was not published)."""
 
 Progress = Callable[[str], None]
 """Is told in words how far a long piece of work is."""
@@ -48,17 +53,21 @@ def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "coldnotify"
 
 
+_checked: set[Path] = set()
+"""Caches whose jars were compared with their pins in this process: that takes a tenth of a second."""
+
+
 def jars(progress: Progress | None = None, environ: Mapping[str, str] = os.environ) -> list[Path]:
     """Kafka's jars (broker, clients, console tools, logging), fetched first if they are not in the cache.
 
     Safe against other processes doing the same; what is returned is complete. `progress` is told how far the fetch is
     (default: standard error). COLDNOTIFY_MAVEN_URL names a mirror to fetch from instead of Maven's central repository.
-    Raises JarsUnavailableError.
+    Jars that are not the pinned ones are not returned. Raises JarsUnavailableError.
     """
     cache = cache_directory(environ)
     target = cache / f"kafka-{KAFKA_VERSION}"
     if found := _complete(target):
-        return found
+        return _as_pinned(target, found)
     say = progress or _StderrProgress()
     deadline = time.monotonic() + _FETCH_SECONDS_MAX
     try:
@@ -66,7 +75,7 @@ def jars(progress: Progress | None = None, environ: Mapping[str, str] = os.envir
         with _locked(cache / f"{target.name}.lock", deadline, say):
             # Somebody else may have filled the cache while this process waited for the lock.
             if not (found := _complete(target)):
-                _fill(target, environ.get("COLDNOTIFY_MAVEN_URL"), deadline, say)
+                _fill(target, environ.get("COLDNOTIFY_MAVEN_URL"), deadline, say, pins.read(pins.FILE))
                 found = _complete(target)
     except OSError as error:
         raise JarsUnavailableError(
@@ -75,7 +84,15 @@ def jars(progress: Progress | None = None, environ: Mapping[str, str] = os.envir
         ) from error
     if not found:
         raise JarsUnavailableError(f"the jars fetched into {target} vanished again: does something clean {cache}?")
-    return found
+    return _as_pinned(target, found)
+
+
+def fetch_anew(directory: Path, environ: Mapping[str, str] = os.environ) -> list[Path]:
+    """All jars, whatever they are, into a directory that is there: to pin them. Raises JarsUnavailableError."""
+    target = directory / f"kafka-{KAFKA_VERSION}"
+    deadline = time.monotonic() + _FETCH_SECONDS_MAX
+    _fill(target, environ.get("COLDNOTIFY_MAVEN_URL"), deadline, _StderrProgress(), None)
+    return _complete(target) or []
 
 
 def classpath(progress: Progress | None = None) -> str:
@@ -94,8 +111,19 @@ def _complete(target: Path) -> list[Path] | None:
     return found if found and whole else None
 
 
-def _fill(target: Path, mirror: str | None, deadline: float, say: Progress) -> None:
-    """Fetches into a directory beside `target` and renames it: under its own name there is only a complete cache."""
+def _as_pinned(target: Path, found: list[Path]) -> list[Path]:
+    """A cache may have been copied from elsewhere, or be written by somebody else."""
+    if target not in _checked:
+        pins.check(found, pins.read(pins.FILE))
+        _checked.add(target)
+    return found
+
+
+def _fill(target: Path, mirror: str | None, deadline: float, say: Progress, pinned: Mapping[str, str] | None) -> None:
+    """Fetches into a directory beside `target` and renames it: under its own name there is only a complete cache.
+
+    `pinned`: what the jars have to be; None: anything.
+    """
     partial = target.with_name(f"{target.name}.partial")
     repository = partial / "repository"
     staged = partial / "jars"
@@ -113,6 +141,8 @@ def _fill(target: Path, mirror: str | None, deadline: float, say: Progress) -> N
             with moved.open("rb") as file:
                 os.fsync(file.fileno())
             sizes[jar.name] = moved.stat().st_size
+        if pinned is not None:
+            pins.check(map(staged.joinpath, sizes), pinned)
         with (staged / _MANIFEST).open("w") as manifest:
             json.dump({"kafka": KAFKA_VERSION, "bytes": sizes}, manifest, indent=1)
             manifest.flush()

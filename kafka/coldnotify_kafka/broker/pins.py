@@ -1,0 +1,81 @@
+"""Which jars Kafka is made of, by name and SHA-256: what is fetched, or found in a cache, is these or is not run.
+
+`jars.sha256` beside this module says them, a line `SHA256  NAME` each, as sha256sum writes it. After KAFKA_VERSION was
+changed, `make pins` (python -m coldnotify_kafka.broker.pins) fetches all jars anew and writes the file: look at the
+difference before you trust it.
+"""
+
+import hashlib
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from coldnotify_kafka.broker.config import resource
+from coldnotify_kafka.errors import JarsUnavailableError
+
+FILE = resource("jars.sha256")
+_LINE = re.compile(r"([0-9a-f]{64})  (\S+\.jar)")
+
+
+def read(path: Path) -> dict[str, str]:
+    """The SHA-256 of each jar, by name. Raises JarsUnavailableError."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise JarsUnavailableError(f"{path}: cannot be read: {error.strerror}") from None
+    found = {}
+    for number, line in enumerate(lines, 1):
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise JarsUnavailableError(f"{path}, line {number}: is not 'SHA256  NAME.jar'")
+        found[match[2]] = match[1]
+    return found
+
+
+def check(jars: Iterable[Path], pinned: Mapping[str, str]) -> None:
+    """That these are the jars that are pinned, all of them and no other. Raises JarsUnavailableError, naming one."""
+    names = set()
+    for jar in jars:
+        names.add(jar.name)
+        wanted, found = pinned.get(jar.name), sha256(jar)
+        if wanted is None:
+            raise JarsUnavailableError(f"{jar}: is not one of the jars in {FILE.name}, so it is not run")
+        if wanted != found:
+            raise JarsUnavailableError(
+                f"{jar}: its SHA-256 is {found}, {FILE.name} says {wanted}: it is another file than the one that was "
+                "tested, and is not run. Remove its folder to fetch it again, or name another mirror by "
+                "COLDNOTIFY_MAVEN_URL"
+            )
+    if missing := sorted(pinned.keys() - names):
+        raise JarsUnavailableError(f"{missing[0]}: is in {FILE.name} and was not fetched")
+
+
+def sha256(path: Path) -> str:
+    """Of a file's content, as hex."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def text_of(jars: Iterable[Path]) -> str:
+    """What the file says of these jars."""
+    return "".join(f"{sha256(jar)}  {jar.name}\n" for jar in sorted(jars, key=lambda jar: jar.name))
+
+
+def main() -> int:
+    """Fetches all jars anew, and writes the file."""
+    from coldnotify_kafka.broker.jars import fetch_anew
+
+    with tempfile.TemporaryDirectory(prefix="coldnotify-pins-") as directory:
+        text = text_of(fetch_anew(Path(directory)))
+    before = read(FILE) if FILE.exists() else {}
+    FILE.write_text(text)
+    after = read(FILE)
+    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    sys.stdout.write(f"{FILE}: {len(after)} jars, {len(changed)} changed {' '.join(changed)}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
