@@ -1,7 +1,7 @@
 """The state file: one document, written so that a power cut leaves the old one or the new one.
 
 Beside the file there is `<filename>.lock`, held while a client is connected, and for the time of a write
-`<filename>.new`.
+`<filename>.new`. All of them are for their owner only: who can write them, decides what this client does.
 """
 
 import fcntl
@@ -33,7 +33,7 @@ class State:
             raise StateInUse(f"{self}: is in use by another Notify")
         if self._path is not None:
             try:
-                lock = os.open(self._beside("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                lock = os.open(self._beside("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             except OSError as error:
                 raise StateError(f"{self._path}: cannot be locked: {error}") from error
             try:
@@ -70,7 +70,9 @@ class State:
             return
         new = self._beside("new")
         try:
-            with new.open("wb") as file:
+            # Another one may lie there, of a power cut, that others may write to.
+            new.unlink(missing_ok=True)
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

@@ -20,6 +20,23 @@ def test_what_is_written_is_read(tmp_path: Path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["s.json", "s.json.lock"]
 
 
+def test_it_is_for_its_owner_only_also_where_others_could_write_it_before(tmp_path: Path):
+    left = tmp_path / "s.json.new"
+    left.write_bytes(b"of a power cut")
+    left.chmod(0o666)
+    (tmp_path / "s.json").write_bytes(b"of before")
+    umask = os.umask(0)
+    try:
+        state = State(tmp_path / "s.json")
+        state.open()
+        state.write(b"one")
+        state.close()
+    finally:
+        os.umask(umask)
+    rights = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    assert rights == {"s.json": 0o600, "s.json.lock": 0o600}
+
+
 def test_in_memory():
     state = State(None)
     state.open()

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from coldnotify_kafka.broker import private
 from coldnotify_kafka.errors import DataDirectoryError, DataDirectoryInUseError
 
 _CLUSTER_FILE = "cluster.json"
@@ -25,8 +26,8 @@ class ClusterFile:
 def lock(data_dir: Path) -> int:
     """A descriptor of the data directory's lock file, locked; the directory is made. Raises DataDirectoryError."""
     try:
-        data_dir.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        private.make_directory(data_dir)
+        descriptor = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise DataDirectoryError(f"data directory {data_dir} cannot be used: {error}") from error
     try:
@@ -73,8 +74,8 @@ def write_cluster_file(data_dir: Path, content: ClusterFile) -> None:
     path = data_dir / _CLUSTER_FILE
     temporary = path.with_suffix(".partial")
     fields = {"cluster_id": content.cluster_id, "controller_ports": content.controller_ports}
-    with temporary.open("w") as file:
-        json.dump(fields, file)
+    with private.open_file(temporary, "wb") as file:
+        file.write(json.dumps(fields).encode())
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)

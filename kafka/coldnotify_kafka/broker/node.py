@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from coldnotify_kafka.broker import data_dir as directories
-from coldnotify_kafka.broker import jars
+from coldnotify_kafka.broker import jars, private
 from coldnotify_kafka.broker.config import HEAP_MIB_DEFAULT, BrokerConfig
 from coldnotify_kafka.broker.java import find_java
 from coldnotify_kafka.broker.ports import check_port_is_free, free_port
@@ -136,11 +136,14 @@ class EmbeddedBroker(Startable):
         try:
             if not config.voters:
                 directories.check_nodes(config.data_dir, 1)
-            config.properties_file.write_text(config.server_properties())
+            private.write_text(config.properties_file, config.server_properties())
             self._format_if_new(java)
             # Java inherits the lock and so holds it exactly as long as it lives, whatever becomes of this process.
             self._process = spawn(
-                [*java, "kafka.Kafka", str(config.properties_file)], config.output_file, keep_open=[lock]
+                [*java, "kafka.Kafka", str(config.properties_file)],
+                config.output_file,
+                keep_open=[lock],
+                umask=private.UMASK,
             )
         except OSError as error:
             raise DataDirectoryError(f"the broker cannot be started in {config.data_dir}: {error}") from error
@@ -207,7 +210,7 @@ class EmbeddedBroker(Startable):
         properties = str(self.config.properties_file)
         cluster_id = self.config.cluster_id or new_cluster_id()
         tool = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", properties]
-        process = spawn([*tool, "--ignore-formatted"], self.config.output_file)
+        process = spawn([*tool, "--ignore-formatted"], self.config.output_file, umask=private.UMASK)
         try:
             status: int | None = process.wait(_FORMAT_SECONDS_MAX)
         except subprocess.TimeoutExpired:

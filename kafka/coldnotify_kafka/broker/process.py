@@ -12,19 +12,25 @@ from concurrent.futures import Future
 from contextlib import nullcontext
 from pathlib import Path
 
+from coldnotify_kafka.broker.private import open_file
+
 KILL_SECONDS_MAX = 10.0
 """SIGKILL cannot be refused, but a process that waits for a disk ends only when that answers."""
 _PR_SET_PDEATHSIG = 1
 
 
-def spawn(argv: Sequence[str], output: Path | None, keep_open: Sequence[int] = ()) -> subprocess.Popen[bytes]:
+def spawn(
+    argv: Sequence[str], output: Path | None, keep_open: Sequence[int] = (), umask: int = -1
+) -> subprocess.Popen[bytes]:
     """Starts `argv`, output appended to the file `output` (None: to our stderr), descriptors `keep_open` handed on.
+
+    The file is for its owner only. `umask`: the child's; -1: as ours.
 
     The child gets SIGKILL when this process ends, however it ends (on Linux). It has a session of its own, so that
     Ctrl-C in a terminal reaches the parent only, which then stops its children in order. Raises OSError.
     """
     started: Future[subprocess.Popen[bytes]] = Future()
-    _Starter.of_this_process().orders.put((started, lambda: _spawn(argv, output, keep_open)))
+    _Starter.of_this_process().orders.put((started, lambda: _spawn(argv, output, keep_open, umask)))
     return started.result()
 
 
@@ -76,8 +82,8 @@ class _Starter:
                 started.set_exception(error)
 
 
-def _spawn(argv: Sequence[str], output: Path | None, keep_open: Sequence[int]) -> subprocess.Popen[bytes]:
-    with nullcontext(sys.stderr.fileno()) if output is None else output.open("ab") as stream:
+def _spawn(argv: Sequence[str], output: Path | None, keep_open: Sequence[int], umask: int) -> subprocess.Popen[bytes]:
+    with nullcontext(sys.stderr.fileno()) if output is None else open_file(output, "ab") as stream:
         return subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
@@ -86,6 +92,7 @@ def _spawn(argv: Sequence[str], output: Path | None, keep_open: Sequence[int]) -
             pass_fds=keep_open,
             start_new_session=True,
             preexec_fn=_die_with_parent(),
+            umask=umask,
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from coldnotify_kafka.broker.private import make_directory, open_file
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -49,9 +50,10 @@ class LiveStatus:
 def live_status(log: Path) -> Iterator[LiveStatus]:
     """Shows it while the block runs. What this process and its children write to stderr goes to `log`, appended.
 
-    A log that has grown too long becomes `log`.1, in the place of the one before, and begins anew.
+    A log that has grown too long becomes `log`.1, in the place of the one before, and begins anew. Both are for their
+    owner only. Raises DataDirectoryError, OSError.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(log.parent)
     status = LiveStatus(log)
 
     def refreshed() -> LiveStatus:
@@ -61,9 +63,8 @@ def live_status(log: Path) -> Iterator[LiveStatus]:
     _bound(log)
     sys.stderr.flush()
     terminal = os.dup(2)
-    file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    os.dup2(file, 2)
-    os.close(file)
+    with open_file(log, "ab") as file:
+        os.dup2(file.fileno(), 2)
     try:
         with Live(get_renderable=refreshed, refresh_per_second=_REFRESH_PER_S, redirect_stderr=False):
             yield status
@@ -77,5 +78,6 @@ def _bound(log: Path) -> None:
     with suppress(OSError):  # then another time
         if log.stat().st_size > LOG_BYTES_MAX:
             # Copied, not moved: the parts go on writing to this file, each time at its end.
-            shutil.copyfile(log, log.with_name(f"{log.name}.1"))
+            with log.open("rb") as begun, open_file(log.with_name(f"{log.name}.1"), "wb") as before:
+                shutil.copyfileobj(begun, before)
             os.truncate(log, 0)

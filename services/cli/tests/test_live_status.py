@@ -79,3 +79,4 @@ def test_the_log_begins_anew_where_it_has_grown_too_long(tmp_path: Path, monkeyp
         wait_until(lambda: "bbb" not in log.read_text(), 60, "the log is emptied")
         os.write(2, b"c" * 50)
     assert "c" * 50 in log.read_text()
+    assert [path.stat().st_mode & 0o777 for path in (log, before)] == [0o600, 0o600]

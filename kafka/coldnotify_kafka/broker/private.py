@@ -1,0 +1,82 @@
+"""Directories and files for their owner only: 0700 and 0600, whatever the umask, also where they were made before.
+
+Records hold what applications publish, and who is registered for what. Whoever may write there could forge both.
+"""
+
+import logging
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+from coldnotify_kafka.errors import DataDirectoryError
+
+log = logging.getLogger(__name__)
+
+UMASK = 0o077
+"""Of processes that write there."""
+_OURS = re.compile(
+    r"lock|records|node-\d+|cluster\.(json|partial)|server\.properties|broker\.(log(\.\d+)?|out)|up\.log(\.1)?"
+)
+"""What our own processes put into a data directory. What else is there is left alone."""
+
+
+def make_directory(directory: Path) -> None:
+    """Makes it where it is missing. What is there already, and is ours by name and owner, loses the others' rights.
+
+    The directory itself loses them if nothing else is in it: one that somebody shares for other ends stays as it is.
+    Raises DataDirectoryError for another user's that everybody may write to, and OSError.
+    """
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = directory.stat()
+    entries = list(directory.iterdir())
+    if found.st_uid != os.geteuid():
+        who = f"data directory {directory} is another user's (uid {found.st_uid})"
+        if found.st_mode & stat.S_IWOTH:
+            raise DataDirectoryError(
+                f"{who}, and everybody may write there: whoever does could change what Kafka holds. Choose another "
+                "directory with --data"
+            )
+        if found.st_mode & UMASK:
+            log.warning("%s, and not only that one may look: its rights %o are left as they are", who, found.st_mode)
+    elif all(_OURS.fullmatch(entry.name) for entry in entries):
+        _tighten(directory)
+    for entry in entries:
+        if _OURS.fullmatch(entry.name):
+            for path in _all_in(entry):
+                with suppress(FileNotFoundError):
+                    _tighten(path)
+
+
+def open_file(path: Path, mode: Literal["wb", "ab"]) -> BinaryIO:
+    """A file to be written, or appended to. Raises OSError."""
+    how = os.O_TRUNC if mode == "wb" else os.O_APPEND
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | how, 0o600)
+    with suppress(PermissionError):  # another user's file, which we may write to
+        os.fchmod(descriptor, 0o600)
+    return os.fdopen(descriptor, mode)
+
+
+def write_text(path: Path, text: str) -> None:
+    """All of it, in the place of what was there. Raises OSError."""
+    with open_file(path, "wb") as file:
+        file.write(text.encode())
+
+
+def _all_in(path: Path) -> Iterator[Path]:
+    """It, and what is in it; links are not followed."""
+    if path.is_symlink():
+        return
+    yield path
+    if path.is_dir():
+        for directory, directories, files in os.walk(path):
+            yield from (Path(directory, name) for name in (*directories, *files))
+
+
+def _tighten(path: Path) -> None:
+    found = path.lstat()
+    if found.st_uid == os.geteuid() and found.st_mode & UMASK and not stat.S_ISLNK(found.st_mode):
+        path.chmod(stat.S_IMODE(found.st_mode) & ~UMASK)
