@@ -103,6 +103,24 @@ def test_mutual_tls_from_certificates_to_a_notification(tmp_path: Path) -> None:
         assert "neither a service nor an operator" in looked[f"publisher.{domain}"].stderr
         assert looked[""].returncode != 0
         assert_only_kafka_is_in_the_clear(up)
+        inside = [f"--inside-{name}={certs / file}" for name, file in (("certificate", "inside.pem"), ("ca", "ca.pem"))]
+        checked = coldnotify(
+            *(
+                "doctor",
+                "--json",
+                "--kafka",
+                up.kafka,
+                "--ca-cert",
+                ca,
+                *inside,
+                f"--inside-key={certs / 'inside.key'}",
+            ),
+            *("--matcher", up.report["matcher"], "--gateway-http", up.report["gateways_http"][0]),
+            *("--http", f"https://{up.report['http']}"),
+        )
+        findings = [json.loads(line) for line in checked.stdout.splitlines()]
+        services = [one["state"] for one in findings if one["what"] in ("matcher", "gateway", "HTTP service")]
+        assert services == ["ok"] * 3, checked.stdout
 
 
 def look(up: Up, ca: str, certificate: Path) -> "subprocess.CompletedProcess[str]":

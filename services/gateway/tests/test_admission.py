@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
+import jwt
 import pytest
 from coldnotify_common import revocation
 from coldnotify_common.authentication import Authenticator, AuthSettings
@@ -14,6 +15,7 @@ from coldnotify_common.identity import Identity
 from coldnotify_common.tokens import Grant, make_key, sign
 from coldnotify_gateway.admission import Admission
 from coldnotify_gateway.core import Violation
+from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.wire_pb2 import Hello
 
 HELLO = Hello(domain="d", group="g", client="c")
@@ -35,6 +37,38 @@ def test_only_who_shows_nothing_is_told_where_a_certificate_counts(tmp_path: Pat
     assert "arrives without the client's certificate" in asyncio.run(refusal(peer()))
     for given in (peer(token="rubbish"), peer(certificate={"notAfter": "Jan  1 00:00:00 2020 GMT"})):
         assert "arrives without" not in asyncio.run(refusal(given))
+
+
+@pytest.mark.parametrize("exp", ["1" + "0" * 400, "1e400", "-1e400", "NaN", '"soon"', "253402300800"])
+def test_a_token_whose_end_is_no_time_ends_nothing_but_its_hello(exp: str, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s" * 32)
+    settings = AuthSettings(auth="token", auth_token_algorithm="HS256", auth_token_key=str(secret))
+    token = jwt.api_jws.encode(f'{{"sub": "d/g/c", "exp": {exp}}}'.encode(), "s" * 32, "HS256")
+
+    async def refusal() -> Violation:
+        with pytest.raises(Violation) as caught:
+            Admission(Authenticator(settings), lambda _: None).admit(peer(token=token), HELLO)
+        return caught.value
+
+    assert asyncio.run(refusal()).code == CloseCode.NOT_AUTHENTICATED
+
+
+def test_a_session_of_a_far_away_end_has_a_timer_that_the_loop_can_keep(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("s" * 32)
+    settings = AuthSettings(auth="token", auth_token_algorithm="HS256", auth_token_key=str(secret))
+    token = jwt.encode({"sub": "d/g/c", "exp": 253402300799}, "s" * 32, "HS256")
+
+    async def admitted() -> None:
+        expired: list[Any] = []
+        admission, one = Admission(Authenticator(settings), expired.append), peer(token=token)
+        admission.admit(one, HELLO)
+        await asyncio.sleep(0)
+        admission.forget(one)
+        assert expired == []
+
+    asyncio.run(admitted())
 
 
 def test_all_sessions_are_looked_through_only_where_the_list_has_changed(
