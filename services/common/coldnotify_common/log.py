@@ -1,6 +1,7 @@
 """Logging: structlog over the standard library, one line an event on stderr, for people or as JSON.
 
-What libraries log with the standard library (aiohttp, librdkafka through our configuration) comes out the same way.
+What libraries log with the standard library (aiohttp, librdkafka through our configuration) comes out the same way;
+what strangers can make aiohttp and asyncio say comes at most once a second of each kind.
 """
 
 import logging
@@ -9,7 +10,11 @@ import sys
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from coldnotify_common.paced import PacedRecords
+
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_OF_STRANGERS = ("aiohttp.server", "aiohttp.web", "aiohttp.websocket", "asyncio")
+"""Loggers whose lines anybody who reaches a port can cause: malformed HTTP, connections that end in a handshake."""
 
 
 def configure(log_format: str, log_level: str, service: str) -> None:
@@ -36,10 +41,12 @@ def configure(log_format: str, log_level: str, service: str) -> None:
         ]
 
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=final))
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=[*shared, _left_out], processors=final))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+    for name in _OF_STRANGERS:
+        logging.getLogger(name).filters[:] = [PacedRecords()]
     structlog.configure(
         processors=[
             *shared,
@@ -51,3 +58,10 @@ def configure(log_format: str, log_level: str, service: str) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(level),
         cache_logger_on_first_use=False,
     )
+
+
+def _left_out(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    left_out = getattr(event.get("_record"), "left_out", None)
+    if left_out is not None:
+        event["left_out"] = left_out
+    return event

@@ -46,3 +46,28 @@ def test_the_console_form_says_the_same_without_colours_into_a_pipe() -> None:
 def test_the_level_cuts_off_what_is_less_important() -> None:
     assert any("too quiet" in line for line in run("json", "debug"))
     assert [json.loads(line)["event"] for line in run("json", "error")] == ["broken"]
+
+
+STRANGERS = """
+import logging
+from coldnotify_common.log import configure
+for _ in range(2):  # as of a process that has two services
+    configure("json", "info", "lamp")
+for number in range(1000):
+    logging.getLogger("aiohttp.server").error("Error handling request from %s", number)
+    logging.getLogger("asyncio").error(f"SSL handshake failed\\nprotocol: {number}")
+    logging.getLogger("confluent").warning("ours to know")
+logging.getLogger("asyncio").filters[0]._pace._every_s = 0
+logging.getLogger("asyncio").error("SSL handshake failed\\nprotocol: the last")
+"""
+
+
+def test_what_strangers_make_libraries_say_comes_once_a_second_and_nothing_else_is_left_out() -> None:
+    done = subprocess.run([sys.executable, "-c", STRANGERS], capture_output=True, text=True, timeout=120, check=True)
+    events = [json.loads(line) for line in done.stderr.splitlines()]
+    counts = {kind: sum(event["event"].startswith(kind) for event in events) for kind in ("Error", "SSL", "ours")}
+    left_out = sum(event.get("left_out", 0) for event in events if event["event"].startswith("SSL"))
+    assert counts["ours"] == 1000
+    assert counts["Error"] < 100  # one, unless the machine stands still for seconds
+    assert counts["SSL"] + left_out == 1001
+    assert "the last" in events[-1]["event"]
