@@ -10,6 +10,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +27,7 @@ from coldnotify_gateway.testing_process import RawClient
 from coldnotify_kafka.broker import console_tool, free_port
 from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_schemas.partition import partition_of
-from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, REQUESTS
+from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, REQUESTS, SESSIONS
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -237,6 +238,29 @@ def nonsense_is_published(scene: Scene, _stack: ExitStack) -> None:
     assert producer.flush(60) == 0
 
 
+def strangers_write_into_our_topics(scene: Scene, _stack: ExitStack) -> None:
+    """a request and inbox records are written that nothing of ours would write"""
+    producer = Producer({"bootstrap.servers": scene.up.kafka})
+    producer.produce(REQUESTS, b"?", partition=0)
+    for inbox in range(len(producer.list_topics(NOTIFICATIONS, timeout=60).topics[NOTIFICATIONS].partitions)):
+        producer.produce(NOTIFICATIONS, b"?", partition=inbox)
+    assert producer.flush(60) == 0
+
+
+def a_later_release_has_written(scene: Scene, stack: ExitStack) -> None:
+    """a session's record has the format of a later release"""
+    producer = Producer({"bootstrap.servers": scene.up.kafka})
+    key = b"drilled.domain/a/client"
+    partition = partition_of("drilled.domain", "a", int(scene.value("max(coldnotify_matcher_partitions)")))
+
+    def write(value: bytes | None) -> None:
+        producer.produce(SESSIONS, value, key, partition)
+        assert producer.flush(60) == 0
+
+    stack.callback(write, None)
+    write(b'{"format": 2, "generation": 1}')
+
+
 def versions_are_below_the_newest(scene: Scene, stack: ExitStack) -> None:
     """a back-end numbers its versions, and one of them was published without a number"""
     publisher = stack.enter_context(Publisher(kafka=scene.up.kafka))
@@ -356,6 +380,17 @@ def two_matchers_have_one_name(scene: Scene, stack: ExitStack) -> None:
     stack.enter_context(another_matcher(scene, "matcher-1"))
 
 
+def _stays_full(pipe: int) -> bool:
+    """Whether nothing was written into the pipe within 3 s, in which something was to be written."""
+
+    def held_bytes() -> bytes:
+        return fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4)
+
+    before = held_bytes()
+    time.sleep(3)
+    return before == held_bytes() != b"\0" * 4
+
+
 def a_matcher_hangs_and_is_replaced(scene: Scene, stack: ExitStack) -> None:
     """nobody reads a matcher's log any more, so that it hangs; another of its name is started"""
     pipe = scene.directory / f"{secrets.token_hex(4)}.pipe"
@@ -368,10 +403,16 @@ def a_matcher_hangs_and_is_replaced(scene: Scene, stack: ExitStack) -> None:
     stack.callback(one.kill)
     fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     producer = Producer({"bootstrap.servers": scene.up.kafka})
-    for partition in range(int(scene.value("max(coldnotify_matcher_partitions)"))):
-        for _ in range(100):
-            producer.produce(REQUESTS, b"?", partition=partition)  # each is a line in the log
-    assert producer.flush(60) == 0
+    partitions = range(int(scene.value("max(coldnotify_matcher_partitions)")))
+
+    def make_it_log(stopping: threading.Event) -> None:
+        for partition in partitions:
+            producer.produce(REQUESTS, b"?", partition=partition)  # a line in the log each second
+        producer.flush(60)
+        stopping.wait(0.3)
+
+    with repeated(make_it_log):
+        wait_for(lambda: _stays_full(end), "its log is full", WAIT_S)
     stack.enter_context(another_matcher(scene, "hanging"))
 
 
@@ -383,6 +424,8 @@ FAULTS: dict[Fault, set[str]] = {
 DRILLS: dict[Fault, set[str]] = {
     the_list_of_the_revoked_is_cut_short: {"RevokedListUnusable"},
     nonsense_is_published: {"RecordsRejected"},
+    strangers_write_into_our_topics: {"RecordsSetAside", "InboxRecordsSetAside"},
+    a_later_release_has_written: {"PartitionWaits", "PartitionNotServed", "PartitionNotServedForHours"},
     versions_are_below_the_newest: {"PublishesStale"},
     old_news_is_published: {"DeliverySlow"},
     too_many_connect: {"ConnectionsRefused"},

@@ -11,8 +11,8 @@ from coldnotify_common.kafka import consumer_config
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.topics import NOTIFICATIONS
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
-from google.protobuf.message import DecodeError
 
+from coldnotify_gateway.inbox_records import Aside, Unreadable, parse_inbox
 from coldnotify_gateway.settings import GatewaySettings
 
 log = structlog.get_logger()
@@ -36,10 +36,12 @@ _OFFSET_LOST = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
 class Mark(Enum):
     """What comes in a record's place."""
 
-    MALFORMED = auto()
-    """A record that cannot be read."""
     LOST = auto()
     """Records were removed before they were read; the reading goes on from the inbox's end."""
+
+
+Read = Inbox | Aside | Mark
+"""What is read, one for each record that may be this gateway's."""
 
 
 class InboxReader:
@@ -56,7 +58,7 @@ class InboxReader:
         inbox: int,
         *,
         on_assigned: Callable[[], None],
-        on_records: Callable[[Sequence[Inbox | Mark]], None],
+        on_records: Callable[[Sequence[Read]], None],
     ) -> None:
         self._settings = settings
         self._id = gateway_id
@@ -133,9 +135,9 @@ class InboxReader:
                 log.warning("inbox records were lost, reading from the end again", inbox=self._inbox)
                 self._hand_over([Mark.LOST])
 
-    def _sort(self, messages: Sequence[Message]) -> tuple[list[Inbox | Mark], bool]:
+    def _sort(self, messages: Sequence[Message]) -> tuple[list[Read], bool]:
         """Our records among these, and whether the place where we read does not exist any more."""
-        records: list[Inbox | Mark] = []
+        records: list[Read] = []
         lost = False
         for message in messages:
             error = message.error()
@@ -145,10 +147,11 @@ class InboxReader:
                 else:
                     log.warning("inbox cannot be read", inbox=self._inbox, error=error.str())
                 continue
+            value = message.value() or b""
             try:
-                inbox = Inbox.FromString(message.value() or b"")
-            except DecodeError:
-                records.append(Mark.MALFORMED)
+                inbox = parse_inbox(value, time.time_ns() // 1_000_000)
+            except Unreadable as unreadable:
+                records.append(Aside(value, self._inbox, message.offset(), str(unreadable)))
                 continue
             if inbox.gateway in (0, self._id):
                 records.append(inbox)
@@ -156,7 +159,7 @@ class InboxReader:
                 self.foreign_records += 1
         return records, lost
 
-    def _hand_over(self, records: Sequence[Inbox | Mark]) -> None:
+    def _hand_over(self, records: Sequence[Read]) -> None:
         while self._handed_over - self._handled >= _BATCHES_PENDING_MAX:
             if self._stop.wait(_FULL_S):
                 return

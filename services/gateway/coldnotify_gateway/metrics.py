@@ -44,7 +44,10 @@ _COUNTERS = {
         "coldnotify_gateway_inbox_stale_records",
         "Inbox records of a matcher that has a successor.",
     ),
-    "malformed_records": ("coldnotify_gateway_inbox_malformed_records", "Inbox records that could not be understood."),
+    "malformed_records": (
+        "coldnotify_gateway_inbox_malformed_records",
+        "Inbox records that could not be understood, or raised an exception: set aside, to coldnotify.rejected.",
+    ),
     "requests_dropped": (
         "coldnotify_gateway_requests_dropped",
         "Requests of clients that had too many unanswered ones, or sent too many parts of their sets.",

@@ -6,14 +6,18 @@ from collections.abc import Callable
 
 import structlog
 from coldnotify_common.kafka import connect, producer_config
+from coldnotify_common.paced import Paced
 from coldnotify_schemas.internal_pb2 import Request
-from coldnotify_schemas.topics import REQUESTS
+from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
+from coldnotify_schemas.topics import NOTIFICATIONS, REJECTED, REQUESTS
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from coldnotify_gateway.core import Produce
+from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.settings import GatewaySettings
 
 log = structlog.get_logger()
+_paced = Paced(log)
 
 _POLL_S = 0.2
 _ROUND_S = 0.1
@@ -24,6 +28,8 @@ CPU that a connecting client cost six gateways; with rounds it takes 50 to 90.""
 _LINGER_MS = 0.5
 """What is handed over together is in one batch for each partition, and not the first of it alone."""
 _JOIN_S = 1.0
+_REASON_CHARS_MAX = 1000
+"""Of what a rejected record's header says."""
 
 
 class RequestWriter:
@@ -85,6 +91,15 @@ class RequestWriter:
             self._gathered_count += 1
             return True
 
+    def reject(self, aside: Aside) -> None:
+        """Writes an inbox record that could not be handled to the rejected topic, if there is room for it."""
+        place = f"{NOTIFICATIONS}/{aside.inbox}" + ("" if aside.offset is None else f"@{aside.offset}")
+        headers = [(REASON_HEADER, aside.reason[:_REASON_CHARS_MAX].encode()), (PLACE_HEADER, place.encode())]
+        try:
+            self._producer.produce(REJECTED, aside.value, headers=headers)  # type: ignore[arg-type]
+        except (BufferError, KafkaException) as error:
+            _paced.log("not even rejected", level="warning", error=str(error))
+
     def stop(self, flush_s: float) -> int:
         """Waits until what is queued is written, at most so long. Returns how many requests were not."""
         self._hand_over_round()
@@ -144,6 +159,8 @@ class RequestWriter:
         if error.fatal():
             self._on_fatal(error.str())
         partition = message.partition()
-        if partition is not None:
+        if message.topic() == REJECTED:
+            _paced.log("not even rejected", level="warning", error=error.str())
+        elif partition is not None:
             request = Request.FromString(message.value() or b"")
             self._on_failed(Produce(partition, message.key() or b"", request))

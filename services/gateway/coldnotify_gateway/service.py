@@ -15,13 +15,12 @@ import structlog
 from coldnotify_common.authentication import Authenticator
 from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import Tracer
-from coldnotify_schemas.internal_pb2 import Inbox
 
 from coldnotify_gateway.admission import Admission
 from coldnotify_gateway.core import Gateway, Peer, Produce
 from coldnotify_gateway.drain_pace import DrainPace
 from coldnotify_gateway.errors import Reload
-from coldnotify_gateway.inbox_reader import InboxReader, Mark
+from coldnotify_gateway.inbox_reader import InboxReader, Read
 from coldnotify_gateway.latency import Latency
 from coldnotify_gateway.open_files import connections_possible
 from coldnotify_gateway.request_writer import RequestWriter
@@ -285,7 +284,7 @@ class Service:
         if not self._assigned.done():
             self._assigned.set_result(None)
 
-    def _on_records(self, records: Sequence[Inbox | Mark]) -> None:
+    def _on_records(self, records: Sequence[Read]) -> None:
         assert self._shell is not None
         assert self.reader is not None
         self._shell.on_records(records, self.reader.handled)

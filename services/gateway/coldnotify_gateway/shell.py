@@ -8,18 +8,21 @@ from contextlib import suppress
 from typing import cast
 
 import structlog
+from coldnotify_common.paced import Paced
 from coldnotify_common.tracing import Span, Tracer
 from coldnotify_schemas.internal_pb2 import Inbox
 
 from coldnotify_gateway.connection import Connection, ConnectionEvents
 from coldnotify_gateway.core import Finish, Gateway, HighWater, Output, Peer, Produce, Send, SendAll
-from coldnotify_gateway.inbox_reader import Mark
+from coldnotify_gateway.inbox_reader import Mark, Read
+from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.latency import Latency
 from coldnotify_gateway.open_files import LINGERING_MAX
 from coldnotify_gateway.request_writer import RequestWriter
 from coldnotify_gateway.settings import GatewaySettings
 
 log = structlog.get_logger()
+_paced = Paced(log)
 
 _SLICE_S = 0.01
 """Inbox records are handled for so long at a time. What one slice sends to one connection leaves in one write, so it
@@ -64,7 +67,7 @@ class Shell(ConnectionEvents):
         """Connections cut off to bound the open sockets or what waits to be written."""
         self._none_open = asyncio.Event()
         self._none_open.set()
-        self._batches: deque[tuple[deque[Inbox | Mark], Callable[[], None]]] = deque()
+        self._batches: deque[tuple[deque[Read], Callable[[], None]]] = deque()
         self._pumping = False
         self._written = 0
         """Writes since the pump began its slice."""
@@ -166,7 +169,7 @@ class Shell(ConnectionEvents):
 
     # --- from Kafka
 
-    def on_records(self, records: Sequence[Inbox | Mark], handled: Callable[[], None]) -> None:
+    def on_records(self, records: Sequence[Read], handled: Callable[[], None]) -> None:
         """Inbox records came; `handled` is called once they are done with."""
         self._batches.append((deque(records), handled))
         if not self._pumping:
@@ -207,20 +210,41 @@ class Shell(ConnectionEvents):
         else:
             self._pumping = False
 
-    def _on_record(self, record: Inbox | Mark) -> None:
+    def _on_record(self, record: Read) -> None:
         now_s = self._loop.time()
         try:
             match record:
-                case Mark.MALFORMED:
-                    self.gateway.on_malformed_inbox()
+                case Aside():
+                    self._set_aside(record)
                 case Mark.LOST:
                     self.do(self.gateway.on_inbox_lost(now_s))
                 case Inbox():
                     self.do(self.gateway.on_inbox(record, now_s))
         except Exception as error:
-            # What the sessions were told is not known any more: better all begin anew than one misses something.
-            log.exception("an inbox record could not be handled")
-            self._broken(f"an inbox record could not be handled: {error!r}")
+            if not isinstance(record, Inbox):
+                self._broken(f"the inbox could not be handled: {error!r}")
+                return
+            _paced.log(
+                "an inbox record could not be handled", level="error", partition=record.partition, exc_info=error
+            )
+            reason = f"handling it raised {type(error).__name__}: {error}"
+            self._set_aside(Aside(record.SerializeToString(), self.gateway.inbox, None, reason))
+            self._close_all_of(record.partition, now_s)
+
+    def _set_aside(self, aside: Aside) -> None:
+        self.gateway.on_malformed_inbox()
+        _paced.log(
+            "inbox record set aside", level="warning", inbox=aside.inbox, offset=aside.offset, reason=aside.reason
+        )
+        self._writer.reject(aside)
+
+    def _close_all_of(self, partition: int, now_s: float) -> None:
+        """What the sessions of this partition were told is not known any more: better they come anew than miss some."""
+        try:
+            self.do(self.gateway.on_fault(partition, now_s))
+        except Exception as error:
+            log.exception("the sessions of a partition could not be closed", partition=partition)
+            self._broken(f"the sessions of partition {partition} could not be closed: {error!r}")
 
     def on_delivery_failed(self, failed: Produce) -> None:
         """Kafka did not take this request."""
@@ -338,6 +362,6 @@ class Shell(ConnectionEvents):
             self.do(self.gateway.on_overfull(peer, self._loop.time()))
 
 
-def _has_several(records: Sequence[Inbox | Mark]) -> bool:
+def _has_several(records: Sequence[Read]) -> bool:
     """Several items: a client's Welcome and first page are two of one record, and one write."""
     return len(records) > 1 or any(isinstance(record, Inbox) and len(record.items) > 1 for record in records)

@@ -24,6 +24,7 @@ from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.testing import broker, reset_topics
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import object_crc
+from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.partition import partition_of
 
 pytestmark = pytest.mark.kafka
@@ -384,9 +385,11 @@ def test_records_of_others_and_garbage_in_the_inbox(matcher, gateway):
         with matcher.lock:
             matcher.produce(inbox, b"\xff\xff no record")
             matcher.produce(inbox, double.record(4711, 1))
+            far_ahead = Inbox(format=1, partition=PARTITION, generation=1 << 62)
+            matcher.produce(inbox, far_ahead.SerializeToString())
         matcher.publish(PARTITION, "a", 1)
         assert client.until("notification").notification.version == 1
-        assert gateway.metric("coldnotify_gateway_inbox_malformed_records_total") == 1
+        assert gateway.metric("coldnotify_gateway_inbox_malformed_records_total") == 2
         assert gateway.metric("coldnotify_gateway_inbox_foreign_records_total") == 1
 
 

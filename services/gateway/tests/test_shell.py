@@ -4,9 +4,11 @@ When it writes a fan-out: at once, or together with what comes while it rests. W
 """
 
 import asyncio
+from unittest.mock import Mock
 
 import pytest
 from coldnotify_gateway.core import HighWater, SendAll
+from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
 from coldnotify_schemas.internal_pb2 import Inbox
@@ -94,3 +96,43 @@ async def test_a_connection_of_a_slow_link_is_full_earlier_and_drained_later(sai
     shell = Shell(GatewaySettings(), FansOut([]), None, broken=pytest.fail, forgotten=pytest.fail)
     shell.do([HighWater(connection, said_bytes)])
     assert connection.marks == (said_bytes, low_water_bytes)
+
+
+class Raises(FansOut):
+    """A core to which a record with the number 13 is one that it cannot handle, in the middle."""
+
+    inbox = 5
+
+    def __init__(self, peers):
+        super().__init__(peers)
+        self.malformed, self.faults = 0, []
+
+    def on_inbox(self, inbox, now_s):
+        yield from super().on_inbox(inbox, now_s)
+        if inbox.number == 13:
+            raise ValueError("by design")
+
+    def on_malformed_inbox(self):
+        self.malformed += 1
+
+    def on_fault(self, partition, _now_s):
+        self.faults.append(partition)
+        yield SendAll(self.peers, b"closed")
+
+
+async def test_a_record_that_makes_its_handler_raise_is_set_aside_and_its_partition_begins_anew():
+    peer, writer = Peer(), Mock()
+    core = Raises([peer])
+    shell = Shell(GatewaySettings(), core, writer, broken=pytest.fail, forgotten=pytest.fail)
+    bad = Inbox(number=13, partition=2)
+    handled = asyncio.Event()
+    shell.on_records([*records([1]), bad, Aside(b"x", 5, 7, "why"), *records([3])], handled.set)
+    await asyncio.wait_for(handled.wait(), LIMIT_S)
+    await asyncio.sleep(0)
+
+    assert (core.faults, core.malformed) == ([2], 2)
+    (raised,), (unread,) = (call.args for call in writer.reject.call_args_list)
+    assert (raised.value, raised.inbox, raised.offset) == (bad.SerializeToString(), 5, None)
+    assert "ValueError: by design" in raised.reason
+    assert unread == Aside(b"x", 5, 7, "why")
+    assert b"".join(peer.writes) == b"113closed3"

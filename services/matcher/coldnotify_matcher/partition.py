@@ -9,6 +9,7 @@ from typing import Self, TypeVar
 
 import msgspec
 import structlog
+from coldnotify_common.paced import Paced
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.state import FORMAT, GENERATION_KEY, GenerationRecord, RegistrationsRecord, SessionRecord
 
@@ -29,6 +30,7 @@ from coldnotify_matcher.state_records import (
 )
 
 log = structlog.get_logger()
+_paced = Paced(log)
 
 COMPACTED = (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
 """The topics that a partition's state is loaded from."""
@@ -273,15 +275,16 @@ class Partition:
     def set_aside(self, record: Record, reason: str, why: str) -> None:
         """The record goes to the rejected topic with the next step. `why`: NOT_UNDERSTOOD or RAISED."""
         about = (record.topic, record.key if record.topic in STATE else b"%d" % record.offset)
-        if len(self._aside) >= ASIDE_MAX and about not in self._aside:
-            log.warning("not even rejected: too much is", topic=record.topic, offset=record.offset, reason=reason)
+        if self.phase is not Phase.OWNED and len(self._aside) >= ASIDE_MAX and about not in self._aside:
+            _paced.log("not even rejected: too much is", level="warning", topic=record.topic, reason=reason)
             self.engine.count(_set_aside(record.topic, why))
             return
         write = rejected(record.topic, self.number, record.offset, record.key, record.value, reason)
         self._aside[about] = write, why
-        log.warning(
-            "record set aside", topic=record.topic, partition=self.number, offset=record.offset, reason=reason, why=why
-        )
+        _paced.log(
+            "record set aside", level="warning", topic=record.topic, partition=self.number, offset=record.offset,
+            reason=reason, why=why,
+        )  # fmt: skip
 
     @property
     def loaded(self) -> bool:

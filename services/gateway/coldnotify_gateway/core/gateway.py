@@ -207,8 +207,16 @@ class Gateway:
             yield output
 
     def on_malformed_inbox(self) -> None:
-        """A record of the inbox was no Inbox. If it was ours, its number will be missed."""
+        """A record of the inbox was set aside. If it was ours, its number will be missed."""
         self.counters.malformed_records += 1
+
+    def on_fault(self, partition: int, now_s: float) -> Iterator[Output]:
+        """Handling a record of this partition has raised: its sessions end here, their clients come back at once."""
+        if partition >= len(self._connections.views):
+            return
+        reason = "the service has made a mistake with this session"
+        for session in list(self._connections.views[partition].sessions.values()):
+            yield from self._counted(self._connections.close(session, CloseCode.UNKNOWN_SESSION, reason, now_s))
 
     def on_inbox_lost(self, now_s: float) -> Iterator[Output]:
         """The inbox is read from its end again: what came meanwhile is lost, of every partition."""

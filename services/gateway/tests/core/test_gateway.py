@@ -383,3 +383,17 @@ def test_bytes_and_ends_of_connections_that_are_closed_are_ignored(bench):
     bench.do(bench.gateway.on_disconnected(wire, bench.now_s))
     assert bench.take_requests() == []
     assert wire.kinds() == []
+
+
+def test_a_fault_of_a_partition_ends_its_sessions_and_their_clients_come_back_at_once(bench):
+    wire = bench.live(hello())
+    wire.take()
+    bench.take_requests()
+    bench.do(bench.gateway.on_fault(1, bench.now_s))  # there is none but 0
+    assert wire.kinds() == []
+
+    bench.do(bench.gateway.on_fault(0, bench.now_s))
+
+    assert code_of(wire) == CloseCode.UNKNOWN_SESSION
+    assert bench.take_requests("leave")
+    assert bench.gateway.connection_count == 0

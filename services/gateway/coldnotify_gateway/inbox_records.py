@@ -1,0 +1,93 @@
+"""Records of an inbox as they are read: each number and name has its bounds here, before the core believes it.
+
+Whoever may write to the topic may write anything. A record that is not understood is set aside, and the next is read.
+"""
+
+from dataclasses import dataclass
+
+from coldnotify_schemas.internal_pb2 import Inbox, Item, Newest
+from coldnotify_schemas.names import InvalidName, check_object
+from coldnotify_schemas.records import PAYLOAD_BYTES_MAX, VERSION_MAX
+from coldnotify_schemas.state import generation_max
+from coldnotify_schemas.traceparent import is_traceparent
+from google.protobuf.message import DecodeError
+
+FORMAT = 1
+OFFSET_MAX = (1 << 63) - 1
+"""Kafka's offsets are signed 64-bit integers."""
+CODE_MAX = 127
+"""Of a close code: twice as many as there are, and few enough to be counted each."""
+REASON_CHARS_MAX = 1000
+"""Of a reason for a client."""
+
+
+class Unreadable(ValueError):
+    """An inbox record that no matcher wrote; the message names the field and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """What comes in the place of a record that is not understood."""
+
+    value: bytes
+    inbox: int
+    offset: int | None
+    """None: it is not known any more."""
+    reason: str
+
+
+def parse_inbox(value: bytes, now_ms: int) -> Inbox:
+    """The record that `value` is, as far as it can be judged without its sessions. Raises Unreadable."""
+    try:
+        inbox = Inbox.FromString(value)
+    except DecodeError:
+        raise Unreadable("inbox: is no message of internal.proto") from None
+    if inbox.format != FORMAT:
+        raise Unreadable(f"format: is {inbox.format}; this release knows {FORMAT}")
+    if inbox.generation > generation_max(now_ms):
+        # Believed, it would make all that the real matcher says look old.
+        raise Unreadable(f"generation: {inbox.generation} takeovers cannot have been")
+    for item in inbox.items:
+        _check_item(item)
+    return inbox
+
+
+def _check_item(item: Item) -> None:
+    match item.WhichOneof("item"):
+        case "fan_out":
+            _check_newest(item.fan_out.newest)
+            if item.fan_out.traceparent and not is_traceparent(item.fan_out.traceparent):
+                raise Unreadable("traceparent: is no W3C trace context")
+        case "page":
+            _check_offset("complete", item.page.complete)
+            for newest in item.page.newest:
+                _check_newest(newest)
+        case "answered":
+            for newest in item.answered.newest:
+                _check_newest(newest)
+        case "beat":
+            _check_offset("complete", item.beat.complete)
+        case "closed":
+            if item.closed.code > CODE_MAX:
+                raise Unreadable(f"code: is {item.closed.code} (at most {CODE_MAX})")
+            if len(item.closed.reason) > REASON_CHARS_MAX:
+                raise Unreadable(f"reason: has {len(item.closed.reason)} characters (at most {REASON_CHARS_MAX})")
+
+
+def _check_newest(newest: Newest) -> None:
+    try:
+        check_object(newest.name)
+    except InvalidName as error:
+        raise Unreadable(f"name: {error}") from None
+    _check_offset("offset", newest.offset)
+    if newest.behind > newest.offset + 1:
+        raise Unreadable(f"behind: is {newest.behind}, at offset {newest.offset}")
+    if newest.version > VERSION_MAX or newest.incarnation > VERSION_MAX:
+        raise Unreadable("version or incarnation: is out of range")
+    if len(newest.payload) > PAYLOAD_BYTES_MAX:
+        raise Unreadable(f"payload: has {len(newest.payload)} bytes (at most {PAYLOAD_BYTES_MAX} are allowed)")
+
+
+def _check_offset(field: str, offset: int) -> None:
+    if offset > OFFSET_MAX:
+        raise Unreadable(f"{field}: is {offset} (at most {OFFSET_MAX})")
