@@ -14,6 +14,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import click
 
+from coldnotify_common.addresses import Network, networks
 from coldnotify_common.errors import SettingError
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "describe",
     "load",
     "markdown_table",
+    "networks_of",
     "setting",
     "settings_options",
     "unknown_variables",
@@ -210,6 +212,14 @@ def settings_options(cls: type[S]) -> Callable[[Callable[..., T]], Callable[...,
         return command
 
     return decorate
+
+
+def networks_of(name: str, text: str) -> tuple[Network, ...]:
+    """The addresses and networks that the setting of this name holds. Raises SettingError."""
+    try:
+        return networks(text)
+    except ValueError as error:
+        raise SettingError(f"{PREFIX}{name.upper()} / --{name.replace('_', '-')}: {error}") from None
 
 
 def _option(info: SettingInfo) -> Callable[[Callable[..., T]], Callable[..., T]]:

@@ -7,15 +7,20 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Container, Hashable
 from typing import Generic, TypeVar, cast
 
 import structlog
 from aiohttp import web
 
+from coldnotify_common.addresses import subscriber
+from coldnotify_common.paced import Paced
+from coldnotify_common.places import Places
+from coldnotify_common.proxy_protocol import ProxyError, ProxyHeader
 from coldnotify_common.web import Handler
 
 log = structlog.get_logger()
+_paced = Paced(log)
 
 _ACCEPTED_AT_ONCE = 100
 """Then those that are there have their turn."""
@@ -29,33 +34,31 @@ _READ_BYTES = 32 * 1024
 """Of a body that nobody reads, or of requests that are sent ahead, twice as much is held of each connection."""
 _NEVER_S = float("inf")
 
-K = TypeVar("K")
+K = TypeVar("K", bound=Hashable)
 
 
 class Silent(Generic[K]):
-    """Those that are not asking anything: how many and until when. With one more, the oldest is dropped.
+    """Those that are not asking anything: how many and until when. With one more, `Places` says who is dropped."""
 
-    Who means to ask asks at once: so those that are to be served are among the youngest, and a flood drives out itself.
-    """
-
-    def __init__(self, number_max: int, drop: Callable[[K], None]) -> None:
-        self._max = number_max
+    def __init__(self, number_max: int, drop: Callable[[K], None], of_address_max: int | None = None) -> None:
+        """`of_address_max`: of one address; None: as many as there may be."""
         self._drop = drop
+        self._places: Places[K] = Places(number_max, of_address_max)
         self._due_s: dict[K, float] = {}
-        """In the order in which they fell silent."""
 
     def __len__(self) -> int:
         return len(self._due_s)
 
-    def add(self, one: K, due_s: float = _NEVER_S) -> None:
-        """`due_s`: when it is dropped, on the clock of `tick`."""
-        self._due_s.pop(one, None)
+    def add(self, one: K, address: bytes = b"", due_s: float = _NEVER_S, *, shared: bool = False) -> None:
+        """`due_s`: when it is dropped, on the clock of `tick`. `shared`: many are behind its address."""
         self._due_s[one] = due_s
-        if len(self._due_s) > self._max:
-            self._end(next(iter(self._due_s)))
+        leaving = self._places.add(one, address, shared=shared)
+        if leaving is not None:
+            self._end(leaving)
 
     def discard(self, one: K) -> None:
         """It asks, or is gone."""
+        self._places.discard(one)
         self._due_s.pop(one, None)
 
     def tick(self, now_s: float) -> None:
@@ -64,7 +67,7 @@ class Silent(Generic[K]):
             self._end(one)
 
     def _end(self, one: K) -> None:
-        del self._due_s[one]
+        self.discard(one)
         self._drop(one)
 
 
@@ -84,11 +87,17 @@ class WebPort:
         tls: ssl.SSLContext | None = None,
         hold: Callable[[str], bool] = lambda _address: True,
         release: Callable[[str], None] = lambda _address: None,
+        silent_of_address_max: int | None = None,
+        shared: Callable[[str], bool] = lambda _address: False,
+        proxies: Container[str] = (),
+        on_malformed_header: Callable[[], None] = lambda: None,
     ) -> None:
         """`silent_s`: from accept to a request's head, TLS included; `idle_s`: from an answer to the next one.
 
         `hold`: whether one more connection of this address may be; `release`: it is gone. `handler_cancellation`: a
-        request ends with its connection.
+        request ends with its connection. `silent_of_address_max`: of those that are not asking anything, unless the
+        address is `shared` by many. A connection from one of the `proxies` begins with a PROXY protocol header;
+        `on_malformed_header`: one did not.
         """
         self._loop = asyncio.get_running_loop()
         self._max = connections_max
@@ -96,7 +105,10 @@ class WebPort:
         self._tls = tls
         self._hold = hold
         self._release = release
-        self._silent: Silent[_Connection] = Silent(silent_max, _Connection.abort)
+        self._shared = shared
+        self._proxies = proxies
+        self._on_malformed_header = on_malformed_header
+        self._silent: Silent[_Connection] = Silent(silent_max, _Connection.abort, silent_of_address_max)
         self._open: set[_Connection] = set()
         self._by_handler: dict[web.RequestHandler, _Connection] = {}
         app[WEB_PORT] = self
@@ -159,7 +171,7 @@ class WebPort:
         """Who sends a head and not its body is silent still; after `within_s` the connection is dropped."""
         connection = self._by_handler.get(request.protocol)
         if connection is not None:
-            self._silent.add(connection, self._loop.time() + within_s)
+            self._falls_silent(connection, self._loop.time() + within_s)
 
     def has_body(self, request: web.Request) -> None:
         """The request is whole."""
@@ -176,7 +188,16 @@ class WebPort:
             # It may be taking its answer still: so no time of ours, aiohttp's begins behind that.
             connection = self._by_handler.get(request.protocol)
             if connection is not None:
-                self._silent.add(connection)
+                self._falls_silent(connection)
+
+    def _falls_silent(self, connection: "_Connection", due_s: float = _NEVER_S) -> None:
+        address = connection.address
+        self._silent.add(connection, subscriber(address), due_s, shared=self._shared(address))
+
+    def address_of(self, request: web.Request) -> str:
+        """The client's IP address, as a balancer says it where there is one."""
+        connection = self._by_handler.get(request.protocol)
+        return connection.address if connection is not None else request.remote or ""
 
     # --- connections
 
@@ -199,9 +220,9 @@ class WebPort:
             if len(self._open) >= self._max or not self._hold(address):
                 accepted.close()
                 continue
-            connection = _Connection(self, accepted, address)
+            connection = _Connection(self, accepted, address, self._loop.time() + self._silent_s)
             self._open.add(connection)
-            self._silent.add(connection, self._loop.time() + self._silent_s)
+            self._falls_silent(connection, connection.due_s)
             connection.begin()
 
     def _accept_again(self) -> None:
@@ -209,8 +230,10 @@ class WebPort:
             self._loop.add_reader(self._listener, self._accept)
 
     async def _connect(self, connection: "_Connection", accepted: socket.socket) -> None:
-        """Its connection_made comes within, after TLS's handshake. Raises OSError."""
+        """Its connection_made comes within, after a balancer's header and TLS's handshake. Raises OSError."""
         accepted.setblocking(False)
+        if connection.address in self._proxies:
+            await self._take_header(connection, accepted)
         if self._tls is None:
             await self._loop.connect_accepted_socket(lambda: connection, accepted)
         else:
@@ -221,6 +244,27 @@ class WebPort:
                 ssl_handshake_timeout=self._silent_s,
                 ssl_shutdown_timeout=_TLS_GOODBYE_S,
             )
+
+    async def _take_header(self, connection: "_Connection", accepted: socket.socket) -> None:
+        # No byte behind the header may be read here: it is TLS's, or aiohttp's.
+        header = ProxyHeader()
+        try:
+            while wanted_bytes := header.wanted_bytes:
+                data = await self._loop.sock_recv(accepted, wanted_bytes)
+                if not data:
+                    raise ConnectionResetError("gone before its header was whole")
+                header.feed(data)
+        except ProxyError as error:
+            self._on_malformed_header()
+            _paced.log("PROXY header malformed", level="warning", proxy=connection.address, reason=str(error))
+            raise ConnectionAbortedError("no PROXY protocol header") from None
+        if header.source is None:
+            return
+        self._release(connection.address)
+        connection.address, connection.held = header.source, self._hold(header.source)
+        if not connection.held:
+            raise ConnectionAbortedError("too many connections of this address")
+        self._falls_silent(connection, connection.due_s)
 
     def _handler_of(self, connection: "_Connection") -> web.RequestHandler:
         server = self._runner.server
@@ -236,22 +280,33 @@ class WebPort:
         self._silent.discard(connection)
         if connection.handler is not None:
             self._by_handler.pop(connection.handler, None)
-        self._release(connection.address)
+        if connection.held:
+            self._release(connection.address)
 
 
 WEB_PORT = web.AppKey("WEB_PORT", WebPort)
 """The port that an application is served by."""
 
 
+def address_of(request: web.Request) -> str:
+    """The IP address of who asks, as a balancer says it where there is one; "" where it is not known."""
+    port = request.app.get(WEB_PORT)
+    return port.address_of(request) if port is not None else request.remote or ""
+
+
 class _Connection(asyncio.Protocol):
     """From accept to its end: first it shakes hands, where TLS is on; then all that comes is aiohttp's."""
 
-    def __init__(self, port: WebPort, accepted: socket.socket, address: str) -> None:
+    def __init__(self, port: WebPort, accepted: socket.socket, address: str, due_s: float) -> None:
         self._port = port
         self._accepted = accepted
         self._transport: asyncio.Transport | None = None
         self._connecting: asyncio.Task[None] | None = None
         self.address = address
+        self.held = True
+        """It counts as one of its address."""
+        self.due_s = due_s
+        """When the head of its first request must be in."""
         self.handler: web.RequestHandler | None = None
 
     def begin(self) -> None:

@@ -23,10 +23,10 @@ Stranger = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 async def test_of_too_many_the_oldest_is_dropped_and_each_by_its_time() -> None:
     dropped: list[str] = []
     silent = Silent(2, dropped.append)
-    silent.add("a", 5)
-    silent.add("b", 3)
+    silent.add("a", due_s=5)
+    silent.add("b", due_s=3)
     silent.add("a")  # fell silent anew: the youngest, and without a time
-    silent.add("c", 4)
+    silent.add("c", due_s=4)
     assert (dropped, len(silent)) == (["b"], 2)
     silent.tick(4)
     silent.tick(10**9)

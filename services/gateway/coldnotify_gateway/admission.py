@@ -8,6 +8,7 @@ from typing import cast
 import structlog
 from coldnotify_common.authentication import Authenticator, NotAuthenticated
 from coldnotify_common.identity import Identity
+from coldnotify_common.paced import Paced
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.wire_pb2 import Hello
 
@@ -15,6 +16,7 @@ from coldnotify_gateway.connection import Connection
 from coldnotify_gateway.core import Peer, Violation
 
 log = structlog.get_logger()
+_paced = Paced(log)
 
 _TIMER_S_MAX = 30 * 86_400.0
 """A session that lasts longer than this is asked again then: no timer of the event loop need run for years."""
@@ -45,13 +47,13 @@ class Admission:
         try:
             identity = self._authenticator.identify(certificate=connection.certificate, token=token)
         except NotAuthenticated as error:
-            log.info("client not authenticated", reason=str(error))
+            _paced.log("client not authenticated", reason=str(error), address=connection.address)
             code = CloseCode.EXPIRED if error.expired else CloseCode.NOT_AUTHENTICATED
             why_none = "" if connection.certificate or token else self._why_none(connection)
             raise Violation(code, f"{error}{why_none}") from None
         if not identity.may_be(hello.domain, hello.group, hello.client):
             wanted = f"{hello.domain}/{hello.group}/{hello.client}"
-            log.info("client not allowed", identity=identity.name, client=wanted)
+            _paced.log("client not allowed", identity=identity.name, client=wanted, address=connection.address)
             raise Violation(CloseCode.NOT_ALLOWED, f"{identity.name} may not be {wanted}")
         if identity.expires_at_s != float("inf"):
             delay_s = min(max(0.0, identity.expires_at_s - time.time()), _TIMER_S_MAX)

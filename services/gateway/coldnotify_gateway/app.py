@@ -66,7 +66,8 @@ async def serve(settings: GatewaySettings) -> int:
     """What `run` does, in a running event loop of the main thread. Returns the exit code. Raises SettingError."""
     authenticator, tls = Authenticator(settings), ServerTls(settings)
     tracer = tracer_of(settings, "gateway")
-    settings.addresses_exempt()  # what is wrong with it is said now, not when Kafka is there
+    for networks in (settings.addresses_exempt, settings.proxies):
+        networks()  # what is wrong with it is said now, not when Kafka is there
     authenticator.announce(GATEWAY_PORT_SETTING, tls=tls.on)
     inside = Inside(settings)
     inside.announce(GATEWAY_HTTP_PORT_SETTING, settings.gateway_http_host)

@@ -8,6 +8,8 @@ from typing import Any, Protocol
 class Connection(Protocol):
     """One device's connection: the core's peer."""
 
+    address: str
+    """The client's IP address, as far as it is known; "": not at all."""
     held: bool
     """It is within a connection that counts already, of a port where sessions come and go in one."""
     blocked: bool
@@ -51,6 +53,14 @@ class ConnectionEvents:
 
     def on_connect(self, connection: Connection, transport: asyncio.Transport) -> None:
         """A device connected."""
+        raise NotImplementedError
+
+    def on_address(self, connection: Connection) -> None:
+        """A balancer has said the address of a connection that it passes on: `connection.address` is another one."""
+        raise NotImplementedError
+
+    def on_malformed_proxy_header(self) -> None:
+        """A balancer's connection did not begin with a PROXY protocol header; it is being closed."""
         raise NotImplementedError
 
     def on_bytes(self, connection: Connection, data: bytes) -> None:

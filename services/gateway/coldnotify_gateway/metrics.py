@@ -23,6 +23,10 @@ _COUNTERS = {
         "coldnotify_gateway_connections_dropped_unidentified",
         "Connections closed before their time to say Hello was over: too many had not said it.",
     ),
+    "malformed_proxy_headers": (
+        "coldnotify_gateway_proxy_headers_malformed",
+        "Connections from --gateway-proxies that did not begin with a PROXY protocol header, and were closed.",
+    ),
     "received_bytes": ("coldnotify_gateway_received_bytes", "Bytes from clients."),
     "sent_bytes": ("coldnotify_gateway_sent_bytes", "Bytes to clients."),
     "fan_outs": ("coldnotify_gateway_fan_outs", "Publishes, of which sessions here are told."),

@@ -26,12 +26,13 @@ _TCP_NOTSENT_LOWAT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)  # n
 class ClientConnection(asyncio.Protocol):
     """One device's connection: the core's peer."""
 
-    __slots__ = ("_events", "_linger", "_transport", "blocked", "held", "send")
+    __slots__ = ("_events", "_linger", "_transport", "address", "blocked", "held", "send")
 
     def __init__(self, events: ConnectionEvents) -> None:
         self._events = events
         self._transport: asyncio.Transport | None = None
         self._linger: asyncio.TimerHandle | None = None
+        self.address = ""
         self.held = False
         self.blocked = False
         """More than the high-water mark waits to be written."""
@@ -40,9 +41,15 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A device connected."""
-        self._transport = cast(asyncio.Transport, transport)
+        self._begin(transport)
+        assert self._transport is not None
         self.send = self._transport.write
         self._events.on_connect(self, self._transport)
+
+    def _begin(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        peername = transport.get_extra_info("peername")
+        self.address = str(peername[0]) if peername else ""
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""

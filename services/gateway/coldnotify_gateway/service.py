@@ -12,11 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVarTuple
 
 import structlog
+from coldnotify_common.addresses import Among
 from coldnotify_common.authentication import Authenticator
 from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import Tracer
 
 from coldnotify_gateway.admission import Admission
+from coldnotify_gateway.balancer import Balanced
 from coldnotify_gateway.core import Gateway, Peer, Produce
 from coldnotify_gateway.drain_pace import DrainPace
 from coldnotify_gateway.errors import Reload
@@ -180,8 +182,14 @@ class Service:
 
     async def _serve(self, shell: Shell, stopped: "asyncio.Future[Any]") -> None:
         tls = self._tls.context(required=True)
+        proxies = Among(self._settings.proxies())
+
+        def connection() -> asyncio.Protocol:
+            accepted = ClientConnection(shell) if tls is None else TlsConnection(shell, tls)
+            return Balanced(accepted, shell, proxies) if proxies else accepted
+
         server = await self._loop.create_server(
-            lambda: ClientConnection(shell) if tls is None else TlsConnection(shell, tls),
+            connection,
             sock=self._port.listener(),
             backlog=BACKLOG,
         )

@@ -1,15 +1,14 @@
 """The gateway's settings."""
 
 from dataclasses import dataclass
-from ipaddress import ip_network
 
-from coldnotify_common.errors import SettingError
+from coldnotify_common.addresses import Network
 from coldnotify_common.inside import InsideSettings
-from coldnotify_common.settings import setting
+from coldnotify_common.settings import networks_of, setting
+from coldnotify_common.shares import SHARE_PERCENT, share_of
 from coldnotify_common.tls import SecureSettings
 
 from coldnotify_gateway.core import Limits
-from coldnotify_gateway.core.limits import Network
 
 GATEWAY_PORT_SETTING = "COLDNOTIFY_GATEWAY_PORT / --gateway-port"
 GATEWAY_WEB_PORT_SETTING = "COLDNOTIFY_GATEWAY_WEB_PORT / --gateway-web-port"
@@ -56,16 +55,30 @@ class GatewaySettings(SecureSettings, InsideSettings):
     )
     gateway_connections_per_address_max: int = setting(
         0,
-        "connections at one time from one address (of IPv6: from one /64); 0: no limit (devices may share an address)",
+        "connections at one time from one address (of IPv6: from one /64), also from loopback; "
+        "0: only --gateway-address-share-percent bounds them",
         minimum=0,
+    )
+    gateway_address_share_percent: int = setting(
+        SHARE_PERCENT,
+        "how much of --gateway-connections-max, and of --gateway-unidentified-max, one address (of IPv6: one /64) may "
+        "have, per cent; loopback may have all; 100: so may everybody",
+        minimum=1,
+        maximum=100,
     )
     gateway_addresses_exempt: str = setting(
         "",
-        "addresses and networks without this limit, separated by spaces: proxies, and where many devices share one",
+        "addresses and networks without these two limits, separated by spaces or commas: where many devices share one",
+    )
+    gateway_proxies: str = setting(
+        "",
+        "addresses and networks of balancers, separated by spaces or commas: a connection from one must begin with a "
+        "PROXY protocol header (version 1 or 2), which says the client's address; from others none is read",
     )
     gateway_unidentified_max: int = setting(
         2_000,
-        "connections at one time that have not said Hello; with one more, the oldest of them is closed",
+        "connections at one time that have not said Hello; with one more, the oldest one of the address that has most "
+        "of them is closed",
         minimum=1,
     )
     gateway_handshake_s: float = setting(10, "seconds from connecting to a whole Hello", minimum=0.1)
@@ -132,10 +145,11 @@ class GatewaySettings(SecureSettings, InsideSettings):
 
     def addresses_exempt(self) -> tuple[Network, ...]:
         """The networks of gateway_addresses_exempt. Raises SettingError."""
-        try:
-            return tuple(ip_network(text) for text in self.gateway_addresses_exempt.split())
-        except ValueError as error:
-            raise SettingError(f"COLDNOTIFY_GATEWAY_ADDRESSES_EXEMPT / --gateway-addresses-exempt: {error}") from None
+        return networks_of("gateway_addresses_exempt", self.gateway_addresses_exempt)
+
+    def proxies(self) -> tuple[Network, ...]:
+        """The networks of gateway_proxies. Raises SettingError."""
+        return networks_of("gateway_proxies", self.gateway_proxies)
 
     def limits(self, connections_max: int) -> Limits:
         """The core's part of the settings. `connections_max`: what this process can hold."""
@@ -145,8 +159,11 @@ class GatewaySettings(SecureSettings, InsideSettings):
             high_water_bytes=self.gateway_high_water_bytes,
             connections_max=connections_max,
             connections_per_address_max=self.gateway_connections_per_address_max,
-            addresses_exempt=self.addresses_exempt(),
+            connections_share_max=share_of(connections_max, self.gateway_address_share_percent),
+            # What a balancer has not said the address of yet is nobody's.
+            addresses_exempt=(*self.addresses_exempt(), *self.proxies()),
             unidentified_max=self.gateway_unidentified_max,
+            unidentified_share_max=share_of(self.gateway_unidentified_max, self.gateway_address_share_percent),
             sync_chunks_max=self.gateway_sync_chunks_max,
             keepalive_default_s=self.gateway_keepalive_s,
             keepalive_max_s=self.gateway_keepalive_max_s,

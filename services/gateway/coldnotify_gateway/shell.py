@@ -136,12 +136,19 @@ class Shell(ConnectionEvents):
         """A device connected."""
         settings = self._settings
         transport.set_write_buffer_limits(settings.gateway_high_water_bytes, settings.gateway_low_water_bytes)
-        peername = transport.get_extra_info("peername")
         self._open.add(connection)
         self._none_open.clear()
-        address = peername[0] if peername else ""
-        self.do(self.gateway.on_connect(connection, address, self._loop.time(), held=connection.held))
+        now_s = self._loop.time()
+        self.do(self.gateway.on_connect(connection, connection.address, now_s, held=connection.held))
         self._bound_sockets()
+
+    def on_address(self, connection: Connection) -> None:
+        """A balancer says whose it is."""
+        self.do(self.gateway.on_address(connection, connection.address, self._loop.time()))
+
+    def on_malformed_proxy_header(self) -> None:
+        """A balancer says what is no header."""
+        self.gateway.on_malformed_proxy_header()
 
     def on_bytes(self, connection: Connection, data: bytes) -> None:
         """Bytes came from it."""

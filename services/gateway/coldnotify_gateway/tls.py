@@ -9,14 +9,15 @@ import asyncio
 import ssl
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, cast
+from typing import Any
 
 import structlog
+from coldnotify_common.paced import Paced
 
 from coldnotify_gateway.connection import ConnectionEvents
 from coldnotify_gateway.server import ClientConnection
 
-log = structlog.get_logger()
+_paced = Paced(structlog.get_logger())
 
 _HANDSHAKE_BYTES_MAX = 64 * 1024
 """A client's part of a handshake: its certificates, mostly, a few KiB."""
@@ -40,7 +41,8 @@ class TlsConnection(ClientConnection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A device connected; the handshake is its to begin."""
-        self._transport = cast(asyncio.Transport, transport)
+        self._begin(transport)
+        assert self._transport is not None
         self.send = self._encrypt
         self._events.on_connect(self, self._transport)
 
@@ -62,7 +64,7 @@ class TlsConnection(ClientConnection):
             self._flush()
         except ssl.SSLError as error:
             # The reason goes to the client as an alert. Whose fault it is, is seldom ours.
-            log.info("TLS connection refused", reason=error.reason or str(error), address=self._address())
+            _paced.log("TLS connection refused", reason=error.reason or str(error), address=self.address)
             self._close()
 
     @property
@@ -87,7 +89,7 @@ class TlsConnection(ClientConnection):
         """Goes on with it; whether it is done. Raises SSLError."""
         self._handshake_bytes += size_bytes
         if self._handshake_bytes > _HANDSHAKE_BYTES_MAX:
-            log.info("TLS connection refused", reason="a handshake of too many bytes", address=self._address())
+            _paced.log("TLS connection refused", reason="a handshake of too many bytes", address=self.address)
             self.abort()
             return False
         self._session.do_handshake()
@@ -113,7 +115,3 @@ class TlsConnection(ClientConnection):
         self._finishing = True
         self._flush()
         super().finish()
-
-    def _address(self) -> str:
-        peername = self._transport.get_extra_info("peername") if self._transport is not None else None
-        return str(peername[0]) if peername else ""

@@ -1,8 +1,8 @@
 """Who is connected: unidentified, identified, counted by address; how a connection ends."""
 
-from collections import Counter
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
-
+from coldnotify_common.addresses import subscriber
+from coldnotify_common.places import Places
+from coldnotify_common.shares import Shares
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.wire_pb2 import Hello
@@ -19,8 +19,6 @@ from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
 
 SESSION_NUMBER_MAX = (1 << 32) - 1
-_SUBSCRIBER_BITS = 64
-"""Of an IPv6 address; the rest is its owner's to choose, 2^64 times over."""
 
 
 class Connections:
@@ -36,9 +34,13 @@ class Connections:
     ) -> None:
         self.by_peer: dict[Peer, Unidentified | Identified] = {}
         self.views = [PartitionView(partition) for partition in range(partitions)]
-        self._unidentified: dict[Peer, Unidentified] = {}
-        """In the order in which they came."""
-        self._by_address: Counter[IPv4Address | IPv6Network | None] = Counter()
+        self._unidentified: Places[Peer] = Places(limits.unidentified_max, limits.unidentified_share_max or None)
+        self.shares = Shares(
+            limits.connections_share_max,
+            each_max=limits.connections_per_address_max,
+            exempt=limits.addresses_exempt,
+        )
+        """Connections by address."""
         self._held = 0
         """Connections of another port, each for one session after the other."""
         self._in_held: set[Peer] = set()
@@ -50,72 +52,68 @@ class Connections:
         self._last_number = 0
 
     def add(self, peer: Peer, address: str, now_s: float, *, held: bool = False) -> Unidentified:
-        """A new connection. Raises Violation where there are too many. `held`: it is within one that counts already."""
+        """A new connection, to be followed by `take_place`. Raises Violation where there are too many.
+
+        `held`: it is within one that counts already.
+        """
         if not held:
             self._check_room(address)
         if self._last_number >= SESSION_NUMBER_MAX:
             raise Violation(CloseCode.OVERLOADED, "session numbers are used up, the gateway is to be restarted")
         connection = Unidentified(peer, address, now_s, self._limits)
         self.by_peer[peer] = connection
-        self._unidentified[peer] = connection
         if held:
             self._in_held.add(peer)
         else:
-            self._count(address, 1)
+            self.shares.count(address, 1)
         return connection
+
+    def take_place(self, connection: Unidentified) -> Unidentified | None:
+        """`connection` has a place of those who have said no Hello. Returns who is to be closed, if there are too many.
+
+        It is the oldest of the address that has most of them: see `Places`.
+        """
+        address = connection.address
+        shared = self.shares.may_have_all(address)
+        leaving = self._unidentified.add(connection.peer, subscriber(address), shared=shared)
+        found = None if leaving is None else self.by_peer[leaving]
+        return found if isinstance(found, Unidentified) else None
+
+    def move(self, connection: Unidentified, address: str) -> None:
+        """It is another address' connection, to be followed by `take_place`. Raises Violation where that has too many.
+
+        What is within a held one counts with that.
+        """
+        if connection.peer in self._in_held:
+            return
+        self._check_address(address)
+        self.shares.count(connection.address, -1)
+        connection.address = address
+        self.shares.count(address, 1)
 
     def hold(self, address: str) -> None:
         """A connection that sessions come and go in counts as one, to its `release`. Raises Violation."""
         self._check_room(address)
         self._held += 1
-        self._count(address, 1)
+        self.shares.count(address, 1)
 
     def release(self, address: str) -> None:
         """It is gone."""
         self._held -= 1
-        self._count(address, -1)
+        self.shares.count(address, -1)
 
     def _check_room(self, address: str) -> None:
         count = len(self.by_peer) - len(self._in_held) + self._held
         if count >= self._limits.connections_max:
             raise Violation(CloseCode.OVERLOADED, f"{count} connections are open, no more are taken")
-        of_address, address_max = self._by_address[self._counted_as(address)], self._limits.connections_per_address_max
-        if address_max and of_address >= address_max:
+        self._check_address(address)
+
+    def _check_address(self, address: str) -> None:
+        if self.shares.is_full(address):
             raise Violation(
-                CloseCode.OVERLOADED, f"{of_address} connections of this address are open, no more are taken"
+                CloseCode.OVERLOADED,
+                f"{self.shares.of(address)} connections of this address are open, no more are taken",
             )
-
-    def _count(self, address: str, more: int) -> None:
-        counted = self._counted_as(address)
-        if counted is None:
-            return
-        self._by_address[counted] += more
-        if not self._by_address[counted]:
-            del self._by_address[counted]
-
-    def _counted_as(self, address: str) -> IPv4Address | IPv6Network | None:
-        """Whose connections are counted together; None: they are not counted."""
-        if not self._limits.connections_per_address_max:
-            return None
-        try:
-            parsed = ip_address(address.partition("%")[0])
-        except ValueError:
-            return None
-        if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
-            parsed = parsed.ipv4_mapped
-        if any(parsed in network for network in self._limits.addresses_exempt):
-            return None
-        return parsed if isinstance(parsed, IPv4Address) else IPv6Network((parsed, _SUBSCRIBER_BITS), strict=False)
-
-    def surplus(self) -> Unidentified | None:
-        """The oldest connection without a Hello, where there are too many of these.
-
-        Who means to say Hello says it at once: so those that are to be served are among the youngest, and a flood of
-        connections that say nothing drives out itself.
-        """
-        if len(self._unidentified) <= self._limits.unidentified_max:
-            return None
-        return next(iter(self._unidentified.values()))
 
     @property
     def unidentified_count(self) -> int:
@@ -129,7 +127,7 @@ class Connections:
         session = Identified(connection, hello, self._last_number, view, now_s, self._limits)
         view.add(session, now_s, self._limits.beat_s)
         self.by_peer[connection.peer] = session
-        del self._unidentified[connection.peer]
+        self._unidentified.discard(connection.peer)
         self._timers.forget(connection)
         return session
 
@@ -140,9 +138,9 @@ class Connections:
         if connection.peer in self._in_held:
             self._in_held.remove(connection.peer)
         else:
-            self._count(connection.address, -1)
+            self.shares.count(connection.address, -1)
         if isinstance(connection, Unidentified):
-            del self._unidentified[connection.peer]
+            self._unidentified.discard(connection.peer)
             return []
         connection.view.remove(connection, now_s)
         return [self._asking.leave(connection)] if leave else []

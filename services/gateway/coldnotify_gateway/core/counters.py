@@ -12,6 +12,8 @@ class Counters:
     refused_connections: int = 0
     dropped_unidentified: int = 0
     """Closed although they had time left to say Hello: too many had not."""
+    malformed_proxy_headers: int = 0
+    """Connections from balancers that did not begin with a PROXY protocol header."""
     hellos_new: int = 0
     hellos_returning: int = 0
     """With a cursor: the client was here, or at another gateway, before."""

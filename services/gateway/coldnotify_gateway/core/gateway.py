@@ -93,6 +93,10 @@ class Gateway:
         """It is gone."""
         self._connections.release(address)
 
+    def may_have_all(self, address: str) -> bool:
+        """Whether this address has no share of the places, because many may be behind it."""
+        return self._connections.shares.may_have_all(address)
+
     def on_connect(self, peer: Peer, address: str, now_s: float, *, held: bool = False) -> list[Output]:
         """A connection was accepted, or (`held`) begins within one that `hold` counts."""
         self.counters.connections += 1
@@ -104,11 +108,30 @@ class Gateway:
             self.counters.refused_connections += 1
             return self._counted(self._connections.refuse(peer, violation.code, violation.reason))
         self._timers.look_at(connection, now_s)
-        surplus = self._connections.surplus()
+        return self._take_place(connection, now_s)
+
+    def on_address(self, peer: Peer, address: str, now_s: float) -> list[Output]:
+        """The balancer that this connection came from has said whose it is; nothing else was said on it yet."""
+        connection = self._connections.by_peer.get(peer)
+        if not isinstance(connection, Unidentified):
+            return []  # closed already
+        try:
+            self._connections.move(connection, address)
+        except Violation as violation:
+            self.counters.refused_connections += 1
+            return self._counted(self._connections.close(connection, violation.code, violation.reason, now_s))
+        return self._take_place(connection, now_s)
+
+    def on_malformed_proxy_header(self) -> None:
+        """A connection from a balancer began in another way; the shell closes it."""
+        self.counters.malformed_proxy_headers += 1
+
+    def _take_place(self, connection: Unidentified, now_s: float) -> list[Output]:
+        surplus = self._connections.take_place(connection)
         if surplus is None:
             return []
         self.counters.dropped_unidentified += 1
-        reason = f"more than {self.limits.unidentified_max} connections have said no hello"
+        reason = f"more than {self.limits.unidentified_max} connections have said no hello, or too many of this address"
         return self._counted(self._connections.close(surplus, CloseCode.OVERLOADED, reason, now_s))
 
     def on_client_bytes(self, peer: Peer, data: bytes, now_s: float) -> list[Output]:

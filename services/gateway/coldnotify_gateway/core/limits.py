@@ -1,11 +1,9 @@
 """The numbers that steer the core."""
 
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network
 
+from coldnotify_common.addresses import Network
 from coldnotify_schemas.frames import CLIENT_FRAME_BYTES_MAX
-
-Network = IPv4Network | IPv6Network
 
 ASK_AGAIN_DOUBLINGS_MAX = 3
 """A matcher that stays away is asked ever more rarely, up to 8 times the interval: what is asked piles up in Kafka."""
@@ -27,10 +25,14 @@ class Limits:
     connections_max: int = 19_000
     connections_per_address_max: int = 0
     """0: no limit. Of IPv6, a /64 is one address: that is what one subscriber has."""
+    connections_share_max: int = 0
+    """The same, but for loopback."""
     addresses_exempt: tuple[Network, ...] = ()
     """Of these any number is taken: proxies, and gateways to other networks."""
     unidentified_max: int = 2_000
-    """Connections that have not said Hello; with one more, the oldest of them is closed."""
+    """Connections that have not said Hello; with one more, the oldest one of the address that has most is closed."""
+    unidentified_share_max: int = 0
+    """Those of one address, but for loopback and who is exempt; with one more, its oldest is closed. 0: no limit."""
     keepalive_default_s: int = 60
     keepalive_max_s: int = 24 * 3600
     """A client that asks for more is taken to have said this."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from aiohttp import web
 from coldnotify_common.authentication import bearer
+from coldnotify_common.web_port import address_of
 
 from coldnotify_gateway.connection import ConnectionEvents
 
@@ -27,6 +28,7 @@ class QueuedConnection:
         "_taken_bytes",
         "_wake",
         "aborted",
+        "address",
         "blocked",
         "certificate",
         "finished",
@@ -54,6 +56,7 @@ class QueuedConnection:
         self._queued_bytes = 0
         self._taken_bytes = 0
         self._wake = asyncio.Event()
+        self.address = ""
         self.held = True
         self.blocked = False
         self.certificate: Mapping[str, Any] | None = None
@@ -68,6 +71,7 @@ class QueuedConnection:
 
     def carried_by(self, request: web.Request, transport: asyncio.Transport) -> None:
         """Takes from the request what says who this is."""
+        self.address = address_of(request)
         self.certificate = transport.get_extra_info("peercert") or None
         self.token = bearer(request.headers.get("Authorization")) or ""
         self.passed_on = "Via" in request.headers

@@ -4,6 +4,7 @@ import ssl
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from coldnotify_common.addresses import Among
 from coldnotify_common.web import Handler, error_response, json_errors
 from coldnotify_common.web_pages import foreign, is_known, names_of
 from coldnotify_common.web_port import WebPort
@@ -55,6 +56,10 @@ class WebSite:
             tls=tls,
             hold=shell.gateway.hold,
             release=shell.gateway.release,
+            silent_of_address_max=shell.gateway.limits.unidentified_share_max or None,
+            shared=shell.gateway.may_have_all,
+            proxies=Among(settings.proxies()),
+            on_malformed_header=shell.on_malformed_proxy_header,
         )
 
     async def start(self) -> None:

@@ -143,6 +143,13 @@ class Anything(RuleBasedStateMachine):
         if greets and not wire.finished:
             self.do(self.gateway.on_client_bytes(wire, hello(), self.now_s))
 
+    @rule(pick=SMALL, address=st.sampled_from(["127.0.0.1", "192.0.2.1", "::1"]))
+    def is_passed_on(self, pick: int, address: str) -> None:
+        """A balancer says whose connection it is, at whatever time."""
+        wire = self.wire(pick)
+        if wire is not None:
+            self.do(self.gateway.on_address(wire, address, self.now_s))
+
     @rule(pick=SMALL, data=CLIENT_BYTES, cut=st.integers(1, 60))
     def say(self, pick: int, data: bytes, cut: int) -> None:
         wire = self.wire(pick)
@@ -285,10 +292,10 @@ class Anything(RuleBasedStateMachine):
         assert set(connections.by_peer) == set(self.wires)
         assert len(connections.by_peer) <= LIMITS.connections_max
         assert connections.unidentified_count <= LIMITS.unidentified_max
-        assert max(connections._by_address.values(), default=0) <= LIMITS.connections_per_address_max
-        assert connections._by_address.total() == len(connections.by_peer)
-        unidentified = [one for one in connections.by_peer.values() if not isinstance(one, Identified)]
-        assert list(connections._unidentified.values()) == unidentified
+        assert connections.shares.most <= LIMITS.connections_per_address_max
+        assert connections.shares._counts.total() == len(connections.by_peer)
+        unidentified = {peer for peer, one in connections.by_peer.items() if not isinstance(one, Identified)}
+        assert set(connections._unidentified) == unidentified
         for one in connections.by_peer.values():
             assert len(one.frames) <= LIMITS.frame_bytes_max + 5
         for session in self.gateway.sessions():

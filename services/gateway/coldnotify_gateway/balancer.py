@@ -1,0 +1,67 @@
+"""A device's connection that comes from a balancer: it begins with a PROXY protocol header, which says whose it is.
+
+The header comes before all else, TLS included. Until it is in, the connection is the balancer's, with the time that any
+connection has for its Hello.
+"""
+
+import asyncio
+from collections.abc import Container
+
+import structlog
+from coldnotify_common.paced import Paced
+from coldnotify_common.proxy_protocol import ProxyError, ProxyHeader
+
+from coldnotify_gateway.connection import ConnectionEvents
+from coldnotify_gateway.server import ClientConnection
+
+_paced = Paced(structlog.get_logger())
+
+
+class Balanced(asyncio.Protocol):
+    """Stands before `connection` until its header is in; from others than `proxies` none is read."""
+
+    def __init__(self, connection: ClientConnection, events: ConnectionEvents, proxies: Container[str]) -> None:
+        self._connection = connection
+        self._events = events
+        self._proxies = proxies
+        self._header = ProxyHeader()
+        self._transport: asyncio.BaseTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Somebody connected, a balancer perhaps."""
+        self._transport = transport
+        self._connection.connection_made(transport)
+        if self._connection.address not in self._proxies:
+            transport.set_protocol(self._connection)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came, of the header and perhaps of what is behind it."""
+        connection = self._connection
+        try:
+            rest = self._header.feed(data)
+        except ProxyError as error:
+            self._events.on_malformed_proxy_header()
+            _paced.log("PROXY header malformed", level="warning", proxy=connection.address, reason=str(error))
+            connection.abort()
+            return
+        if not self._header.whole:
+            return
+        assert self._transport is not None
+        self._transport.set_protocol(connection)
+        if self._header.source is not None:
+            connection.address = self._header.source
+            self._events.on_address(connection)
+        if rest:
+            connection.data_received(rest)
+
+    def pause_writing(self) -> None:
+        """A Close may be what it is full of."""
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        """It is drained."""
+        self._connection.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone, before its header was in."""
+        self._connection.connection_lost(exc)
