@@ -23,7 +23,7 @@ class Shares:
     """
 
     def __init__(self, share_max: int, *, each_max: int = 0, exempt: Iterable[Network] = ()) -> None:
-        self._share_max = share_max
+        self.share_max = share_max
         self._each_max = each_max
         self._exempt = Among(tuple(exempt))
         self._loopback = Among(LOOPBACK)
@@ -40,12 +40,23 @@ class Shares:
         if not self._counts[counted]:
             del self._counts[counted]
 
+    def take(self, address: str) -> bool:
+        """It has one more, to `give_back`; False: it may not."""
+        if self.is_full(address):
+            return False
+        self.count(address, 1)
+        return True
+
+    def give_back(self, address: str) -> None:
+        """One of them is gone."""
+        self.count(address, -1)
+
     def is_full(self, address: str) -> bool:
         """Whether it may not have another one."""
         counted = subscriber(address)
         if not counted or address in self._exempt:
             return False
-        most = self._share_max if address not in self._loopback else 0
+        most = self.share_max if address not in self._loopback else 0
         if self._each_max:
             most = min(most, self._each_max) if most else self._each_max
         return bool(most) and self._counts[counted] >= most

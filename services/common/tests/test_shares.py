@@ -7,9 +7,7 @@ from coldnotify_common.shares import Shares, share_of
 def fill(shares: Shares, address: str, tries: int = 20) -> int:
     taken = 0
     for _ in range(tries):
-        if not shares.is_full(address):
-            shares.count(address, 1)
-            taken += 1
+        taken += shares.take(address)
     return taken
 
 
@@ -27,7 +25,7 @@ def test_a_share_is_of_strangers_and_the_other_bound_of_everybody_but_the_exempt
         True,
         True,
     ]
-    shares.count("192.0.2.1", -1)
+    shares.give_back("192.0.2.1")
     assert (shares.of("192.0.2.1"), fill(shares, "192.0.2.1")) == (2, 1)
 
 

@@ -217,12 +217,22 @@ class MatcherOnKafka:
 class RawClient:
     """A socket that speaks frames, and no better than it is told to."""
 
-    def __init__(self, port: int, receive_buffer_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        port: int,
+        receive_buffer_bytes: int = 0,
+        *,
+        address: str = "127.0.0.1",
+        wrap: Callable[[socket.socket], socket.socket] = lambda plain: plain,
+    ) -> None:
+        """`address`: where it comes from. `wrap`: says what comes before the first frame, as TLS does."""
         self._socket = socket.socket()
         if receive_buffer_bytes:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self._socket.settimeout(WAIT_S)
+        self._socket.bind((address, 0))
         self._socket.connect(("127.0.0.1", port))
+        self._socket = wrap(self._socket)
         self._buffer = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
         self._frames: list[GatewayFrame] = []
 

@@ -7,6 +7,7 @@ import structlog
 import uvloop
 from aiohttp import web
 from coldnotify.publisher import Publisher
+from coldnotify_common.addresses import Among
 from coldnotify_common.admin import standard_routes
 from coldnotify_common.authentication import Authenticator
 from coldnotify_common.errors import ServiceError
@@ -15,6 +16,7 @@ from coldnotify_common.kafka_options import read_options
 from coldnotify_common.kafka_stats import STATISTICS
 from coldnotify_common.listening import listening
 from coldnotify_common.log import configure
+from coldnotify_common.shares import Shares, share_of
 from coldnotify_common.stop import stop_event
 from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import tracer_of
@@ -68,6 +70,12 @@ class HttpService:
         self._outcomes = Outcomes(settings)
         self._overview = Overview(self._asking, settings.http_overdue_s, self._authenticator.holds)
         self._passing_on = PassingOn(settings)
+        self.shares = Shares(
+            share_of(self._passing_on.open_files.connections_max, settings.http_address_share_percent),
+            # What a balancer has not said the address of yet is nobody's.
+            exempt=(*settings.addresses_exempt(), *settings.proxies()),
+        )
+        """Connections by address."""
         self._port: WebPort | None = None
         self._ticks: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -84,7 +92,8 @@ class HttpService:
             queue_max=settings.http_publishes_max,
             kafka_config={**read_options(settings.kafka_config), **STATISTICS.options("publisher")},
         )
-        publishing = Publishing(self._publisher, settings, Metrics(self._registry), self._outcomes, self._tracer)
+        metrics = Metrics(self._registry)
+        publishing = Publishing(self._publisher, settings, metrics, self._outcomes, self._tracer)
         self._authenticator.announce("COLDNOTIFY_HTTP_PORT / --http-port", tls=self.tls.on)
         app = web.Application(
             middlewares=[
@@ -115,6 +124,12 @@ class HttpService:
             idle_s=_IDLE_S,
             shutdown_timeout_s=settings.http_publish_timeout_s + settings.http_outcome_timeout_s + _STOP_MARGIN_S,
             tls=self.tls.context(required=False),
+            hold=self.shares.take,
+            release=self.shares.give_back,
+            silent_of_address_max=share_of(files.silent_max, settings.http_address_share_percent) or None,
+            shared=self.shares.may_have_all,
+            proxies=Among(settings.proxies()),
+            on_malformed_header=metrics.proxy_headers_malformed.inc,
         )
         await self._port.start(
             listening(settings.http_host, settings.http_port, setting="COLDNOTIFY_HTTP_PORT / --http-port")

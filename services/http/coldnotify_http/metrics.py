@@ -26,6 +26,11 @@ class Metrics:
             "Requests that named a bad field, or were too large or too slow.",
             registry=registry,
         )
+        self.proxy_headers_malformed = Counter(
+            "coldnotify_http_proxy_headers_malformed",
+            "Connections from --http-proxies that did not begin with a PROXY protocol header, and were closed.",
+            registry=registry,
+        )
         self.publish_seconds = Histogram(
             "coldnotify_http_publish_seconds",
             "From a request's whole body to Kafka's acknowledgement of all its objects.",

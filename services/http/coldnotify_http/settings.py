@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass
 
+from coldnotify_common.addresses import Network
 from coldnotify_common.inside import AskInsideSettings
-from coldnotify_common.settings import setting
+from coldnotify_common.settings import networks_of, setting
+from coldnotify_common.shares import SHARE_PERCENT
 from coldnotify_common.tls import SecureSettings
 
 HTTP_HOSTS_SETTING = "COLDNOTIFY_HTTP_HOSTS / --http-hosts"
@@ -19,6 +21,21 @@ class HttpSettings(SecureSettings, AskInsideSettings):
         "",
         "with --auth none and without TLS: names by which the HTTP service may be asked, separated by spaces, beside "
         "addresses, localhost and --http-host; a page whose name leads to this machine is refused; *: all",
+    )
+    http_address_share_percent: int = setting(
+        SHARE_PERCENT,
+        "how much of all connections, and of those that have no whole request under way, one address (of IPv6: one "
+        "/64) may have, per cent; loopback may have all; 100: so may everybody",
+        minimum=1,
+        maximum=100,
+    )
+    http_addresses_exempt: str = setting(
+        "", "addresses and networks without this limit, separated by spaces or commas: where many share one"
+    )
+    http_proxies: str = setting(
+        "",
+        "addresses and networks of balancers, separated by spaces or commas: a connection from one must begin with a "
+        "PROXY protocol header (version 1 or 2), which says the client's address; from others none is read",
     )
     http_body_bytes_max: int = setting(
         # 1000 records with the largest payload and a long name each.
@@ -70,3 +87,11 @@ class HttpSettings(SecureSettings, AskInsideSettings):
     http_overdue_s: int = setting(
         3600, "a client that has lacked something for longer than this, in seconds, is shown as overdue", minimum=1
     )
+
+    def addresses_exempt(self) -> tuple[Network, ...]:
+        """The networks of http_addresses_exempt. Raises SettingError."""
+        return networks_of("http_addresses_exempt", self.http_addresses_exempt)
+
+    def proxies(self) -> tuple[Network, ...]:
+        """The networks of http_proxies. Raises SettingError."""
+        return networks_of("http_proxies", self.http_proxies)

@@ -2,16 +2,23 @@
 
 import asyncio
 import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import ClientSession, ClientTimeout, TCPConnector
 from coldnotify_common.certificates import Authority
+from coldnotify_common.errors import SettingError
 from coldnotify_http.app import HttpService
+from coldnotify_http.open_files import SILENT_MAX
 from coldnotify_http.settings import HttpSettings
 from prometheus_client import CollectorRegistry
 
 LIMIT_S = 60
+GET = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+Stranger = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 TRICKLED = b"POST /v1/sync HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{"
 
 
@@ -95,3 +102,64 @@ async def test_pages_from_elsewhere_may_link_to_the_console_and_nothing_else(
                 assert await status(overview, Host=host) == own, host
     finally:
         await service.stop()
+
+
+@asynccontextmanager
+async def serving(**settings: Any) -> AsyncIterator[tuple[HttpService, CollectorRegistry]]:
+    """The service, whose Kafka is away."""
+    registry = CollectorRegistry()
+    service = HttpService(HttpSettings(kafka="127.0.0.1:1", http_port=0, **settings), registry)
+    await service.start()
+    try:
+        yield service, registry
+    finally:
+        await service.stop()
+
+
+async def connect(service: HttpService, address: str, says: bytes = b"") -> Stranger:
+    stranger = await asyncio.open_connection("127.0.0.1", service.port, local_addr=(address, 0))
+    stranger[1].write(says)
+    return stranger
+
+
+async def test_who_is_slow_to_its_request_is_answered_while_one_address_floods(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldnotify_http.open_files.SILENT_MAX", 10)
+    async with serving() as (service, _), asyncio.timeout(LIMIT_S):
+        slow = await connect(service, "127.0.0.3", GET[:10])
+        flood = [await connect(service, "127.0.0.2") for _ in range(100)]
+        assert [await end(reader) for reader, _ in flood[:91]] == [b""] * 91
+        slow[1].write(GET[10:])
+        assert await end(slow[0]) == b"HTTP/1.1 200"
+        for _, writer in (slow, *flood):
+            writer.close()
+
+
+async def test_a_balancer_says_whose_connections_it_passes_on_and_each_address_has_its_share() -> None:
+    networks = {"http_proxies": "127.0.0.7", "http_addresses_exempt": "192.0.2.2", "http_address_share_percent": 1}
+    async with serving(**networks) as (service, registry), asyncio.timeout(LIMIT_S):
+        strangers, silent_share = [], SILENT_MAX // 100
+        for address in ("192.0.2.1", "192.0.2.2"):
+            header = f"PROXY TCP4 {address} 127.0.0.1 1 2\r\n".encode()
+            for _ in range(silent_share + 5):
+                strangers.append(await connect(service, "127.0.0.7", header + GET))
+                assert await end(strangers[-1][0]) == b"HTTP/1.1 200"
+        held = [service.shares.of(address) for address in ("192.0.2.1", "192.0.2.2", "127.0.0.7")]
+        assert held == [silent_share, silent_share + 5, 0]
+        for _, writer in strangers:
+            writer.close()
+        wrong = await connect(service, "127.0.0.7", GET)
+        assert await end(wrong[0]) == b""
+        assert registry.get_sample_value("coldnotify_http_proxy_headers_malformed_total") == 1
+        wrong[1].close()
+
+
+def test_a_network_that_is_none_is_named() -> None:
+    for settings, names in (
+        (HttpSettings(http_proxies="10.0.0.1/8"), "COLDNOTIFY_HTTP_PROXIES / --http-proxies"),
+        (
+            HttpSettings(http_addresses_exempt="10.0.0.1/8"),
+            "COLDNOTIFY_HTTP_ADDRESSES_EXEMPT / --http-addresses-exempt",
+        ),
+    ):
+        with pytest.raises(SettingError, match=f"{names}: 10.0.0.1/8"):
+            HttpService(settings, CollectorRegistry())

@@ -190,6 +190,58 @@ def test_of_too_many_without_a_hello_the_oldest_is_closed():
     assert bench.gateway.unidentified_count == 1
 
 
+def test_of_too_many_without_a_hello_it_is_one_of_the_address_that_has_most():
+    bench = Bench(Limits(unidentified_max=3))
+    slow, first = bench.connect("2001:db8:1::1"), bench.connect("2001:db8:2::1")
+    flood = [bench.connect(f"2001:db8:2::{n}") for n in range(2, 100)]
+    assert [code_of(wire) for wire in (first, *flood[:-2])] == [CloseCode.OVERLOADED] * 97
+    assert bench.gateway.unidentified_count == 3
+    bench.say(slow, hello("slow"))
+    assert [session.client for session in bench.gateway.sessions()] == ["slow"]
+
+
+def test_an_address_has_a_share_of_all_connections_and_of_those_without_a_hello_but_loopback_has_none():
+    limits = Limits(
+        connections_share_max=4, unidentified_share_max=2, addresses_exempt=(ip_network("10.0.0.0/8"),), handshake_s=1e9
+    )
+    bench = Bench(limits)
+    silent = [bench.connect("192.0.2.1") for _ in range(3)]
+    assert (code_of(silent[0]), bench.gateway.unidentified_count) == (CloseCode.OVERLOADED, 2)
+    for wire in silent[1:]:
+        bench.say(wire, hello("a"))
+    silent = [bench.connect("192.0.2.1") for _ in range(2)]
+    assert code_of(bench.connect("192.0.2.1")) == CloseCode.OVERLOADED
+    assert bench.gateway.counters.refused_connections == 1
+    for address in ("127.0.0.1", "::1", "10.0.0.1", "192.0.2.2"):
+        assert not [wire for wire in [bench.connect(address) for _ in range(2)] if wire.finished]
+    assert not [wire for wire in [bench.connect("127.0.0.1") for _ in range(9)] if wire.finished]
+
+
+def test_a_balancer_says_whose_connection_it_is_and_that_one_has_its_share():
+    balancer = "10.0.0.1"
+    limits = Limits(connections_per_address_max=2, unidentified_max=3, addresses_exempt=(ip_network(balancer),))
+    bench = Bench(limits)
+    gateway = bench.gateway
+    wires = [bench.connect(balancer) for _ in range(3)]
+    for wire in wires[:2]:
+        bench.do(gateway.on_address(wire, "192.0.2.1", bench.now_s))
+    assert gateway.unidentified_count == 3
+    bench.do(gateway.on_address(wires[2], "192.0.2.1", bench.now_s))
+    assert code_of(wires[2]) == CloseCode.OVERLOADED
+    assert (gateway.counters.refused_connections, gateway.connection_count) == (1, 2)
+    bench.say(wires[0], hello("a"))
+    assert [session.address for session in gateway.sessions()] == ["192.0.2.1"]
+    assert gateway.on_address(wires[0], "192.0.2.9", bench.now_s) == [], "it has said Hello"
+    bench.do(gateway.on_disconnected(wires[0], bench.now_s))
+    bench.do(gateway.on_address(bench.connect(balancer), "192.0.2.1", bench.now_s))
+    slow = bench.connect("192.0.2.8")
+    last = bench.connect(balancer)
+    bench.do(gateway.on_address(last, "192.0.2.7", bench.now_s))
+    assert not slow.finished
+    assert code_of(wires[1]) == CloseCode.OVERLOADED, "two were of 192.0.2.1"
+    assert gateway.on_address(wires[1], "192.0.2.9", bench.now_s) == [], "it is gone"
+
+
 # --- slow connections
 
 
