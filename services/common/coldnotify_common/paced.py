@@ -4,6 +4,7 @@ The next line of a kind says, as `left_out`, how many were not written since the
 """
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +14,10 @@ EVERY_S = 1.0
 _KINDS_MAX = 256
 """Kinds that are remembered. A kind is to be a constant of the code; what libraries log may hold a stranger's words."""
 _KIND_CHARS_MAX = 100
+_REASON_CHARS_MAX = 200
+_OF_WORDS = re.compile(r"[:'\"\n]")
+_MALFORMED_HTTP = "aiohttp.http_exceptions"
+"""By name: what serves HTTP is imported when there is time for it."""
 
 
 class Pace:
@@ -72,4 +77,16 @@ class PacedRecords(logging.Filter):
         left_out = self._pace.take(kind)
         if left_out:
             record.left_out = left_out
-        return left_out is not None
+        return left_out is not None and _as_a_strangers(record)
+
+
+def _as_a_strangers(record: logging.LogRecord) -> bool:
+    """Malformed HTTP is no error of ours, and where it was found is of no use: the reason is enough."""
+    error = record.exc_info[1] if record.exc_info else None
+    if type(error).__module__ != _MALFORMED_HTTP:
+        return True
+    # What was malformed stands behind the first words, and may be a token.
+    reason = _OF_WORDS.split(str(getattr(error, "message", "")), 1)[0].strip()[:_REASON_CHARS_MAX]
+    record.msg, record.args = f"{record.getMessage()}: {reason}", None
+    record.exc_info, record.levelno, record.levelname = None, logging.INFO, "INFO"
+    return logging.getLogger(record.name).isEnabledFor(logging.INFO)

@@ -6,10 +6,18 @@ import time
 from collections.abc import Awaitable, Callable
 
 import structlog
-from aiohttp import web
+from aiohttp import web, web_response
 from coldnotify_schemas.names import InvalidName
 
+from coldnotify_common.paced import Paced
+
 log = structlog.get_logger()
+_paced = Paced(log)
+
+SERVER = "coldnotify"
+"""The header `Server` of all our answers. aiohttp's own says its version and Python's, which help only who looks for a
+hole; and what it answers by itself, to malformed HTTP, no handler or signal of ours sees."""
+web_response.SERVER_SOFTWARE = SERVER  # type: ignore[attr-defined]
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -20,6 +28,7 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 _READYZ = "/readyz"
 """Its 503 is an answer, no failure; who waits for a service to get ready is given many, and the service logs why."""
+_TOO_MUCH = 503
 _BROKEN_OFF = 499
 """For the log only: nothing is sent any more."""
 
@@ -59,9 +68,14 @@ async def json_errors(request: web.Request, handler: Handler) -> web.StreamRespo
             raise
         if not response.prepared:  # what is streamed has sent its headers
             response.headers[REQUEST_ID] = request_id
-        say = log.warning if response.status >= 500 and request.path != _READYZ else log.debug
         seconds = round(time.monotonic() - started_s, 4)
-        say("request answered", method=request.method, path=request.path, status=response.status, seconds=seconds)
+        fields = {"method": request.method, "path": request.path, "status": response.status, "seconds": seconds}
+        if response.status < 500 or request.path == _READYZ:
+            log.debug("request answered", **fields)
+        elif response.status == _TOO_MUCH:  # of as many as anybody likes to send
+            _paced.log("request answered", level="warning", **fields)
+        else:
+            log.warning("request answered", **fields)
     return response
 
 

@@ -8,9 +8,10 @@ from aiohttp.typedefs import Middleware
 
 from coldnotify_common.authentication import Authenticator, NotAuthenticated, bearer
 from coldnotify_common.identity import Identity
+from coldnotify_common.paced import Paced
 from coldnotify_common.web import Handler, error_response
 
-log = structlog.get_logger()
+_paced = Paced(structlog.get_logger())
 
 PROBES = ("/healthz", "/readyz", "/metrics")
 """For those who watch over the service: nothing about domains is in there."""
@@ -36,17 +37,17 @@ def authorized(authenticator: Authenticator, open_paths: Collection[str] = PROBE
                 certificate=certificate, token=bearer(request.headers.get("Authorization"))
             )
         except NotAuthenticated as error:
-            log.info("request not authenticated", path=request.path, reason=str(error))
+            _paced.log("request not authenticated", path=request.path, reason=str(error))
             response = error_response(401, str(error))
             response.headers["WWW-Authenticate"] = "Bearer"
             return response
         request[IDENTITY] = identity
         domain = request.match_info.get("domain")
         if domain is not None and not identity.may_publish(domain):
-            log.info("request not allowed", path=request.path, identity=identity.name)
+            _paced.log("request not allowed", path=request.path, identity=identity.name)
             return error_response(403, f"domain: {identity.name} may not publish to {domain!r}", field="domain")
         if domain is None and not identity.publishes:
-            log.info("request not allowed", path=request.path, identity=identity.name)
+            _paced.log("request not allowed", path=request.path, identity=identity.name)
             return error_response(403, f"{identity.name} may publish to no domain, so there is nothing for it here")
         return await handler(request)
 

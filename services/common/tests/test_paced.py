@@ -4,6 +4,7 @@ import logging
 import threading
 from typing import Any
 
+from aiohttp.http_exceptions import LineTooLong
 from coldnotify_common.paced import Pace, Paced, PacedRecords
 
 
@@ -87,3 +88,22 @@ def test_what_libraries_log_is_of_one_kind_whatever_its_arguments_and_further_li
     later = record("SSL handshake failed\nprotocol: <3>")
     assert records.filter(later)
     assert getattr(later, "left_out", None) == 1
+
+
+def test_malformed_http_has_its_reason_and_no_traceback(caplog: Any) -> None:
+    records = PacedRecords()
+
+    def record(error: Exception) -> logging.LogRecord:
+        exc_info = (type(error), error, None)
+        return logging.LogRecord("aiohttp.server", logging.ERROR, "", 0, "from %s", ("192.0.2.1",), exc_info)
+
+    malformed = record(LineTooLong(b"Authorization: Bearer secret", 8190))
+    with caplog.at_level(logging.INFO):
+        assert records.filter(malformed)
+    assert (malformed.levelname, malformed.exc_info) == ("INFO", None)
+    assert malformed.getMessage() == "from 192.0.2.1: Got more than 8190 bytes when reading"
+    with caplog.at_level(logging.ERROR):
+        assert not PacedRecords().filter(record(LineTooLong(b"x", 8190))), "nobody wants to know"
+    ours = record(ValueError("ours"))
+    assert PacedRecords().filter(ours)
+    assert ours.exc_info is not None

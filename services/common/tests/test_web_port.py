@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import uvloop
 from aiohttp import web
+from coldnotify_common.addresses import Among, networks
 from coldnotify_common.certificates import Authority
-from coldnotify_common.web_port import Silent, WebPort
+from coldnotify_common.web_port import Silent, WebPort, address_of
 
 LIMIT_S = 60
 ENDLESS_S = 1000.0
@@ -40,8 +41,11 @@ async def test_of_too_many_the_oldest_is_dropped_and_each_by_its_time() -> None:
 async def serving(**options: Any) -> AsyncIterator[tuple[WebPort, dict[str, int]]]:
     """The port, and how many connections of each address are held."""
     held: dict[str, int] = {}
+    refused = options.pop("refused", ())
 
     def hold(address: str) -> bool:
+        if address in refused:
+            return False
         held[address] = held.get(address, 0) + 1
         return True
 
@@ -49,10 +53,15 @@ async def serving(**options: Any) -> AsyncIterator[tuple[WebPort, dict[str, int]
         held[address] -= 1
 
     async def answer(request: web.Request) -> web.Response:
-        return web.Response(text=str(request.transport and request.transport.get_extra_info("peername")[0]))
+        return web.Response(text=address_of(request))
+
+    async def upgrade(request: web.Request) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        return socket
 
     app = web.Application()
-    app.add_routes([web.get("/", answer)])
+    app.add_routes([web.get("/", answer), web.get("/upgrade", upgrade)])
     options = {"connections_max": 10, "silent_max": 10, "silent_s": ENDLESS_S, "shutdown_timeout_s": 1.0} | options
     port = WebPort(app, hold=hold, release=release, **options)
     await port.start(socket.create_server(("127.0.0.1", 0)))
@@ -61,7 +70,7 @@ async def serving(**options: Any) -> AsyncIterator[tuple[WebPort, dict[str, int]
     finally:
         await port.stop()
         await until(lambda: not port.connections)
-    assert not held.get("127.0.0.1")
+    assert not any(held.values())
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -70,8 +79,10 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def connect(port: WebPort, says: bytes = b"", tls: ssl.SSLContext | None = None) -> Stranger:
-    stranger = await asyncio.open_connection("127.0.0.1", port.port, ssl=tls)
+async def connect(
+    port: WebPort, says: bytes = b"", tls: ssl.SSLContext | None = None, address: str = "127.0.0.1"
+) -> Stranger:
+    stranger = await asyncio.open_connection("127.0.0.1", port.port, ssl=tls, local_addr=(address, 0))
     stranger[1].write(says)
     return stranger
 
@@ -132,3 +143,109 @@ async def test_half_a_request_is_none_once_its_time_is_over() -> None:
         await until(lambda: port.tick() or not port.silent)  # type: ignore[func-returns-value]
         assert await read(stranger) == b""
         stranger[1].close()
+
+
+async def test_a_flood_of_one_address_drives_out_itself_and_not_who_is_slow() -> None:
+    async with serving(connections_max=100, silent_max=4) as (port, held):
+        slow = await connect(port, GET[:5], address="127.0.0.3")
+        await until(lambda: held.get("127.0.0.3") == 1)
+        flood = [await connect(port, address="127.0.0.2") for _ in range(20)]
+        assert [await read(one) for one in flood[:17]] == [b""] * 17
+        slow[1].write(GET[5:])
+        assert (await read(slow, 4096)).endswith(b"127.0.0.3")
+        for stranger in (slow, *flood):
+            stranger[1].close()
+
+
+async def test_an_address_has_its_share_of_those_that_are_silent_unless_many_share_it() -> None:
+    async with serving(silent_of_address_max=2, shared=lambda address: address == "127.0.0.2") as (port, held):
+        strangers = []
+        for address in ("127.0.0.2", "127.0.0.3"):
+            strangers += [await connect(port, address=address) for _ in range(4)]
+        await until(lambda: held == {"127.0.0.2": 4, "127.0.0.3": 2})
+        for stranger in strangers:
+            stranger[1].close()
+
+
+BALANCER = {"proxies": Among(networks("127.0.0.7"))}
+V1 = b"PROXY TCP4 192.0.2.9 127.0.0.1 4000 80\r\n"
+V2 = b"\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0f\xc0\x00\x02\x09\x7f\x00\x00\x01\x00\x01\x00\x02\xea\x00\x00"
+LOCAL = b"\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"
+
+
+@pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_balancer_says_whose_connection_it_is_before_tls_and_nobody_else_does(make_loop: Any, tmp_path: Path) -> None:
+    certificate, key = Authority(tmp_path).server("a", ["127.0.0.1"])
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    trusting = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+
+    async def scenario(tls: ssl.SSLContext | None) -> None:
+        async with serving(tls=tls, **BALANCER) as (port, held):
+            for header, address in ((V1, "192.0.2.9"), (V2, "192.0.2.9"), (LOCAL, "127.0.0.7")):
+                passed_on = await connect(port, address="127.0.0.7")
+                for cut in (header[:1], header[1:20], header[20:]):
+                    passed_on[1].write(cut)
+                    await passed_on[1].drain()
+                if tls is not None:
+                    await passed_on[1].start_tls(trusting, server_hostname="127.0.0.1")
+                passed_on[1].write(GET)
+                assert (await read(passed_on, 4096)).endswith(address.encode())
+                assert held[address] == 1
+                passed_on[1].close()
+                await until(lambda: not port.connections)
+            if tls is None:
+                at_once = await connect(port, V2 + GET, address="127.0.0.7")
+                assert (await read(at_once, 4096)).endswith(b"192.0.2.9")
+                claims = await connect(port, V1 + GET)
+                assert b" 400 " in await read(claims, 4096)
+                at_once[1].close()
+                claims[1].close()
+
+    for tls in (None, context):
+        with asyncio.Runner(loop_factory=make_loop) as runner:
+            runner.run(scenario(tls))
+
+
+async def test_what_is_no_header_is_counted_and_closed_and_a_client_behind_a_balancer_has_its_share() -> None:
+    malformed: list[None] = []
+    options = {"on_malformed_header": lambda: malformed.append(None), "refused": ("192.0.2.9",), "silent_s": 2.0}
+    async with serving(**options, **BALANCER) as (port, held):
+        for number in range(3):
+            wrong = await connect(port, GET, address="127.0.0.7")
+            assert await read(wrong) == b""
+            await until(lambda number=number: len(malformed) == number + 1)  # type: ignore[misc]
+            wrong[1].close()
+        refused = await connect(port, V1 + GET, address="127.0.0.7")
+        assert await read(refused) == b""
+        await until(lambda: not port.connections)
+        assert held == {"127.0.0.7": 0}
+        half = await connect(port, V1[:10], address="127.0.0.7")
+        await until(lambda: port.silent == 1)
+        await until(lambda: port.tick() or not port.connections)  # type: ignore[func-returns-value]
+        for stranger in (refused, half):
+            stranger[1].close()
+
+
+async def test_no_answer_says_a_version_of_what_serves() -> None:
+    upgrade = (
+        b"GET /upgrade HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    async with serving() as (port, _):
+        for request, status in (
+            (GET, b"200"),
+            (GET.replace(b"/ ", b"/nothing "), b"404"),
+            (GET.replace(b"GET", b"PUT"), b"405"),
+            (GET.replace(b": a", b": \x01"), b"400"),
+            (b"rubbish\r\n\r\n", b"400"),
+            (b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", b"400"),
+            (upgrade, b"101"),
+        ):
+            stranger = await connect(port, request)
+            said = await read(stranger, 4096)
+            assert said[9:12] == status
+            assert b"\r\nServer: coldnotify\r\n" in said
+            assert b"ython" not in said
+            assert b"aiohttp" not in said
+            stranger[1].close()
