@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 import yaml
 from coldnotify_cli.main import COMMANDS
 from coldnotify_cli.settings_doc import all_settings
-from coldnotify_common.settings import describe
+from coldnotify_common.settings import describe, load
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import KAFKA_VERSION
 
@@ -69,6 +70,24 @@ def test_devices_reach_every_gateway_by_the_balancer_and_in_no_other_way() -> No
     for side in ("client", "server"):
         (hours,) = re.findall(rf"^    timeout {side} (\d+)h$", BALANCER, re.MULTILINE)
         assert int(hours) * 3600 > GatewaySettings().gateway_keepalive_max_s
+
+
+def test_gateways_believe_the_balancer_alone_whose_connections_it_passes_on() -> None:
+    compose = yaml.safe_load(TEXT)
+    (subnet,) = [one["subnet"] for one in compose["networks"]["balancing"]["ipam"]["config"]]
+    inside = [name for name, service in SERVICES.items() if "balancing" in service.get("networks", [])]
+    gateways = [name for name in SERVICES if name.startswith("gateway-")]
+    assert sorted(inside) == sorted([*gateways, "balancer"])
+    for name in gateways:
+        assert load(GatewaySettings, SERVICES[name]["environment"]).proxies() == (ip_network(subnet),)
+        assert SERVICES[name]["networks"] == ["default", "balancing"]
+    # In no other network: what the HTTP service passes on comes without a header.
+    assert SERVICES["balancer"]["networks"] == ["balancing"]
+    (server,) = re.findall(r"^    default-server (.*)$", BALANCER, re.MULTILINE)
+    assert "send-proxy-v2 check port 55001" in server
+    assert not re.findall(
+        r"^    default-server|^    server .*send-proxy", BALANCER.partition("default-server")[2], re.M
+    )
 
 
 def test_haproxy_takes_the_balancers_configuration() -> None:

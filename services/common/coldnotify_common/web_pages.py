@@ -11,9 +11,10 @@ import structlog
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
+from coldnotify_common.paced import Paced
 from coldnotify_common.web import Handler, error_response
 
-log = structlog.get_logger()
+_paced = Paced(structlog.get_logger())
 
 ANY_HOST = "*"
 _OWN_SITES = ("", "same-origin", "none")
@@ -34,7 +35,7 @@ def own_pages(passed_on: Collection[str] = (), navigable: Collection[str] = ()) 
         if found is None:
             return await handler(request)
         name, value = found
-        log.info("page not allowed", path=request.path, header=name, value=value)
+        _paced.log("page not allowed", path=request.path, header=name, value=value)
         of = repr(value) if name == "Origin" else f"another origin ({value})"
         return error_response(403, f"pages of {of} may not ask {request.host!r}", field=name)
 
@@ -80,7 +81,7 @@ def asked_by_name(names: Iterable[str], setting: str, passed_on: Collection[str]
         if host is None or request.path in passed_on or is_known(host, known):
             return await handler(request)
         shown = host[:_SHOWN_CHARS]
-        log.info("host not allowed", path=request.path, host=shown)
+        _paced.log("host not allowed", path=request.path, host=shown)
         return error_response(421, f"this port does not answer to {shown!r}: see {setting}", field="Host")
 
     return check

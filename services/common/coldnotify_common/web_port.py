@@ -216,11 +216,23 @@ class WebPort:
                 self._loop.remove_reader(listener)
                 self._loop.call_later(_NO_FILES_S, self._accept_again)
                 return
-            address = str(peername[0])
+            accepted.setblocking(False)
+            address, header = str(peername[0]), None
+            if address in self._proxies:
+                # It is there already, mostly. So a burst of connections is soon known to be somebody's.
+                header = ProxyHeader()
+                try:
+                    _take_at_hand(header, accepted)
+                except (ProxyError, OSError) as error:
+                    self._refuse_header(address, error)
+                    accepted.close()
+                    continue
+                if header.whole:
+                    address, header = header.source or address, None
             if len(self._open) >= self._max or not self._hold(address):
                 accepted.close()
                 continue
-            connection = _Connection(self, accepted, address, self._loop.time() + self._silent_s)
+            connection = _Connection(self, accepted, address, header, self._loop.time() + self._silent_s)
             self._open.add(connection)
             self._falls_silent(connection, connection.due_s)
             connection.begin()
@@ -231,9 +243,8 @@ class WebPort:
 
     async def _connect(self, connection: "_Connection", accepted: socket.socket) -> None:
         """Its connection_made comes within, after a balancer's header and TLS's handshake. Raises OSError."""
-        accepted.setblocking(False)
-        if connection.address in self._proxies:
-            await self._take_header(connection, accepted)
+        if connection.header is not None:
+            await self._take_header(connection, connection.header, accepted)
         if self._tls is None:
             await self._loop.connect_accepted_socket(lambda: connection, accepted)
         else:
@@ -245,18 +256,17 @@ class WebPort:
                 ssl_shutdown_timeout=_TLS_GOODBYE_S,
             )
 
-    async def _take_header(self, connection: "_Connection", accepted: socket.socket) -> None:
-        # No byte behind the header may be read here: it is TLS's, or aiohttp's.
-        header = ProxyHeader()
+    def _refuse_header(self, proxy: str, error: Exception) -> None:
+        if isinstance(error, ProxyError):
+            self._on_malformed_header()
+            _paced.log("PROXY header malformed", level="warning", proxy=proxy, reason=str(error))
+
+    async def _take_header(self, connection: "_Connection", header: ProxyHeader, accepted: socket.socket) -> None:
         try:
             while wanted_bytes := header.wanted_bytes:
-                data = await self._loop.sock_recv(accepted, wanted_bytes)
-                if not data:
-                    raise ConnectionResetError("gone before its header was whole")
-                header.feed(data)
+                _feed(header, await self._loop.sock_recv(accepted, wanted_bytes))
         except ProxyError as error:
-            self._on_malformed_header()
-            _paced.log("PROXY header malformed", level="warning", proxy=connection.address, reason=str(error))
+            self._refuse_header(connection.address, error)
             raise ConnectionAbortedError("no PROXY protocol header") from None
         if header.source is None:
             return
@@ -297,12 +307,16 @@ def address_of(request: web.Request) -> str:
 class _Connection(asyncio.Protocol):
     """From accept to its end: first it shakes hands, where TLS is on; then all that comes is aiohttp's."""
 
-    def __init__(self, port: WebPort, accepted: socket.socket, address: str, due_s: float) -> None:
+    def __init__(
+        self, port: WebPort, accepted: socket.socket, address: str, header: ProxyHeader | None, due_s: float
+    ) -> None:
         self._port = port
         self._accepted = accepted
         self._transport: asyncio.Transport | None = None
         self._connecting: asyncio.Task[None] | None = None
         self.address = address
+        self.header = header
+        """What a balancer has to say before all else, if it has not said all of it yet."""
         self.held = True
         """It counts as one of its address."""
         self.due_s = due_s
@@ -360,3 +374,19 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
         elif self._connecting is not None:
             self._connecting.cancel()
+
+
+def _take_at_hand(header: ProxyHeader, accepted: socket.socket) -> None:
+    # No byte behind the header may be read here: it is TLS's, or aiohttp's. Raises ProxyError, OSError.
+    while wanted_bytes := header.wanted_bytes:
+        try:
+            data = accepted.recv(wanted_bytes)
+        except (BlockingIOError, InterruptedError):
+            return
+        _feed(header, data)
+
+
+def _feed(header: ProxyHeader, data: bytes) -> None:
+    if not data:
+        raise ConnectionResetError("gone before its header was whole")
+    header.feed(data)

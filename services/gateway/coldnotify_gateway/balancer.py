@@ -5,7 +5,9 @@ connection has for its Hello.
 """
 
 import asyncio
+import os
 from collections.abc import Container
+from contextlib import suppress
 
 import structlog
 from coldnotify_common.paced import Paced
@@ -33,6 +35,17 @@ class Balanced(asyncio.Protocol):
         self._connection.connection_made(transport)
         if self._connection.address not in self._proxies:
             transport.set_protocol(self._connection)
+            return
+        # It is there already, mostly. So a burst of connections is soon known to be somebody's.
+        accepted = transport.get_extra_info("socket")
+        with suppress(OSError):  # nothing is there, or the connection is gone, which is said in the usual way
+            while accepted is not None and (wanted_bytes := self._header.wanted_bytes):
+                data = os.read(accepted.fileno(), wanted_bytes)
+                if not data:
+                    return
+                self.data_received(data)
+                if transport.is_closing():
+                    return
 
     def data_received(self, data: bytes) -> None:
         """Bytes came, of the header and perhaps of what is behind it."""

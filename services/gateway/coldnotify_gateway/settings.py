@@ -160,7 +160,7 @@ class GatewaySettings(SecureSettings, InsideSettings):
             connections_max=connections_max,
             connections_per_address_max=self.gateway_connections_per_address_max,
             connections_share_max=share_of(connections_max, self.gateway_address_share_percent),
-            # What a balancer has not said the address of yet is nobody's.
+            # What a balancer has not said the address of yet is no one address'.
             addresses_exempt=(*self.addresses_exempt(), *self.proxies()),
             unidentified_max=self.gateway_unidentified_max,
             unidentified_share_max=share_of(self.gateway_unidentified_max, self.gateway_address_share_percent),

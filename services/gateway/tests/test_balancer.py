@@ -1,5 +1,6 @@
 """Before a balancer's connection says anything to the core, its header says whose it is."""
 
+import socket
 from typing import Any
 
 import pytest
@@ -16,19 +17,22 @@ PROXIES = Among(networks("10.0.0.0/24"))
 class Transport:
     """Stands for asyncio's: passes on to the protocol that it has."""
 
-    def __init__(self, address: str) -> None:
-        self.address = address
+    def __init__(self, address: str, socket: socket.socket | None) -> None:
+        self.address, self.socket = address, socket
         self.protocol: Any = None
         self.aborted = False
 
-    def get_extra_info(self, _name: str) -> tuple[str, int]:
-        return self.address, 1
+    def get_extra_info(self, name: str) -> Any:
+        return (self.address, 1) if name == "peername" else self.socket
 
     def set_protocol(self, protocol: Any) -> None:
         self.protocol = protocol
 
     def abort(self) -> None:
         self.aborted = True
+
+    def is_closing(self) -> bool:
+        return self.aborted
 
     def write(self, data: bytes) -> None:
         """Nobody reads it."""
@@ -60,8 +64,8 @@ class Events(ConnectionEvents):
         self.seen.append("disconnected")
 
 
-def connected(address: str) -> tuple[Transport, Events]:
-    transport, events = Transport(address), Events()
+def connected(address: str, accepted: socket.socket | None = None) -> tuple[Transport, Events]:
+    transport, events = Transport(address, accepted), Events()
     transport.protocol = Balanced(ClientConnection(events), events, PROXIES)
     transport.protocol.connection_made(transport)
     return transport, events
@@ -100,3 +104,30 @@ def test_a_close_before_the_header_may_wait_to_be_written() -> None:
     transport.protocol.pause_writing()
     transport.protocol.resume_writing()
     assert events.seen[1:] == ["blocked", "drained"]
+
+
+@pytest.mark.parametrize("said", [V1 + b"hello", V1, V1[:9], b"", b"what"])
+def test_what_is_there_of_the_header_when_the_connection_is_accepted_is_read_at_once(said: bytes) -> None:
+    accepted, balancer = socket.socketpair()
+    with accepted, balancer:
+        accepted.setblocking(False)
+        balancer.sendall(said)
+        transport, events = connected("10.0.0.7", accepted)
+        whole = said.startswith(V1)
+        assert (("address", "2001:db8::1") in events.seen) is whole
+        assert isinstance(transport.protocol, ClientConnection) is whole
+        assert transport.aborted is (said == b"what")
+        if whole:
+            assert accepted.recv(10) == b"hello" if said != V1 else True
+        elif not transport.aborted:
+            transport.protocol.data_received(V1[len(said) :] + b"hello")
+            assert events.seen[1:] == [("address", "2001:db8::1"), b"hello"]
+
+
+def test_a_balancer_that_is_gone_already_is_noticed_in_the_usual_way() -> None:
+    accepted, balancer = socket.socketpair()
+    with accepted:
+        accepted.setblocking(False)
+        balancer.close()
+        _, events = connected("10.0.0.7", accepted)
+        assert events.seen == [("connect", "10.0.0.7")]

@@ -72,7 +72,7 @@ class HttpService:
         self._passing_on = PassingOn(settings)
         self.shares = Shares(
             share_of(self._passing_on.open_files.connections_max, settings.http_address_share_percent),
-            # What a balancer has not said the address of yet is nobody's.
+            # What a balancer has not said the address of yet is no one address'.
             exempt=(*settings.addresses_exempt(), *settings.proxies()),
         )
         """Connections by address."""

@@ -5,6 +5,7 @@ Handlers return outputs, which the shell does in order. `now_s` is any steady cl
 
 from collections.abc import Callable, Iterator
 
+from coldnotify_common.shares import Shares
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError, ack_complete
 from coldnotify_schemas.internal_pb2 import Inbox
@@ -73,6 +74,11 @@ class Gateway:
         """Each partition as this gateway sees it."""
         return self._connections.views
 
+    @property
+    def shares(self) -> Shares:
+        """Connections by address."""
+        return self._connections.shares
+
     def sessions(self) -> list[Identified]:
         """All sessions, by rising number."""
         return self._connections.sessions()
@@ -92,10 +98,6 @@ class Gateway:
     def release(self, address: str) -> None:
         """It is gone."""
         self._connections.release(address)
-
-    def may_have_all(self, address: str) -> bool:
-        """Whether this address has no share of the places, because many may be behind it."""
-        return self._connections.shares.may_have_all(address)
 
     def on_connect(self, peer: Peer, address: str, now_s: float, *, held: bool = False) -> list[Output]:
         """A connection was accepted, or (`held`) begins within one that `hold` counts."""

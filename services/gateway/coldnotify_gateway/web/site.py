@@ -57,7 +57,7 @@ class WebSite:
             hold=shell.gateway.hold,
             release=shell.gateway.release,
             silent_of_address_max=shell.gateway.limits.unidentified_share_max or None,
-            shared=shell.gateway.may_have_all,
+            shared=shell.gateway.shares.may_have_all,
             proxies=Among(settings.proxies()),
             on_malformed_header=shell.on_malformed_proxy_header,
         )
