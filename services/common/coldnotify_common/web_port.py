@@ -56,6 +56,10 @@ class Silent(Generic[K]):
         if leaving is not None:
             self._end(leaving)
 
+    def add_nobodys(self, one: K, due_s: float) -> None:
+        """The same, as long as a balancer has not said whose it is: it has a time, and takes nobody's place."""
+        self._due_s[one] = due_s
+
     def discard(self, one: K) -> None:
         """It asks, or is gone."""
         self._places.discard(one)
@@ -234,7 +238,10 @@ class WebPort:
                 continue
             connection = _Connection(self, accepted, address, header, self._loop.time() + self._silent_s)
             self._open.add(connection)
-            self._falls_silent(connection, connection.due_s)
+            if header is None:
+                self._falls_silent(connection, connection.due_s)
+            else:
+                self._silent.add_nobodys(connection, connection.due_s)
             connection.begin()
 
     def _accept_again(self) -> None:
@@ -268,12 +275,11 @@ class WebPort:
         except ProxyError as error:
             self._refuse_header(connection.address, error)
             raise ConnectionAbortedError("no PROXY protocol header") from None
-        if header.source is None:
-            return
-        self._release(connection.address)
-        connection.address, connection.held = header.source, self._hold(header.source)
-        if not connection.held:
-            raise ConnectionAbortedError("too many connections of this address")
+        if header.source is not None:
+            self._release(connection.address)
+            connection.address, connection.held = header.source, self._hold(header.source)
+            if not connection.held:
+                raise ConnectionAbortedError("too many connections of this address")
         self._falls_silent(connection, connection.due_s)
 
     def _handler_of(self, connection: "_Connection") -> web.RequestHandler:

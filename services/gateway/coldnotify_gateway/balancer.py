@@ -32,8 +32,10 @@ class Balanced(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Somebody connected, a balancer perhaps."""
         self._transport = transport
+        peername = transport.get_extra_info("peername")
+        self._connection.nobodys = bool(peername) and str(peername[0]) in self._proxies
         self._connection.connection_made(transport)
-        if self._connection.address not in self._proxies:
+        if not self._connection.nobodys:
             transport.set_protocol(self._connection)
             return
         # It is there already, mostly. So a burst of connections is soon known to be somebody's.
@@ -61,9 +63,9 @@ class Balanced(asyncio.Protocol):
             return
         assert self._transport is not None
         self._transport.set_protocol(connection)
-        if self._header.source is not None:
-            connection.address = self._header.source
-            self._events.on_address(connection)
+        connection.nobodys = False
+        connection.address = self._header.source or connection.address
+        self._events.on_address(connection)
         if rest:
             connection.data_received(rest)
 

@@ -10,6 +10,8 @@ class Connection(Protocol):
 
     address: str
     """The client's IP address, as far as it is known; "": not at all."""
+    nobodys: bool
+    """A balancer has not said yet whose it is."""
     held: bool
     """It is within a connection that counts already, of a port where sessions come and go in one."""
     blocked: bool
@@ -56,7 +58,7 @@ class ConnectionEvents:
         raise NotImplementedError
 
     def on_address(self, connection: Connection) -> None:
-        """A balancer has said the address of a connection that it passes on: `connection.address` is another one."""
+        """A balancer has said whose this connection is: `connection.address`; its own, if it left that open."""
         raise NotImplementedError
 
     def on_malformed_proxy_header(self) -> None:

@@ -26,13 +26,14 @@ _TCP_NOTSENT_LOWAT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)  # n
 class ClientConnection(asyncio.Protocol):
     """One device's connection: the core's peer."""
 
-    __slots__ = ("_events", "_linger", "_transport", "address", "blocked", "held", "send")
+    __slots__ = ("_events", "_linger", "_transport", "address", "blocked", "held", "nobodys", "send")
 
     def __init__(self, events: ConnectionEvents) -> None:
         self._events = events
         self._transport: asyncio.Transport | None = None
         self._linger: asyncio.TimerHandle | None = None
         self.address = ""
+        self.nobodys = False
         self.held = False
         self.blocked = False
         """More than the high-water mark waits to be written."""

@@ -139,7 +139,8 @@ class Shell(ConnectionEvents):
         self._open.add(connection)
         self._none_open.clear()
         now_s = self._loop.time()
-        self.do(self.gateway.on_connect(connection, connection.address, now_s, held=connection.held))
+        held, nobodys = connection.held, connection.nobodys
+        self.do(self.gateway.on_connect(connection, connection.address, now_s, held=held, nobodys=nobodys))
         self._bound_sockets()
 
     def on_address(self, connection: Connection) -> None:

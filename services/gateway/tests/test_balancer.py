@@ -44,6 +44,7 @@ class Events(ConnectionEvents):
 
     def on_connect(self, connection: Any, transport: Any) -> None:
         self.seen.append(("connect", connection.address))
+        self.nobodys = connection.nobodys
 
     def on_address(self, connection: Any) -> None:
         self.seen.append(("address", connection.address))
@@ -72,7 +73,12 @@ def connected(address: str, accepted: socket.socket | None = None) -> tuple[Tran
 
 
 @pytest.mark.parametrize(
-    ("header", "said"), [(V1, [("address", "2001:db8::1")]), (LOCAL, []), (b"PROXY UNKNOWN\r\n", [])]
+    ("header", "said"),
+    [
+        (V1, [("address", "2001:db8::1")]),
+        (LOCAL, [("address", "10.0.0.7")]),
+        (b"PROXY UNKNOWN\r\n", [("address", "10.0.0.7")]),
+    ],
 )
 def test_what_follows_the_header_is_the_clients_however_it_is_split(header: bytes, said: list[Any]) -> None:
     for pieces in ([header + b"hello"], [header, b"hello"], [header[:9], header[9:] + b"hello"]):
@@ -80,6 +86,7 @@ def test_what_follows_the_header_is_the_clients_however_it_is_split(header: byte
         for piece in pieces:
             transport.protocol.data_received(piece)
         assert events.seen == [("connect", "10.0.0.7"), *said, b"hello"]
+        assert events.nobodys
         assert isinstance(transport.protocol, ClientConnection)
         transport.protocol.connection_lost(None)
         assert events.seen[-1] == "disconnected"
@@ -89,6 +96,7 @@ def test_of_others_no_header_is_read() -> None:
     transport, events = connected("10.0.1.7")
     transport.protocol.data_received(V1)
     assert events.seen == [("connect", "10.0.1.7"), V1]
+    assert not events.nobodys
 
 
 def test_what_is_no_header_cuts_the_connection_off_and_is_counted() -> None:

@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 FLOOD, DEVICE, BALANCER = "127.0.0.2", "127.0.0.3", "127.0.0.1"
-SILENT_MAX = 100
+SILENT_MAX = 50
 
 
 @contextmanager

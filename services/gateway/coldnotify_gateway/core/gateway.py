@@ -99,8 +99,15 @@ class Gateway:
         """It is gone."""
         self._connections.release(address)
 
-    def on_connect(self, peer: Peer, address: str, now_s: float, *, held: bool = False) -> list[Output]:
-        """A connection was accepted, or (`held`) begins within one that `hold` counts."""
+    def on_connect(
+        self, peer: Peer, address: str, now_s: float, *, held: bool = False, nobodys: bool = False
+    ) -> list[Output]:
+        """A connection was accepted, or (`held`) begins within one that `hold` counts.
+
+        `nobodys`: it comes from a balancer, which says next (`on_address`) whose it is. Until then it takes no place of
+        those who have said no Hello: a balancer says so at once, and a burst of such connections, were they all its
+        own, would drive out the first of them.
+        """
         self.counters.connections += 1
         try:
             if self._going_away:
@@ -110,10 +117,10 @@ class Gateway:
             self.counters.refused_connections += 1
             return self._counted(self._connections.refuse(peer, violation.code, violation.reason))
         self._timers.look_at(connection, now_s)
-        return self._take_place(connection, now_s)
+        return [] if nobodys else self._take_place(connection, now_s)
 
     def on_address(self, peer: Peer, address: str, now_s: float) -> list[Output]:
-        """The balancer that this connection came from has said whose it is; nothing else was said on it yet."""
+        """The balancer that this connection came from has said whose it is (its own, where it left that open)."""
         connection = self._connections.by_peer.get(peer)
         if not isinstance(connection, Unidentified):
             return []  # closed already

@@ -33,6 +33,7 @@ class QueuedConnection:
         "certificate",
         "finished",
         "held",
+        "nobodys",
         "passed_on",
         "token",
     )
@@ -57,6 +58,7 @@ class QueuedConnection:
         self._taken_bytes = 0
         self._wake = asyncio.Event()
         self.address = ""
+        self.nobodys = False
         self.held = True
         self.blocked = False
         self.certificate: Mapping[str, Any] | None = None

@@ -222,10 +222,22 @@ def test_a_balancer_says_whose_connection_it_is_and_that_one_has_its_share():
     limits = Limits(connections_per_address_max=2, unidentified_max=3, addresses_exempt=(ip_network(balancer),))
     bench = Bench(limits)
     gateway = bench.gateway
-    wires = [bench.connect(balancer) for _ in range(3)]
+
+    def connect() -> WireDouble:
+        wire = WireDouble()
+        assert gateway.on_connect(wire, balancer, bench.now_s, nobodys=True) == []
+        return wire
+
+    wires = [connect() for _ in range(20)]
+    assert (gateway.connection_count, gateway.unidentified_count) == (20, 0), "nobody has to leave for them"
+    bench.do(gateway.on_address(wires[3], balancer, bench.now_s))
+    assert gateway.unidentified_count == 1
+    for wire in wires[3:]:
+        bench.do(gateway.on_disconnected(wire, bench.now_s))
+    assert gateway.connection_count == 3
     for wire in wires[:2]:
         bench.do(gateway.on_address(wire, "192.0.2.1", bench.now_s))
-    assert gateway.unidentified_count == 3
+    assert gateway.unidentified_count == 2
     bench.do(gateway.on_address(wires[2], "192.0.2.1", bench.now_s))
     assert code_of(wires[2]) == CloseCode.OVERLOADED
     assert (gateway.counters.refused_connections, gateway.connection_count) == (1, 2)
@@ -233,9 +245,9 @@ def test_a_balancer_says_whose_connection_it_is_and_that_one_has_its_share():
     assert [session.address for session in gateway.sessions()] == ["192.0.2.1"]
     assert gateway.on_address(wires[0], "192.0.2.9", bench.now_s) == [], "it has said Hello"
     bench.do(gateway.on_disconnected(wires[0], bench.now_s))
-    bench.do(gateway.on_address(bench.connect(balancer), "192.0.2.1", bench.now_s))
+    bench.do(gateway.on_address(connect(), "192.0.2.1", bench.now_s))
     slow = bench.connect("192.0.2.8")
-    last = bench.connect(balancer)
+    last = connect()
     bench.do(gateway.on_address(last, "192.0.2.7", bench.now_s))
     assert not slow.finished
     assert code_of(wires[1]) == CloseCode.OVERLOADED, "two were of 192.0.2.1"
