@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVarTuple
 import structlog
 from coldnotify_common.addresses import Among
 from coldnotify_common.authentication import Authenticator
+from coldnotify_common.memory import Ebb
 from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import Tracer
 
@@ -221,10 +222,14 @@ class Service:
 
     async def _tick(self, shell: Shell) -> None:
         """Clients that wait to be sent away need the timers as before: so these go on until the last one is gone."""
+        ebb = Ebb()
         while True:
             shell.tick()
+            connections = shell.gateway.connection_count
             if self._site is not None:
                 self._site.tick()
+                connections += self._site.connections
+            ebb.tick(connections, self.now_s())
             await asyncio.sleep(_TICK_S)
 
     def _on_task_ended(self, task: "asyncio.Task[None]") -> None:

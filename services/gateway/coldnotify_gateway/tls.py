@@ -67,6 +67,11 @@ class TlsConnection(ClientConnection):
             _paced.log("TLS connection refused", reason=error.reason or str(error), address=self.address)
             self._close()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone, and what it held with it: not only when the garbage is collected."""
+        super().connection_lost(exc)
+        self.send = _gone
+
     @property
     def certificate(self) -> Mapping[str, Any] | None:
         """The client's verified certificate, as getpeercert() says it."""
@@ -115,3 +120,7 @@ class TlsConnection(ClientConnection):
         self._finishing = True
         self._flush()
         super().finish()
+
+
+def _gone(_data: bytes) -> None:
+    raise ConnectionResetError("the connection is gone")

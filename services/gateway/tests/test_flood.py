@@ -1,6 +1,7 @@
 """Strangers who send as fast as they can, at a gateway as a process: others are served, and its log stays short."""
 
 import json
+import os
 import socket
 import ssl
 import threading
@@ -8,6 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -137,6 +139,46 @@ def test_a_device_that_is_slow_to_its_request_is_answered_while_one_address_floo
                     outlast(flood)
                 answer = device.recv(65536)
                 assert answer.startswith(b"HTTP/1.1 200 "), answer
+
+
+def rss_bytes(gateway: GatewayProcess) -> int:
+    return int(Path(f"/proc/{gateway.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_the_memory_of_a_flood_of_handshakes_is_given_back(
+    fresh_kafka: EmbeddedBroker, authority: Authority, tls: dict[str, Any]
+) -> None:
+    """Half of one takes 45 KiB. Without giving it back nearly all of it stays."""
+    context = ssl.create_default_context(cafile=str(authority.directory / "ca.pem"))
+    count = 900  # as many files as a process has mostly
+    with GatewayProcess(fresh_kafka.bootstrap, gateway_handshake_s=600, **tls) as gateway:
+        port = gateway.wait_ready().port
+        unidentified = "coldnotify_gateway_connections_unidentified"
+
+        def handshake() -> socket.socket:
+            plain = socket.create_connection(("127.0.0.1", port), WAIT_S)
+            incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+            session = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+            with suppress(ssl.SSLWantReadError):
+                session.do_handshake()
+            plain.sendall(outgoing.read())
+            return plain
+
+        def flood() -> None:
+            strangers = [handshake() for _ in range(count)]
+            wait_until(lambda: gateway.metric(unidentified) == count, "all are there")
+            flooded_bytes.append(rss_bytes(gateway))
+            for one in strangers:
+                one.close()
+            wait_until(lambda: gateway.metric(unidentified) == 0, "all are gone")
+
+        before_bytes = rss_bytes(gateway)
+        flooded_bytes: list[int] = []
+        for _ in range(2):
+            flood()
+            taken_bytes = max(flooded_bytes) - before_bytes
+            wait_until(lambda: rss_bytes(gateway) - before_bytes < taken_bytes / 2, "it is given back")  # noqa: B023
+            assert taken_bytes > count * 20_000, "there was something to give back"
 
 
 def test_a_balancer_says_whose_connections_it_passes_on_and_they_have_shares_of_their_own(

@@ -16,6 +16,7 @@ from coldnotify_common.kafka_options import read_options
 from coldnotify_common.kafka_stats import STATISTICS
 from coldnotify_common.listening import listening
 from coldnotify_common.log import configure
+from coldnotify_common.memory import Ebb
 from coldnotify_common.shares import Shares, share_of
 from coldnotify_common.stop import stop_event
 from coldnotify_common.tls import ServerTls
@@ -166,8 +167,10 @@ class HttpService:
 
     async def _tick(self) -> None:
         assert self._port is not None
+        ebb, loop = Ebb(), asyncio.get_running_loop()
         while True:
             self._port.tick()
+            ebb.tick(self._port.connections, loop.time())
             await asyncio.sleep(_TICK_S)
 
     async def _watch_kafka(self) -> None:

@@ -62,6 +62,11 @@ class WebSite:
             on_malformed_header=shell.on_malformed_proxy_header,
         )
 
+    @property
+    def connections(self) -> int:
+        """Those that are open, in whatever state."""
+        return self._port.connections
+
     async def start(self) -> None:
         """Accepts connections. Raises ListenError."""
         await self._port.start(self._listener.listener())

@@ -43,10 +43,29 @@ def test_whoever_is_due_is_found_within_a_bucket(moves):
         assert all(other.at_s > now_s - 2 for other in everybody), "somebody was forgotten"
 
 
-def test_who_is_gone_is_dropped_when_its_bucket_comes_up():
+def test_who_is_gone_is_let_go_of_at_once():
     timers: Timers[One] = Timers()
-    one = One(at_s=100_000.0)
-    timers.look_at(one, 0.0)
+    one, other = One(at_s=100_000.0), One(at_s=100_000.0)
+    for each in (one, other):
+        timers.look_at(each, 0.0)
     timers.forget(one)
-    assert list(timers.due(LOOK_AHEAD_S + 2)) == []
+    timers.forget(one)
+    assert [list(bucket) for bucket in timers._buckets.values()] == [[other]]
+    timers.look_at(other, 0.0)
+    other.at_s = 3.0
+    timers.look_at(other, 0.0)
+    assert len(timers._buckets) == 1, "it is nowhere twice"
+    timers.forget(other)
     assert timers._buckets == {}
+    assert list(timers.due(LOOK_AHEAD_S + 2)) == []
+
+
+def test_who_goes_while_others_are_handled_is_not_handled():
+    timers: Timers[One] = Timers()
+    both = [One(at_s=1.0), One(at_s=1.0)]
+    for each in both:
+        timers.look_at(each, 0.0)
+    found = timers.due(5.0)
+    first = next(found)
+    timers.forget(both[1 - both.index(first)])
+    assert list(found) == []
