@@ -157,7 +157,7 @@ class Shell(ConnectionEvents):
             self.do(self.gateway.on_client_bytes(connection, data, self._loop.time()))
         except Exception:
             # One client's bytes must not harm the others.
-            log.exception("a client's bytes could not be handled")
+            _paced.log("a client's bytes could not be handled", level="exception", address=connection.address)
             connection.abort()
 
     def on_blocked(self, connection: Connection) -> None:

@@ -20,6 +20,7 @@ from aiohttp import (
     web,
 )
 from coldnotify_common.errors import SettingError
+from coldnotify_common.paced import Paced
 from coldnotify_common.web import error_response
 from coldnotify_common.web_bodies import BodyReader
 from multidict import CIMultiDict
@@ -27,7 +28,7 @@ from multidict import CIMultiDict
 from coldnotify_http import open_files
 from coldnotify_http.settings import HttpSettings
 
-log = structlog.get_logger()
+_paced = Paced(structlog.get_logger())
 
 _CONNECT_TIMEOUT_S = 5.0
 _READ_TIMEOUT_S = 120.0
@@ -138,7 +139,7 @@ class PassingOn:
                         raise_for_status=False,
                     )
                 except (ClientConnectionError, TimeoutError) as error:
-                    log.warning("a gateway cannot be reached", gateway=gateway, error=str(error))
+                    _paced.log("a gateway cannot be reached", level="warning", gateway=gateway, error=str(error))
                     continue
                 async with answer:
                     response = web.StreamResponse(status=answer.status, headers=_answer_headers(answer))
@@ -174,7 +175,7 @@ class PassingOn:
                 except _RefusedError as refused:
                     return refused.response
                 except (ClientError, TimeoutError) as error:
-                    log.warning("a gateway cannot be reached", gateway=gateway, error=str(error))
+                    _paced.log("a gateway cannot be reached", level="warning", gateway=gateway, error=str(error))
                     continue
                 async with upstream:
                     return await _bridge(request, upstream)
