@@ -38,6 +38,7 @@ def test_health_readiness_and_metrics_are_answered() -> None:
         assert get(admin.port, "/readyz") == (503, "Kafka is away\n")
         reason[0] = None
         assert get(admin.port, "/readyz") == (200, "ready\n")
+        assert fetch(f"http://{HOST}:{admin.port}/nothing").headers["Server"] == "coldnotify"
         status, text = get(admin.port, "/metrics")
         assert status == 200
         assert "lamps_lit_total 3.0" in text
