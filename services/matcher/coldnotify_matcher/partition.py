@@ -29,8 +29,7 @@ from coldnotify_matcher.state_records import (
     parse_session,
 )
 
-log = structlog.get_logger()
-_paced = Paced(log)
+_paced = Paced(structlog.get_logger())
 
 COMPACTED = (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
 """The topics that a partition's state is loaded from."""
