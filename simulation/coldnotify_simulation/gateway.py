@@ -6,8 +6,8 @@ from random import Random
 
 from coldnotify_gateway.core import Finish, Limits, Output, Produce, Send, SendAll
 from coldnotify_gateway.core import Gateway as Core
+from coldnotify_gateway.inbox_records import Unreadable, parse_inbox
 from coldnotify_schemas import topics
-from coldnotify_schemas.internal_pb2 import Inbox
 
 from coldnotify_simulation.clock import Clock, Process
 from coldnotify_simulation.kafka import INBOXES, PARTITIONS, Kafka
@@ -183,5 +183,10 @@ class Gateway(Process):
             return
         for entry in log.read(self._read, 200):
             self._read = entry.offset + 1
-            self.do(self.core.on_inbox(Inbox.FromString(entry.value or b""), self.clock.now_s))
+            try:
+                inbox = parse_inbox(entry.value or b"", self.clock.now_ms)
+            except Unreadable:
+                self.core.on_malformed_inbox()
+                continue
+            self.do(self.core.on_inbox(inbox, self.clock.now_s))
         self._read = log.end

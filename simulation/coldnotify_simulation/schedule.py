@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 from coldnotify_matcher.engine.rules import Intervals, Rules
 from coldnotify_matcher.engine.tuning import Bounds
 from coldnotify_schemas import topics
-from coldnotify_schemas.internal_pb2 import Acks, Beat, CatchUp, Open, Request
+from coldnotify_schemas.internal_pb2 import Acks, Beat, CatchUp, Inbox, Open, Request
 from coldnotify_schemas.state import BUCKET_OBJECTS_MAX
 from coldnotify_schemas.wire_pb2 import Register
 
@@ -40,6 +41,7 @@ class Schedule:
             "incarnation": (0.5, self._publish_incarnation),
             "nonsense": (0.5, self._publish_nonsense),
             "nonsense request": (0.3, self._request_nonsense),
+            "nonsense in an inbox": (0.3, self._tell_nonsense),
             "want": (4, self._want),
             "change of mind": (2, self._change_mind),
             "shut down": (2, self._shut_down),
@@ -171,6 +173,23 @@ class Schedule:
         request.MergeFrom(wrong)
         self.world.trace("stranger", "requests", wrong.WhichOneof("body"))
         self.world.kafka.append(topics.REQUESTS, number, self.world.clock.now_ms, b"", request.SerializeToString())
+
+    def _tell_nonsense(self) -> None:
+        """Somebody who may write to inboxes writes as no matcher of ours would, or as one that comes far later."""
+        gateway = self.random.choice(self.world.gateways).core
+        for_all: dict[str, Any] = {"format": 1, "partition": self.random.randrange(len(GROUPS))}
+        inbox = self.random.choice(
+            [
+                Inbox(**for_all, generation=2**62),
+                Inbox(**for_all, generation=self.random.randint(1000, 900_000)),
+                Inbox(**for_all, gateway=gateway.id, generation=1, number=2**60),
+                Inbox(**for_all | {"format": 2}, generation=1),
+            ]
+        )
+        self.world.trace("stranger", "tells a gateway of generation", inbox.generation)
+        self.world.kafka.append(
+            topics.NOTIFICATIONS, gateway.inbox, self.world.clock.now_ms, None, inbox.SerializeToString()
+        )
 
     # ---- clients
 
