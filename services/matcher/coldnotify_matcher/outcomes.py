@@ -29,6 +29,7 @@ WAITING_MAX = 10_000
 _LOOK_AGAIN_S = 0.25
 """A bell may be gone with its worker. A worker that nothing comes for takes a step as often as this, too."""
 UNKNOWN = "unknown"
+_DIGITS_MAX = len(str(VERSION_MAX))
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
@@ -147,7 +148,7 @@ def _offsets(request: web.Request) -> list[int]:
 
 def whole_number(name: str, text: str) -> int:
     """A parameter that is a version, an offset or a partition. Raises BadRequest."""
-    if not (text.isascii() and text.isdigit() and int(text[:20]) <= VERSION_MAX):
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text) <= VERSION_MAX):
         raise BadRequest(name, f"{text[:80]!r} is not a whole number from 0 to {VERSION_MAX}")
     return int(text)
 

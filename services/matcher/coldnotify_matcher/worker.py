@@ -180,7 +180,7 @@ class Worker:
             return "the consumer group has assigned no partition yet"
         owned = {p.number for p in list(self.partitions.values()) if p.phase is Phase.OWNED}
         # What waits is told by an alert: this process serves all that it can, and a new one could do no more.
-        loading = sorted(assigned - owned - self._waiting.keys())
+        loading = sorted(assigned - owned - set(self._waiting))
         if loading:
             return f"partitions {loading} are being loaded"
         self.was_ready = True
@@ -693,6 +693,7 @@ class Worker:
         with self.lock:
             self.partitions.clear()
         metrics.PARTITIONS_OWNED.set(0)
+        metrics.PARTITIONS_WAITING.set(0)
         self._writer.close()
 
 
