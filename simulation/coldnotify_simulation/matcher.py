@@ -214,6 +214,18 @@ class Run:
             del self.partitions[number]
         self.matcher.group.join(self)
 
+    def _on_taken_over(self, number: int, reason: str) -> None:
+        """Somebody has claimed it. If the group still gives it to this run after a while, it claims it again."""
+        self.matcher.trace(self.matcher.name, "drops", number, reason)
+        del self.partitions[number]
+        self._serving.discard(number)
+
+        def load_again() -> None:
+            if self.matcher.run is self and number not in self.partitions and self.group_has(number):
+                self.assign(number)
+
+        self.matcher.later(worker.TAKEN_OVER_RETRY_S, load_again)
+
     def group_has(self, partition: int) -> bool:
         """Whether the group gives it to this run."""
         return self.matcher.group.owns(self, partition)
@@ -251,15 +263,18 @@ class Run:
         now_ms = self.matcher.clock.now_ms
         try:
             left = False
-            for number, partition in self.partitions.items():
-                left |= self._take(number, partition, now_ms)
+            for number, partition in list(self.partitions.items()):
+                try:
+                    left |= self._take(number, partition, now_ms)
+                except TakenOver as error:
+                    self._on_taken_over(number, str(error))
             claims = [p.claim() for p in self.partitions.values() if p.loaded or p.must_claim_again]
             if claims:
                 self._write([self._queued(claims)])
                 return
             for partition in self.partitions.values():
                 self._advance(partition, now_ms)
-        except (Failure, TakenOver) as error:
+        except Failure as error:
             self.matcher.failed(self, str(error))
             return
         owned = [p for p in self.partitions.values() if p.phase is Phase.OWNED]

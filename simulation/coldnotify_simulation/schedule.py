@@ -4,11 +4,12 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+import msgspec
 from coldnotify_matcher.engine.rules import Intervals, Rules
 from coldnotify_matcher.engine.tuning import Bounds
 from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Acks, Beat, CatchUp, Inbox, Open, Request
-from coldnotify_schemas.state import BUCKET_OBJECTS_MAX
+from coldnotify_schemas.state import BUCKET_OBJECTS_MAX, GenerationRecord
 from coldnotify_schemas.wire_pb2 import Register
 
 from coldnotify_simulation import second_opinion
@@ -16,7 +17,7 @@ from coldnotify_simulation.client import Client
 from coldnotify_simulation.gateway import Gateway
 from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.promises import Broken
-from coldnotify_simulation.world import DOMAIN, GROUPS, OBJECTS, World
+from coldnotify_simulation.world import CLAIMS, DOMAIN, GROUPS, OBJECTS, World
 
 ROUGH_S = 40.0
 """How long publishes and faults go on, in virtual time."""
@@ -42,6 +43,7 @@ class Schedule:
             "nonsense": (0.5, self._publish_nonsense),
             "nonsense request": (0.3, self._request_nonsense),
             "nonsense in an inbox": (0.3, self._tell_nonsense),
+            "stranger claims": (0.2, self._claim),
             "want": (4, self._want),
             "change of mind": (2, self._change_mind),
             "shut down": (2, self._shut_down),
@@ -190,6 +192,19 @@ class Schedule:
         self.world.kafka.append(
             topics.NOTIFICATIONS, gateway.inbox, self.world.clock.now_ms, None, inbox.SerializeToString()
         )
+
+    def _claim(self) -> None:
+        """Somebody who may write state claims a partition as another matcher would, and serves nobody."""
+        number = self.random.randrange(len(GROUPS))
+        claims = [e.value for e in self.world.kafka.log(topics.SESSIONS, number).entries if e.key == CLAIMS and e.value]
+        if not claims:
+            return
+        last = msgspec.json.decode(claims[-1], type=GenerationRecord)
+        generation = last.generation + self.random.choice([0, 1, 1000])
+        forged = msgspec.structs.replace(last, generation=generation, owner="stranger")
+        self.world.trace("stranger", "claims", number, "generation", generation)
+        value = msgspec.json.encode(forged)
+        self.world.kafka.append(topics.SESSIONS, number, self.world.clock.now_ms, CLAIMS, value)
 
     # ---- clients
 

@@ -29,7 +29,8 @@ GROUPS = [next(f"region-{i}" for i in range(100) if group_partition(f"region-{i}
 OBJECTS = [f"o{i}" for i in range(4)]
 SETTLED_WITHIN_S = 400.0
 """Of virtual time, from the end of faults on: the longest timers have had several turns by then."""
-_CLAIMS = GENERATION_KEY.encode()
+CLAIMS = GENERATION_KEY.encode()
+"""The key of a partition's claims."""
 _LOOK_EVERY_S = 5.0
 _STAYS_SO_S = 25.0
 """Beats and keepalives have had a turn: what held by chance does not hold any more."""
@@ -140,7 +141,7 @@ class World:
             version = self.truth.on_record(partition, entry, publisher=self._publishing)
             if version is not None and any(name == MOVED_HEADER for name, _ in entry.headers):
                 self._note_moved((entry.key or b"").decode(), version)
-        elif topic == topics.SESSIONS and entry.key == _CLAIMS:
+        elif topic == topics.SESSIONS and entry.key == CLAIMS:
             self.promises.on_takeover()
         elif topic in (topics.REGISTRATIONS, topics.SESSIONS) and entry.key is not None:
             client = entry.key.decode()
@@ -282,10 +283,10 @@ class World:
                 unsafe = {
                     key for key, value in last.items() if key and winners.get(key.decode(errors="replace")) != value
                 }
-                claims = [state_order(e.value) for e in log.entries if e.key == _CLAIMS and e.value is not None]
-                claim = last.get(_CLAIMS)
+                claims = [state_order(e.value) for e in log.entries if e.key == CLAIMS and e.value is not None]
+                claim = last.get(CLAIMS)
                 if claim is not None and state_order(claim) == max(claims):
-                    unsafe.discard(_CLAIMS)
+                    unsafe.discard(CLAIMS)
                 log.compact((lambda _key: False) if at_rest else unsafe.__contains__)
             self._compact_objects(partition, at_rest=at_rest)
 

@@ -21,7 +21,6 @@ from confluent_kafka import KafkaException
 
 from coldnotify_matcher import metrics
 from coldnotify_matcher.errors import Failure
-from coldnotify_matcher.partition import TakenOver
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.worker import Worker
 
@@ -125,7 +124,7 @@ def run(settings: MatcherSettings) -> int:
             worker = current.worker = Worker(settings, stop, tracer)
             try:
                 worker.run()
-            except (Failure, TakenOver, KafkaException, ServiceError) as error:
+            except (Failure, KafkaException, ServiceError) as error:
                 metrics.RELOADS.inc()
                 log.warning("all state dropped, loading anew", reason=str(error), retry_in_s=retry_s)
                 was_ready = worker.was_ready

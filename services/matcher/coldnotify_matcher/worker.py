@@ -82,7 +82,10 @@ CLOSE_TIMEOUT_S = 5.0
 
 CAREFUL_A_TURN_MAX = 20
 """Records of a partition that are steps of their own, between two turns: all others wait meanwhile."""
-_ENDS_THE_RUN = (Failure, TakenOver, ServiceError)
+TAKEN_OVER_RETRY_S = 3.0
+"""A partition that somebody else has claimed is claimed again after this, if the group still gives it to this matcher.
+By then one that is out of the group has heard so: it asks once a second."""
+_ENDS_THE_RUN = (Failure, ServiceError)
 
 _NEED_BARRIER = frozenset(("open", "register", "sync", "catch_up"))
 """Requests whose answer promises the newest version."""
@@ -187,7 +190,7 @@ class Worker:
         return None
 
     def run(self) -> None:
-        """Serve until `stop` is set. Raises Failure, KafkaException, TakenOver, ServiceError.
+        """Serve until `stop` is set. Raises Failure, KafkaException, ServiceError.
 
         Then all state is to be dropped.
         """
@@ -323,8 +326,8 @@ class Worker:
 
     def _load_what_waited(self) -> None:
         """Begin to load anew what has waited long enough."""
-        now_s = time.monotonic()
-        due = [waiting.assigned for waiting in self._waiting.values() if waiting.due_s <= now_s]
+        now_s, ours = time.monotonic(), self._requests.assigned or ()
+        due = [one.assigned for n, one in self._waiting.items() if one.due_s <= now_s and n in ours]
         bounds = self._bounds(event.partition for event in due)
         for event in due:
             self._load(event, bounds)
@@ -560,7 +563,10 @@ class Worker:
         number = partition.number
         if self.partitions.get(number) is not partition:
             return  # it is already
-        if isinstance(error, NewerFormat):
+        if isinstance(error, TakenOver):
+            wait_s = TAKEN_OVER_RETRY_S
+            log.warning("partition dropped", partition=number, reason=str(error), again_in_s=wait_s)
+        elif isinstance(error, NewerFormat):
             wait_s = NEWER_RETRY_S
             log.error("partition not served", partition=number, reason=str(error), retry_in_s=wait_s)
         else:

@@ -231,16 +231,21 @@ def test_a_matcher_that_was_stopped_for_long_cannot_undo_its_successor(
         assert highest >= generation
 
 
-def test_a_claim_by_another_makes_the_owner_drop_its_state(bootstrap: str, player: Player, tmp_path: Path) -> None:
+def test_a_claim_by_another_makes_the_owner_drop_that_partition_alone(
+    bootstrap: str, player: Player, tmp_path: Path
+) -> None:
     with matcher(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         before = process.generation()
+        other = (PARTITION + 1) % PARTITIONS
+        others = process.generation(other)
         claim = b'{"format":1,"generation":9,"owner":"x","requests_topic_id":"x","epoch":1}'
         write(bootstrap, topics.SESSIONS, b"@generation", claim)
 
         wait_for(lambda: process.generation() > 9, "a generation above the other's")
         assert before < 9
         assert "took it over" in process.log.read_text()
+        assert process.generation(other) == others
 
 
 def test_strange_state_records_are_survived_and_overwritten(bootstrap: str, player: Player, tmp_path: Path) -> None:
