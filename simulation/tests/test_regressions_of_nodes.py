@@ -282,6 +282,13 @@ def a_claim_speaks_for_all_records_before_it() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def offsets_beyond_the_end_are_believed() -> Iterator[None]:
+    """It would set the records aside whose offsets are of the topic before, in this case."""
+    with patch.object(Partition, "_is_believed", lambda *_, **__: True):
+        yield
+
+
 CASES: list[tuple[Callable[[], None], list[Rule]]] = [
     (a_matcher_goes_on_with_writes_queued_after_its_successor_took_over, [what_is_outdone_is_not_written_over]),
     (an_inbox_record_is_lost, [numbers_say_nothing]),
@@ -291,7 +298,10 @@ CASES: list[tuple[Callable[[], None], list[Rule]]] = [
     (the_sessions_topic_is_deleted, [sessions_are_not_announced]),
     (claims_are_lost_and_those_of_before_were_higher, [claims_are_not_raised]),
     (a_matcher_of_a_lower_generation_speaks_in_vain, [what_was_said_in_vain_is_not_missed]),
-    (the_requests_topic_is_recreated_and_the_first_to_take_over_fails, [a_claim_speaks_for_all_records_before_it]),
+    (
+        the_requests_topic_is_recreated_and_the_first_to_take_over_fails,
+        [a_claim_speaks_for_all_records_before_it, offsets_beyond_the_end_are_believed],
+    ),
 ]
 
 
