@@ -1,0 +1,99 @@
+"""Release 0.1.0, taken from the history: upgraded from and gone back to on the same data, and beside this one."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+from coldnotify import Connection, Notify, State
+from coldnotify.publisher import Publisher
+from coldnotify_cli.testing_up import Recorder, Up
+from coldnotify_gateway.testing_process import GatewayProcess
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_matcher.testing_kafka import matcher
+
+pytestmark = pytest.mark.kafka
+
+ROOT = Path(__file__).parents[2]
+RELEASE = "c66ffa5"
+SERVICES = ("common", "gateway", "matcher", "http", "cli")
+DISTRIBUTIONS = ["schemas", "clients/python", "kafka", *(f"services/{name}" for name in SERVICES)]
+DOMAIN, GROUP = "animal.observer", "region-1"
+LIMIT_S = 120
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its packages."""
+    directory = tmp_path_factory.mktemp("release")
+    archive = directory / "release.tar"
+    made = subprocess.run(
+        ["git", "archive", f"--output={archive}", RELEASE, *DISTRIBUTIONS], cwd=ROOT, check=False, capture_output=True
+    )
+    if made.returncode:
+        pytest.skip(f"the history is not here: {made.stderr.decode(errors='replace')}")
+    subprocess.run(["tar", "-xf", archive, "-C", directory], check=True)
+    return directory
+
+
+@contextmanager
+def started_from(monkeypatch: pytest.MonkeyPatch, release: Path | None) -> Iterator[None]:
+    """What is started in here runs that release; None: this one."""
+    with monkeypatch.context() as patch:
+        if release is not None:
+            patch.setenv("PYTHONPATH", ":".join(str(release / name) for name in DISTRIBUTIONS))
+        yield
+
+
+def publish(kafka: str, name: str, *versions: int) -> None:
+    with Publisher(kafka) as publisher:
+        for version in versions:
+            publisher.publish(DOMAIN, GROUP, name, version=version)
+
+
+def wake(gateway: tuple[str, int], state: Path) -> list[tuple[str, int | None]]:
+    """What a unit is told from waking until it is caught up."""
+    told = Recorder()
+    client = Notify(DOMAIN, GROUP, "unit", State(state), Connection(*gateway, backoff_max_s=2))
+    for name in ("a", "b"):
+        client.register(name).subscribe(told)
+    client.connect()
+    try:
+        assert client.wait_caught_up(timeout_s=LIMIT_S)
+    finally:
+        client.disconnect()
+    return sorted((one.object_id, one.version) for one in told.seen)
+
+
+def test_there_and_back_on_the_same_data(monkeypatch: pytest.MonkeyPatch, release: Path, tmp_path: Path) -> None:
+    up = Up(tmp_path)
+    for turn, runs in enumerate((release, None, release, None)):
+        with started_from(monkeypatch, runs):
+            up.start()
+        newest = 10 * turn + 5
+        publish(up.kafka, "a", newest, newest - 1)
+        publish(up.kafka, "b", turn + 1)
+        assert wake(up.gateway, tmp_path / "state") == [("a", newest), ("b", turn + 1)]
+        publish(up.kafka, "a", newest - 2)
+        assert wake(up.gateway, tmp_path / "state") == [], "the library hides what a release before tells again"
+        assert up.stop() == 0
+
+
+@pytest.mark.parametrize("old", ["matcher", "gateway"])
+def test_beside_each_other(
+    monkeypatch: pytest.MonkeyPatch, release: Path, fresh_kafka: EmbeddedBroker, tmp_path: Path, old: str
+) -> None:
+    kafka = fresh_kafka.bootstrap
+    with ExitStack() as stack:
+        with started_from(monkeypatch, release if old == "matcher" else None):
+            serving = stack.enter_context(matcher(kafka, tmp_path / "matcher.log"))
+        with started_from(monkeypatch, release if old == "gateway" else None):
+            gateway = stack.enter_context(GatewayProcess(kafka))
+        serving.wait_serving()
+        publish(kafka, "a", 5, 4)
+        publish(kafka, "b", 1)
+        at = ("127.0.0.1", gateway.port)
+        assert wake(at, tmp_path / "state") == [("a", 5), ("b", 1)]
+        publish(kafka, "b", 2)
+        assert ("b", 2) in wake(at, tmp_path / "state")
