@@ -25,7 +25,7 @@ def test_state_is_written_by_the_matcher_alone() -> None:
         writers = {acl.principal for acl in acls.load() if acl.name == topic and acl.operation == "WRITE"}
         assert writers == {"User:coldnotify-matcher"}
     assert allowed("gateway", "READ") == {topics.NOTIFICATIONS}
-    assert allowed("gateway", "WRITE") == {topics.REQUESTS}
+    assert allowed("gateway", "WRITE") == {topics.REQUESTS, topics.REJECTED}
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from coldnotify_http.settings import HttpSettings
 from prometheus_client import CollectorRegistry
 
 LIMIT_S = 60
-GET = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
+GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 Stranger = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-TRICKLED = b"POST /v1/sync HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n{"
+TRICKLED = b"POST /v1/sync HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"
 
 
 async def end(reader: asyncio.StreamReader) -> bytes:

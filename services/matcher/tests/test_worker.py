@@ -15,7 +15,7 @@ from coldnotify_matcher.errors import Failure
 from coldnotify_matcher.partition import PendingRequests
 from coldnotify_matcher.readers import Record
 from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_matcher.testing import Bench, answered, closed
+from coldnotify_matcher.testing import CLUSTER, Bench, answered, closed
 from coldnotify_matcher.testing_kafka import (
     DOMAIN,
     GROUP,
@@ -374,7 +374,10 @@ def test_nobody_is_answered_from_an_objects_topic_that_was_made_anew(monkeypatch
     bench.settle()
     number = bench.partition.number
     worker.partitions[number] = bench.partition
-    wake = internal_pb2.Request(format=1, gateway=1, session=1, open=internal_pb2.Open())
+    worker._cluster = CLUSTER
+    wake = internal_pb2.Request(
+        format=1, gateway=1, session=1, domain=DOMAIN, group=GROUP, client="c", open=internal_pb2.Open()
+    )
     read = [Record(topics.REQUESTS, number, 7, end=False, value=wake.SerializeToString())]
     monkeypatch.setattr(worker_module, "log_ends", lambda _admin, places, *, uncommitted: dict.fromkeys(places, 2))
     worker._on_records(read, 0)
