@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from coldnotify_gateway.inbox_reader import InboxReader, Mark
+from coldnotify_gateway.inbox_reader import InboxReader, Mark, Read
+from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.testing_process import wait_until
 from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster
@@ -24,7 +25,7 @@ class Reading:
     """A reader, and what it handed over; each batch is handled at once unless told otherwise."""
 
     def __init__(self, bootstrap: str) -> None:
-        self.records: list[Inbox | Mark] = []
+        self.records: list[Read] = []
         self.batches = 0
         self.handling = True
         self.assigned = threading.Event()
@@ -37,7 +38,7 @@ class Reading:
         )
         self.producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
 
-    def on_records(self, records: Sequence[Inbox | Mark]) -> None:
+    def on_records(self, records: Sequence[Read]) -> None:
         self.records += records
         self.batches += 1
         if self.handling:
@@ -77,6 +78,7 @@ def test_it_reads_from_the_end_as_of_its_start_and_skips_what_is_for_others(read
     wait_until(lambda: len(reading.records) == 4, "all of ours")
     first, second, aside, last = reading.records
     assert [first, second, last] == [ours(3), takeover, ours(4)]
+    assert isinstance(aside, Aside)
     assert (aside.value, aside.inbox, aside.offset is not None) == (b"\xff\xff", INBOX, True)
     assert reading.reader.foreign_records == 1
 
