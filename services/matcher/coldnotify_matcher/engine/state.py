@@ -85,10 +85,12 @@ class State:
         return obj
 
     def gateway_of(self, id_: int, inbox: int, now_ms: int) -> GatewayView:
-        """The gateway with this id, made where it is not known."""
+        """The gateway with this id, made where it is not known. What is for it goes to the inbox that was said last."""
         gateway = self.gateways.get(id_)
         if gateway is None:
             gateway = self.gateways[id_] = GatewayView(id_, inbox, now_ms)
+        # A gateway never changes its inbox. But a stranger may say another one, and would be believed for ever.
+        gateway.inbox = inbox
         return gateway
 
     def forget_if_nobody(self, client: Client) -> None:

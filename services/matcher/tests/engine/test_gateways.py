@@ -96,6 +96,18 @@ def test_records_go_to_the_gateways_own_inbox_with_numbers_from_1_in_each_genera
         assert {record.generation for record in bench.told[gateway].records} == {1, 2}
 
 
+def test_an_inbox_that_somebody_else_said_is_used_until_the_gateway_says_its_own() -> None:
+    bench = Bench()
+    strange = bench.request(beat=internal_pb2.Beat(serial=1))
+    strange.inbox = INBOX[GATEWAY] + 2
+    bench.step()
+    bench.beat()
+    bench.version("a", 1)
+    step = bench.step()
+
+    assert [inbox for inbox, record in step.inboxes if record.gateway == GATEWAY] == [INBOX[GATEWAY]]
+
+
 def test_a_retired_session_is_never_addressed() -> None:
     bench = Bench()
     for session in range(1, 6):
