@@ -16,7 +16,7 @@ TOOLS := prometheus chromium chromium-driver haproxy
 
 .PHONY: help
 help: ## list the verbs
-	@grep -hE "^[a-z-]+:.*## " $(MAKEFILE_LIST) | grep -v "^help:" | awk -F ":.*## " "{printf \"  make %-11s %s\\n\", \$$1, \$$2}"
+	@grep -hE "^[a-z-]+:.*## " $(MAKEFILE_LIST) | grep -v "^help:" | awk -F ":.*## " "{printf \"  make %-12s %s\\n\", \$$1, \$$2}"
 
 .PHONY: demo
 demo: $(INSTALLED) ## see it work, on this machine alone
@@ -93,6 +93,10 @@ lint: $(INSTALLED) ## style, types and directions of dependencies, all without c
 fuzz: $(INSTALLED) ## feed the decoders whatever finds new ways through them; ARGS="--seconds 60"
 	@$(BIN)/python -c "import atheris" 2> /dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[fuzz]'
 	@$(BIN)/python tests/fuzz/decoder.py $(ARGS)
+
+.PHONY: fuzz-records
+fuzz-records: $(INSTALLED) ## write hostile records to all topics while everything runs; ARGS="--records 100000 --seed 1"
+	@$(BIN)/python tests/fuzz/records.py $(ARGS)
 
 .PHONY: style
 style: $(INSTALLED) ## format the code, and fix what can be fixed without thinking

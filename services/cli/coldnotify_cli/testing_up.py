@@ -129,6 +129,14 @@ class Up:
         assert self._process is not None
         return self._process.wait(WAIT_S)
 
+    def dead(self, pids: dict[str, int]) -> list[str]:
+        """The parts whose processes of that time are no more."""
+        return [part for part, pid in pids.items() if not _alive(pid)]
+
+    def log_lines(self) -> list[str]:
+        """What all parts logged so far."""
+        return (self._directory / "up.log").read_text(errors="replace").splitlines()
+
     def log_tail(self) -> str:
         """The end of what all parts logged."""
         return (self._directory / "up.log").read_text(errors="replace")[-6000:]
