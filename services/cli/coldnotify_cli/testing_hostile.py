@@ -343,8 +343,8 @@ class Generator:
         bent = (
             None, b"", b"/", b"//", b"///", b"\xff\xfe", b"@generation", b"@generation/0", b"@/@/@generation",
             b"a/b/c/d", key.encode()[:-1], b"/" + key.encode(), key.encode() + b"/", key.encode() + b"\0",
-            key.upper().encode(), key.encode().replace(b"/", b"\xc0\xaf"), f"{domain}//{rest}".encode(), key.encode() * 1000,
-            key.encode("utf-16"),
+            key.upper().encode(), key.encode().replace(b"/", b"\xc0\xaf"), f"{domain}//{rest}".encode(),
+            key.encode() * 1000, key.encode("utf-16"),
         )  # fmt: skip
         return draw.choice(bent)
 
