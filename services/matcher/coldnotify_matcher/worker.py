@@ -580,7 +580,7 @@ class Worker:
         compacted = [TopicPartition(topic, number) for topic in COMPACTED]
         self._compacted.do(lambda consumer: consumer.incremental_unassign(compacted))
         self._requests.hold_back(number)
-        requests = self._commits.noted(topics.REQUESTS, number)
+        requests = noted = self._commits.noted(topics.REQUESTS, number)
         objects = self._commits.noted(topics.OBJECTS, number)
         if requests is None:
             requests = 0 if partition.requests_topic_changed else partition.requests_start
@@ -588,7 +588,7 @@ class Worker:
             number,
             requests,
             partition.load_objects_committed if objects is None else objects,
-            partition.requests_committed,
+            partition.requests_committed or noted is not None,
             partition.committed_in_epoch or objects is not None,
         )
         self._waiting[number] = _Waiting(assigned, time.monotonic() + wait_s)

@@ -12,7 +12,7 @@ from coldnotify_common.stop import StopFlag
 from coldnotify_kafka.testing import free_port
 from coldnotify_matcher import worker as worker_module
 from coldnotify_matcher.errors import Failure
-from coldnotify_matcher.partition import PendingRequests
+from coldnotify_matcher.partition import PendingRequests, TakenOver
 from coldnotify_matcher.readers import Record
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.testing import CLUSTER, Bench, answered, closed
@@ -385,6 +385,19 @@ def test_nobody_is_answered_from_an_objects_topic_that_was_made_anew(monkeypatch
     monkeypatch.setattr(worker_module, "log_ends", lambda _admin, places, *, uncommitted: dict.fromkeys(places, 1))
     with pytest.raises(Failure, match="made anew"):
         worker._on_records(read, 0)
+
+
+def test_a_partition_that_is_loaded_anew_knows_that_its_requests_were_handled_in_this_run() -> None:
+    """Where nothing had been committed before, a claim that is lost would have all of them handled again."""
+    worker = Worker(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), StopFlag())
+    partition = Bench().partition
+    worker.partitions[partition.number] = partition
+    partition.requests_committed, partition.requests_position = False, 7
+    worker._commits.note(partition)
+    worker._on_fault(partition, TakenOver("another took it"), sure=None)
+
+    again = worker._waiting[partition.number].assigned
+    assert (again.requests_start, again.requests_committed) == (7, True)
 
 
 def test_of_requests_that_wait_for_the_objects_only_so_many_are_read() -> None:
