@@ -53,6 +53,8 @@ _REAL_SESSION_SHARE = 0.05
 """Of requests: each costs an honest client some of its time."""
 _OUTBIDDING_SHARE = 0.02
 """Of records that say that the partition has a new owner: each is believed, and costs its matcher a load of it."""
+_READ_WITHIN_MS = 3_600_000
+"""A record is read again for so long after it was drawn, while a test goes on."""
 _MADE_UP = 200
 """So many made-up clients, gateways and objects: a fuzzer of records is no test of memory."""
 _BELIEVABLE_BELOW = 1 << 31
@@ -479,6 +481,8 @@ class _Honest:
 
     def __init__(self, known: Known) -> None:
         self._known = known
+        # What is of the future when it is written may not be any more when it is read.
+        self._now_ms = known.now_ms + _READ_WITHIN_MS
         self._numbers = {one.number for one in known.sessions}
 
     def would_publish(self, key: bytes | None, value: bytes) -> bool:
@@ -498,9 +502,9 @@ class _Honest:
             return False
         try:
             if topic == topics.SESSIONS:
-                parse_session(value, self._known.now_ms, inboxes=self._known.inboxes)
+                parse_session(value, self._now_ms, inboxes=self._known.inboxes)
             else:
-                parse_registrations(value, self._known.now_ms)
+                parse_registrations(value, self._now_ms)
         except (Unreadable, NewerFormat):
             return False
         return True
@@ -513,7 +517,7 @@ class _Honest:
         if not is_generation_key(key):
             return False
         try:
-            claimed = parse_generation(value, self._known.now_ms)
+            claimed = parse_generation(value, self._now_ms)
         except (Unreadable, NewerFormat):
             return False
         return claimed.requests_topic_id != self._known.requests_topic_id
@@ -523,7 +527,7 @@ class _Honest:
         if not is_generation_key(key):
             return False
         try:
-            return parse_generation(value, self._known.now_ms).generation > 0
+            return parse_generation(value, self._now_ms).generation > 0
         except (Unreadable, NewerFormat):
             return False
 
@@ -546,7 +550,7 @@ class _Honest:
                 return False
         except DecodeError:
             return False
-        return min(self._known.generations.values(), default=0) < generation <= generation_max(self._known.now_ms)
+        return min(self._known.generations.values(), default=0) < generation <= generation_max(self._now_ms)
 
     def would_mislead(self, value: bytes) -> bool:
         """Whether it sends an honest client away for long, or tells it that it is complete at some offset."""
