@@ -271,7 +271,7 @@ class Generator:
             partition=partition,
             generation=draw.choice((known.generations.get(partition, 1),) * 4 + (self._later(known, partition),)),
             gateway=gateway,
-            number=draw.choice((last + 1, last, last + 2, 0, 1, self._number(64))),
+            number=draw.choice((last + 1, last, last + 2, 0, 1, self._number(64))) % (1 << 64),
         )
         for _ in range(draw.choice((0, 1, 1, 2, 5))):
             self._item(inbox.items.add(), known)
