@@ -53,6 +53,8 @@ class SessionRecord(msgspec.Struct, frozen=True):
     """The client's, in the objects topic; -1: none."""
     last_seen: int
     """Unix time in ms."""
+    digest: int | None = None
+    """Of all that it was registered for then. None: written by release 0.1.0."""
 
 
 class GenerationRecord(msgspec.Struct, frozen=True):

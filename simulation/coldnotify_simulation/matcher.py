@@ -191,8 +191,8 @@ class Run:
         if self._busy:
             return False
         if partition in self.partitions:
-            self._commit_one(partition)
-            del self.partitions[partition]
+            self._commit_one(partition)  # which may find out that the run is over
+            self.partitions.pop(partition, None)
         return True
 
     def hear_of_the_group(self) -> None:

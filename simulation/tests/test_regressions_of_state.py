@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
+import msgspec
 import pytest
 from coldnotify._core.reconnect import Backoff
 from coldnotify._core.registrations import Operation, Registrations
@@ -18,6 +19,7 @@ from coldnotify_matcher.engine.rules import Intervals, Rules
 from coldnotify_matcher.partition import Cluster
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.digest import object_crc
+from coldnotify_schemas.state import FORMAT, RegistrationsRecord
 from coldnotify_schemas.wire_pb2 import SyncChunk
 from coldnotify_simulation import matcher
 from coldnotify_simulation import world as world_module
@@ -32,6 +34,7 @@ from coldnotify_simulation.scripted import (
     must_be_told,
     must_stay_registered,
     no_matcher,
+    no_session_is_doubted,
     registered,
     takeover,
     until_request,
@@ -171,6 +174,22 @@ def a_registration_set_is_sent_and_power_is_lost_before_the_pages() -> None:
     world.run(1.0)
     world.power_loss(client)
     world.start_client(client)
+    world.settle([client])
+
+
+def a_matcher_thought_dead_writes_registrations_that_nobody_lives_to_write_over() -> None:
+    world = connected("a", "b")
+    (client,) = world.clients
+    takeover(world)
+    takeover(world)
+    no_matcher(world)
+    # It had the second generation, and Unregister in hand. The third has never written this record.
+    late = msgspec.json.encode(RegistrationsRecord(FORMAT, 2, 1, ["a"]))
+    world.kafka.append(topics.REGISTRATIONS, 0, world.clock.now_ms, f"{client.key}/0".encode(), late)
+    world.publish_next(client.key_of("b"))
+    world.publish_next(client.key_of("a"))
+    world.run(7.0)
+    world.calm()
     world.settle([client])
 
 
@@ -417,7 +436,11 @@ CASES: list[tuple[Callable[[], None], list[Rule]]] = [
     (a_wiped_client_wants_what_it_wanted_before, [only_what_is_new_is_answered, the_stored_cursor_stands_in_for_none]),
     (an_unregister_and_a_register_are_replayed, [what_is_applied_is_not_known]),
     (a_hello_is_replayed_whose_client_has_since_come_elsewhere, [what_is_applied_is_not_known]),
-    (a_registration_set_is_sent_and_power_is_lost_before_the_pages, [a_set_is_sent_without_being_pending]),
+    (
+        a_registration_set_is_sent_and_power_is_lost_before_the_pages,
+        [a_set_is_sent_without_being_pending, no_session_is_doubted],
+    ),
+    (a_matcher_thought_dead_writes_registrations_that_nobody_lives_to_write_over, [no_session_is_doubted]),
     (a_registration_set_is_cut_in_the_middle, [each_chunk_is_a_set]),
     (two_names_share_a_crc_and_one_is_unregistered_while_a_frame_is_under_way, [nobody_asks_for_names]),
     (the_same_client_twice, [displaced_is_as_any_other_end]),

@@ -34,6 +34,8 @@ class Commits:
         """By (topic, partition): what has moved since it was last taken."""
         self._committed: dict[tuple[str, int], int] = {}
         """What was taken; the reader may not have come to commit it."""
+        self._noted: dict[tuple[str, int], int] = {}
+        """All of it, whatever became of the commits."""
         self._committed_at_s = 0.0
         self._all_committed_at_s = time.monotonic()
         self._error: KafkaError | None = None
@@ -65,8 +67,7 @@ class Commits:
 
     def noted(self, topic: str, number: int) -> int | None:
         """Up to which offset all is durable, as far as this run has come; None: nowhere."""
-        offset = self._committable.get((topic, number))
-        return self._committed.get((topic, number)) if offset is None else offset
+        return self._noted.get((topic, number))
 
     def forget(self, numbers: Iterable[int]) -> None:
         """These partitions are given up."""
@@ -74,6 +75,7 @@ class Commits:
             for topic in (topics.REQUESTS, topics.OBJECTS):
                 self._committable.pop((topic, number), None)
                 self._committed.pop((topic, number), None)
+                self._noted.pop((topic, number), None)
 
     def on_commit(self, error: KafkaError | None, _offsets: list[TopicPartition]) -> None:
         """What became of a commit."""
@@ -89,6 +91,7 @@ class Commits:
             raise Failure(f"committing: {self._error.str()}")
 
     def _note_offset(self, topic: str, number: int, offset: int) -> None:
+        self._noted[topic, number] = offset
         if self._committed.get((topic, number)) != offset:
             self._committable[topic, number] = offset
 

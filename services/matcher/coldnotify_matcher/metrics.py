@@ -25,6 +25,10 @@ EVENTS = {
     "opens": Counter("coldnotify_matcher_opens_total", "Sessions opened in sync"),
     "opens_not_in_sync": Counter("coldnotify_matcher_opens_not_in_sync_total", "Sessions that need a reg-sync"),
     "superseded_opens": Counter("coldnotify_matcher_opens_superseded_total", "Opens outdone by a later one at once"),
+    "doubted": Counter(
+        "coldnotify_matcher_sessions_doubted_total",
+        "Sessions announced anew after a load, as their registrations were not those of their last record",
+    ),
     "syncs": Counter("coldnotify_matcher_syncs_total", "Whole registration sets taken in"),
     "half_sets_dropped": Counter(
         "coldnotify_matcher_half_sets_dropped_total", "Sets whose last chunk was not in, dropped to keep within bounds"

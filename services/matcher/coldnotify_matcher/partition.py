@@ -150,6 +150,8 @@ class Partition:
         """From where the requests are handled, as the group says."""
         self.requests_committed = True
         """Whether that was committed."""
+        self.requests_topic_known = False
+        """The run has handled requests of the present topic already."""
         self.requests_reading = True
         """What comes of the requests topic is of this load, not of an earlier one."""
         self._cluster = cluster
@@ -227,6 +229,8 @@ class Partition:
     @property
     def requests_topic_changed(self) -> bool:
         """The predecessor's committed offsets are of a requests topic that is no more."""
+        if self.requests_topic_known:
+            return False
         last = self._last_generation
         if last is None:  # the claims are lost, or there never were any
             return not self.requests_committed

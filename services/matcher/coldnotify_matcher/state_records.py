@@ -121,6 +121,7 @@ def parse_session(value: bytes, now_ms: int, *, inboxes: int) -> SessionRecord:
     _check("session", record.session, 0, (1 << 32) - 1)
     _check("inbox", record.inbox, 0, inboxes - 1 if record.online else OFFSET_MAX)
     _check("cursor", record.cursor, -1, OFFSET_MAX)
+    _check("digest", record.digest or 0, 0, (1 << 64) - 1)
     _check("last_seen", record.last_seen, 0, now_ms + CLOCKS_APART_MS_MAX)
     return record
 

@@ -347,6 +347,8 @@ class Worker:
         partition.requests_start, partition.requests_committed = event.requests_start, event.requests_committed
         partition.committed_in_epoch = event.committed_in_epoch
         partition.requests_reading = not again
+        # Offsets that this run has noted are of the topic as it is, whatever a claim says that a stranger has made.
+        partition.requests_topic_known = self._commits.noted(topics.REQUESTS, number) is not None
         if number in self._faults:
             partition.clients_aside = frozenset(self._faults[number].clients)
         self.partitions[number] = partition

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 NO_CURSOR = -1
 NEVER_APPLIED = -1
+NO_ASK = 0
+"""Gateways count their askings from 1: an answer to this one is stale, so a live session is announced anew."""
 
 
 class SessionState(Enum):

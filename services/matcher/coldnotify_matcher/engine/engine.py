@@ -40,7 +40,7 @@ from coldnotify_schemas.records import (
 from coldnotify_schemas.state import FORMAT, RegistrationsRecord, SessionRecord
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 
-from coldnotify_matcher.engine.clients import NO_CURSOR, Client, Session
+from coldnotify_matcher.engine.clients import NO_ASK, NO_CURSOR, Client, Session, SessionState
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.forgetting import Forgetting
 from coldnotify_matcher.engine.gateways import RETIRED_KEPT_MS
@@ -138,10 +138,23 @@ class Engine(State):
         if same_epoch:
             client.session = Session(gateway, record.session, ask=0, cursor=record.cursor)
             gateway.add(record.session, client)
+            if record.digest not in (None, client.digest):
+                self._doubt(client, client.session)
         else:
             # Its cursors mean nothing any more: let it come and say Hello.
             self.tell_closed(gateway, record.session, CloseCode.UNKNOWN_SESSION, "the objects topic is another one")
             self.changed[client] = None
+
+    def _doubt(self, client: Client, session: Session) -> None:
+        """Its registrations are not those that its session was last written down with: it is to be announced anew.
+
+        A matcher that was thought dead has written a bucket, and nobody lived who writes over it; or a step was cut.
+        Told what is published, the session would pass over what is missing here.
+        """
+        session.state = SessionState.UNSYNCED
+        opened = internal_pb2.Opened(session=session.number, ask=NO_ASK, in_sync=False, digest=client.digest)
+        session.gateway.tell(internal_pb2.Item(opened=opened))
+        self.count("doubted")
 
     def finish_load(self, generation: int, inboxes: int, now_ms: int, *, objects_committed: int | None) -> None:
         """Take the partition over: tell all gateways, and fan out what the predecessor may not have."""
@@ -154,7 +167,8 @@ class Engine(State):
         ]
         online = [client for client in self.clients.values() if client.session is not None]
         for client in online:
-            self._index.join(client)
+            if client.session is not None and client.session.state is not SessionState.UNSYNCED:
+                self._index.join(client)
         if objects_committed is None:
             objects_committed = min((client.cursor + 1 for client in online), default=self.position)
         missed = [obj for obj in self.objects.made() if obj.subscribers and obj.offset >= objects_committed]
@@ -468,6 +482,7 @@ class Engine(State):
             epoch=self.epoch,
             cursor=client.cursor,
             last_seen=client.last_seen_ms,
+            digest=client.digest,
         )
         self._writes.append(Write(topics.SESSIONS, self.partition, client.key.encode(), _encode(record_of_session)))
         client.session_stored = True

@@ -68,7 +68,12 @@ class Clients:
             self.bench.unregister(*names, session=self.session[client], client=client)
 
     def heal(self) -> None:
-        """A session whose digest was found to be another says its whole set."""
+        """A session that the matcher doubts is announced anew; one whose digest is another says its whole set."""
+        for client, connected in self.connected.items():
+            known = self.bench.engine.clients.get(PREFIX + client)
+            if connected and known is not None and known.session is not None and not known.session.ask:
+                self.bench.open(self.wanted[client], session=self.session[client], client=client, again=True)
+        self.bench.settle()
         told = opened(self.bench.told[GATEWAY].items)
         for client, connected in self.connected.items():
             answers = [one.in_sync for one in told if one.session == self.session[client]]

@@ -321,7 +321,12 @@ class Machine(RuleBasedStateMachine):
 
     def on_opened(self, gateway: int, opened: internal_pb2.Opened) -> None:
         session = self.sessions.get((gateway, opened.session))
-        if session is None or opened.ask != session.ask or session.state not in ("opening", "unsynced"):
+        if session is None:
+            return
+        if opened.ask != session.ask and session.state == "live" and not opened.in_sync:
+            self.open(session)  # a new matcher is in doubt about it
+            return
+        if opened.ask != session.ask or session.state not in ("opening", "unsynced"):
             return
         device = session.device if session.device.session is session else None
         if not session.welcomed and device is not None:
