@@ -165,6 +165,8 @@ class Schedule:
                 Request(open=Open(ask=1), client="@generation"),
                 Request(beat=Beat(generation=2**63, number=1)),
                 Request(acks=Acks(sessions=[1, 2], completes=[2**62])),
+                # Nothing is wrong with it, but that its gateway has no such session.
+                Request(open=Open(ask=1), client="made-up", session=2**32 - 1),
             ]
         )
         number = self.random.randrange(len(GROUPS))

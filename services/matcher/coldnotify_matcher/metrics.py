@@ -29,6 +29,10 @@ EVENTS = {
         "coldnotify_matcher_sessions_doubted_total",
         "Sessions announced anew after a load, as their registrations were not those of their last record",
     ),
+    "never_announced": Counter(
+        "coldnotify_matcher_sessions_never_announced_total",
+        "Sessions ended as their gateway, whose Beats disagreed for long, did not announce them",
+    ),
     "syncs": Counter("coldnotify_matcher_syncs_total", "Whole registration sets taken in"),
     "half_sets_dropped": Counter(
         "coldnotify_matcher_half_sets_dropped_total", "Sets whose last chunk was not in, dropped to keep within bounds"

@@ -49,6 +49,8 @@ class Session:
     """How large its pages are to be, as its gateway says; 0: it does not say."""
     owed: list[Obj] = field(default_factory=list)
     """Objects whose registration is to be answered whatever the cursor says, last one first."""
+    announced_ms: int = 0
+    """When its gateway last said that it is there; 0: a predecessor knew."""
     synced_chunks: int = 0
     synced: list[str] = field(default_factory=list)
     """The parts of a reg-sync that are in; `half_sets.HalfSets` changes it and what belongs to it."""

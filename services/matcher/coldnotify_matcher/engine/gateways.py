@@ -23,14 +23,16 @@ class GatewayView:
     """One boot of one gateway, as one partition sees it."""
 
     __slots__ = (
-        "_items", "_records", "_retired", "_retired_before", "_room_bytes", "checksum", "heard_ms", "id", "inbox",
-        "number", "retirements", "sessions", "unread",
+        "_items", "_records", "_retired", "_retired_before", "_room_bytes", "checksum", "disagrees_since_ms",
+        "heard_ms", "id", "inbox", "number", "retirements", "sessions", "unread",
     )  # fmt: skip
 
     def __init__(self, id_: int, inbox: int, now_ms: int) -> None:
         self.id = id_
         self.inbox = inbox
         self.heard_ms = now_ms
+        self.disagrees_since_ms: int | None = None
+        """Since when its Beats have said other sessions than these; None: they have not."""
         self.number = 0
         """Of the last inbox record, in this generation."""
         self.sessions: dict[int, Client] = {}

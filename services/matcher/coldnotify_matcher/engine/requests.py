@@ -18,6 +18,10 @@ from coldnotify_matcher.engine.state import State
 REFUSALS_MAX = 500
 """Named in one Welcome, which must stay a frame that a client takes. The next reg-sync names the others."""
 
+DISAGREES_MS_MAX = 45_000
+"""A gateway whose Beats do not agree announces its sessions after ten seconds, and those Opens wait for Kafka. What it
+has not announced after this, it does not have: a slow one that is ended in vain comes back at once."""
+
 _DISPLACED = "the same client connected elsewhere"
 
 
@@ -52,7 +56,7 @@ class Requests:
         gateway.heard_ms = max(gateway.heard_ms, now_ms)
         kind = request.WhichOneof("body")
         if kind == "beat":
-            self._on_beat(gateway, request.beat)
+            self._on_beat(gateway, request.beat, now_ms)
             return
         if kind == "acks":
             self._on_acks(gateway, request.acks, now_ms)
@@ -117,6 +121,7 @@ class Requests:
         client.last_seen_ms = max(client.last_seen_ms, now_ms)
         gateway.add(number, client)
         session.ask, session.page_bytes = request.ask, request.page_bytes
+        session.announced_ms = now_ms
         self._state.half_sets.forget(session)
         self._unregister_all(offset, client, session, request.unregister)
         registered, refused = self._register_all(offset, client, session, request.register)
@@ -233,14 +238,28 @@ class Requests:
                 client.last_seen_ms = max(client.last_seen_ms, now_ms)
                 self._state.acknowledge(client, complete)
 
-    def _on_beat(self, gateway: GatewayView, beat: internal_pb2.Beat) -> None:
+    def _on_beat(self, gateway: GatewayView, beat: internal_pb2.Beat, now_ms: int) -> None:
         self._state.generation_heard = max(self._state.generation_heard, beat.generation)
         agreed = len(gateway.sessions) == beat.sessions and gateway.checksum == beat.checksum
+        if agreed:
+            gateway.disagrees_since_ms = None
+        elif gateway.disagrees_since_ms is None:
+            gateway.disagrees_since_ms = now_ms
+        elif now_ms - gateway.disagrees_since_ms >= DISAGREES_MS_MAX:
+            self._end_what_is_not_announced(gateway, gateway.disagrees_since_ms)
+            gateway.disagrees_since_ms = now_ms
         # Of sessions that only the gateway knows it would not be true that they are complete.
         done = self._conflation.floor
         complete = done - 1 if agreed and done else None
         answer = internal_pb2.BeatAnswer(agreed=agreed, complete=complete, serial=beat.serial)
         gateway.tell(internal_pb2.Item(beat=answer))
+
+    def _end_what_is_not_announced(self, gateway: GatewayView, since_ms: int) -> None:
+        """Its gateway has announced all sessions that it has. The others are ones that it never had, or lost."""
+        for client in list(gateway.sessions.values()):
+            if client.session is not None and client.session.announced_ms < since_ms:
+                self._state.count("never_announced")
+                self._state.end_session(client)
 
     def _register_all(
         self, offset: int, client: Client, session: Session, names: Iterable[str]

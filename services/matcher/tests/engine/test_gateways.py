@@ -2,6 +2,7 @@
 
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.gateways import RECORD_BYTES_MAX, RETIRED_KEPT_MS, GatewayView
+from coldnotify_matcher.engine.requests import DISAGREES_MS_MAX
 from coldnotify_matcher.testing import GATEWAY, INBOX, OTHER_GATEWAY, Bench, fan_outs
 from coldnotify_schemas import internal_pb2
 from hypothesis import given
@@ -130,3 +131,38 @@ def test_retired_numbers_do_not_pile_up() -> None:
         bench.tick(RETIRED_KEPT_MS + 1)
 
     assert not bench.engine.gateways[GATEWAY].has_retired(1)
+
+
+def test_a_session_that_its_gateway_does_not_have_ends_once_its_beats_have_disagreed_for_long() -> None:
+    bench = Bench()
+    bench.opened("a")
+    bench.open(["a"], register=["a"], session=99, client="made-up")
+    bench.settle()
+    bench.told[GATEWAY].take()
+
+    def beat(serial: int) -> bool:
+        bench.beat(1, serial=serial)
+        (answer,) = (item.beat for item in bench.items() if item.WhichOneof("item") == "beat")
+        return answer.agreed
+
+    agreed = []
+    for serial in range(1, 15):
+        bench.now_ms += 5_000
+        if serial == 3:
+            bench.open(["a"], session=1, again=True)  # the gateway announces what it has
+        agreed.append(beat(serial))
+
+    assert not any(agreed[: DISAGREES_MS_MAX // 5_000])
+    assert all(agreed[-3:])
+    assert set(bench.engine.gateways[GATEWAY].sessions) == {1}
+
+
+def test_beats_that_disagree_for_a_moment_end_nothing() -> None:
+    bench = Bench()
+    bench.opened("a")
+    for serial in range(1, 40):
+        bench.now_ms += 5_000
+        bench.beat(*((1, 2) if serial % 3 else (1,)), serial=serial)
+        bench.settle()
+
+    assert set(bench.engine.gateways[GATEWAY].sessions) == {1}
