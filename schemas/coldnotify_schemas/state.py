@@ -37,7 +37,7 @@ class RegistrationsRecord(msgspec.Struct, frozen=True):
     objects: list[str]
 
 
-class SessionRecord(msgspec.Struct, frozen=True):
+class SessionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """How far a client is and where it is connected; key domain/group/client."""
 
     format: int

@@ -19,6 +19,11 @@ from coldnotify_schemas.state import FORMAT, GENERATION_KEY, GenerationRecord, R
             b'"session":5,"epoch":9,"cursor":-1,"last_seen":1000}',
         ),
         (
+            SessionRecord(FORMAT, 3, 17, True, "00000000000000ff", 2, 5, 9, -1, 1000, 0),
+            b'{"format":1,"generation":3,"applied":17,"online":true,"gateway":"00000000000000ff","inbox":2,'
+            b'"session":5,"epoch":9,"cursor":-1,"last_seen":1000,"digest":0}',
+        ),
+        (
             GenerationRecord(FORMAT, 3, "matcher-1:ab", "id", 9, 2),
             b'{"format":1,"generation":3,"owner":"matcher-1:ab","requests_topic_id":"id","epoch":9,"requests_since":2}',
         ),
