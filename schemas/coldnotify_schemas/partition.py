@@ -2,6 +2,8 @@
 
 from functools import lru_cache
 
+from coldnotify_schemas.names import check_name
+
 _MASK = 0xFFFFFFFF
 _M = 0x5BD1E995
 _SEED = 0x9747B28C
@@ -30,3 +32,9 @@ def partition_of(domain: str, group: str, partitions: int) -> int:
     Remembered for the latest ones: murmur2 takes 6 us.
     """
     return (murmur2(f"{domain}/{group}".encode()) & 0x7FFFFFFF) % partitions
+
+
+@lru_cache(maxsize=4096)
+def home_of(domain: str, group: str, partitions: int) -> int:
+    """As partition_of, of names that are checked first, and remembered. Raises InvalidName."""
+    return partition_of(check_name("domain", domain), check_name("group", group), partitions)

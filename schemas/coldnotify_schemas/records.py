@@ -24,6 +24,7 @@ INCARNATION_JUMP_MAX = 1_000_000
 """How far above the incarnation in force a record may lie. Resets count up by one, so nobody comes to this honestly.
 Whoever wants to use the numbers up leaves room for a reset."""
 _OFFSET_DIGITS_MAX = 19
+_REASON_CHARS_MAX = 1000
 
 _Version = Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)]
 _Incarnation = Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
@@ -108,6 +109,12 @@ def since_of(value: bytes, epoch: int, offset: int) -> int | None:
         return None
     since = int(said_offset)
     return since if since <= offset else None
+
+
+def rejected_headers(reason: str, place: str) -> tuple[tuple[str, bytes], tuple[str, bytes]]:
+    """Of a rejected record. `reason` begins with the field at fault; it may quote what is no text at all."""
+    words = reason if len(reason) <= _REASON_CHARS_MAX else f"{reason[:_REASON_CHARS_MAX]}..."
+    return (REASON_HEADER, words.encode(errors="replace")), (PLACE_HEADER, place.encode())
 
 
 def raw_payload(payload: object) -> msgspec.Raw:

@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from coldnotify_schemas.records import (
     PAYLOAD_BYTES_MAX,
+    PLACE_HEADER,
+    REASON_HEADER,
     RECORD_BYTES_MAX,
     VERSION_MAX,
     InvalidRecord,
@@ -13,6 +15,7 @@ from coldnotify_schemas.records import (
     encode_public_record,
     parse_public_record,
     raw_payload,
+    rejected_headers,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,3 +121,12 @@ def test_any_bytes_are_a_record_or_an_invalid_one(value: bytes) -> None:
 def test_what_cannot_be_a_payload(payload: object) -> None:
     with pytest.raises(InvalidRecord, match=r"^payload: "):
         raw_payload(payload)
+
+
+def test_a_reason_may_quote_what_is_no_text_and_be_of_any_length() -> None:
+    reason, place = rejected_headers("name: '\ud800' " + "x" * 5000, "coldnotify.requests/3@7")
+
+    assert reason[0] == REASON_HEADER
+    assert reason[1].startswith(b"name: '?' x")
+    assert len(reason[1]) < 1100
+    assert place == (PLACE_HEADER, b"coldnotify.requests/3@7")

@@ -21,13 +21,14 @@ from coldnotify_common.authentication import NotAuthenticated
 from coldnotify_common.inside import INSIDE_HOSTS_SETTING, Inside, InsideSettings, may_look
 from coldnotify_common.kafka_stats import STATISTICS
 from coldnotify_common.listening import BACKLOG, ListenError, listen_error, listening
+from coldnotify_common.paced import Paced
 from coldnotify_common.revocation import lists_usable
 from coldnotify_common.web import Handler, error_response, json_errors
 from coldnotify_common.web_auth import PROBES
 from coldnotify_common.web_pages import asked_by_name, names_of, own_pages
 from coldnotify_common.web_port import WebPort
 
-log = structlog.get_logger()
+_paced = Paced(structlog.get_logger())
 
 _THREAD_START_TIMEOUT_S = 30
 """Opening a port takes milliseconds; a machine that needs longer than this is not working."""
@@ -185,10 +186,10 @@ def _insiders(inside: Inside) -> Middleware:
         try:
             identity = inside.identify(certificate)
         except NotAuthenticated as error:
-            log.info("request not authenticated", path=request.path, reason=str(error))
+            _paced.log("request not authenticated", path=request.path, reason=str(error))
             return error_response(401, str(error))
         if not may_look(identity):
-            log.info("request not allowed", path=request.path, identity=identity.name)
+            _paced.log("request not allowed", path=request.path, identity=identity.name)
             return error_response(403, f"{identity.name} is neither a service nor an operator: see {_RULE_SETTING}")
         return await handler(request)
 

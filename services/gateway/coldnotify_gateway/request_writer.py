@@ -8,7 +8,7 @@ import structlog
 from coldnotify_common.kafka import connect, producer_config
 from coldnotify_common.paced import Paced
 from coldnotify_schemas.internal_pb2 import Request
-from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
+from coldnotify_schemas.records import rejected_headers
 from coldnotify_schemas.topics import NOTIFICATIONS, REJECTED, REQUESTS
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
@@ -28,8 +28,6 @@ CPU that a connecting client cost six gateways; with rounds it takes 50 to 90.""
 _LINGER_MS = 0.5
 """What is handed over together is in one batch for each partition, and not the first of it alone."""
 _JOIN_S = 1.0
-_REASON_CHARS_MAX = 1000
-"""Of what a rejected record's header says."""
 
 
 class RequestWriter:
@@ -94,7 +92,7 @@ class RequestWriter:
     def reject(self, aside: Aside) -> None:
         """Writes an inbox record that could not be handled to the rejected topic, if there is room for it."""
         place = f"{NOTIFICATIONS}/{aside.inbox}" + ("" if aside.offset is None else f"@{aside.offset}")
-        headers = [(REASON_HEADER, aside.reason[:_REASON_CHARS_MAX].encode()), (PLACE_HEADER, place.encode())]
+        headers = list(rejected_headers(aside.reason, place))
         try:
             self._producer.produce(REJECTED, aside.value, headers=headers)  # type: ignore[arg-type]
         except (BufferError, KafkaException) as error:

@@ -4,11 +4,10 @@ Whoever may write to the topic may write anything. A request that is not underst
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.names import OBJECTS_PER_FRAME_MAX, InvalidName, check_name, check_object
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partition import home_of
 from coldnotify_schemas.state import generation_max
 from google.protobuf.message import DecodeError
 
@@ -48,7 +47,7 @@ def parse_request(value: bytes, *, partition: int, partitions: int, inboxes: int
 
 def _check_client(request: internal_pb2.Request, partition: int, partitions: int) -> None:
     try:
-        home = _home(request.domain, request.group, partitions)
+        home = home_of(request.domain, request.group, partitions)
         check_name("client", request.client)
     except InvalidName as error:
         raise Unreadable(str(error)) from None
@@ -56,12 +55,6 @@ def _check_client(request: internal_pb2.Request, partition: int, partitions: int
         raise Unreadable(f"group: {request.domain}/{request.group} belongs to partition {home}, not to {partition}")
     if not request.session:
         raise Unreadable("session: is 0")
-
-
-@lru_cache(maxsize=4096)
-def _home(domain: str, group: str, partitions: int) -> int:
-    """The partition of a domain and group. Raises InvalidName."""
-    return partition_of(check_name("domain", domain), check_name("group", group), partitions)
 
 
 def _check_body(request: internal_pb2.Request, kind: str, now_ms: int) -> None:

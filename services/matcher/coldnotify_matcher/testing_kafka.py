@@ -5,18 +5,23 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from coldnotify_common.stop import StopFlag
 from coldnotify_common.testing import fetch
 from coldnotify_kafka.testing import free_port
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.partition import partition_of
 from confluent_kafka import Consumer, Producer, TopicPartition
+
+from coldnotify_matcher.settings import MatcherSettings
+from coldnotify_matcher.worker import Worker
 
 TIMEOUT_S = 90.0
 _LOG_LINES_SHOWN = 60
@@ -138,6 +143,30 @@ def matcher(kafka: str, log: Path, **settings: object) -> Iterator[MatcherProces
         if process.process.poll() is None:
             process.send(signal.SIGCONT)
             process.kill()
+
+
+@contextmanager
+def worker_of(kafka: str) -> Iterator[Worker]:
+    """A worker in a thread of this process, once it serves. Its run must not have ended by itself."""
+    stop = StopFlag()
+    worker = Worker(MatcherSettings(kafka=kafka), stop)
+    ended: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            worker.run()
+        except BaseException as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        wait_for(lambda: worker.readiness() is None, "its serving")
+        yield worker
+        assert ended == [], "the run went on"
+    finally:
+        stop.set()
+        thread.join(60)
 
 
 def wait_halves(one: MatcherProcess, other: MatcherProcess) -> None:

@@ -1,18 +1,14 @@
 """Whatever a single record makes a handler raise: it is set aside, its partition goes on, and no other one notices."""
 
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from coldnotify_common.stop import StopFlag
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client, Session
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.requests import Requests
 from coldnotify_matcher.faults import FAULTS_AT_ONCE_MAX, RETRY_FIRST_S, RETRY_MAX_S, Faults, Place
-from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.testing_kafka import (
     DOMAIN,
     GROUP,
@@ -23,6 +19,7 @@ from coldnotify_matcher.testing_kafka import (
     records_of,
     registrations_of,
     wait_for,
+    worker_of,
 )
 from coldnotify_matcher.worker import Worker
 from coldnotify_schemas import internal_pb2, topics
@@ -114,29 +111,6 @@ def test_one_record_after_the_other_makes_the_partition_wait_between() -> None:
 # --- over a real Kafka
 
 
-@contextmanager
-def serving(bootstrap: str) -> Iterator[Worker]:
-    stop = StopFlag()
-    worker = Worker(MatcherSettings(kafka=bootstrap), stop)
-    ended: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            worker.run()
-        except BaseException as error:
-            ended.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        wait_for(lambda: worker.readiness() is None, "its serving")
-        yield worker
-        assert ended == [], "the run went on"
-    finally:
-        stop.set()
-        thread.join(60)
-
-
 def generation(worker: Worker, number: int) -> int:
     with worker.lock:
         one = worker.partitions.get(number)
@@ -221,7 +195,7 @@ def test_a_record_that_makes_its_handler_raise_is_set_aside_and_nobody_else_noti
     bootstrap: str, player: Player, monkeypatch: pytest.MonkeyPatch, plant: Callable[[pytest.MonkeyPatch], None]
 ) -> None:
     plant(monkeypatch)
-    with serving(bootstrap) as worker:
+    with worker_of(bootstrap) as worker:
         player.open("camera")
         player.open("camera", session=2, group=OTHER_GROUP)
         player.wait_opened()
@@ -253,7 +227,7 @@ def test_a_record_that_makes_its_handler_raise_is_set_aside_and_nobody_else_noti
 def test_stored_state_that_cannot_be_handled_is_set_aside_and_its_client_registers_again(
     bootstrap: str, player: Player, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with serving(bootstrap):
+    with worker_of(bootstrap):
         player.open("camera", client=POISON)
         player.wait_opened()
         player.open("camera", session=2)
@@ -266,7 +240,7 @@ def test_stored_state_that_cannot_be_handled_is_set_aside_and_its_client_registe
 
     load_registrations = Engine.load_registrations
     monkeypatch.setattr(Engine, "load_registrations", raising)
-    with serving(bootstrap) as worker:
+    with worker_of(bootstrap) as worker:
         wait_for(lambda: generation(worker, PARTITION) > 1, "the partition served")
         wait_for(lambda: rejected(bootstrap), "the client set aside")
         assert {key for key, _, _ in rejected(bootstrap)} == {
@@ -277,7 +251,7 @@ def test_stored_state_that_cannot_be_handled_is_set_aside_and_its_client_registe
         with worker.lock:
             assert f"{DOMAIN}/{GROUP}/client-1" in worker.partitions[PARTITION].engine.clients
     monkeypatch.undo()
-    with serving(bootstrap):
+    with worker_of(bootstrap):
         player.open("camera", session=5, client=POISON)
         player.wait_opened(5)
         assert len(rejected(bootstrap)) == 2, "a clean start finds nothing any more"

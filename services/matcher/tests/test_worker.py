@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import threading
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -29,6 +28,7 @@ from coldnotify_matcher.testing_kafka import (
     records_of,
     wait_for,
     wait_halves,
+    worker_of,
 )
 from coldnotify_matcher.topics_watch import cluster_of
 from coldnotify_matcher.worker import PENDING_REQUESTS_MAX, Worker
@@ -43,18 +43,10 @@ pytestmark = pytest.mark.kafka
 
 def test_a_worker_that_hangs_is_not_ready(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_module, "HUNG_AFTER_S", 1.0)
-    stop = StopFlag()
-    worker = Worker(MatcherSettings(kafka=bootstrap), stop)
-    thread = threading.Thread(target=worker.run)
-    thread.start()
-    try:
-        wait_for(lambda: worker.readiness() is None, "its serving")
+    with worker_of(bootstrap) as worker:
         with worker.lock:
             wait_for(lambda: "nothing has been done for" in (worker.readiness() or ""), "its saying so")
         wait_for(lambda: worker.readiness() is None, "its going on")
-    finally:
-        stop.set()
-        thread.join(60)
 
 
 def test_what_is_acknowledged_behind_an_open_transaction_is_waited_for(
@@ -63,18 +55,13 @@ def test_what_is_acknowledged_behind_an_open_transaction_is_waited_for(
     monkeypatch.setattr(worker_module, "BARRIER_TIMEOUT_S", 0.5)
     in_transaction = Producer({"bootstrap.servers": bootstrap, "transactional.id": "a-back-end"})
     in_transaction.init_transactions(60)
-    stop = StopFlag()
-    worker = Worker(MatcherSettings(kafka=bootstrap), stop)
-    thread = threading.Thread(target=worker.run)
-    thread.start()
     said: list[str] = []
 
     def waits() -> bool:
         said.extend(capfd.readouterr())
         return "wait for a transaction" in "".join(said)
 
-    try:
-        wait_for(lambda: worker.readiness() is None, "its serving")
+    with worker_of(bootstrap) as worker:
         in_transaction.begin_transaction()
         in_transaction.produce(topics.OBJECTS, b'{"version":1}', f"{DOMAIN}/{GROUP}/lamp".encode(), PARTITION)
         assert in_transaction.flush(60) == 0
@@ -87,9 +74,6 @@ def test_what_is_acknowledged_behind_an_open_transaction_is_waited_for(
         player.wait_opened()
         assert (player.told("camera"), player.told("lamp")) == ([2], [1])
         assert worker.readiness() is None, "nothing was loaded anew"
-    finally:
-        stop.set()
-        thread.join(60)
 
 
 def test_a_publish_reaches_the_inbox_with_numbers_from_1(bootstrap: str, player: Player, tmp_path: Path) -> None:
@@ -290,12 +274,7 @@ def test_a_state_record_of_a_later_release_stops_its_partition_alone_and_is_not_
     key = f"{DOMAIN}/{GROUP}/client-1".encode()
     write(bootstrap, topics.SESSIONS, key, value)
     monkeypatch.setattr(worker_module, "NEWER_RETRY_S", 0.5)
-    stop = StopFlag()
-    worker = Worker(MatcherSettings(kafka=bootstrap), stop)
-    thread = threading.Thread(target=worker.run)
-    thread.start()
-    try:
-        wait_for(lambda: worker.readiness() is None, "its serving all that it can")
+    with worker_of(bootstrap) as worker:
         assert worker.partitions.keys() == set(range(PARTITIONS)) - {PARTITION}
         assert [v for k, v, _ in records_of(bootstrap, topics.SESSIONS, PARTITION)] == [value]
         player.open("camera", group=OTHER_GROUP)
@@ -303,9 +282,6 @@ def test_a_state_record_of_a_later_release_stops_its_partition_alone_and_is_not_
         write(bootstrap, topics.SESSIONS, key, None)
         player.open("camera", session=2)
         player.wait_opened(2)
-    finally:
-        stop.set()
-        thread.join(60)
 
 
 def test_strays_are_moved_rejected_records_say_why_and_stale_ones_are_outdone(

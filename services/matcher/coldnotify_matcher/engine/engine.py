@@ -21,13 +21,12 @@ request below it changes nothing when it comes again, and what was done in part 
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import msgspec
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.names import OBJECT_BYTES_MAX, REGISTRATIONS_MAX, InvalidName, check_name, parse_object_key
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.names import OBJECT_BYTES_MAX, REGISTRATIONS_MAX, InvalidName, parse_object_key
+from coldnotify_schemas.partition import home_of, partition_of
 from coldnotify_schemas.records import (
     INCARNATION_JUMP_MAX,
     MOVED_HEADER,
@@ -66,12 +65,6 @@ UNMADE_BYTES_MAX = 8192
 """Of a record that is kept for an object: a payload keeps all of it alive, and of a longer one most is white space."""
 
 _encode = msgspec.json.Encoder().encode
-
-
-@lru_cache(maxsize=4096)
-def _home(domain: str, group: str, partitions: int) -> int:
-    """Where their objects belong, of so many partitions. Raises InvalidName."""
-    return partition_of(check_name("domain", domain), check_name("group", group), partitions)
 
 
 class Engine(State):
@@ -266,7 +259,7 @@ class Engine(State):
         try:
             name = key.decode()
             domain, group, object_ = name.split("/", 2)
-            if name in self.objects or not object_ or _home(domain, group, self.partitions) != self.partition:
+            if name in self.objects or not object_ or home_of(domain, group, self.partitions) != self.partition:
                 return False
             record = parse_public_record(value)
         except ValueError:

@@ -1,13 +1,12 @@
 """A record of the rejected topic: what could not be handled, as it came, and why. Pure."""
 
 from coldnotify_schemas import topics
-from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
+from coldnotify_schemas.records import rejected_headers
 
 from coldnotify_matcher.engine.outputs import Write
 
 REJECTED_BYTES_MAX = 1_500_000
 """Of a rejected record's key and value. The topic takes 2 MiB: larger ones come only where an operator lets them in."""
-_REASON_CHARS_MAX = 1000
 
 
 def rejected(
@@ -20,6 +19,4 @@ def rejected(
         key = key and key[: REJECTED_BYTES_MAX // 2]
         value = value and value[: REJECTED_BYTES_MAX // 2]
     place = f"{topic}/{partition}" if offset is None else f"{topic}/{partition}@{offset}"
-    words = reason if len(reason) <= _REASON_CHARS_MAX else f"{reason[:_REASON_CHARS_MAX]}..."
-    headers = (REASON_HEADER, words.encode(errors="replace")), (PLACE_HEADER, place.encode())
-    return Write(topics.REJECTED, None, key, value, headers)
+    return Write(topics.REJECTED, None, key, value, rejected_headers(reason, place))
