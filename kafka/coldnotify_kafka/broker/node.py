@@ -126,7 +126,7 @@ class EmbeddedBroker(Startable):
         Fetches Kafka's jars first where they are missing (that may take minutes). A taken port and a data
         directory in use are found before Java is started. Raises BrokerError's subclasses.
         """
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None and self.running:
             raise BrokerError(f"the broker is already running (pid {self._process.pid})")
         config = self.config
         check_port_is_free(config.host, config.port, "--kafka-port (COLDNOTIFY_KAFKA_PORT)")
@@ -167,6 +167,16 @@ class EmbeddedBroker(Startable):
     def poll(self) -> int | None:
         """None while the process runs, else its exit status (negative: the signal). BrokerError before a start."""
         return self._started().poll()
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a process that has not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM to a process that runs, without waiting."""
+        if self._process is not None:
+            self._process.terminate()
 
     def stop(self, timeout: float = STOP_SECONDS_MAX) -> int | None:
         """Asks the process to end, waits `timeout` seconds, then kills it.

@@ -29,6 +29,8 @@ class Clients:
     def __init__(self) -> None:
         self.bench = Bench(rules=Rules(bucket_objects_max=BUCKET_OBJECTS))
         self.wanted: dict[str, list[str]] = {name: [] for name in CLIENTS}
+        self.pending: dict[str, list[str]] = {name: [] for name in CLIENTS}
+        """Registrations of Hellos that were not answered: the client's next Hello says them again."""
         self.session = dict.fromkeys(CLIENTS, 0)
         self.connected = dict.fromkeys(CLIENTS, False)
         self.sessions = 0
@@ -38,13 +40,14 @@ class Clients:
             self.wanted[client] = list(OBJECTS[:5])
             self.connect(client, register=OBJECTS[:5])
         self.bench.settle()
+        self.pending = {name: [] for name in CLIENTS}
 
-    def connect(self, client: str, register: list[str] | None = None) -> None:
+    def connect(self, client: str, register: list[str]) -> None:
         """A Hello."""
         self.sessions += 1
         self.session[client], self.connected[client] = self.sessions, True
-        names = [] if register is None else register
-        self.bench.open(self.wanted[client], register=names, session=self.sessions, client=client)
+        self.pending[client] += [name for name in register if name not in self.pending[client]]
+        self.bench.open(self.wanted[client], register=self.pending[client], session=self.sessions, client=client)
 
     def say(self, client: str, kind: str, names: list[str]) -> None:
         """One request, if the client's session is there to say it."""
@@ -59,12 +62,14 @@ class Clients:
             self.connected[client] = False
         elif kind == "sync":
             self.wanted[client] = names
+            self.pending[client] = [name for name in self.pending[client] if name in names]
             self.bench.sync(0, *names, last=True, session=self.session[client], client=client)
         elif kind == "register":
             self.wanted[client] = list(dict.fromkeys([*wanted, *names]))
             self.bench.register(*names, session=self.session[client], client=client)
         else:
             self.wanted[client] = [name for name in wanted if name not in names]
+            self.pending[client] = [name for name in self.pending[client] if name not in names]
             self.bench.unregister(*names, session=self.session[client], client=client)
 
     def heal(self) -> None:
