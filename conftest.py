@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_kafka.testing import broker, reset_topics
+from coldnotify_testkit.kafka import broker, reset_topics
 
 
 @pytest.fixture(scope="session")

@@ -15,13 +15,13 @@ import sys
 import time
 from multiprocessing.connection import Connection
 
-from coldnotify_gateway.testing import ack, fan_out, hello
-from coldnotify_gateway.testing_process import GatewayProcess, MatcherOnKafka, wait_until
-from coldnotify_kafka.testing import broker, reset_topics
 from coldnotify_loadtest.processes import usage
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.partition import partition_of
+from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka, wait_until
+from coldnotify_testkit.kafka import broker, reset_topics
+from coldnotify_testkit.matcher_double import ack, fan_out, hello
 
 PARTITIONS = 8
 PARTITION = partition_of("animal.observer", "region-1", PARTITIONS)

@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 
 from coldnotify.publisher import Publisher
-from coldnotify_cli.testing_slow_link import SlowLink, needed_bytes
-from coldnotify_cli.testing_up import Recorder, notify, running, wait_for
+from coldnotify_testkit.slow_link import SlowLink, needed_bytes
+from coldnotify_testkit.stack import Recorder, notify, running, wait_for
 
 DOMAIN, GROUP = "animal.observer", "region-1"
 

@@ -32,16 +32,16 @@ from typing import Any
 
 from coldnotify import Connection, Notification, State, aio
 from coldnotify.publisher import Publisher
-from coldnotify_gateway.testing_process import GatewayProcess
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.broker import EmbeddedCluster, free_port
 from coldnotify_kafka.broker.cluster import NODES, coordinator
 from coldnotify_kafka.broker.readiness import quiet_admin
-from coldnotify_kafka.testing import broker
 from coldnotify_kafka.topics import load
-from coldnotify_matcher.testing_kafka import PARTITIONS, MatcherProcess, wait_for
 from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
+from coldnotify_testkit.gateway_process import GatewayProcess
+from coldnotify_testkit.kafka import broker
+from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, wait_for
 from confluent_kafka import Producer
 
 DOMAIN = "loadtest"

@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 
 from coldnotify import Connection, Notify, State
-from coldnotify_cli.testing_up import Proxy, running, wait_for
 from coldnotify_common.certificates import Authority
+from coldnotify_testkit.stack import Proxy, running, wait_for
 
 LIMIT_S = 120
 OBJECTS = [f"object-{i}" for i in range(100)]

@@ -21,7 +21,7 @@ from coldnotify_checker.histories import (
     Topic,
 )
 from coldnotify_checker.publishes import Call, Publishes
-from coldnotify_checker.testing import BUGS, Double, play
+from coldnotify_testkit.planted_bugs import BUGS, Double, play
 
 SEEDS = 200
 

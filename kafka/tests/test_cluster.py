@@ -9,7 +9,7 @@ from coldnotify_kafka.broker import EmbeddedCluster
 from coldnotify_kafka.broker.cluster import coordinator, leader
 from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_kafka.errors import BrokerSettingError, DataDirectoryInUseError
-from coldnotify_kafka.testing import wait_until
+from coldnotify_testkit.kafka import wait_until
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import ConfigResource, ResourceType
 

@@ -17,7 +17,7 @@ import pytest
 from coldnotify_kafka.broker import jars, pins
 from coldnotify_kafka.broker.jars import KAFKA_VERSION, cache_directory
 from coldnotify_kafka.errors import JarsUnavailableError
-from coldnotify_kafka.testing import wait_until
+from coldnotify_testkit.kafka import wait_until
 
 LOG4J = "2.9.9"
 NAMES = [f"kafka-tools-{KAFKA_VERSION}.jar", f"kafka_2.13-{KAFKA_VERSION}.jar", f"log4j-core-{LOG4J}.jar"]

@@ -15,7 +15,7 @@ from coldnotify_kafka.errors import (
     DataDirectoryInUseError,
     PortTakenError,
 )
-from coldnotify_kafka.testing import wait_until
+from coldnotify_testkit.kafka import wait_until
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 

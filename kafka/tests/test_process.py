@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify_kafka.broker.process import end, spawn
-from coldnotify_kafka.testing import wait_until
+from coldnotify_testkit.kafka import wait_until
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 

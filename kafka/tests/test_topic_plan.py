@@ -5,10 +5,10 @@ import pytest
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.errors import TopicsNotAppliedError, TopicsRefusedError
-from coldnotify_kafka.testing import wait_until
 from coldnotify_kafka.topic_plan import AddPartitions, AlterSetting, CreateTopic, ExistingTopic, Refusal, compare
 from coldnotify_kafka.topics import TopicSpec, load
 from coldnotify_schemas import topics as names
+from coldnotify_testkit.kafka import wait_until
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 SPEC = TopicSpec("t", 4, 1, co_partitioned=False, settings={"cleanup.policy": "delete", "retention.ms": "1000"})

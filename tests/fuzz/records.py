@@ -18,13 +18,13 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from coldnotify_cli.testing_crowd import Crowd
-from coldnotify_cli.testing_hostile import DOMAIN, WEIGHTS, Generator, Hostile, Known, Session
-from coldnotify_cli.testing_up import Up, get_json, running, wait_for
 from coldnotify_schemas.internal_pb2 import Request
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
 from coldnotify_schemas.topics import NOTIFICATIONS, REJECTED, REQUESTS
+from coldnotify_testkit.crowd import Crowd
+from coldnotify_testkit.hostile_records import DOMAIN, WEIGHTS, Generator, Hostile, Known, Session
+from coldnotify_testkit.stack import Up, get_json, running, wait_for
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from google.protobuf.message import DecodeError

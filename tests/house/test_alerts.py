@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from coldnotify_cli.metrics_doc import all_metrics
-from coldnotify_cli.testing_faults import DRILLS, FAULTS
+from coldnotify_testkit.drills import DRILLS, FAULTS
 
 ROOT = Path(__file__).parents[2]
 PROMETHEUS = ROOT / "monitoring" / "prometheus"

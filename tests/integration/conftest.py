@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from coldnotify_cli.testing_up import Up, running
+from coldnotify_testkit.stack import Up, running
 
 
 @pytest.fixture(scope="session")

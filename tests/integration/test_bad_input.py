@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 from coldnotify.publisher import Publisher
-from coldnotify_cli.testing_up import Recorder, Up, notify, wait_for
-from coldnotify_common.testing import fetch
 from coldnotify_schemas import topics
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, encode, encode_length, parse_gateway_frame
@@ -16,6 +14,8 @@ from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import REASON_HEADER
 from coldnotify_schemas.wire_pb2 import ClientFrame, Close, Hello
+from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.stack import Recorder, Up, notify, wait_for
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 pytestmark = pytest.mark.kafka

@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 import pytest
 from coldnotify.publisher import Publisher
-from coldnotify_cli.testing_browser import MISSING, browser
-from coldnotify_cli.testing_up import Up
+from coldnotify_testkit.browser import MISSING, browser
+from coldnotify_testkit.stack import Up
 
 CLIENT = Path(__file__).parents[2] / "clients" / "browser"
 PAGE = Path(__file__).with_name("browser_page.html")

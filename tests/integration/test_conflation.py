@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
-from coldnotify_cli.testing_up import Recorder, Up, notify, running, wait_for
-from coldnotify_gateway.testing_process import GatewayProcess
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_matcher.testing_kafka import PARTITIONS, committed, group_of, matcher
 from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
+from coldnotify_testkit.gateway_process import GatewayProcess
+from coldnotify_testkit.matcher_process import PARTITIONS, committed, group_of, matcher
+from coldnotify_testkit.stack import Recorder, Up, notify, running, wait_for
 
 pytestmark = pytest.mark.kafka
 

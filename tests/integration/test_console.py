@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from coldnotify.publisher import Publisher
-from coldnotify_cli.testing_browser import MISSING, Browser, browser
-from coldnotify_cli.testing_up import Recorder, Up, notify, wait_for
+from coldnotify_testkit.browser import MISSING, Browser, browser
+from coldnotify_testkit.stack import Recorder, Up, notify, wait_for
 
 DOMAIN, GROUP = "animal.observer", "console"
 SAID = "document.querySelector('#published').innerText"

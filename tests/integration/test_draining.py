@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
-from coldnotify_cli.testing_up import Recorder, Up, get_json, running, wait_for
+from coldnotify_testkit.stack import Recorder, Up, get_json, running, wait_for
 
 pytestmark = pytest.mark.kafka
 

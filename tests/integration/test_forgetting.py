@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
-from coldnotify_cli.testing_up import Recorder, wait_for
-from coldnotify_gateway.testing_process import GatewayProcess
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_matcher.testing_kafka import DOMAIN, GROUP, PARTITION, MatcherProcess, matcher, records_of
 from coldnotify_schemas import topics
+from coldnotify_testkit.gateway_process import GatewayProcess
+from coldnotify_testkit.matcher_process import DOMAIN, GROUP, PARTITION, MatcherProcess, matcher, records_of
+from coldnotify_testkit.stack import Recorder, wait_for
 from confluent_kafka import Producer
 
 pytestmark = pytest.mark.kafka

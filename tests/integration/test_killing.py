@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify.publisher import Publisher, PublishError
-from coldnotify_cli.testing_up import Recorder, Up, notify, running, wait_for
+from coldnotify_testkit.stack import Recorder, Up, notify, running, wait_for
 
 pytestmark = pytest.mark.kafka
 

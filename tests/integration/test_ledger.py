@@ -4,8 +4,8 @@ import json
 
 import pytest
 from coldnotify.publisher import Publisher
-from coldnotify_cli.testing import coldnotify
-from coldnotify_cli.testing_up import WAIT_S, Recorder, Up, notify, wait_for
+from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.stack import WAIT_S, Recorder, Up, notify, wait_for
 
 DOMAIN, GROUP = "animal.observer", "ledger"
 

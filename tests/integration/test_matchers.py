@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from coldnotify import Notify
 from coldnotify.publisher import Publisher
-from coldnotify_cli.testing_up import Recorder, Up, get_json, notify, running, wait_for
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_matcher.testing_kafka import PARTITIONS, MatcherProcess, matcher, records_of, registrations_of
 from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.state import GENERATION_KEY
+from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, matcher, records_of, registrations_of
+from coldnotify_testkit.stack import Recorder, Up, get_json, notify, running, wait_for
 
 pytestmark = pytest.mark.kafka
 

@@ -5,9 +5,9 @@ from contextlib import ExitStack
 
 import pytest
 from coldnotify_cli.dashboards import DASHBOARDS, RANGE
-from coldnotify_cli.testing_faults import DRILLS, FAULTS, SETTINGS, WAIT_S, Fault, Scene, Times, Traffic, drill, table
-from coldnotify_cli.testing_prometheus import WINDOW, available, prometheus
-from coldnotify_cli.testing_up import Recorder, notify, running, wait_for
+from coldnotify_testkit.drills import DRILLS, FAULTS, SETTINGS, WAIT_S, Fault, Scene, Times, Traffic, drill, table
+from coldnotify_testkit.prometheus import WINDOW, available, prometheus
+from coldnotify_testkit.stack import Recorder, notify, running, wait_for
 
 pytestmark = [
     pytest.mark.kafka,

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 from coldnotify.publisher import NeverApplied, Publisher
-from coldnotify_cli.testing import coldnotify
-from coldnotify_cli.testing_up import Recorder, Up, notify, running, wait_for
+from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.stack import Recorder, Up, notify, running, wait_for
 
 pytestmark = pytest.mark.kafka
 

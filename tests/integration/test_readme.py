@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from coldnotify_cli.testing_up import Up
+from coldnotify_testkit.stack import Up
 
 README = Path(__file__).parents[2] / "README.md"
 LIMIT_S = 120

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from coldnotify import Connection, Notification, State, aio
 from coldnotify.publisher import Publisher
-from coldnotify_gateway.testing_process import GatewayProcess
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_matcher.testing_kafka import DOMAIN, GROUP, matcher
+from coldnotify_testkit.gateway_process import GatewayProcess
+from coldnotify_testkit.matcher_process import DOMAIN, GROUP, matcher
 
 pytestmark = pytest.mark.kafka
 

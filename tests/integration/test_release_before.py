@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
-from coldnotify_cli.testing_up import Recorder, Up
-from coldnotify_gateway.testing_process import GatewayProcess
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_matcher.testing_kafka import matcher
+from coldnotify_testkit.gateway_process import GatewayProcess
+from coldnotify_testkit.matcher_process import matcher
+from coldnotify_testkit.stack import Recorder, Up
 
 pytestmark = pytest.mark.kafka
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
-from coldnotify_cli.testing_up import Recorder, Up, running, wait_for
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_matcher.testing_kafka import registrations_of
 from coldnotify_schemas.partition import partition_of
+from coldnotify_testkit.matcher_process import registrations_of
+from coldnotify_testkit.stack import Recorder, Up, running, wait_for
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher, PublishError
-from coldnotify_cli.testing import coldnotify
-from coldnotify_cli.testing import running as service
-from coldnotify_cli.testing_up import Recorder, get_json, running, wait_for
 from coldnotify_kafka.broker import EmbeddedCluster, free_port
 from coldnotify_kafka.broker.cluster import coordinator
 from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, REQUESTS
+from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.command import running as service
+from coldnotify_testkit.stack import Recorder, get_json, running, wait_for
 from confluent_kafka import Consumer, TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]

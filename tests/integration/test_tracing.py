@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from coldnotify.publisher import Publisher
-from coldnotify_cli.testing_up import WAIT_S, Recorder, Up, notify, running, wait_for
 from coldnotify_schemas.partition import partition_of
+from coldnotify_testkit.stack import WAIT_S, Recorder, Up, notify, running, wait_for
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify.publisher import Publisher
-from coldnotify_cli.testing_up import Proxy, Recorder, Up, notify, wait_for
+from coldnotify_testkit.stack import Proxy, Recorder, Up, notify, wait_for
 
 pytestmark = pytest.mark.kafka
 

@@ -36,9 +36,9 @@ from coldnotify.publisher import (
     make_record,
 )
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_kafka.testing import broker, reset_topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.topics import OBJECTS
+from coldnotify_testkit.kafka import broker, reset_topics
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 

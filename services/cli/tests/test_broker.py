@@ -9,8 +9,8 @@ import signal
 from pathlib import Path
 
 import pytest
-from coldnotify_cli.testing import coldnotify, running
 from coldnotify_kafka.broker import free_port
+from coldnotify_testkit.command import coldnotify, running
 
 
 @pytest.mark.kafka

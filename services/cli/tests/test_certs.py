@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from coldnotify import Connection, Notify, ServiceRefused, State
 from coldnotify_cli.credentials import CredentialSettings, http_context, read_token
-from coldnotify_cli.testing_up import Recorder, Up, running, wait_for
 from coldnotify_cli.tls_parts import TlsParts
 from coldnotify_common.errors import SettingError
+from coldnotify_testkit.stack import Recorder, Up, running, wait_for
 
 LIMIT_S = 90
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from coldnotify_checker import HistoryWriter
-from coldnotify_checker.testing import Double
 from coldnotify_cli.main import cli
-from coldnotify_cli.testing_up import running, wait_for
+from coldnotify_testkit.planted_bugs import Double
+from coldnotify_testkit.stack import running, wait_for
 
 
 def run(*arguments: str) -> tuple[int, str]:

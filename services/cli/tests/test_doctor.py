@@ -14,10 +14,10 @@ import pytest
 from coldnotify_cli import checkup
 from coldnotify_cli.checkup import BAD, OK, WARNING, Finding, all_checks
 from coldnotify_cli.settings import DoctorSettings
-from coldnotify_cli.testing import coldnotify
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_testkit.command import coldnotify
 from confluent_kafka.admin import AdminClient
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from coldnotify_cli.testing import coldnotify
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.paging import page, page_request
 from coldnotify_common.web import error_response
+from coldnotify_testkit.command import coldnotify
 
 CLIENTS = [f"c{number:04}" for number in range(1500)]
 ABOUT = {

@@ -1,7 +1,7 @@
 import pytest
 from coldnotify_cli.kafka_parts import check_nodes
-from coldnotify_cli.testing import coldnotify
 from coldnotify_common.settings import SettingError
+from coldnotify_testkit.command import coldnotify
 
 
 def test_one_and_three_are_allowed() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from coldnotify_cli.live_status import LiveStatus, live_status
 from coldnotify_cli.supervisor import Part
-from coldnotify_kafka.testing import wait_until
+from coldnotify_testkit.kafka import wait_until
 from rich.console import Console
 
 

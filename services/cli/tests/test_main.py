@@ -1,6 +1,6 @@
 import pytest
 from coldnotify_cli.main import COMMANDS
-from coldnotify_cli.testing import coldnotify
+from coldnotify_testkit.command import coldnotify
 
 NOWHERE = "127.0.0.1:1"
 

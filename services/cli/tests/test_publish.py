@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from coldnotify_cli.testing import coldnotify
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.web import error_response
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.topics import OBJECTS
+from coldnotify_testkit.command import coldnotify
 from confluent_kafka import Consumer, TopicPartition
 
 

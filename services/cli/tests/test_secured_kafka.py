@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from coldnotify import Connection, Notify, State
-from coldnotify_cli.testing_up import Recorder, wait_for
 from coldnotify_common.certificates import Authority
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
 from coldnotify_kafka.broker.config import BrokerConfig
 from coldnotify_kafka.broker.process import spawn
 from coldnotify_schemas import topics
+from coldnotify_testkit.stack import Recorder, wait_for
 from confluent_kafka import KafkaError, Producer
 
 pytestmark = pytest.mark.kafka

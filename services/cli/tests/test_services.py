@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from coldnotify_cli.testing import Service, coldnotify, http_status, running
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
+from coldnotify_testkit.command import Service, coldnotify, http_status, running
 
 
 class Parts:

@@ -10,7 +10,7 @@ from coldnotify_cli.settings import UpSettings
 from coldnotify_cli.stack import Addresses, write_atomically
 from coldnotify_common.settings import SettingError
 from coldnotify_kafka.errors import PortTakenError
-from coldnotify_kafka.testing import free_port
+from coldnotify_testkit.kafka import free_port
 
 FREE = UpSettings(kafka_port=0, gateway_port=0, http_port=0, matcher_port=0)
 

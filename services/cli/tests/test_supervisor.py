@@ -7,7 +7,7 @@ import pytest
 from coldnotify_cli import supervisor
 from coldnotify_cli.supervisor import KeepsDying, NotReady, Part, Supervisor
 from coldnotify_common.stop import StopFlag
-from coldnotify_kafka.testing import wait_until
+from coldnotify_testkit.kafka import wait_until
 
 
 class FakeProcess:

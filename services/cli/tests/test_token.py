@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from coldnotify_cli.testing import coldnotify
 from coldnotify_cli.tls_parts import TlsParts
 from coldnotify_common.authentication import Authenticator, AuthSettings
+from coldnotify_testkit.command import coldnotify
 
 
 def test_certificates_come_with_a_key_whose_tokens_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from coldnotify_cli.testing import COMMAND, coldnotify
 from coldnotify_cli.top_view import duration, plain
 from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_testkit.command import COMMAND, coldnotify
 
 NOW_MS = 1_700_000_000_000
 OVERVIEW: dict[str, Any] = {

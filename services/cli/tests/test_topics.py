@@ -1,6 +1,6 @@
 import pytest
-from coldnotify_cli.testing import coldnotify
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_testkit.command import coldnotify
 from confluent_kafka.admin import AdminClient, NewTopic
 
 

@@ -11,8 +11,8 @@ from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.inside import Inside, InsideSettings
 from coldnotify_common.listening import ListenError
 from coldnotify_common.paging import page, page_request
-from coldnotify_common.testing import fetch
 from coldnotify_schemas.names import check_name
+from coldnotify_testkit.fetching import fetch
 from prometheus_client import CollectorRegistry, Counter
 
 HOST = "127.0.0.1"

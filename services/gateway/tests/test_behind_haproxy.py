@@ -12,11 +12,11 @@ from select import select
 
 import pytest
 from coldnotify_common.certificates import Authority
-from coldnotify_common.testing import fetch
-from coldnotify_gateway.testing import hello
-from coldnotify_gateway.testing_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.ports import free_port
+from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.gateway_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
+from coldnotify_testkit.matcher_double import hello
 
 CONFIGURATION = Path(__file__).parents[3] / "docker-compose.haproxy.cfg"
 HAPROXY = shutil.which("haproxy")

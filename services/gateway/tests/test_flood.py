@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 from coldnotify_common.certificates import Authority
-from coldnotify_gateway.testing import hello
-from coldnotify_gateway.testing_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_testkit.gateway_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
+from coldnotify_testkit.matcher_double import hello
 
 pytestmark = pytest.mark.kafka
 

@@ -8,10 +8,10 @@ import pytest
 from coldnotify_gateway.inbox_reader import InboxReader, Mark, Read
 from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.settings import GatewaySettings
-from coldnotify_gateway.testing_process import wait_until
 from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.topics import NOTIFICATIONS
+from coldnotify_testkit.gateway_process import wait_until
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from structlog.testing import capture_logs

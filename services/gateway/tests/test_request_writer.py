@@ -6,10 +6,10 @@ import pytest
 from coldnotify_gateway.core import Produce
 from coldnotify_gateway.request_writer import RequestWriter
 from coldnotify_gateway.settings import GatewaySettings
-from coldnotify_gateway.testing_process import wait_until
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.internal_pb2 import Leave, Request
 from coldnotify_schemas.topics import REQUESTS
+from coldnotify_testkit.gateway_process import wait_until
 from confluent_kafka import Consumer, TopicPartition
 
 NOWHERE = "127.0.0.1:1"

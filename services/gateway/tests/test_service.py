@@ -11,7 +11,14 @@ from contextlib import ExitStack, closing
 import pytest
 from coldnotify_gateway.server import Port
 from coldnotify_gateway.settings import GatewaySettings
-from coldnotify_gateway.testing import (
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.digest import object_crc
+from coldnotify_schemas.internal_pb2 import Inbox
+from coldnotify_schemas.partition import partition_of
+from coldnotify_testkit.gateway_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
+from coldnotify_testkit.kafka import broker, reset_topics
+from coldnotify_testkit.matcher_double import (
     ack,
     bye,
     hello,
@@ -19,13 +26,6 @@ from coldnotify_gateway.testing import (
     register,
     use_names,
 )
-from coldnotify_gateway.testing_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
-from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_kafka.testing import broker, reset_topics
-from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.digest import object_crc
-from coldnotify_schemas.internal_pb2 import Inbox
-from coldnotify_schemas.partition import partition_of
 
 pytestmark = pytest.mark.kafka
 

@@ -10,11 +10,11 @@ import jwt
 import pytest
 from coldnotify import Connection, Notify, ServiceRefused, State
 from coldnotify_common.certificates import Authority
-from coldnotify_gateway.testing import hello
-from coldnotify_gateway.testing_process import GatewayProcess, MatcherOnKafka, wait_until
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, parse_gateway_frame
+from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka, wait_until
+from coldnotify_testkit.matcher_double import hello
 from cryptography import x509
 
 pytestmark = pytest.mark.kafka

@@ -14,10 +14,10 @@ from urllib.request import Request
 
 import pytest
 from aiohttp import ClientError, ClientSession
-from coldnotify_common.testing import fetch
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
-from coldnotify_kafka.testing import broker, reset_topics
 from coldnotify_schemas.topics import OBJECTS
+from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.kafka import broker, reset_topics
 from confluent_kafka import Consumer, TopicPartition
 
 SCRIPT = """

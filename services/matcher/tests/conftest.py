@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_matcher.testing_kafka import Player
+from coldnotify_testkit.matcher_process import Player
 
 
 @pytest.fixture

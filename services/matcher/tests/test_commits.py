@@ -5,8 +5,8 @@ from coldnotify_matcher import commits as module
 from coldnotify_matcher.commits import Commits
 from coldnotify_matcher.errors import Failure
 from coldnotify_matcher.partition import PendingRequests
-from coldnotify_matcher.testing import Bench
 from coldnotify_schemas import internal_pb2, topics
+from coldnotify_testkit.engine_bench import Bench
 from confluent_kafka import KafkaError, TopicPartition
 
 

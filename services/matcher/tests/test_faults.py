@@ -9,7 +9,11 @@ from coldnotify_matcher.engine.clients import Client, Session
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.requests import Requests
 from coldnotify_matcher.faults import FAULTS_AT_ONCE_MAX, RETRY_FIRST_S, RETRY_MAX_S, Faults, Place
-from coldnotify_matcher.testing_kafka import (
+from coldnotify_matcher.worker import Worker
+from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
+from coldnotify_testkit.matcher_process import (
     DOMAIN,
     GROUP,
     OTHER_GROUP,
@@ -21,10 +25,6 @@ from coldnotify_matcher.testing_kafka import (
     wait_for,
     worker_of,
 )
-from coldnotify_matcher.worker import Worker
-from coldnotify_schemas import internal_pb2, topics
-from coldnotify_schemas.partition import partition_of
-from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
 from confluent_kafka.admin import AdminClient
 
 OTHER_PARTITION = partition_of(DOMAIN, OTHER_GROUP, PARTITIONS)

@@ -2,8 +2,8 @@
 
 from coldnotify_matcher.lag import Lag
 from coldnotify_matcher.partition import COMPACTED, Partition
-from coldnotify_matcher.testing import CLUSTER, Bench
 from coldnotify_schemas import topics
+from coldnotify_testkit.engine_bench import CLUSTER, Bench
 from prometheus_client import REGISTRY
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_common.testing import fetch
 from coldnotify_matcher import ledger
 from coldnotify_matcher.looking_in import routes
-from coldnotify_matcher.testing import DOMAIN, GROUP, PARTITION, Bench
 from coldnotify_schemas.names import looking_name
+from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, Bench
+from coldnotify_testkit.fetching import fetch
 
 BASE = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
 

@@ -5,11 +5,11 @@ import time
 import pytest
 from coldnotify_common.kafka import KafkaUnavailable
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_kafka.testing import free_port
 from coldnotify_matcher import log_ends as module
 from coldnotify_matcher.log_ends import log_ends, log_starts
-from coldnotify_matcher.testing_kafka import wait_for
 from coldnotify_schemas import topics
+from coldnotify_testkit.kafka import free_port
+from coldnotify_testkit.matcher_process import wait_for
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_common.testing import fetch
 from coldnotify_matcher import looking_in
 from coldnotify_matcher.looking_in import routes
 from coldnotify_matcher.partition import Partition
-from coldnotify_matcher.testing import DOMAIN, GROUP, PARTITION, PARTITIONS, Bench
 from coldnotify_schemas.partition import partition_of
+from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, Bench
+from coldnotify_testkit.fetching import fetch
 
 BASE = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
 OTHER_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PARTITIONS) != PARTITION)

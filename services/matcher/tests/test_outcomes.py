@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_common.testing import fetch
 from coldnotify_matcher import ledger
 from coldnotify_matcher.outcomes import Outcomes, routes
 from coldnotify_matcher.partition import Phase
 from coldnotify_matcher.step_bell import StepBell
-from coldnotify_matcher.testing import DOMAIN, GROUP, PARTITION, PARTITIONS, Bench
 from coldnotify_schemas.partition import partition_of
+from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, Bench
+from coldnotify_testkit.fetching import fetch
 
 OTHER_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PARTITIONS) != PARTITION)
 SAME_PARTITION = next(f"x{g}" for g in range(1000) if partition_of(DOMAIN, f"x{g}", PARTITIONS) == PARTITION)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_matcher import ledger, overview
-from coldnotify_matcher.testing import DOMAIN, GROUP, PARTITION, Bench
+from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, Bench
 
 MATRIX = f"/v1/domains/{DOMAIN}/groups/{GROUP}/matrix"
 

@@ -10,7 +10,13 @@ from coldnotify_matcher.epoch import epoch_of
 from coldnotify_matcher.partition import COMPACTED, Cluster, Ends, Partition, PendingRequests, Phase, TakenOver
 from coldnotify_matcher.readers import Record
 from coldnotify_matcher.state_records import NewerFormat
-from coldnotify_matcher.testing import (
+from coldnotify_schemas import topics
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.internal_pb2 import Request
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.records import PLACE_HEADER
+from coldnotify_schemas.state import BUCKET_OBJECTS_MAX, generation_max
+from coldnotify_testkit.engine_bench import (
     CLUSTER,
     DOMAIN,
     EPOCH,
@@ -22,12 +28,6 @@ from coldnotify_matcher.testing import (
     Log,
     closed,
 )
-from coldnotify_schemas import topics
-from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.internal_pb2 import Request
-from coldnotify_schemas.partition import partition_of
-from coldnotify_schemas.records import PLACE_HEADER
-from coldnotify_schemas.state import BUCKET_OBJECTS_MAX, generation_max
 
 KEY = f"{PREFIX}client-1"
 ENDS = Ends(requests=1000, objects=1000)

@@ -22,9 +22,9 @@ from coldnotify_matcher.readers import (
     RequestsReader,
     Revoked,
 )
-from coldnotify_matcher.testing_kafka import wait_for
 from coldnotify_schemas import topics
 from coldnotify_schemas.records import MOVED_HEADER
+from coldnotify_testkit.matcher_process import wait_for
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 

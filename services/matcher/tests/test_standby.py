@@ -5,14 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from coldnotify_kafka.testing import free_port
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.partition import Phase
 from coldnotify_matcher.readers import Failed
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.standby import Standby
-from coldnotify_matcher.testing import CLUSTER, answered
-from coldnotify_matcher.testing_kafka import (
+from coldnotify_schemas import topics
+from coldnotify_schemas.partition import partition_of
+from coldnotify_testkit.engine_bench import CLUSTER, answered
+from coldnotify_testkit.kafka import free_port
+from coldnotify_testkit.matcher_process import (
     DOMAIN,
     GROUP,
     OTHER_GROUP,
@@ -25,8 +27,6 @@ from coldnotify_matcher.testing_kafka import (
     wait_for,
     wait_halves,
 )
-from coldnotify_schemas import topics
-from coldnotify_schemas.partition import partition_of
 from confluent_kafka import Producer
 
 pytestmark = pytest.mark.kafka

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_kafka.testing import reset_topics
 from coldnotify_matcher.errors import Failure
-from coldnotify_matcher.testing import opened
-from coldnotify_matcher.testing_kafka import PARTITIONS, Player, matcher, records_of, wait_for
 from coldnotify_matcher.topics_watch import cluster_of
 from coldnotify_schemas import topics
+from coldnotify_testkit.engine_bench import opened
+from coldnotify_testkit.kafka import reset_topics
+from coldnotify_testkit.matcher_process import PARTITIONS, Player, matcher, records_of, wait_for
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 pytestmark = pytest.mark.kafka

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_matcher.testing_kafka import PARTITIONS, group_of, matcher, wait_for
 from coldnotify_matcher.unserved import Members, Unserved, members_of, partitions_of
 from coldnotify_schemas import topics
+from coldnotify_testkit.matcher_process import PARTITIONS, group_of, matcher, wait_for
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 

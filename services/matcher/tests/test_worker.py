@@ -8,14 +8,19 @@ from unittest.mock import Mock
 
 import pytest
 from coldnotify_common.stop import StopFlag
-from coldnotify_kafka.testing import free_port
 from coldnotify_matcher import worker as worker_module
 from coldnotify_matcher.errors import Failure
 from coldnotify_matcher.partition import PendingRequests, TakenOver
 from coldnotify_matcher.readers import Record
 from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_matcher.testing import CLUSTER, Bench, answered, closed
-from coldnotify_matcher.testing_kafka import (
+from coldnotify_matcher.topics_watch import cluster_of
+from coldnotify_matcher.worker import PENDING_REQUESTS_MAX, Worker
+from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
+from coldnotify_testkit.engine_bench import CLUSTER, Bench, answered, closed
+from coldnotify_testkit.kafka import free_port
+from coldnotify_testkit.matcher_process import (
     DOMAIN,
     GROUP,
     OTHER_GROUP,
@@ -30,11 +35,6 @@ from coldnotify_matcher.testing_kafka import (
     wait_halves,
     worker_of,
 )
-from coldnotify_matcher.topics_watch import cluster_of
-from coldnotify_matcher.worker import PENDING_REQUESTS_MAX, Worker
-from coldnotify_schemas import internal_pb2, topics
-from coldnotify_schemas.partition import partition_of
-from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 

@@ -4,13 +4,13 @@ import threading
 
 import pytest
 from coldnotify_common.stop import StopFlag
-from coldnotify_kafka.testing import free_port
 from coldnotify_matcher.engine import Write
 from coldnotify_matcher.errors import Failure
 from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_matcher.testing_kafka import PARTITION
 from coldnotify_matcher.writer import FLUSH_SLICE_S, STOP_FLUSH_TIMEOUT_S, Writer
 from coldnotify_schemas import topics
+from coldnotify_testkit.kafka import free_port
+from coldnotify_testkit.matcher_process import PARTITION
 
 
 def test_a_flush_that_is_under_way_when_it_is_to_stop_is_cut_short() -> None:

@@ -2,12 +2,12 @@
 
 import pytest
 from coldnotify_gateway.core import Limits, State
-from coldnotify_gateway.testing import Bench, ack, bye, hello, ping, register, sync, unregister
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.internal_pb2 import Answered, Item, Opened
 from coldnotify_schemas.wire_pb2 import ClientFrame, Register
+from coldnotify_testkit.matcher_double import Bench, ack, bye, hello, ping, register, sync, unregister
 
 
 @pytest.fixture

@@ -5,7 +5,11 @@ Stands for: asking, partition, identified
 
 import pytest
 from coldnotify_gateway.core import State
-from coldnotify_gateway.testing import (
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.digest import digest, object_crc
+from coldnotify_schemas.internal_pb2 import Answered, Closed, Inbox, Item, Newest, Opened, Page
+from coldnotify_schemas.wire_pb2 import Refusal
+from coldnotify_testkit.matcher_double import (
     EPOCH,
     Bench,
     ack,
@@ -19,10 +23,6 @@ from coldnotify_gateway.testing import (
     unregister,
     use_names,
 )
-from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.digest import digest, object_crc
-from coldnotify_schemas.internal_pb2 import Answered, Closed, Inbox, Item, Newest, Opened, Page
-from coldnotify_schemas.wire_pb2 import Refusal
 
 
 @pytest.fixture

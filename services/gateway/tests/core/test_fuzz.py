@@ -3,7 +3,6 @@
 from coldnotify_gateway.core import Finish, Gateway, Identified, Limits, Peer, Produce, Send, SendAll, State
 from coldnotify_gateway.core.partition import LEAVES_OWED_MAX
 from coldnotify_gateway.core.timers import LOOK_AHEAD_S
-from coldnotify_gateway.testing import LATEST_BEAT, WireDouble, hello
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import encode, encode_length
 from coldnotify_schemas.internal_pb2 import (
@@ -18,6 +17,7 @@ from coldnotify_schemas.internal_pb2 import (
     Page,
 )
 from coldnotify_schemas.wire_pb2 import Ack, Bye, ClientFrame, Hello, Ping, Register, SyncChunk, Unregister, UseNames
+from coldnotify_testkit.matcher_double import LATEST_BEAT, WireDouble, hello
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule

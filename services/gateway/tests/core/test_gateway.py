@@ -7,10 +7,10 @@ from ipaddress import ip_network
 
 import pytest
 from coldnotify_gateway.core import Limits, Produce, State, Violation
-from coldnotify_gateway.testing import Bench, WireDouble, ack, beat_answer, fan_out, hello, ping, register
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Closed, Item, Opened
 from coldnotify_schemas.wire_pb2 import Hello
+from coldnotify_testkit.matcher_double import Bench, WireDouble, ack, beat_answer, fan_out, hello, ping, register
 
 
 @pytest.fixture

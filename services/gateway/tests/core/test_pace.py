@@ -3,8 +3,8 @@
 import pytest
 from coldnotify_gateway.core import HighWater, Limits, State
 from coldnotify_gateway.core.pace import PAGE_BYTES_FIRST, PAGE_BYTES_MAX, Pace
-from coldnotify_gateway.testing import Bench, ack
 from coldnotify_schemas.internal_pb2 import Item, Newest, Opened, Page
+from coldnotify_testkit.matcher_double import Bench, ack
 
 HIGH_WATER_BYTES = 64 * 1024
 

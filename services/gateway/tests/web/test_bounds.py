@@ -14,9 +14,9 @@ from coldnotify_gateway.core import Gateway, Send
 from coldnotify_gateway.server import Port
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
-from coldnotify_gateway.testing import WireDouble, parse
 from coldnotify_gateway.web.site import WebSite
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_testkit.matcher_double import WireDouble, parse
 
 LIMIT_S = 60
 ENDLESS_S = 1000

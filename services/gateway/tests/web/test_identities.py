@@ -9,9 +9,9 @@ import jwt
 import pytest
 from coldnotify import Connection, Notify, ServiceRefused, State
 from coldnotify_common.certificates import Authority
-from coldnotify_common.testing import fetch
-from coldnotify_gateway.testing_process import WAIT_S, GatewayProcess, MatcherOnKafka, wait_until
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.gateway_process import WAIT_S, GatewayProcess, MatcherOnKafka, wait_until
 
 pytestmark = pytest.mark.kafka
 

@@ -9,12 +9,12 @@ import socket
 
 import pytest
 from aiohttp import ClientSession, ClientTimeout, WSMsgType, WSServerHandshakeError
-from coldnotify_gateway.testing import ack, bye, hello
-from coldnotify_gateway.testing_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
-from coldnotify_kafka.testing import reset_topics
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.partition import partition_of
+from coldnotify_testkit.gateway_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
+from coldnotify_testkit.kafka import reset_topics
+from coldnotify_testkit.matcher_double import ack, bye, hello
 
 pytestmark = pytest.mark.kafka
 

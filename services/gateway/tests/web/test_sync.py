@@ -10,12 +10,12 @@ import urllib.error
 import urllib.request
 
 import pytest
-from coldnotify_common.testing import fetch
-from coldnotify_gateway.testing import hello, parse, sync
-from coldnotify_gateway.testing_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
 from coldnotify_gateway.web.sync import FRAMES_TYPE
-from coldnotify_kafka.testing import reset_topics
 from coldnotify_schemas.partition import partition_of
+from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.gateway_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
+from coldnotify_testkit.kafka import reset_topics
+from coldnotify_testkit.matcher_double import hello, parse, sync
 
 pytestmark = pytest.mark.kafka
 

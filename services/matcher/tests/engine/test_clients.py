@@ -3,10 +3,10 @@
 import msgspec
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.testing import Bench, answered, opened
 from coldnotify_schemas import topics
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.state import BUCKET_OBJECTS_MAX, RegistrationsRecord, SessionRecord
+from coldnotify_testkit.engine_bench import Bench, answered, opened
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -4,8 +4,8 @@ import pytest
 from coldnotify_matcher.engine import Bounds, Intervals, Rules, parse_intervals
 from coldnotify_matcher.engine.rules import CONFLATION_MS_MAX
 from coldnotify_matcher.engine.unread import MARK_EVERY_MS
-from coldnotify_matcher.testing import DOMAIN, GATEWAY, OTHER_GATEWAY, Bench, fan_outs, pages, versions
 from coldnotify_schemas import internal_pb2
+from coldnotify_testkit.engine_bench import DOMAIN, GATEWAY, OTHER_GATEWAY, Bench, fan_outs, pages, versions
 
 INTERVAL_MS = 200
 RULES = Rules(conflation=Intervals({DOMAIN: INTERVAL_MS}))

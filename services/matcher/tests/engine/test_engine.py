@@ -15,7 +15,12 @@ from coldnotify_matcher.engine.engine import GATEWAY_SILENCE_MS_MAX, STORE_CURSO
 from coldnotify_matcher.engine.paging import PAGE_BYTES_MAX
 from coldnotify_matcher.engine.requests import REFUSALS_MAX
 from coldnotify_matcher.metrics import EVENTS
-from coldnotify_matcher.testing import (
+from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.digest import digest
+from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX
+from coldnotify_schemas.state import SessionRecord
+from coldnotify_testkit.engine_bench import (
     EPOCH,
     GATEWAY,
     INBOXES,
@@ -32,11 +37,6 @@ from coldnotify_matcher.testing import (
     pages,
     versions,
 )
-from coldnotify_schemas import internal_pb2, topics
-from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.digest import digest
-from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX
-from coldnotify_schemas.state import SessionRecord
 
 BIG = b'{"version":1,"payload":"' + b"x" * 4000 + b'"}'
 """16 of these fill a page."""

@@ -7,9 +7,9 @@ import pytest
 from coldnotify_matcher.engine import Rules, forgetting
 from coldnotify_matcher.engine.forgetting import FLEETING_FORGOTTEN_AFTER_MS
 from coldnotify_matcher.engine.gateways import RETIRED_KEPT_MS
-from coldnotify_matcher.testing import GATEWAY, PREFIX, Bench, fan_outs, opened, pages, versions
 from coldnotify_schemas import topics
 from coldnotify_schemas.digest import digest
+from coldnotify_testkit.engine_bench import GATEWAY, PREFIX, Bench, fan_outs, opened, pages, versions
 
 DAY_MS = 86_400_000
 AFTER_MS = 180 * DAY_MS

@@ -3,8 +3,8 @@
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.gateways import RECORD_BYTES_MAX, RETIRED_KEPT_MS, GatewayView
 from coldnotify_matcher.engine.requests import DISAGREES_MS_MAX
-from coldnotify_matcher.testing import GATEWAY, INBOX, OTHER_GATEWAY, Bench, fan_outs
 from coldnotify_schemas import internal_pb2
+from coldnotify_testkit.engine_bench import GATEWAY, INBOX, OTHER_GATEWAY, Bench, fan_outs
 from hypothesis import given
 from hypothesis import strategies as st
 

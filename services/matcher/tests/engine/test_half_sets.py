@@ -4,9 +4,9 @@ from sys import getsizeof
 
 from coldnotify_matcher.engine import Rules
 from coldnotify_matcher.engine.half_sets import STALLED_MS
-from coldnotify_matcher.testing import OTHER_GATEWAY, PREFIX, Bench, opened
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.digest import digest
+from coldnotify_testkit.engine_bench import OTHER_GATEWAY, PREFIX, Bench, opened
 
 CHUNK = tuple(f"{i:0255}" for i in range(64))
 CHUNK_BYTES = sum(map(getsizeof, CHUNK)) + 8 * len(CHUNK)

@@ -2,7 +2,7 @@
 
 import pytest
 from coldnotify_matcher.engine.history import REJECTED_MAX, History, Publish
-from coldnotify_matcher.testing import PREFIX, Bench
+from coldnotify_testkit.engine_bench import PREFIX, Bench
 
 
 def test_the_latest_publishes_are_remembered_by_object() -> None:

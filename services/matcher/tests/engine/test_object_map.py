@@ -7,9 +7,9 @@ import pytest
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.testing import DOMAIN, EPOCH, PARTITION, PARTITIONS, PREFIX
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import PublicRecord
+from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, PARTITION, PARTITIONS, PREFIX
 
 STRAY_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PARTITIONS) != PARTITION)
 KEYS = [

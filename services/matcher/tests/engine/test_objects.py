@@ -8,7 +8,6 @@ import json
 import pytest
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, UNKNOWN, Obj, Subscribers
-from coldnotify_matcher.testing import EPOCH, GATEWAY, PARTITION, PARTITIONS, PREFIX, Bench, fan_outs, pages, versions
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import (
@@ -20,6 +19,17 @@ from coldnotify_schemas.records import (
     since_header,
 )
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
+from coldnotify_testkit.engine_bench import (
+    EPOCH,
+    GATEWAY,
+    PARTITION,
+    PARTITIONS,
+    PREFIX,
+    Bench,
+    fan_outs,
+    pages,
+    versions,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 

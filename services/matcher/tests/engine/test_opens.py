@@ -1,7 +1,7 @@
 """Of a client's Opens in a row only the last is answered, and the outcome is that of one after the other."""
 
-from coldnotify_matcher.testing import GATEWAY, OTHER_GATEWAY, PREFIX, Bench, closed, kinds, opened
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_testkit.engine_bench import GATEWAY, OTHER_GATEWAY, PREFIX, Bench, closed, kinds, opened
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,6 +4,8 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from coldnotify_gateway.core import Finish, Gateway, Identified, Limits, Output, Produce, Send, SendAll, State
+from coldnotify_gateway.core.gateway import Admit, admit_all
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest, object_crc
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, encode, parse_gateway_frame
@@ -35,9 +37,6 @@ from coldnotify_schemas.wire_pb2 import (
     UseNames,
     Welcome,
 )
-
-from coldnotify_gateway.core import Finish, Gateway, Identified, Limits, Output, Produce, Send, SendAll, State
-from coldnotify_gateway.core.gateway import Admit, admit_all
 
 NONE = -1
 EPOCH = 7

@@ -5,9 +5,6 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from coldnotify_schemas.partition import partition_of
-from coldnotify_schemas.topics import OBJECTS, REGISTRATIONS, SESSIONS
-
 from coldnotify_checker.clients import REPEATS_AFTER_REGISTER
 from coldnotify_checker.histories import (
     Calm,
@@ -34,6 +31,8 @@ from coldnotify_checker.histories import (
 from coldnotify_checker.judging import OFFLINE_RECORDS_MAX
 from coldnotify_checker.publishes import Key
 from coldnotify_checker.verdict import Promise
+from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.topics import OBJECTS, REGISTRATIONS, SESSIONS
 
 PARTITIONS = 8
 _DOMAIN, _GROUP = "animal.observer", "region-1"

@@ -1,8 +1,8 @@
 import pytest
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_kafka.testing import reset_topics, wait_until
 from coldnotify_schemas.topics import OBJECTS
+from coldnotify_testkit.kafka import reset_topics, wait_until
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from coldnotify_common.stop import StopFlag
-from coldnotify_common.testing import fetch
-from coldnotify_kafka.testing import free_port
+from coldnotify_matcher.settings import MatcherSettings
+from coldnotify_matcher.worker import Worker
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.partition import partition_of
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_matcher.worker import Worker
+from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.kafka import free_port
 
 TIMEOUT_S = 90.0
 _LOG_LINES_SHOWN = 60

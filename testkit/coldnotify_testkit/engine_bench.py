@@ -7,15 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from coldnotify_schemas import internal_pb2, topics, wire_pb2
-from coldnotify_schemas.digest import digest
-from coldnotify_schemas.names import REGISTRATIONS_MAX
-from coldnotify_schemas.partition import partition_of
-
 from coldnotify_matcher.engine import Engine, Rules, Step, Write
 from coldnotify_matcher.partition import Cluster, Ends, Partition
 from coldnotify_matcher.readers import Record
 from coldnotify_matcher.record_headers import read_headers
+from coldnotify_schemas import internal_pb2, topics, wire_pb2
+from coldnotify_schemas.digest import digest
+from coldnotify_schemas.names import REGISTRATIONS_MAX
+from coldnotify_schemas.partition import partition_of
 
 PARTITIONS = 8
 INBOXES = 4

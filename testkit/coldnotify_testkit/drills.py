@@ -22,8 +22,6 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from coldnotify.publisher import Publisher
-from coldnotify_gateway.testing import hello, register
-from coldnotify_gateway.testing_process import RawClient
 from coldnotify_kafka.broker import console_tool, free_port
 from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_schemas.partition import partition_of
@@ -31,9 +29,11 @@ from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, REQUESTS, SESSIONS
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from coldnotify_cli.testing_prometheus import Prometheus
-from coldnotify_cli.testing_slow_link import SlowLink
-from coldnotify_cli.testing_up import Recorder, Up, get_json, notify, wait_for
+from coldnotify_testkit.gateway_process import RawClient
+from coldnotify_testkit.matcher_double import hello, register
+from coldnotify_testkit.prometheus import Prometheus
+from coldnotify_testkit.slow_link import SlowLink
+from coldnotify_testkit.stack import Recorder, Up, get_json, notify, wait_for
 
 CONNECTIONS_MAX = 40
 BUFFERED_BYTES_MAX = 1024 * 1024

@@ -12,14 +12,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import IO, Any, Self
 
-from coldnotify_common.testing import fetch
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.internal_pb2 import Inbox, Request
 from coldnotify_schemas.topics import NOTIFICATIONS, REQUESTS
 from coldnotify_schemas.wire_pb2 import GatewayFrame
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from coldnotify_gateway.testing import MatcherDouble
+from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.matcher_double import MatcherDouble
 
 WAIT_S = 60.0
 """Nothing is waited for longer; on a machine that is not busy it takes milliseconds."""

@@ -6,12 +6,11 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker, free_port, run
 from coldnotify_kafka.errors import TopicsNotAppliedError
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
 __all__ = ["broker", "free_port", "reset_topics", "wait_until"]
 

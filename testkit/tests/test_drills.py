@@ -6,10 +6,10 @@ from typing import cast
 from urllib.error import HTTPError
 
 import pytest
-from coldnotify_cli import testing_faults
-from coldnotify_cli.testing_faults import repeated
-from coldnotify_cli.testing_prometheus import Prometheus
-from coldnotify_cli.testing_up import wait_for
+from coldnotify_testkit import drills
+from coldnotify_testkit.drills import repeated
+from coldnotify_testkit.prometheus import Prometheus
+from coldnotify_testkit.stack import wait_for
 
 
 class Hiccups:
@@ -29,7 +29,7 @@ class Hiccups:
 
 
 def test_a_prometheus_that_does_not_answer_once_does_not_end_the_looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(testing_faults, "_LOOK_S", 0.0)
-    looking = testing_faults._Looking(cast(Prometheus, Hiccups()))
+    monkeypatch.setattr(drills, "_LOOK_S", 0.0)
+    looking = drills._Looking(cast(Prometheus, Hiccups()))
     with repeated(looking.look):
         wait_for(lambda: "ProcessDown" in looking.first_s, "it is seen")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from coldnotify_common.testing import fetch
+from coldnotify_testkit.fetching import fetch
 
 COMMAND = Path(sys.executable).parent / "coldnotify"
 _TIMEOUT_S = 120

@@ -1,0 +1,1 @@
+"""What tests share: waiting, child processes, proxies, raw sockets as devices, whole stacks, doubles. Not shipped."""
