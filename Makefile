@@ -108,9 +108,10 @@ proto: $(INSTALLED) ## generate the Python code of schemas/*.proto
 	$(BIN)/python -m grpc_tools.protoc -I coldnotify_schemas=schemas --python_out=schemas --pyi_out=schemas schemas/wire.proto schemas/internal.proto
 
 .PHONY: docs
-docs: $(INSTALLED) ## generate docs/settings.md, docs/metrics.md and Grafana's dashboards
+docs: $(INSTALLED) ## generate docs/settings.md, docs/metrics.md, docs/file-map.md and Grafana's dashboards
 	$(BIN)/python -m coldnotify_cli.settings_doc > docs/settings.md
 	$(BIN)/python -m coldnotify_cli.metrics_doc > docs/metrics.md
+	$(BIN)/python -m coldnotify_testkit.file_map > docs/file-map.md
 	$(BIN)/python -m coldnotify_cli.dashboards monitoring/grafana/dashboards
 
 .PHONY: pins

@@ -1,4 +1,4 @@
-"""`coldnotify state ...`: looks into the matchers, as tables or JSON."""
+"""`coldnotify state`: looks into the matchers, as tables or JSON."""
 
 import json
 from collections.abc import Callable

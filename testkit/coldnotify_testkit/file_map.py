@@ -1,0 +1,59 @@
+"""The file map: docs/file-map.md, made of the first line of every package and module.
+
+python -m coldnotify_testkit.file_map > docs/file-map.md
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+_HEAD = """# File map
+
+<!-- Generated: python -m coldnotify_testkit.file_map > docs/file-map.md -->
+
+Every package and its modules, each with the first line of its docstring. [ARCHITECTURE.md](ARCHITECTURE.md) says what
+the folders are for and where to begin.
+"""
+
+
+def packages(root: Path = ROOT) -> list[Path]:
+    """Every package of the tree, outer ones before those within."""
+    tops = [
+        path
+        for pattern in ("clients/python/coldnotify", "*/coldnotify_*", "services/*/coldnotify_*")
+        for path in sorted(root.glob(pattern))
+        if (path / "__init__.py").exists()
+    ]
+    return sorted(init.parent for top in tops for init in top.rglob("__init__.py"))
+
+
+def first_sentence(module: Path) -> str:
+    """What a module is for: the first paragraph of its docstring, as one line. Empty: it says nothing."""
+    text = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
+    return re.sub(r"\s+", " ", text.partition("\n\n")[0]).strip().replace("|", "\\|")
+
+
+def generate(root: Path = ROOT) -> str:
+    """The text of docs/file-map.md."""
+    return "\n".join([_HEAD, *(_section(package, root) for package in packages(root))])
+
+
+def _section(package: Path, root: Path) -> str:
+    rows = [f"| `{module.name}` | {first_sentence(module)} |\n" for module in _modules(package)]
+    table = "\n| module | what it is for |\n|---|---|\n" + "".join(rows) if rows else ""
+    return f"## `{package.relative_to(root).as_posix()}/`\n\n{first_sentence(package / '__init__.py')}\n{table}"
+
+
+def _modules(package: Path) -> Iterator[Path]:
+    yield from (
+        module
+        for module in sorted(package.glob("*.py"))
+        if module.name not in ("__init__.py", "__main__.py") and not module.name.endswith("_pb2.py")
+    )
+
+
+if __name__ == "__main__":
+    print(generate(), end="")
