@@ -19,9 +19,10 @@ from coldnotify_loadtest.processes import usage
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.partition import partition_of
-from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka, wait_until
+from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
 from coldnotify_testkit.kafka import broker, reset_topics
 from coldnotify_testkit.matcher_double import ack, fan_out, hello
+from coldnotify_testkit.waiting import wait_for
 
 PARTITIONS = 8
 PARTITION = partition_of("animal.observer", "region-1", PARTITIONS)
@@ -100,7 +101,7 @@ def main() -> int:
             process.start()
             assert here.recv() == "connected"
             live = 'coldnotify_gateway_sessions{state="live"}'
-            wait_until(lambda: gateway.metric(live) == arguments.clients, "all live")
+            wait_for(lambda: gateway.metric(live) == arguments.clients, "all live")
             say = sys.stdout.write
             say(f"gateway: process {gateway.process.pid}\n")
             say(f"{'a second':>9} {'deliveries':>11} {'us CPU each':>12} {'ms CPU/s':>9} {'p50 ms':>7} {'p99 ms':>7}\n")
@@ -138,7 +139,7 @@ def measure(
             matcher.produce(inbox, record)
     time.sleep(max(0.0, start_s + seconds - time.monotonic()))
     expected = before + count * fan_out_to
-    wait_until(lambda: gateway.metric("coldnotify_gateway_deliveries_total") >= expected, "all delivered")
+    wait_for(lambda: gateway.metric("coldnotify_gateway_deliveries_total") >= expected, "all delivered")
     spent_s, passed_s = usage([gateway.process.pid]).cpu_s - before_s, time.monotonic() - start_s
     time.sleep(0.5)
     devices_.send("report")

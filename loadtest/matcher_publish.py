@@ -21,7 +21,8 @@ from coldnotify_loadtest.processes import usage
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_testkit.kafka import broker, reset_topics
-from coldnotify_testkit.matcher_process import DOMAIN, PARTITIONS, MatcherProcess, Player, matcher, wait_for
+from coldnotify_testkit.matcher_process import DOMAIN, PARTITIONS, MatcherProcess, Player, matcher
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 
 _GROUPS = 64

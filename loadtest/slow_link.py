@@ -16,7 +16,8 @@ from pathlib import Path
 
 from coldnotify.publisher import Publisher
 from coldnotify_testkit.slow_link import SlowLink, needed_bytes
-from coldnotify_testkit.stack import Recorder, notify, running, wait_for
+from coldnotify_testkit.stack import Recorder, notify, running
+from coldnotify_testkit.waiting import wait_for
 
 DOMAIN, GROUP = "animal.observer", "region-1"
 

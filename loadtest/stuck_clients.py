@@ -22,7 +22,8 @@ from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.wire_pb2 import ClientFrame, Hello
-from coldnotify_testkit.stack import Recorder, Up, notify, running, wait_for
+from coldnotify_testkit.stack import Recorder, Up, notify, running
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 
 DOMAIN, GROUP, OBJECT = "animal.observer", "region-1", "camera-config"

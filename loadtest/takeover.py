@@ -41,7 +41,8 @@ from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.kafka import broker
-from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, wait_for
+from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 
 DOMAIN = "loadtest"

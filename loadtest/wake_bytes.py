@@ -13,7 +13,8 @@ from pathlib import Path
 
 from coldnotify import Connection, Notify, State
 from coldnotify_common.certificates import Authority
-from coldnotify_testkit.stack import Proxy, running, wait_for
+from coldnotify_testkit.stack import Proxy, running
+from coldnotify_testkit.waiting import wait_for
 
 LIMIT_S = 120
 OBJECTS = [f"object-{i}" for i in range(100)]

@@ -9,7 +9,7 @@ from coldnotify_kafka.broker import EmbeddedCluster
 from coldnotify_kafka.broker.cluster import coordinator, leader
 from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_kafka.errors import BrokerSettingError, DataDirectoryInUseError
-from coldnotify_testkit.kafka import wait_until
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import ConfigResource, ResourceType
 
@@ -49,7 +49,7 @@ def read(cluster: EmbeddedCluster, count: int) -> list[bytes | None]:
             values.append(value)
         return len(values) >= count
 
-    wait_until(more, 120, f"{count} records")
+    wait_for(more, f"{count} records", 120)
     consumer.close()
     return values
 
@@ -78,8 +78,8 @@ def test_a_dead_leader_is_replaced_and_three_dead_nodes_carry_on(cluster: Embedd
     assert cluster.nodes[dead].poll() == -signal.SIGKILL
     write(cluster, b"three")
     # Each node learns of it in its own time.
-    wait_until(lambda: leader(admin, TOPIC, 0) not in (None, dead), READY_S, "another leader")
-    wait_until(lambda: f"{TOPIC}/0" in cluster.out_of_sync(), READY_S, "one replica less")
+    wait_for(lambda: leader(admin, TOPIC, 0) not in (None, dead), "another leader", READY_S)
+    wait_for(lambda: f"{TOPIC}/0" in cluster.out_of_sync(), "one replica less", READY_S)
 
     cluster.start_node(dead)
     cluster.wait_node_ready(dead, READY_S)

@@ -17,7 +17,7 @@ import pytest
 from coldnotify_kafka.broker import jars, pins
 from coldnotify_kafka.broker.jars import KAFKA_VERSION, cache_directory
 from coldnotify_kafka.errors import JarsUnavailableError
-from coldnotify_testkit.kafka import wait_until
+from coldnotify_testkit.waiting import wait_for
 
 LOG4J = "2.9.9"
 NAMES = [f"kafka-tools-{KAFKA_VERSION}.jar", f"kafka_2.13-{KAFKA_VERSION}.jar", f"log4j-core-{LOG4J}.jar"]
@@ -213,7 +213,7 @@ def test_a_cache_that_lost_a_jar_is_filled_again(repository: Repository, tmp_pat
 def test_a_process_killed_while_fetching_leaves_nothing_behind(repository: Repository, tmp_path: Path) -> None:
     repository.open.clear()
     with fetching_process(tmp_path, repository.url) as process:
-        wait_until(lambda: repository.asked[NAMES[0]], what="the first jar being fetched")
+        wait_for(lambda: repository.asked[NAMES[0]], what="the first jar being fetched")
         process.send_signal(signal.SIGKILL)
         process.wait(30)
     repository.open.set()
@@ -223,13 +223,13 @@ def test_a_process_killed_while_fetching_leaves_nothing_behind(repository: Repos
 def test_two_processes_fetch_once(repository: Repository, tmp_path: Path) -> None:
     repository.open.clear()
     with fetching_process(tmp_path, repository.url) as one:
-        wait_until(lambda: repository.asked[NAMES[0]], what="the first jar being fetched")
+        wait_for(lambda: repository.asked[NAMES[0]], what="the first jar being fetched")
         said: list[str] = []
         environ = {"COLDNOTIFY_CACHE": str(tmp_path), "COLDNOTIFY_MAVEN_URL": repository.url}
         found: list[Path] = []
         two = threading.Thread(target=lambda: found.extend(jars.jars(said.append, environ)))
         two.start()
-        wait_until(lambda: said, what="the second one saying that it waits")
+        wait_for(lambda: said, what="the second one saying that it waits")
         repository.open.set()
         two.join(60)
         assert one.wait(60) == 0

@@ -15,7 +15,7 @@ from coldnotify_kafka.errors import (
     DataDirectoryInUseError,
     PortTakenError,
 )
-from coldnotify_testkit.kafka import wait_until
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -78,7 +78,7 @@ def test_data_port_and_cluster_survive_a_stop_and_a_kill(broker: EmbeddedBroker)
     broker.wait_ready()
     write(bootstrap, b"two")
     os.kill(broker.pid, signal.SIGKILL)
-    wait_until(lambda: broker.poll() is not None, what="the end of the killed broker")
+    wait_for(lambda: broker.poll() is not None, what="the end of the killed broker")
     assert broker.poll() == -signal.SIGKILL
 
     broker.start()
@@ -189,5 +189,5 @@ def test_the_broker_ends_when_its_parent_is_killed(broker: EmbeddedBroker) -> No
         with pytest.raises(DataDirectoryInUseError):
             broker.start()
         parent.kill()
-    wait_until(lambda: not is_running(java), what="the end of the broker")
+    wait_for(lambda: not is_running(java), what="the end of the broker")
     broker.start()

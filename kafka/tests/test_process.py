@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify_kafka.broker.process import end, spawn
-from coldnotify_testkit.kafka import wait_until
+from coldnotify_testkit.waiting import wait_for
 
 SLEEPER = [sys.executable, "-c", "import time; time.sleep(600)"]
 
@@ -45,7 +45,7 @@ def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
         child = int(parent.stdout.readline())
         assert is_running(child)
         parent.kill()
-    wait_until(lambda: not is_running(child), what="the end of the child")
+    wait_for(lambda: not is_running(child), what="the end of the child")
 
 
 def test_a_child_outlives_the_thread_that_asked_for_it(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_child_is_out_of_reach_of_the_terminals_interrupt(tmp_path: Path) -> N
 def test_one_that_does_not_end_when_it_is_asked_to_is_killed(tmp_path: Path) -> None:
     output = tmp_path / "out"
     deaf = spawn(["sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 0.05; done"], output)
-    wait_until(lambda: "deaf" in output.read_text(), what="its trap")
+    wait_for(lambda: "deaf" in output.read_text(), what="its trap")
     assert end(deaf, 0.2) == -signal.SIGKILL
     assert end(deaf, 0.2) == -signal.SIGKILL, "of one that has ended"
     assert end(spawn(SLEEPER, output), 60) == -signal.SIGTERM

@@ -8,7 +8,7 @@ from coldnotify_kafka.errors import TopicsNotAppliedError, TopicsRefusedError
 from coldnotify_kafka.topic_plan import AddPartitions, AlterSetting, CreateTopic, ExistingTopic, Refusal, compare
 from coldnotify_kafka.topics import TopicSpec, load
 from coldnotify_schemas import topics as names
-from coldnotify_testkit.kafka import wait_until
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 SPEC = TopicSpec("t", 4, 1, co_partitioned=False, settings={"cleanup.policy": "delete", "retention.ms": "1000"})
@@ -125,13 +125,13 @@ def alter(admin: AdminClient, topic: str, **settings: str) -> None:
         found = admin.describe_configs([plain])[plain].result(30)
         return all(found[entry.name].value == entry.value for entry in entries)
 
-    wait_until(shown, what=f"{topic} with {settings}")
+    wait_for(shown, what=f"{topic} with {settings}")
 
 
 def delete(admin: AdminClient, topic: str) -> None:
     for answer in admin.delete_topics([topic]).values():
         answer.result(30)
-    wait_until(lambda: topic not in admin.list_topics(timeout=30).topics, what=f"the end of {topic}")
+    wait_for(lambda: topic not in admin.list_topics(timeout=30).topics, what=f"the end of {topic}")
 
 
 @pytest.mark.kafka

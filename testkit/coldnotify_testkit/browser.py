@@ -17,6 +17,8 @@ from coldnotify_common.certificates import public_key_hash
 from coldnotify_kafka.broker import free_port
 from coldnotify_kafka.broker.process import end
 
+from coldnotify_testkit.waiting import wait_for
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 CHROMEDRIVER = shutil.which("chromedriver")
 MISSING = None if CHROMIUM and CHROMEDRIVER else "there is no chromium with chromedriver here (make tools)"
@@ -41,11 +43,10 @@ class Browser:
 
     def wait_for(self, condition: str, what: str) -> Any:
         """The first true value of a JavaScript expression. Raises AssertionError, which says what never came."""
-        deadline_s = time.monotonic() + _TIMEOUT_S
-        while not (value := self.run(f"return {condition}")):
-            assert time.monotonic() < deadline_s, f"{what}: not within {_TIMEOUT_S} s\n{self.text()}\n{self.log()}"
-            time.sleep(0.1)
-        return value
+        try:
+            return wait_for(lambda: self.run(f"return {condition}"), what, _TIMEOUT_S)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.text()}\n{self.log()}") from None
 
     def text(self) -> str:
         """All that can be read."""

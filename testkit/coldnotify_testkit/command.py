@@ -3,12 +3,12 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.waiting import wait_for
 
 COMMAND = Path(sys.executable).parent / "coldnotify"
 _TIMEOUT_S = 120
@@ -42,11 +42,15 @@ class Service:
 
     def wait_for(self, condition: Callable[[], object]) -> None:
         """Waits until `condition` is true. Fails if the process ends before, or in time."""
-        deadline_s = time.monotonic() + _TIMEOUT_S
-        while not condition():
+
+        def holds() -> object:
             assert self.process.poll() is None, self.output
-            assert time.monotonic() < deadline_s, self.output
-            time.sleep(0.05)
+            return condition()
+
+        try:
+            wait_for(holds, "the condition", _TIMEOUT_S)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.output}") from None
 
     def wait_ready(self, port: int) -> None:
         """Waits until /readyz on this port says so."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from coldnotify import Connection, Notification, Notify, State
 from coldnotify.publisher import Publisher
 
-from coldnotify_testkit.stack import wait_for
+from coldnotify_testkit.waiting import wait_for
 
 _KEEPALIVE_S = 5
 """A client whose registrations are lost notices by then."""

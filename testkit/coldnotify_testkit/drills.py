@@ -33,7 +33,8 @@ from coldnotify_testkit.gateway_process import RawClient
 from coldnotify_testkit.matcher_double import hello, register
 from coldnotify_testkit.prometheus import Prometheus
 from coldnotify_testkit.slow_link import SlowLink
-from coldnotify_testkit.stack import Recorder, Up, get_json, notify, wait_for
+from coldnotify_testkit.stack import Recorder, Up, get_json, notify
+from coldnotify_testkit.waiting import wait_for
 
 CONNECTIONS_MAX = 40
 BUFFERED_BYTES_MAX = 1024 * 1024

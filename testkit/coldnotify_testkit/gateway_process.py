@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import IO, Any, Self
@@ -20,17 +19,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.matcher_double import MatcherDouble
-
-WAIT_S = 60.0
-"""Nothing is waited for longer; on a machine that is not busy it takes milliseconds."""
-
-
-def wait_until(condition: Callable[[], object], what: str, timeout_s: float = WAIT_S) -> None:
-    """Waits until `condition()` is true. Raises AssertionError."""
-    end_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end_s, f"not within {timeout_s} s: {what}"
-        time.sleep(0.02)
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 
 class GatewayProcess:
@@ -92,13 +81,13 @@ class GatewayProcess:
 
     def event(self, name: str, count: int = 1) -> dict[str, Any]:
         """The `count`th log line of this event, once it is there."""
-        wait_until(lambda: len(self._of(name)) >= count or self.process.poll() is not None, f"log line {name!r}")
+        wait_for(lambda: len(self._of(name)) >= count or self.process.poll() is not None, f"log line {name!r}")
         assert len(self._of(name)) >= count, f"ended without {name!r}"
         return self._of(name)[count - 1]
 
     def wait_ready(self) -> Self:
         """Returns when /readyz says so."""
-        wait_until(lambda: self.get("/readyz")[0] == 200, "ready")
+        wait_for(lambda: self.get("/readyz")[0] == 200, "ready")
         return self
 
     def get(self, path: str) -> tuple[int, str]:

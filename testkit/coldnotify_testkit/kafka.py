@@ -1,7 +1,7 @@
-"""For tests: a real broker, ColdNotify's topics made new on it, and waiting for conditions."""
+"""A real broker, and ColdNotify's topics made new on it."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -12,7 +12,7 @@ from coldnotify_kafka.errors import TopicsNotAppliedError
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-__all__ = ["broker", "free_port", "reset_topics", "wait_until"]
+__all__ = ["broker", "free_port", "reset_topics"]
 
 _TOPIC_PREFIX = "coldnotify."
 _GROUP_PREFIX = "coldnotify"
@@ -46,14 +46,6 @@ def reset_topics(bootstrap: str, partitions: int | None = None) -> None:
         time.sleep(_POLL_SECONDS)
     _delete_idle_groups(admin)
     topic_plan.apply(admin, topics.load(partitions=partitions))
-
-
-def wait_until(condition: Callable[[], object], seconds: float = 30.0, what: str = "the condition") -> None:
-    """Returns as soon as `condition()` is true. Raises AssertionError, naming `what`, after `seconds`."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come true within {seconds:g} s"
-        time.sleep(_POLL_SECONDS)
 
 
 def _ours(admin: AdminClient) -> list[str]:

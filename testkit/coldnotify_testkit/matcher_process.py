@@ -22,6 +22,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.kafka import free_port
+from coldnotify_testkit.waiting import wait_for
 
 TIMEOUT_S = 90.0
 _LOG_LINES_SHOWN = 60
@@ -32,14 +33,6 @@ DOMAIN, GROUP = "animal.observer", "region-1"
 PARTITION = partition_of(DOMAIN, GROUP, PARTITIONS)
 OTHER_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PARTITIONS) != PARTITION)
 _INBOX = 3
-
-
-def wait_for(condition: Callable[[], object], what: str, timeout_s: float = TIMEOUT_S) -> None:
-    """Returns once `condition` is true. Raises AssertionError, naming `what`."""
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline_s, f"{what}: not within {timeout_s:g} s"
-        time.sleep(0.05)
 
 
 def group_of(log: Path) -> str:

@@ -15,7 +15,7 @@ import yaml
 from coldnotify_kafka.broker.ports import free_port
 from coldnotify_kafka.broker.process import end, spawn
 
-from coldnotify_testkit.stack import wait_for
+from coldnotify_testkit.waiting import wait_for
 
 WINDOW = "20s"
 """In the place of the alerts' windows, and of the dashboards' $__rate_interval."""

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,19 +16,9 @@ from urllib.request import urlopen
 from coldnotify import Connection, Notification, Notify, State
 from coldnotify_kafka.broker.process import spawn
 
-WAIT_S = 90.0
-"""A limit for what normally takes seconds: a busy machine must not fail a test."""
+from coldnotify_testkit.waiting import WAIT_S, wait_for
+
 _START_S = 180.0
-
-
-def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = WAIT_S) -> Any:
-    """The first true value of `condition`. Raises AssertionError, which says what never came."""
-    deadline_s = time.monotonic() + timeout_s
-    while not (value := condition()):
-        if time.monotonic() > deadline_s:
-            raise AssertionError(f"{what}: not within {timeout_s:g} s")
-        time.sleep(0.02)
-    return value
 
 
 def get_json(url: str) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from coldnotify_testkit import drills
 from coldnotify_testkit.drills import repeated
 from coldnotify_testkit.prometheus import Prometheus
-from coldnotify_testkit.stack import wait_for
+from coldnotify_testkit.waiting import wait_for
 
 
 class Hiccups:

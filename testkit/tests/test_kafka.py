@@ -2,16 +2,9 @@ import pytest
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.topics import OBJECTS
-from coldnotify_testkit.kafka import reset_topics, wait_until
+from coldnotify_testkit.kafka import reset_topics
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-
-
-def test_waiting_ends_with_the_condition_or_with_its_name() -> None:
-    answers = iter([False, False, True])
-    wait_until(lambda: next(answers))
-    with pytest.raises(AssertionError, match=r"the impossible did not come true within 0\.1 s"):
-        wait_until(lambda: False, 0.1, "the impossible")
 
 
 @pytest.mark.kafka

@@ -24,7 +24,8 @@ from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
 from coldnotify_schemas.topics import NOTIFICATIONS, REJECTED, REQUESTS
 from coldnotify_testkit.crowd import Crowd
 from coldnotify_testkit.hostile_records import DOMAIN, WEIGHTS, Generator, Hostile, Known, Session
-from coldnotify_testkit.stack import Up, get_json, running, wait_for
+from coldnotify_testkit.stack import Up, get_json, running
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from google.protobuf.message import DecodeError

@@ -15,7 +15,8 @@ from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import REASON_HEADER
 from coldnotify_schemas.wire_pb2 import ClientFrame, Close, Hello
 from coldnotify_testkit.fetching import fetch
-from coldnotify_testkit.stack import Recorder, Up, notify, wait_for
+from coldnotify_testkit.stack import Recorder, Up, notify
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 pytestmark = pytest.mark.kafka

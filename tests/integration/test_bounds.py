@@ -15,7 +15,8 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest, object_crc
 from coldnotify_schemas.frames import FrameBuffer, encode, encode_length, parse_gateway_frame
 from coldnotify_schemas.wire_pb2 import Ack, ClientFrame, GatewayFrame, Hello, Ping, Register, SyncChunk
-from coldnotify_testkit.stack import Recorder, Up, get_json, notify, running, wait_for
+from coldnotify_testkit.stack import Recorder, Up, get_json, notify, running
+from coldnotify_testkit.waiting import wait_for
 
 pytestmark = pytest.mark.kafka
 

@@ -18,7 +18,8 @@ from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.matcher_process import PARTITIONS, committed, group_of, matcher
-from coldnotify_testkit.stack import Recorder, Up, notify, running, wait_for
+from coldnotify_testkit.stack import Recorder, Up, notify, running
+from coldnotify_testkit.waiting import wait_for
 
 pytestmark = pytest.mark.kafka
 

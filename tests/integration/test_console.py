@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from coldnotify.publisher import Publisher
 from coldnotify_testkit.browser import MISSING, Browser, browser
-from coldnotify_testkit.stack import Recorder, Up, notify, wait_for
+from coldnotify_testkit.stack import Recorder, Up, notify
+from coldnotify_testkit.waiting import wait_for
 
 DOMAIN, GROUP = "animal.observer", "console"
 SAID = "document.querySelector('#published').innerText"

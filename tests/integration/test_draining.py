@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
-from coldnotify_testkit.stack import Recorder, Up, get_json, running, wait_for
+from coldnotify_testkit.stack import Recorder, Up, get_json, running
+from coldnotify_testkit.waiting import wait_for
 
 pytestmark = pytest.mark.kafka
 

@@ -11,7 +11,8 @@ from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas import topics
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.matcher_process import DOMAIN, GROUP, PARTITION, MatcherProcess, matcher, records_of
-from coldnotify_testkit.stack import Recorder, wait_for
+from coldnotify_testkit.stack import Recorder
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 
 pytestmark = pytest.mark.kafka

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from coldnotify.publisher import Publisher, PublishError
-from coldnotify_testkit.stack import Recorder, Up, notify, running, wait_for
+from coldnotify_testkit.stack import Recorder, Up, notify, running
+from coldnotify_testkit.waiting import wait_for
 
 pytestmark = pytest.mark.kafka
 

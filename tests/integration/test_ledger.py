@@ -5,7 +5,8 @@ import json
 import pytest
 from coldnotify.publisher import Publisher
 from coldnotify_testkit.command import coldnotify
-from coldnotify_testkit.stack import WAIT_S, Recorder, Up, notify, wait_for
+from coldnotify_testkit.stack import Recorder, Up, notify
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 DOMAIN, GROUP = "animal.observer", "ledger"
 

@@ -7,7 +7,8 @@ import pytest
 from coldnotify_cli.dashboards import DASHBOARDS, RANGE
 from coldnotify_testkit.drills import DRILLS, FAULTS, SETTINGS, WAIT_S, Fault, Scene, Times, Traffic, drill, table
 from coldnotify_testkit.prometheus import WINDOW, available, prometheus
-from coldnotify_testkit.stack import Recorder, notify, running, wait_for
+from coldnotify_testkit.stack import Recorder, notify, running
+from coldnotify_testkit.waiting import wait_for
 
 pytestmark = [
     pytest.mark.kafka,

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from coldnotify.publisher import NeverApplied, Publisher
 from coldnotify_testkit.command import coldnotify
-from coldnotify_testkit.stack import Recorder, Up, notify, running, wait_for
+from coldnotify_testkit.stack import Recorder, Up, notify, running
+from coldnotify_testkit.waiting import wait_for
 
 pytestmark = pytest.mark.kafka
 

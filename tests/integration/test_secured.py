@@ -15,7 +15,8 @@ from coldnotify_common.certificates import Authority
 from coldnotify_common.tokens import Grant, Token, make_key, sign
 from coldnotify_testkit.browser import MISSING, browser
 from coldnotify_testkit.fetching import fetch
-from coldnotify_testkit.stack import Recorder, Up, running, wait_for
+from coldnotify_testkit.stack import Recorder, Up, running
+from coldnotify_testkit.waiting import wait_for
 
 pytestmark = pytest.mark.kafka
 

@@ -13,7 +13,8 @@ from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.partition import partition_of
 from coldnotify_testkit.matcher_process import registrations_of
-from coldnotify_testkit.stack import Recorder, Up, running, wait_for
+from coldnotify_testkit.stack import Recorder, Up, running
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 

@@ -12,7 +12,8 @@ from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, encode, parse_gateway_frame
 from coldnotify_schemas.wire_pb2 import Ack, ClientFrame, Hello, Ping
 from coldnotify_testkit.slow_link import SlowLink, needed_bytes
-from coldnotify_testkit.stack import WAIT_S, Recorder, Up, notify, wait_for
+from coldnotify_testkit.stack import Recorder, Up, notify
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 pytestmark = pytest.mark.kafka
 

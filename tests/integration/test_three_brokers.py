@@ -18,7 +18,8 @@ from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, REQUESTS
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.command import running as service
-from coldnotify_testkit.stack import Recorder, get_json, running, wait_for
+from coldnotify_testkit.stack import Recorder, get_json, running
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from coldnotify.publisher import Publisher
 from coldnotify_schemas.partition import partition_of
-from coldnotify_testkit.stack import WAIT_S, Recorder, Up, notify, running, wait_for
+from coldnotify_testkit.stack import Recorder, Up, notify, running
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from coldnotify.publisher import Publisher
-from coldnotify_testkit.stack import Proxy, Recorder, Up, notify, wait_for
+from coldnotify_testkit.stack import Proxy, Recorder, Up, notify
+from coldnotify_testkit.waiting import wait_for
 
 pytestmark = pytest.mark.kafka
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from coldnotify import Connection, Notify, State, aio
 from coldnotify.publisher import Publisher
-from coldnotify_testkit.stack import Recorder, Up, wait_for
+from coldnotify_testkit.stack import Recorder, Up
+from coldnotify_testkit.waiting import wait_for
 
 pytestmark = pytest.mark.kafka
 

@@ -11,17 +11,12 @@ from coldnotify._core.client import Client
 from coldnotify.aio import Connection, Notification, Notify, State
 from coldnotify.testing import FakeService, Service
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_testkit.waiting import until
 
 DOMAIN, GROUP, CLIENT = "animal.observer", "region-1", "observer-1"
 KEY = (DOMAIN, GROUP, CLIENT)
 LIMIT_S = 60
 """No promise: only how long a test waits before it fails."""
-
-
-async def wait_for(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not condition():  # noqa: ASYNC110 - what is waited for lives on other threads
-            await asyncio.sleep(0.005)
 
 
 @pytest.fixture
@@ -70,7 +65,7 @@ async def test_functions_and_coroutine_functions_are_told(make, service):
         assert sorted(told, key=str) == [("later", 42), ("now", {"fps": 5})]
         assert notify.connected
         service.publish(DOMAIN, GROUP, "a", version=43)
-        await wait_for(lambda: ("later", 43) in told)
+        await until(lambda: ("later", 43) in told)
     assert notify.status.phase == "stopped"
     assert service.service.sessions == []
 
@@ -98,7 +93,7 @@ async def test_a_callback_that_waits_does_not_stop_the_pings(make, service):
     notify = make(keepalive_s=1)
     notify.register("a").subscribe(wait)
     await notify.connect()
-    await wait_for(lambda: sum(frame.WhichOneof("frame") == "ping" for frame in service.received()) >= 2)
+    await until(lambda: sum(frame.WhichOneof("frame") == "ping" for frame in service.received()) >= 2)
     assert not notify.caught_up
     go_on.set()
     assert await notify.wait_caught_up(LIMIT_S)
@@ -122,7 +117,7 @@ async def test_a_callback_that_raises_is_told_again_and_reported(make, service):
     notify.register("a").subscribe(fail_once)
     assert await notify.connect(timeout_s=LIMIT_S)
     assert len(told) == 3
-    await wait_for(lambda: len(reports) == 2)
+    await until(lambda: len(reports) == 2)
     assert all(isinstance(report, CallbackFailed) for report in reports)
 
 
@@ -134,7 +129,7 @@ async def test_a_broken_connection_is_made_again(make, service):
     for version in range(3):
         service.drop_all()
         service.publish(DOMAIN, GROUP, "a", version=version)
-        await wait_for(lambda version=version: told[-1] == version)
+        await until(lambda version=version: told[-1] == version)
     assert told == [None, 0, 1, 2]
 
 
@@ -142,7 +137,7 @@ async def test_a_half_open_connection_is_noticed(make, service):
     notify = make(keepalive_s=1, silence_grace_s=0)
     assert await notify.connect(timeout_s=LIMIT_S)
     service.silence(True)
-    await wait_for(lambda: "nothing heard" in (notify.status.last_problem or ""))
+    await until(lambda: "nothing heard" in (notify.status.last_problem or ""))
 
 
 async def test_a_connection_that_cannot_be_made(make, service):
@@ -153,7 +148,7 @@ async def test_a_connection_that_cannot_be_made(make, service):
     await notify.disconnect()
     service.stop()
     await notify.connect()
-    await wait_for(lambda: "cannot be reached" in (notify.status.last_problem or ""))
+    await until(lambda: "cannot be reached" in (notify.status.last_problem or ""))
 
 
 async def test_a_code_from_64_on_stops_until_connect_is_called_again(make, service):
@@ -161,7 +156,7 @@ async def test_a_code_from_64_on_stops_until_connect_is_called_again(make, servi
     notify = make(on_error=reports.append)
     assert await notify.connect(timeout_s=LIMIT_S)
     service.close_all(CloseCode.BAD_NAME, "group: no")
-    await wait_for(lambda: reports)
+    await until(lambda: reports)
     assert isinstance(reports[0], ServiceRefused)
     assert not await notify.wait_caught_up(LIMIT_S)
     assert await notify.connect(timeout_s=LIMIT_S)
@@ -195,7 +190,7 @@ async def test_a_callback_may_disconnect(make, service):
 
     notify.register("a").subscribe(once)
     await notify.connect()
-    await wait_for(lambda: notify.status.phase == "stopped")
+    await until(lambda: notify.status.phase == "stopped")
     assert len(asyncio.all_tasks()) == 1
 
 
@@ -242,5 +237,5 @@ async def test_a_client_at_rest_sleeps(make, service, monkeypatch):
     steps = []
     tick = Client.tick
     monkeypatch.setattr(Client, "tick", lambda client, now: steps.append(now) or tick(client, now))
-    await wait_for(lambda: sum(frame.WhichOneof("frame") == "ping" for frame in service.received()) >= 2)
+    await until(lambda: sum(frame.WhichOneof("frame") == "ping" for frame in service.received()) >= 2)
     assert len(steps) < 100

@@ -27,18 +27,12 @@ from coldnotify._core.client import Client
 from coldnotify.testing import FakeService, Service
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_testkit.waiting import wait_for
 
 DOMAIN, GROUP, CLIENT = "animal.observer", "region-1", "observer-1"
 KEY = (DOMAIN, GROUP, CLIENT)
 LIMIT_S = 60
 """No promise: only how long a test waits before it fails."""
-
-
-def wait_for(condition: Callable[[], object], what: str = "condition") -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not come true"
-        time.sleep(0.005)
 
 
 @pytest.fixture

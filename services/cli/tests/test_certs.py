@@ -16,7 +16,8 @@ from coldnotify import Connection, Notify, ServiceRefused, State
 from coldnotify_cli.credentials import CredentialSettings, http_context, read_token
 from coldnotify_cli.tls_parts import TlsParts
 from coldnotify_common.errors import SettingError
-from coldnotify_testkit.stack import Recorder, Up, running, wait_for
+from coldnotify_testkit.stack import Recorder, Up, running
+from coldnotify_testkit.waiting import wait_for
 
 LIMIT_S = 90
 

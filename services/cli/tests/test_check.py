@@ -12,7 +12,8 @@ from click.testing import CliRunner
 from coldnotify_checker import HistoryWriter
 from coldnotify_cli.main import cli
 from coldnotify_testkit.planted_bugs import Double
-from coldnotify_testkit.stack import running, wait_for
+from coldnotify_testkit.stack import running
+from coldnotify_testkit.waiting import wait_for
 
 
 def run(*arguments: str) -> tuple[int, str]:

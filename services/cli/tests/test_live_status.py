@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from coldnotify_cli.live_status import LiveStatus, live_status
 from coldnotify_cli.supervisor import Part
-from coldnotify_testkit.kafka import wait_until
+from coldnotify_testkit.waiting import wait_for
 from rich.console import Console
 
 
@@ -75,8 +75,8 @@ def test_the_log_begins_anew_where_it_has_grown_too_long(tmp_path: Path, monkeyp
         assert before.read_text() == "a" * 2000
         assert "aaa" not in log.read_text()
         os.write(2, b"b" * 2000)
-        wait_until(lambda: "b" * 2000 in before.read_text(), 60, "another beginning")
-        wait_until(lambda: "bbb" not in log.read_text(), 60, "the log is emptied")
+        wait_for(lambda: "b" * 2000 in before.read_text(), "another beginning", 60)
+        wait_for(lambda: "bbb" not in log.read_text(), "the log is emptied", 60)
         os.write(2, b"c" * 50)
     assert "c" * 50 in log.read_text()
     assert [path.stat().st_mode & 0o777 for path in (log, before)] == [0o600, 0o600]

@@ -14,7 +14,8 @@ from coldnotify_kafka.broker import EmbeddedBroker, free_port
 from coldnotify_kafka.broker.config import BrokerConfig
 from coldnotify_kafka.broker.process import spawn
 from coldnotify_schemas import topics
-from coldnotify_testkit.stack import Recorder, wait_for
+from coldnotify_testkit.stack import Recorder
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import KafkaError, Producer
 
 pytestmark = pytest.mark.kafka

@@ -7,7 +7,7 @@ import pytest
 from coldnotify_cli import supervisor
 from coldnotify_cli.supervisor import KeepsDying, NotReady, Part, Supervisor
 from coldnotify_common.stop import StopFlag
-from coldnotify_testkit.kafka import wait_until
+from coldnotify_testkit.waiting import wait_for
 
 
 class FakeProcess:
@@ -44,7 +44,7 @@ class FakePart:
             self.part.turn(now_s)
             return self.part.ready
 
-        wait_until(ready)
+        wait_for(ready)
 
 
 def test_a_part_that_dies_is_started_again_after_a_delay_that_grows() -> None:
@@ -97,7 +97,7 @@ def test_a_part_that_is_not_ready_in_time_is_given_up_with_its_own_words() -> No
     fake.part.turn(0)
     assert looked.wait(30)
     with pytest.raises(NotReady, match=r"matcher is not ready after 30 s: partitions \[3\] are being loaded"):
-        wait_until(lambda: fake.part.turn(31.0))
+        wait_for(lambda: fake.part.turn(31.0))
 
 
 def test_what_is_in_the_way_of_the_first_start_is_said_at_once_later_it_is_tried_again() -> None:
@@ -130,7 +130,7 @@ def test_stages_start_one_after_the_other_and_stop_the_other_way_round(monkeypat
     thread = threading.Thread(target=both.run, args=(stop,))
     thread.start()
     try:
-        wait_until(lambda: bool(first.started))
+        wait_for(lambda: bool(first.started))
         assert not second.started
         gate.set()
         assert ready.wait(30)

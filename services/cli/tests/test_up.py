@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from coldnotify.publisher import Publisher
 from coldnotify_cli.supervisor import DEATHS_MAX
-from coldnotify_testkit.stack import Up, get_json, running, wait_for
+from coldnotify_testkit.stack import Up, get_json, running
+from coldnotify_testkit.waiting import wait_for
 
 UP = [sys.executable, "-m", "coldnotify_cli.main", "up"]
 pytestmark = pytest.mark.kafka

@@ -12,6 +12,7 @@ import pytest
 from coldnotify_common.certificates import Authority
 from coldnotify_common.errors import SettingError
 from coldnotify_common.tls import SecureSettings, ServerTls
+from coldnotify_testkit.waiting import until
 from structlog.testing import capture_logs
 
 
@@ -90,12 +91,6 @@ async def test_a_signal_reloads_and_what_cannot_be_used_changes_nothing(tmp_path
         assert await asyncio.to_thread(certificate_of, port) != before
     assert [line["log_level"] for line in logs] == ["error", "info"]
     server.close()
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
 
 
 def certificate_of(port: int) -> bytes | None:

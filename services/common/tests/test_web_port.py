@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from aiohttp import web
 from coldnotify_common.addresses import Among, networks
 from coldnotify_common.certificates import Authority
 from coldnotify_common.web_port import Silent, WebPort, address_of
+from coldnotify_testkit.waiting import until
 
 LIMIT_S = 60
 ENDLESS_S = 1000.0
@@ -71,12 +72,6 @@ async def serving(**options: Any) -> AsyncIterator[tuple[WebPort, dict[str, int]
         await port.stop()
         await until(lambda: not port.connections)
     assert not any(held.values())
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while not condition():  # noqa: ASYNC110  nobody sets an event for it
-            await asyncio.sleep(0.01)
 
 
 async def connect(

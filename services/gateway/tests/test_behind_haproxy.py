@@ -15,8 +15,9 @@ from coldnotify_common.certificates import Authority
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.ports import free_port
 from coldnotify_testkit.fetching import fetch
-from coldnotify_testkit.gateway_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
+from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka, RawClient
 from coldnotify_testkit.matcher_double import hello
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 CONFIGURATION = Path(__file__).parents[3] / "docker-compose.haproxy.cfg"
 HAPROXY = shutil.which("haproxy")
@@ -64,7 +65,7 @@ def balancer(gateway: GatewayProcess, directory: Path) -> Iterator[tuple[int, in
             except OSError:
                 return False
 
-        wait_until(up, "HAProxy sees the gateway")
+        wait_for(up, "HAProxy sees the gateway")
         yield tcp, web
     finally:
         process.kill()
@@ -102,7 +103,7 @@ def test_each_client_has_its_own_address_and_a_flood_of_one_keeps_nobody_out(
 
         def slowly(plain: socket.socket) -> socket.socket:
             flood(tcp, 3 * SILENT_MAX)
-            wait_until(lambda: gateway.metric(dropped) >= 2 * SILENT_MAX, "the flood drives out itself")
+            wait_for(lambda: gateway.metric(dropped) >= 2 * SILENT_MAX, "the flood drives out itself")
             return context.wrap_socket(plain, server_hostname="localhost") if secure else plain
 
         device = stack.enter_context(RawClient(tcp, address=DEVICE, wrap=slowly))
@@ -113,7 +114,7 @@ def test_each_client_has_its_own_address_and_a_flood_of_one_keeps_nobody_out(
 
         slow = stack.enter_context(socket.create_connection(("127.0.0.1", web), WAIT_S, source_address=(DEVICE, 0)))
         silent = flood(web, 3 * SILENT_MAX)
-        wait_until(lambda: len(select(silent, [], [], 0)[0]) >= 2 * SILENT_MAX, "most of the flood is dropped")
+        wait_for(lambda: len(select(silent, [], [], 0)[0]) >= 2 * SILENT_MAX, "most of the flood is dropped")
         asking = stack.enter_context(context.wrap_socket(slow, server_hostname="localhost")) if secure else slow
         asking.sendall(b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n")
         assert asking.recv(4096).startswith(b"HTTP/1.1 404 ")

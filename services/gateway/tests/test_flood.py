@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from coldnotify_common.certificates import Authority
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_testkit.gateway_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
+from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka, RawClient
 from coldnotify_testkit.matcher_double import hello
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 pytestmark = pytest.mark.kafka
 
@@ -84,14 +85,14 @@ class Flood:
 def flooded(port: int, says: bytes = b"") -> Iterator[Flood]:
     """While the block begins, the flood has all the places it can have."""
     with Flood(port, says) as flood:
-        wait_until(lambda: flood.dropped > 0, "the flood is under way")
+        wait_for(lambda: flood.dropped > 0, "the flood is under way")
         yield flood
 
 
 def outlast(flood: Flood) -> None:
     """Returns when the flood has come and gone so often that the oldest of all silent ones has long had to leave."""
     before = flood.dropped
-    wait_until(lambda: flood.dropped > before + 5 * SILENT_MAX, "the flood goes on")
+    wait_for(lambda: flood.dropped > before + 5 * SILENT_MAX, "the flood goes on")
 
 
 LIMITS = {"gateway_unidentified_max": SILENT_MAX, "gateway_handshake_s": 600}
@@ -116,7 +117,7 @@ def test_a_device_that_is_slow_to_its_hello_is_served_while_one_address_floods(
                 outlast(flood)
                 device.send(said[5:])
                 device.until("caught_up")
-        wait_until(lambda: gateway.metric("coldnotify_gateway_connections_unidentified") == 0, "all are gone")
+        wait_for(lambda: gateway.metric("coldnotify_gateway_connections_unidentified") == 0, "all are gone")
         assert gateway.metric("coldnotify_gateway_connections_dropped_unidentified_total") >= flood.dropped
 
 
@@ -166,18 +167,18 @@ def test_the_memory_of_a_flood_of_handshakes_is_given_back(
 
         def flood() -> None:
             strangers = [handshake() for _ in range(count)]
-            wait_until(lambda: gateway.metric(unidentified) == count, "all are there")
+            wait_for(lambda: gateway.metric(unidentified) == count, "all are there")
             flooded_bytes.append(rss_bytes(gateway))
             for one in strangers:
                 one.close()
-            wait_until(lambda: gateway.metric(unidentified) == 0, "all are gone")
+            wait_for(lambda: gateway.metric(unidentified) == 0, "all are gone")
 
         before_bytes = rss_bytes(gateway)
         flooded_bytes: list[int] = []
         for _ in range(2):
             flood()
             taken_bytes = max(flooded_bytes) - before_bytes
-            wait_until(lambda: rss_bytes(gateway) - before_bytes < taken_bytes / 2, "it is given back")  # noqa: B023
+            wait_for(lambda: rss_bytes(gateway) - before_bytes < taken_bytes / 2, "it is given back")  # noqa: B023
             assert taken_bytes > count * 20_000, "there was something to give back"
 
 

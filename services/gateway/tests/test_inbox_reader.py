@@ -11,7 +11,7 @@ from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.topics import NOTIFICATIONS
-from coldnotify_testkit.gateway_process import wait_until
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from structlog.testing import capture_logs
@@ -75,7 +75,7 @@ def test_it_reads_from_the_end_as_of_its_start_and_skips_what_is_for_others(read
     reading.start()
     takeover = Inbox(format=1, gateway=0, generation=4)
     reading.write(ours(3), Inbox(format=1, gateway=4711, number=9), takeover, b"\xff\xff", ours(4))
-    wait_until(lambda: len(reading.records) == 4, "all of ours")
+    wait_for(lambda: len(reading.records) == 4, "all of ours")
     first, second, aside, last = reading.records
     assert [first, second, last] == [ours(3), takeover, ours(4)]
     assert isinstance(aside, Aside)
@@ -97,7 +97,7 @@ def test_it_waits_when_nobody_handles_what_it_hands_over(reading: Reading):
     reading.handling = True
     for _ in range(8):
         reading.reader.handled()
-    wait_until(lambda: len(reading.records) == count, "the rest")
+    wait_for(lambda: len(reading.records) == count, "the rest")
     assert reading.numbers == list(range(1, count + 1))
 
 
@@ -118,9 +118,9 @@ def test_records_removed_before_they_were_read_are_a_loss_and_the_reading_goes_o
     reading.handling = True
     for _ in range(8):
         reading.reader.handled()
-    wait_until(lambda: Mark.LOST in reading.records, "the loss is said")
+    wait_for(lambda: Mark.LOST in reading.records, "the loss is said")
     reading.write(ours(99))
-    wait_until(lambda: reading.records[-1] == ours(99), "what comes after the loss")
+    wait_for(lambda: reading.records[-1] == ours(99), "what comes after the loss")
 
 
 def test_it_stops_while_nobody_handles_what_it_hands_over(reading: Reading):
@@ -143,15 +143,15 @@ def test_an_inbox_without_a_leader_is_read_once_it_has_one(tmp_path: Path):
         node = cluster.leader(NOTIFICATIONS, INBOX)
         assert node is not None
         cluster.kill_node(node)
-        wait_until(lambda: cluster.leader(NOTIFICATIONS, INBOX) is None, "no leader")
+        wait_for(lambda: cluster.leader(NOTIFICATIONS, INBOX) is None, "no leader")
         reading = Reading(cluster.bootstrap)
         with capture_logs() as logs:
             reading.reader.start()
-            wait_until(lambda: any("not known yet" in line["event"] for line in logs), "the end cannot be said")
+            wait_for(lambda: any("not known yet" in line["event"] for line in logs), "the end cannot be said")
         try:
             cluster.start_node(node)
             assert reading.assigned.wait(120)
             reading.write(ours(1))
-            wait_until(lambda: reading.numbers == [1], "what came since")
+            wait_for(lambda: reading.numbers == [1], "what came since")
         finally:
             reading.reader.stop()

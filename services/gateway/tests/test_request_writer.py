@@ -9,7 +9,7 @@ from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.internal_pb2 import Leave, Request
 from coldnotify_schemas.topics import REQUESTS
-from coldnotify_testkit.gateway_process import wait_until
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, TopicPartition
 
 NOWHERE = "127.0.0.1:1"
@@ -26,7 +26,7 @@ def test_without_kafka_requests_expire_and_are_told_with_all_that_is_needed_to_w
     writer.start()
     assert writer.write(leave(1))
     assert writer.write(leave(2))
-    wait_until(lambda: len(failed) == 2, "both are given up")
+    wait_for(lambda: len(failed) == 2, "both are given up")
     assert failed == [leave(1), leave(2)]
     assert writer.stop(1) == 0
 

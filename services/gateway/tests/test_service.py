@@ -16,7 +16,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.partition import partition_of
-from coldnotify_testkit.gateway_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
+from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka, RawClient
 from coldnotify_testkit.kafka import broker, reset_topics
 from coldnotify_testkit.matcher_double import (
     ack,
@@ -26,6 +26,7 @@ from coldnotify_testkit.matcher_double import (
     register,
     use_names,
 )
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 pytestmark = pytest.mark.kafka
 
@@ -72,9 +73,9 @@ def test_the_whole_way_from_hello_to_a_live_notification_and_back(matcher, gatew
         assert (shown["state"], shown["address"], shown["names"]) == ("live", "127.0.0.1", True)
         client.send(ack(2), bye())
         assert client.rest() == []
-    wait_until(lambda: matcher.of_kind("leave"), "Leave")
+    wait_for(lambda: matcher.of_kind("leave"), "Leave")
     assert matcher.of_kind("leave")[0].leave.complete == 2
-    wait_until(lambda: matcher.of_kind("beat") and matcher.of_kind("beat")[-1].beat.sessions == 0, "the last beat")
+    wait_for(lambda: matcher.of_kind("beat") and matcher.of_kind("beat")[-1].beat.sessions == 0, "the last beat")
 
 
 def test_acks_are_merged_and_position_is_told_by_pong(matcher, gateway):
@@ -86,7 +87,7 @@ def test_acks_are_merged_and_position_is_told_by_pong(matcher, gateway):
         offset = matcher.publish(PARTITION, "a", 1)
         client.until("notification")
         client.send(ack(offset))
-        wait_until(lambda: matcher.of_kind("acks"), "Acks")
+        wait_for(lambda: matcher.of_kind("acks"), "Acks")
         (acks,) = [request.acks for request in matcher.of_kind("acks")]
         assert list(acks.completes) == [offset]
 
@@ -95,7 +96,7 @@ def test_acks_are_merged_and_position_is_told_by_pong(matcher, gateway):
             said = other.until("pong").pong
             return said.complete if said.HasField("complete") else None
 
-        wait_until(lambda: pong() == offset, "complete without a notification of its own")
+        wait_for(lambda: pong() == offset, "complete without a notification of its own")
 
 
 def test_a_gateway_that_stands_still_makes_a_crowd_wait_in_its_backlog(gateway):
@@ -270,9 +271,9 @@ def test_sigterm_sends_clients_away_and_tells_the_matcher(matcher, gateway):
         for client in clients:
             client.__exit__(None, None, None)
     assert gateway.process.wait(30) == 0
-    wait_until(lambda: len(matcher.of_kind("leave")) == len(clients), "every Leave")
+    wait_for(lambda: len(matcher.of_kind("leave")) == len(clients), "every Leave")
     assert {request.leave.complete for request in matcher.of_kind("leave")} == {offset}
-    wait_until(lambda: not matcher.matchers[PARTITION].sessions, "no session at the matcher")
+    wait_for(lambda: not matcher.matchers[PARTITION].sessions, "no session at the matcher")
 
 
 def test_clients_that_wait_to_be_sent_away_are_served_as_before(matcher, fresh_kafka):
@@ -303,17 +304,17 @@ def test_clients_that_wait_to_be_sent_away_are_served_as_before(matcher, fresh_k
         def beats_of_the_last() -> int:
             return sum(request.beat.sessions == 1 for request in matcher.of_kind("beat"))
 
-        wait_until(beats_of_the_last, "the partition is in its stride")
+        wait_for(beats_of_the_last, "the partition is in its stride")
         began_s = time.monotonic()
         gateway.process.send_signal(signal.SIGTERM)
         assert leaving[0].until("close").close.code == CloseCode.GOING_AWAY
         before = beats_of_the_last()
-        wait_until(lambda: beats_of_the_last() >= before + 2 or left(), "Beats go on")
+        wait_for(lambda: beats_of_the_last() >= before + 2 or left(), "Beats go on")
         assert not left(), "it left, and no Beat said meanwhile that it was there"
         offset = matcher.publish(PARTITION, "a", 1)
         assert last.until("notification").notification.version == 1
         last.send(ack(offset))
-        wait_until(lambda: matcher.of_kind("acks") or left(), "what it acknowledged is passed on")
+        wait_for(lambda: matcher.of_kind("acks") or left(), "what it acknowledged is passed on")
         assert not left(), "it left, and its acknowledgement had waited until then"
         # The pace: so many could have left, and no more.
         assert len(matcher.of_kind("leave")) - 1 <= time.monotonic() - began_s
@@ -343,14 +344,14 @@ def test_kafka_restarts_under_connected_clients():
             client.send(hello("client-1", wanted=("a",), register=("a",)))
             client.until("caught_up")
             kafka.stop()
-            wait_until(lambda: gateway.get("/readyz")[0] == 503, "not ready without Kafka")
+            wait_for(lambda: gateway.get("/readyz")[0] == 503, "not ready without Kafka")
             client.send(ping())
             client.until("pong")
             waiting.send(hello("client-2", wanted=("a",), register=("a",)))
             assert waiting.until("wait").wait.seconds > 0
             kafka.start()
             kafka.wait_ready()
-            wait_until(lambda: gateway.get("/readyz")[0] == 200, "ready again")
+            wait_for(lambda: gateway.get("/readyz")[0] == 200, "ready again")
             waiting.until("caught_up")
             matcher.publish(PARTITION, "a", 1)
             assert client.until("notification").notification.version == 1
@@ -369,7 +370,7 @@ def test_topics_made_anew_make_it_begin_anew(fresh_kafka):
             reset_topics(fresh_kafka.bootstrap)
             assert client.until("close").close.code == CloseCode.GOING_AWAY
         gateway.event("gateway ready", count=2)
-        wait_until(lambda: gateway.json("/v1/gateway")["gateway"] != first, "another gateway id")
+        wait_for(lambda: gateway.json("/v1/gateway")["gateway"] != first, "another gateway id")
         with MatcherOnKafka(fresh_kafka.bootstrap, PARTITIONS), RawClient(port) as client:
             client.send(hello(wanted=("a",), register=("a",)))
             client.until("caught_up")
@@ -443,7 +444,7 @@ def test_too_many_connections_are_told_so(fresh_kafka):
         GatewayProcess(fresh_kafka.bootstrap, gateway_connections_max=1) as gateway,
         RawClient(gateway.wait_ready().port) as first,
     ):
-        wait_until(lambda: gateway.json("/v1/gateway")["connections"] == 1, "the first is in")
+        wait_for(lambda: gateway.json("/v1/gateway")["connections"] == 1, "the first is in")
         with RawClient(gateway.port) as second:
             (frame,) = second.rest()
             assert frame.close.code == CloseCode.OVERLOADED

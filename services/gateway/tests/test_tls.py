@@ -13,8 +13,9 @@ from coldnotify_common.certificates import Authority
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, parse_gateway_frame
-from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka, wait_until
+from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
 from coldnotify_testkit.matcher_double import hello
+from coldnotify_testkit.waiting import wait_for
 from cryptography import x509
 
 pytestmark = pytest.mark.kafka
@@ -79,7 +80,7 @@ def test_mutual_tls(matcher, authority, tls, fresh_kafka, tmp_path):
         cert, key = authority.client("d", "g", "observer-2")
         wrong, problems = client_of(port, ca, cert=cert, key=key)
         assert not wrong.connect(timeout_s=LIMIT_S)
-        wait_until(lambda: problems, "the refusal")
+        wait_for(lambda: problems, "the refusal")
         assert isinstance(problems[0], ServiceRefused)
         assert problems[0].code == CloseCode.NOT_ALLOWED
         assert "d/g/observer-2 may not be d/g/observer-1" in str(problems[0])
@@ -89,9 +90,9 @@ def test_mutual_tls(matcher, authority, tls, fresh_kafka, tmp_path):
         for options in ({"cert": cert, "key": key}, {}):
             stranger, problems = client_of(port, ca, **options)
             stranger.connect()
-            wait_until(lambda who=stranger: "alert" in (who.status.last_problem or "").lower(), "an alert")
+            wait_for(lambda who=stranger: "alert" in (who.status.last_problem or "").lower(), "an alert")
             stranger.disconnect()
-        wait_until(lambda: gateway.json("/v1/gateway")["connections"] == 0, "all are gone")
+        wait_for(lambda: gateway.json("/v1/gateway")["connections"] == 0, "all are gone")
         assert len(matcher.of_kind("open")) == 2
 
 
@@ -110,7 +111,7 @@ def test_tokens(matcher, authority, tls, fresh_kafka, tmp_path):
 
         right, problems = client_of(port, ca, token=fetch)
         assert right.connect(timeout_s=LIMIT_S), right.status
-        wait_until(lambda: len(asked) >= 2 and right.caught_up, "another token, after the first one expired")
+        wait_for(lambda: len(asked) >= 2 and right.caught_up, "another token, after the first one expired")
         right.disconnect()
         assert problems == []
 
@@ -121,7 +122,7 @@ def test_tokens(matcher, authority, tls, fresh_kafka, tmp_path):
         ):
             wrong, problems = client_of(port, ca, token=given)
             wrong.connect()
-            wait_until(lambda told=problems: told, "the refusal")
+            wait_for(lambda told=problems: told, "the refusal")
             assert problems[0].code == code
             wrong.disconnect()
 
@@ -135,7 +136,7 @@ def test_tokens(matcher, authority, tls, fresh_kafka, tmp_path):
             assert lost.connect(timeout_s=LIMIT_S), lost.status
             with revoked.open("a") as file:
                 file.write(f"{proof}\n")
-            wait_until(lambda told=problems: told, "its session is closed, and it is refused")
+            wait_for(lambda told=problems: told, "its session is closed, and it is refused")
             assert (problems[0].code, "has been revoked" in str(problems[0])) == (CloseCode.NOT_AUTHENTICATED, True)
             lost.disconnect()
         still, problems = client_of(port, ca, token=token(jti="another"))
@@ -173,7 +174,7 @@ def test_a_close_reaches_a_client_that_still_sends(authority, tls, fresh_kafka):
             said = hello("client-1", domain="d", group="g")
             for i in range(len(said)):  # in records of one byte
                 secure.sendall(said[i : i + 1])
-            wait_until(lambda: gateway.metric("coldnotify_gateway_sessions"), "a session")
+            wait_for(lambda: gateway.metric("coldnotify_gateway_sessions"), "a session")
             gateway.process.terminate()
             buffer, codes = FrameBuffer(GATEWAY_FRAME_BYTES_MAX), []
             while data := secure.recv(4096):

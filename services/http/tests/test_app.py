@@ -6,8 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.request import Request
@@ -18,6 +17,7 @@ from coldnotify_kafka.broker import EmbeddedBroker, free_port
 from coldnotify_schemas.topics import OBJECTS
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.kafka import broker, reset_topics
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, TopicPartition
 
 SCRIPT = """
@@ -54,7 +54,7 @@ def http_service(kafka: str, **settings: object) -> Iterator[Running]:
     process = subprocess.Popen([sys.executable, "-c", SCRIPT], env=os.environ | environ, text=True)
     running = Running(process, f"http://127.0.0.1:{port}")
     try:
-        wait_until(lambda: answers(running))
+        wait_for(lambda: answers(running))
         yield running
     finally:
         process.kill()
@@ -67,13 +67,6 @@ def answers(running: Running) -> bool:
         return running.get("/healthz") == (200, "ok\n")
     except OSError:
         return False
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 100) -> None:
-    deadline_s = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
 
 
 def record_at(kafka: str, partition: int, offset: int) -> dict[str, Any]:
@@ -91,7 +84,7 @@ def record_at(kafka: str, partition: int, offset: int) -> dict[str, Any]:
 @pytest.mark.kafka
 def test_what_is_answered_is_in_kafka(fresh_kafka: EmbeddedBroker) -> None:
     with http_service(fresh_kafka.bootstrap, http_publish_timeout_s=60) as service:
-        wait_until(lambda: service.get("/readyz") == (200, "ready\n"))
+        wait_for(lambda: service.get("/readyz") == (200, "ready\n"))
         status, answer = service.post("/v1/domains/d/groups/g/objects/cams%2Fnorth", {"version": 4, "payload": [1]})
         assert (status, answer["version"]) == (200, 4)
         record = record_at(fresh_kafka.bootstrap, answer["partition"], answer["offset"])
@@ -140,9 +133,9 @@ async def test_a_stop_finishes_what_is_under_way(kafka: EmbeddedBroker) -> None:
             os.kill(kafka.pid, signal.SIGSTOP)
             try:
                 under_way = "coldnotify_http_publishes_under_way 20.0"
-                await asyncio.to_thread(wait_until, lambda: under_way in service.get("/metrics")[1])
+                await asyncio.to_thread(wait_for, lambda: under_way in service.get("/metrics")[1])
                 service.process.send_signal(signal.SIGTERM)
-                await asyncio.to_thread(wait_until, lambda: takes_nothing_more(service))
+                await asyncio.to_thread(wait_for, lambda: takes_nothing_more(service))
             finally:
                 os.kill(kafka.pid, signal.SIGCONT)
             await asyncio.wait_for(asyncio.gather(*publishers), 100)
@@ -177,23 +170,23 @@ def test_while_kafka_stands_still_publishers_are_told_that_the_outcome_is_unknow
     with broker() as kafka:
         reset_topics(kafka.bootstrap)
         with http_service(kafka.bootstrap, http_publish_timeout_s=2) as service:
-            wait_until(lambda: service.post("/v1/domains/d/groups/g/objects/o")[0] == 200)
+            wait_for(lambda: service.post("/v1/domains/d/groups/g/objects/o")[0] == 200)
             os.kill(kafka.pid, signal.SIGSTOP)
             try:
                 status, answer = service.post("/v1/domains/d/groups/g/objects/o", {"version": 1})
                 assert status == 503
                 assert answer["outcome"] == "unknown: it may be published"
-                wait_until(lambda: service.get("/readyz")[0] == 503)
+                wait_for(lambda: service.get("/readyz")[0] == 503)
                 assert service.get("/healthz")[0] == 200
             finally:
                 os.kill(kafka.pid, signal.SIGCONT)
-            wait_until(lambda: service.get("/readyz")[0] == 200)
-            wait_until(lambda: service.post("/v1/domains/d/groups/g/objects/o")[0] == 200)
+            wait_for(lambda: service.get("/readyz")[0] == 200)
+            wait_for(lambda: service.post("/v1/domains/d/groups/g/objects/o")[0] == 200)
 
 
 def test_without_kafka_it_starts_says_why_it_is_not_ready_and_stops() -> None:
     with http_service("127.0.0.1:1", http_publish_timeout_s=0.5) as service:
-        wait_until(lambda: "coldnotify.objects" in service.get("/readyz")[1])
+        wait_for(lambda: "coldnotify.objects" in service.get("/readyz")[1])
         status, answer = service.post("/v1/domains/d/groups/g/objects/o")
         assert (status, answer["outcome"]) == (503, "not published")
         foreign = Request(f"{service.url}/v1/domains/d/groups/g/objects/o", b"{}", {"Origin": "https://evil.example"})

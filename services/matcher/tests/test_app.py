@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_testkit.kafka import broker, free_port, reset_topics
-from coldnotify_testkit.matcher_process import Player, matcher, wait_for
+from coldnotify_testkit.matcher_process import Player, matcher
+from coldnotify_testkit.waiting import wait_for
 
 STOP_S_MAX = 25
 """About 10 s on a machine that has time."""

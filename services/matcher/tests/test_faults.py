@@ -22,9 +22,9 @@ from coldnotify_testkit.matcher_process import (
     Player,
     records_of,
     registrations_of,
-    wait_for,
     worker_of,
 )
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka.admin import AdminClient
 
 OTHER_PARTITION = partition_of(DOMAIN, OTHER_GROUP, PARTITIONS)

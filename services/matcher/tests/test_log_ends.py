@@ -9,7 +9,7 @@ from coldnotify_matcher import log_ends as module
 from coldnotify_matcher.log_ends import log_ends, log_starts
 from coldnotify_schemas import topics
 from coldnotify_testkit.kafka import free_port
-from coldnotify_testkit.matcher_process import wait_for
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 

@@ -24,7 +24,7 @@ from coldnotify_matcher.readers import (
 )
 from coldnotify_schemas import topics
 from coldnotify_schemas.records import MOVED_HEADER
-from coldnotify_testkit.matcher_process import wait_for
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 

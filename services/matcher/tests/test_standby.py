@@ -24,9 +24,9 @@ from coldnotify_testkit.matcher_process import (
     Player,
     matcher,
     records_of,
-    wait_for,
     wait_halves,
 )
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 
 pytestmark = pytest.mark.kafka

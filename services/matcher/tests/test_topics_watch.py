@@ -9,7 +9,8 @@ from coldnotify_matcher.topics_watch import cluster_of
 from coldnotify_schemas import topics
 from coldnotify_testkit.engine_bench import opened
 from coldnotify_testkit.kafka import reset_topics
-from coldnotify_testkit.matcher_process import PARTITIONS, Player, matcher, records_of, wait_for
+from coldnotify_testkit.matcher_process import PARTITIONS, Player, matcher, records_of
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 pytestmark = pytest.mark.kafka

@@ -31,10 +31,10 @@ from coldnotify_testkit.matcher_process import (
     group_of,
     matcher,
     records_of,
-    wait_for,
     wait_halves,
     worker_of,
 )
+from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 

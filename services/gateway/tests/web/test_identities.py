@@ -11,7 +11,8 @@ from coldnotify import Connection, Notify, ServiceRefused, State
 from coldnotify_common.certificates import Authority
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_testkit.fetching import fetch
-from coldnotify_testkit.gateway_process import WAIT_S, GatewayProcess, MatcherOnKafka, wait_until
+from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 pytestmark = pytest.mark.kafka
 
@@ -53,7 +54,7 @@ def test_certificates_and_tokens_decide(fresh_kafka, tmp_path):
                     client.register("a")
                     assert client.connect(timeout_s=WAIT_S) is may, client.status
                     if not may:
-                        wait_until(lambda problems=problems: problems, "the refusal")
+                        wait_for(lambda problems=problems: problems, "the refusal")
                         assert isinstance(problems[0], ServiceRefused)
                         assert problems[0].code == CloseCode.NOT_ALLOWED
                 finally:

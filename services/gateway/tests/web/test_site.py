@@ -12,9 +12,10 @@ from aiohttp import ClientSession, ClientTimeout, WSMsgType, WSServerHandshakeEr
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.partition import partition_of
-from coldnotify_testkit.gateway_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
+from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka, RawClient
 from coldnotify_testkit.kafka import reset_topics
 from coldnotify_testkit.matcher_double import ack, bye, hello
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 pytestmark = pytest.mark.kafka
 
@@ -81,7 +82,7 @@ async def test_a_session_over_websocket_is_one_like_any_other_and_ends_with_the_
 
                 await websocket.send_bytes(ack(offset) + bye())
                 assert (await websocket.receive()).type is WSMsgType.CLOSE
-                await asyncio.to_thread(wait_until, lambda: matcher.of_kind("leave"), "Leave")
+                await asyncio.to_thread(wait_for, lambda: matcher.of_kind("leave"), "Leave")
                 assert matcher.of_kind("leave")[-1].leave.complete == offset
 
         async with http.ws_connect(address(gateway)) as websocket:

@@ -13,9 +13,10 @@ import pytest
 from coldnotify_gateway.web.sync import FRAMES_TYPE
 from coldnotify_schemas.partition import partition_of
 from coldnotify_testkit.fetching import fetch
-from coldnotify_testkit.gateway_process import WAIT_S, GatewayProcess, MatcherOnKafka, RawClient, wait_until
+from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka, RawClient
 from coldnotify_testkit.kafka import reset_topics
 from coldnotify_testkit.matcher_double import hello, parse, sync
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 pytestmark = pytest.mark.kafka
 
@@ -74,7 +75,7 @@ def test_a_wake_is_one_request_and_is_told_once(matcher, gateway):
     matcher.publish(PARTITION, "b", 2)
     _, missed = ask(gateway, "a", "b", "c", cursor=again["cursor"])
     assert versions(missed) == {"b": 2}
-    wait_until(lambda: not gateway.json("/v1/sessions")["items"], "no session stays")
+    wait_for(lambda: not gateway.json("/v1/sessions")["items"], "no session stays")
 
 
 def test_many_objects_leave_page_by_page_and_the_cursor_comes_last(matcher, gateway):
@@ -121,7 +122,7 @@ def test_frames_are_the_same_session_and_the_set_is_taken_from_the_body(matcher,
     complete = parse(body)[-1].caught_up.complete
 
     def publish():
-        wait_until(lambda: [one["state"] for one in gateway.json("/v1/sessions")["items"]] == ["live"], "it waits")
+        wait_for(lambda: [one["state"] for one in gateway.json("/v1/sessions")["items"]] == ["live"], "it waits")
         matcher.publish(PARTITION, "b", 17)
 
     thread = threading.Thread(target=publish)
@@ -154,11 +155,11 @@ def test_a_page_that_looks_is_told_and_leaves_nothing_behind(matcher, gateway):
         assert event() == ['data: {"object":"look/b","version":31,"payload":{    "on": false}}']
         (session,) = gateway.json("/v1/sessions")["items"]
         assert session["client"].startswith("look.")
-    wait_until(lambda: not gateway.json("/v1/sessions")["items"], "its session ends")
-    wait_until(lambda: matcher.of_kind("unregister"), "it is unregistered")
+    wait_for(lambda: not gateway.json("/v1/sessions")["items"], "its session ends")
+    wait_for(lambda: matcher.of_kind("unregister"), "it is unregistered")
     (unregister,) = matcher.of_kind("unregister")
     assert (list(unregister.unregister.objects), unregister.client) == (["look/a", "look/b"], session["client"])
-    wait_until(lambda: matcher.of_kind("leave")[-1].client == session["client"], "and leaves")
+    wait_for(lambda: matcher.of_kind("leave")[-1].client == session["client"], "and leaves")
     for wrong, field in (("&object=", "object"), ("", "object"), ("&object=a&objects=b", "objects")):
         with pytest.raises(urllib.error.HTTPError) as error, urllib.request.urlopen(base + wrong, timeout=WAIT_S):
             pass
@@ -196,7 +197,7 @@ def test_waiting_ends_with_the_first_publish_with_another_session_and_with_the_g
         thread = threading.Thread(target=wait)
         before = set(sessions())
         thread.start()
-        wait_until(lambda: set(sessions()) - before, "it waits")
+        wait_for(lambda: set(sessions()) - before, "it waits")
         return thread
 
     one = waiting()
