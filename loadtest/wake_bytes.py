@@ -13,7 +13,8 @@ from pathlib import Path
 
 from coldnotify import Connection, Notify, State
 from coldnotify_common.certificates import Authority
-from coldnotify_testkit.stack import Proxy, running
+from coldnotify_testkit.proxy import CountingProxy
+from coldnotify_testkit.stack import running
 from coldnotify_testkit.waiting import wait_for
 
 LIMIT_S = 120
@@ -37,7 +38,7 @@ def main() -> None:
         ):
             data = root / ("tls" if flags else "plain")
             data.mkdir()
-            with running(data, *flags) as up, Proxy(*up.gateway) as proxy:
+            with running(data, *flags) as up, CountingProxy(*up.gateway) as proxy:
                 first = _client(proxy, root / "state.json" if flags else root / "plain.json", options)
                 _register(first)
                 _wake(first, proxy)
@@ -50,7 +51,7 @@ def main() -> None:
                 _show("mutual TLS 1.3, resumed", _wake(anew, proxy))
 
 
-def _client(proxy: Proxy, state: Path, options: dict[str, Path]) -> Notify:
+def _client(proxy: CountingProxy, state: Path, options: dict[str, Path]) -> Notify:
     connection = Connection(address="127.0.0.1", port=proxy.port, **options)  # type: ignore[arg-type]
     return Notify(*NAME, State(str(state)), connection)
 
@@ -61,7 +62,7 @@ def _register(client: Notify) -> None:
         registration.subscribe(lambda _told: None)
 
 
-def _wake(client: Notify, proxy: Proxy) -> tuple[int, int]:
+def _wake(client: Notify, proxy: CountingProxy) -> tuple[int, int]:
     """Bytes from and to the client."""
     proxy.reset()
     assert client.connect(timeout_s=LIMIT_S), client.status

@@ -29,9 +29,9 @@ from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, REQUESTS, SESSIONS
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from coldnotify_testkit.gateway_process import RawClient
 from coldnotify_testkit.matcher_double import hello, register
 from coldnotify_testkit.prometheus import Prometheus
+from coldnotify_testkit.raw_client import RawClient
 from coldnotify_testkit.slow_link import SlowLink
 from coldnotify_testkit.stack import Recorder, Up, get_json, notify
 from coldnotify_testkit.waiting import wait_for

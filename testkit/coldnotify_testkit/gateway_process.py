@@ -3,18 +3,14 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from types import TracebackType
 from typing import IO, Any, Self
 
-from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.internal_pb2 import Inbox, Request
 from coldnotify_schemas.topics import NOTIFICATIONS, REQUESTS
-from coldnotify_schemas.wire_pb2 import GatewayFrame
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from coldnotify_testkit.fetching import fetch
@@ -201,66 +197,3 @@ class MatcherOnKafka:
                     if self.answering:
                         self.matchers[partition].on_request(request)
                         self.write(partition)
-
-
-class RawClient:
-    """A socket that speaks frames, and no better than it is told to."""
-
-    def __init__(
-        self,
-        port: int,
-        receive_buffer_bytes: int = 0,
-        *,
-        address: str = "127.0.0.1",
-        wrap: Callable[[socket.socket], socket.socket] = lambda plain: plain,
-    ) -> None:
-        """`address`: where it comes from. `wrap`: says what comes before the first frame, as TLS does."""
-        self._socket = socket.socket()
-        if receive_buffer_bytes:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
-        self._socket.settimeout(WAIT_S)
-        self._socket.bind((address, 0))
-        self._socket.connect(("127.0.0.1", port))
-        self._socket = wrap(self._socket)
-        self._buffer = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
-        self._frames: list[GatewayFrame] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._socket.close()
-
-    def send(self, *frames: bytes) -> None:
-        """Sends the bytes as they are."""
-        self._socket.sendall(b"".join(frames))
-
-    def frame(self) -> GatewayFrame | None:
-        """The next frame; None at the connection's end."""
-        while not self._frames:
-            try:
-                data = self._socket.recv(65536)
-            except ConnectionResetError:
-                return None
-            if not data:
-                return None
-            self._frames += [parse_gateway_frame(body) for body in self._buffer.feed(data)]
-        return self._frames.pop(0)
-
-    def until(self, kind: str) -> GatewayFrame:
-        """The next frame of this kind; those before it are skipped. Raises AssertionError if the connection ends."""
-        skipped = []
-        while (frame := self.frame()) is not None:
-            if frame.WhichOneof("frame") == kind:
-                return frame
-            skipped.append(frame.WhichOneof("frame"))
-        raise AssertionError(f"the connection ended without {kind}; there came {skipped}")
-
-    def rest(self) -> list[GatewayFrame]:
-        """All frames up to the connection's end."""
-        frames = []
-        while (frame := self.frame()) is not None:
-            frames.append(frame)
-        return frames

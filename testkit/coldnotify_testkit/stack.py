@@ -1,16 +1,14 @@
-"""For tests across services: all of ColdNotify as real processes, a proxy that counts and cuts, a recorder."""
+"""For tests across services: all of ColdNotify as real processes, and a recorder."""
 
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.request import urlopen
 
 from coldnotify import Connection, Notification, Notify, State
@@ -186,80 +184,6 @@ def notify(up: Up, client: str, state: Path | None, *, group: str = "region-1", 
         state=State(filename=None if state is None else str(state)),
         connection=Connection(address=host, port=port or gateway_port),
     )
-
-
-class Proxy:
-    """A TCP proxy on a port of its own that counts the bytes of each direction and can cut its connections."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._target = (host, port)
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self.up_bytes = 0
-        """From clients."""
-        self.down_bytes = 0
-        """To clients."""
-        self._sockets: list[socket.socket] = []
-        self._open = 0
-        """Directions of connections that still pump."""
-        self._lock = threading.Lock()
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    @property
-    def idle(self) -> bool:
-        """Whether no connection is open."""
-        return self._open == 0
-
-    def reset(self) -> None:
-        """Count from zero."""
-        self.up_bytes = self.down_bytes = 0
-
-    def cut(self) -> None:
-        """End all connections, without a word."""
-        sockets, self._sockets = self._sockets, []
-        for one in sockets:
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self.cut()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            try:
-                server = socket.create_connection(self._target, timeout=10)
-            except OSError:
-                client.close()
-                continue
-            server.settimeout(None)
-            self._sockets += [client, server]
-            with self._lock:
-                self._open += 2
-            threading.Thread(target=self._pump, args=(client, server, "up_bytes"), daemon=True).start()
-            threading.Thread(target=self._pump, args=(server, client, "down_bytes"), daemon=True).start()
-
-    def _pump(self, source: socket.socket, sink: socket.socket, counter: str) -> None:
-        try:
-            with suppress(OSError):
-                while data := source.recv(65536):
-                    setattr(self, counter, getattr(self, counter) + len(data))
-                    sink.sendall(data)
-        finally:
-            for one in (source, sink):
-                with suppress(OSError):
-                    one.shutdown(socket.SHUT_RDWR)
-            source.close()
-            with self._lock:
-                self._open -= 1
 
 
 def _alive(pid: int) -> bool:

@@ -2,7 +2,6 @@
 
 import os
 import resource
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -13,8 +12,9 @@ import pytest
 from coldnotify.publisher import Publisher
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest, object_crc
-from coldnotify_schemas.frames import FrameBuffer, encode, encode_length, parse_gateway_frame
-from coldnotify_schemas.wire_pb2 import Ack, ClientFrame, GatewayFrame, Hello, Ping, Register, SyncChunk
+from coldnotify_schemas.frames import encode, encode_length
+from coldnotify_schemas.wire_pb2 import Ack, ClientFrame, GatewayFrame, Hello, Register, SyncChunk
+from coldnotify_testkit.raw_client import RawClient
 from coldnotify_testkit.stack import Recorder, Up, get_json, notify, running
 from coldnotify_testkit.waiting import wait_for
 
@@ -94,65 +94,28 @@ def sessions(up: Up) -> list[dict[str, object]]:
     return items
 
 
-class Raw:
-    """A client that does what the test says. Its small receive buffer is soon full when it does not read."""
+class Sipping(RawClient):
+    """A device that takes little at a time, from the address of the hostile ones."""
 
     def __init__(self, up: Up, *, address: str = HOSTILE) -> None:
-        self.socket = socket.socket()
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        self.socket.settimeout(90)
-        self.socket.bind((address, 0))
-        self.socket.connect(up.gateway)
-        self._frames = FrameBuffer(1 << 20)
-        self._received: list[GatewayFrame] = []
+        super().__init__(up.gateway[1], receive_buffer_bytes=4096, address=address)
 
-    def __enter__(self) -> "Raw":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.socket.close()
-
-    def send(self, **frame: object) -> None:
-        """One frame."""
-        self.socket.sendall(encode(ClientFrame(**frame)))  # type: ignore[arg-type]
+    def frame(self) -> GatewayFrame:
+        frame = super().frame()
+        assert frame is not None, "the connection ended"
+        return frame
 
     def hello(self, client: str, *register: str, said: int | None = None) -> None:
         """A Hello, with these registrations."""
         hello = Hello(protocol=1, domain=DOMAIN, group=GROUP, client=client, register=register, keepalive_s=3600)
         hello.digest = digest(register) if said is None else said
-        self.send(hello=hello)
-
-    def read(self, size_bytes: int = 65536) -> None:
-        """So many bytes at most."""
-        data = self.socket.recv(size_bytes)
-        assert data, "the connection ended"
-        self._received += [parse_gateway_frame(body) for body in self._frames.feed(data)]
-
-    def frame(self) -> GatewayFrame:
-        """The next frame."""
-        while not self._received:
-            self.read()
-        return self._received.pop(0)
-
-    def until(self, kind: str) -> GatewayFrame:
-        """The next frame of this kind."""
-        while (frame := self.frame()).WhichOneof("frame") != kind:
-            pass
-        return frame
-
-    def kinds_before_pong(self) -> list[str]:
-        """What is on its way now: the kinds of the frames before the answer to a Ping."""
-        self.send(ping=Ping())
-        kinds = []
-        while (kind := self.frame().WhichOneof("frame")) != "pong":
-            kinds.append(str(kind))
-        return kinds
+        self.say(hello=hello)
 
 
 def test_clients_that_never_read(up: Up) -> None:
     count = 30
     with ExitStack() as stack, Publisher(kafka=up.kafka) as publisher:
-        stuck = [stack.enter_context(Raw(up)) for _ in range(count)]
+        stuck = [stack.enter_context(Sipping(up)) for _ in range(count)]
         for i, one in enumerate(stuck):
             one.hello(f"stuck-{i}", "hot")
             one.until("caught_up")  # it acknowledges nothing, and reads no more from here on
@@ -185,7 +148,7 @@ def test_a_client_that_never_acknowledges_a_page_is_sent_no_other(up: Up) -> Non
         publisher.flush(60)
         quick = stack.enter_context(notify(up, "beside-pages", None))
         quick.register(names[0]).subscribe(told)
-        silent = [stack.enter_context(Raw(up)) for _ in range(10)]
+        silent = [stack.enter_context(Sipping(up)) for _ in range(10)]
         for i, one in enumerate(silent):
             one.hello(f"unpaged-{i}", *names)
             assert one.until("page_end").page_end.page == 1
@@ -202,10 +165,10 @@ def test_a_client_that_never_acknowledges_a_page_is_sent_no_other(up: Up) -> Non
             assert not one.kinds_before_pong()
         # Whoever does acknowledge it is sent the others, and the newest of each.
         versions: dict[int, int] = {}
-        silent[0].send(ack=Ack(page=1))
+        silent[0].say(ack=Ack(page=1))
         while (frame := silent[0].frame()).WhichOneof("frame") != "caught_up":
             if frame.WhichOneof("frame") == "page_end":
-                silent[0].send(ack=Ack(page=frame.page_end.page))
+                silent[0].say(ack=Ack(page=frame.page_end.page))
             elif frame.WhichOneof("frame") == "notification":
                 versions[frame.notification.crc] = frame.notification.version
         assert {versions[object_crc(name)] for name in names[:10]} == {41}
@@ -214,7 +177,7 @@ def test_a_client_that_never_acknowledges_a_page_is_sent_no_other(up: Up) -> Non
 def test_a_client_that_never_acknowledges_a_version_is_told_each_and_nothing_of_it_is_kept(up: Up) -> None:
     count, versions = 10, 500
     with ExitStack() as stack, Publisher(kafka=up.kafka) as publisher:
-        silent = [stack.enter_context(Raw(up)) for _ in range(count)]
+        silent = [stack.enter_context(Sipping(up)) for _ in range(count)]
         for i, one in enumerate(silent):
             one.hello(f"unacked-{i}", "unacked")
             one.until("caught_up")
@@ -240,12 +203,12 @@ def test_clients_that_ask_for_more_than_they_read_are_closed(up: Up) -> None:
     cut_off = metric(up, "coldnotify_gateway_connections_cut_off_total")
     peak_bytes = 0.0
     with ExitStack() as stack:
-        greedy = [stack.enter_context(Raw(up)) for _ in range(12)]
+        greedy = [stack.enter_context(Sipping(up)) for _ in range(12)]
         for i, one in enumerate(greedy):
             one.hello(f"greedy-{i}")
             one.until("caught_up")
             for request in range(1, 7):
-                one.send(register=Register(request=request, objects=names))
+                one.say(register=Register(request=request, objects=names))
         # 12 x 6 x 64 x 4 KB are 18 MB of answers.
 
         def some_cut_off() -> bool:
@@ -262,14 +225,14 @@ def test_clients_that_ask_for_more_than_they_read_are_closed(up: Up) -> None:
 def test_who_registers_100_000_objects_gets_10_000_and_a_reason_for_the_others(up: Up) -> None:
     refused = 0
     reasons = set()
-    with Raw(up) as client:
+    with Sipping(up) as client:
         client.hello("collector")
         client.until("caught_up")
         requests = [
             [f"collected/{i}" for i in range(start, min(start + 64, 100_000))] for start in range(0, 100_000, 64)
         ]
         for number, objects in enumerate(requests, 1):
-            client.send(register=Register(request=number, objects=objects))
+            client.say(register=Register(request=number, objects=objects))
             if number > 4:
                 answer = client.until("registered").registered
                 refused += len(answer.refused)
@@ -285,11 +248,11 @@ def test_who_registers_100_000_objects_gets_10_000_and_a_reason_for_the_others(u
 def test_half_frames_are_held_no_longer_than_a_whole_one(up: Up) -> None:
     count = 900
     with ExitStack() as stack:
-        silent = stack.enter_context(Raw(up))
-        silent.socket.sendall(encode_length(100))
-        halves: list[Raw] = []
+        silent = stack.enter_context(Sipping(up))
+        silent.send(encode_length(100))
+        halves: list[Sipping] = []
         while len(halves) < count:
-            some = [stack.enter_context(Raw(up)) for _ in range(UNIDENTIFIED_MAX // 2)]
+            some = [stack.enter_context(Sipping(up)) for _ in range(UNIDENTIFIED_MAX // 2)]
             for i, one in enumerate(some, len(halves)):
                 one.hello(f"half-{i}")
             for one in some:
@@ -298,7 +261,7 @@ def test_half_frames_are_held_no_longer_than_a_whole_one(up: Up) -> None:
         idle_bytes = rss_bytes(up, "gateway")
         received = metric(up, "coldnotify_gateway_received_bytes_total")
         for one in halves:
-            one.socket.sendall(encode_length(FRAME_BYTES_MAX) + b"x" * (FRAME_BYTES_MAX - 1))
+            one.send(encode_length(FRAME_BYTES_MAX) + b"x" * (FRAME_BYTES_MAX - 1))
         wait_for(
             lambda: metric(up, "coldnotify_gateway_received_bytes_total") - received >= count * FRAME_BYTES_MAX,
             "all of it is in",
@@ -306,8 +269,8 @@ def test_half_frames_are_held_no_longer_than_a_whole_one(up: Up) -> None:
         # With twice a frame for each, and some for the process.
         grown_bytes = rss_bytes(up, "gateway") - idle_bytes
         assert grown_bytes < count * 2 * FRAME_BYTES_MAX + 8 * 1024 * 1024
-        too_long = stack.enter_context(Raw(up))
-        too_long.socket.sendall(encode_length(FRAME_BYTES_MAX + 1))
+        too_long = stack.enter_context(Sipping(up))
+        too_long.send(encode_length(FRAME_BYTES_MAX + 1))
         assert too_long.until("close").close.code == CloseCode.FRAME_TOO_LARGE
         assert silent.until("close").close.code == CloseCode.HANDSHAKE_TIMEOUT
 
@@ -323,11 +286,11 @@ def test_who_sends_or_reads_a_byte_a_second_is_served_at_that_pace_and_nobody_fe
         quick = stack.enter_context(notify(up, "quick", None))
         quick.register("beside").subscribe(told)
         wait_for(lambda: told.seen, "the one beside them is registered")
-        never, slow = ([stack.enter_context(Raw(up)) for _ in range(40)] for _ in range(2))
+        never, slow = ([stack.enter_context(Sipping(up)) for _ in range(40)] for _ in range(2))
         for i, one in enumerate(slow):
             one.hello(f"slow-{i}")
             one.until("caught_up")
-        sipping = [stack.enter_context(Raw(up)) for _ in range(sips)]
+        sipping = [stack.enter_context(Sipping(up)) for _ in range(sips)]
         for i, one in enumerate(sipping):
             one.hello(f"sipping-{i}", "sipped")
             one.until("caught_up")
@@ -336,12 +299,12 @@ def test_who_sends_or_reads_a_byte_a_second_is_served_at_that_pace_and_nobody_fe
             for version in range(a_second * i + 1, a_second * (i + 1) + 1):
                 publisher.publish(DOMAIN, GROUP, "sipped", version=version, payload=PAYLOAD)
             for one in sipping:
-                one.read(1)
+                assert one.receive(1)
             for one in never:
                 with suppress(OSError):  # sent away meanwhile
-                    one.socket.sendall(hello[i : i + 1])
+                    one.send(hello[i : i + 1])
             for one in slow:
-                one.socket.sendall(register[i : i + 1])
+                one.send(register[i : i + 1])
             publisher.publish(DOMAIN, GROUP, "beside", version=i + 1)
             wait_for(lambda i=i: told.newest("beside") == i + 1, "the one beside them is told")  # type: ignore[misc]
             peak_bytes = max(peak_bytes, metric(up, "coldnotify_gateway_buffered_bytes"))
@@ -361,13 +324,13 @@ def test_who_sends_or_reads_a_byte_a_second_is_served_at_that_pace_and_nobody_fe
 def test_chunks_of_a_set_that_never_ends_stop_at_the_gateway(up: Up) -> None:
     passed = 'coldnotify_gateway_requests_total{kind="sync"}'
     before = metric(up, passed)
-    with Raw(up) as client:
+    with Sipping(up) as client:
         client.hello("endless", said=7)
         assert not client.until("welcome").welcome.in_sync
         chunk = encode(ClientFrame(sync=SyncChunk(index=0, objects=["a"])))
-        client.socket.sendall(chunk * 5 * SYNC_CHUNKS_MAX)
+        client.send(chunk * 5 * SYNC_CHUNKS_MAX)
         wait_for(lambda: metric(up, "coldnotify_gateway_requests_dropped_total") > 0, "chunks are dropped")
-        client.send(sync=SyncChunk(index=SYNC_CHUNKS_MAX, objects=["a"]))
+        client.say(sync=SyncChunk(index=SYNC_CHUNKS_MAX, objects=["a"]))
         close = client.until("close").close
         assert (close.code, "sync" in close.reason) == (CloseCode.PROTOCOL_ERROR, True)
     # A machine that stood still for 30 s in the middle begins a second count.
@@ -379,14 +342,14 @@ def test_5_000_connections_from_one_address(up: Up) -> None:
     told = Recorder()
     with ExitStack() as stack:
         for i in range(3000):
-            stack.enter_context(Raw(up))
+            stack.enter_context(Sipping(up))
             if i % 500 == 0:
                 assert metric(up, "coldnotify_gateway_connections_unidentified") <= UNIDENTIFIED_MAX
         with notify(up, "in-between", None) as ou:
             ou.register("in-between").subscribe(told)
             wait_for(lambda: told.seen, "a newcomer is served while silent ones are there")
         for i in range(2000):
-            one = stack.enter_context(Raw(up))
+            one = stack.enter_context(Sipping(up))
             one.hello(f"crowd-{i}")
         wait_for(lambda: metric(up, "coldnotify_gateway_connections_refused_total") >= 900, "the excess is refused")
         assert metric(up, "coldnotify_gateway_connections_open") <= PER_ADDRESS_MAX + UNIDENTIFIED_MAX + 10

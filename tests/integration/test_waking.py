@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from coldnotify.publisher import Publisher
-from coldnotify_testkit.stack import Proxy, Recorder, Up, notify
+from coldnotify_testkit.proxy import CountingProxy
+from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import wait_for
 
 pytestmark = pytest.mark.kafka
@@ -52,7 +53,7 @@ def unchanged_wake(
             wait_for(lambda: told.newest(names[0]) == len(names), "told live")
             wait_for(lambda: ou.status.cursor is not None, "the cursor is there")
         seen = len(told.seen)
-    with Proxy(*up.gateway) as proxy:
+    with CountingProxy(*up.gateway) as proxy:
         with notify(up, client, state, port=proxy.port) as ou:
             for name in names:
                 ou.register(name).subscribe(told)

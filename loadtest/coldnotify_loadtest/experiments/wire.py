@@ -3,10 +3,10 @@
 import time
 
 from coldnotify import Connection, Notify, State
+from coldnotify_testkit.proxy import CountingProxy
 
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, identity
 from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.proxy import CountingProxy
 from coldnotify_loadtest.publisher import Plan, Publisher
 from coldnotify_loadtest.servers import ColdNotify, Server
 from coldnotify_loadtest.swarm import Swarm, SwarmError
@@ -43,13 +43,13 @@ def run(bench: Bench) -> None:
                 time.sleep(_SETTLE_S)
                 proxy.reset()
                 time.sleep(bench["idle_s"])
-                idle = proxy.up + proxy.down
+                idle = proxy.up_bytes + proxy.down_bytes
                 pings = []
                 for _ in range(_PINGS):
                     proxy.reset()
                     swarm.ping()
                     time.sleep(_QUIET_S)
-                    pings.append(proxy.up + proxy.down)
+                    pings.append(proxy.up_bytes + proxy.down_bytes)
                 # The least: a heartbeat of the server's own may have come between, and is counted in `idle`.
                 ping = min(pings)
                 hour = round(idle * _HOUR_S / bench["idle_s"] + ping * _HOUR_S / bench["keepalive_s"])
@@ -96,7 +96,15 @@ def _client_library(
         finally:
             client.disconnect()
         time.sleep(_QUIET_S)
-        bench.rows.append({**row, "case": case, "up": proxy.up, "down": proxy.down, "bytes": proxy.up + proxy.down})
+        bench.rows.append(
+            {
+                **row,
+                "case": case,
+                "up": proxy.up_bytes,
+                "down": proxy.down_bytes,
+                "bytes": proxy.up_bytes + proxy.down_bytes,
+            }
+        )
 
 
 def _wake(bench: Bench, server: Server, proxy: CountingProxy, swarm: Swarm, case: str) -> None:
@@ -110,7 +118,13 @@ def _wake(bench: Bench, server: Server, proxy: CountingProxy, swarm: Swarm, case
 
 def _note(bench: Bench, server: Server, proxy: CountingProxy, case: str) -> None:
     time.sleep(_QUIET_S)
-    row = {**identity(server), "case": case, "up": proxy.up, "down": proxy.down, "bytes": proxy.up + proxy.down}
+    row = {
+        **identity(server),
+        "case": case,
+        "up": proxy.up_bytes,
+        "down": proxy.down_bytes,
+        "bytes": proxy.up_bytes + proxy.down_bytes,
+    }
     bench.rows.append(row)
 
 

@@ -18,18 +18,24 @@ class CountingProxy:
         self._target = (host, port)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = self._listener.getsockname()
-        self.up = 0
-        """Bytes from clients to the server."""
-        self.down = 0
-        """Bytes from the server to clients."""
+        self.port = self.address[1]
+        self.up_bytes = 0
+        """From clients to the server."""
+        self.down_bytes = 0
+        """From the server to clients."""
         self._selector = selectors.DefaultSelector()
         self._others: dict[socket.socket, tuple[socket.socket, bool]] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
+    @property
+    def idle(self) -> bool:
+        """Whether no connection is open."""
+        return not self._others
+
     def reset(self) -> None:
         """Count from 0."""
-        self.up = self.down = 0
+        self.up_bytes = self.down_bytes = 0
 
     def __enter__(self) -> Self:
         self._selector.register(self._listener, selectors.EVENT_READ)
@@ -71,9 +77,9 @@ class CountingProxy:
             data = one.recv(_BYTES)
             # Counted before it is passed on: whoever sees its effect finds it counted.
             if from_client:
-                self.up += len(data)
+                self.up_bytes += len(data)
             else:
-                self.down += len(data)
+                self.down_bytes += len(data)
             if data:
                 other.sendall(data)
                 return

@@ -3,7 +3,8 @@
 import socket
 import threading
 
-from coldnotify_loadtest.proxy import CountingProxy
+from coldnotify_testkit.proxy import CountingProxy
+from coldnotify_testkit.waiting import wait_for
 
 
 def test_bytes_are_passed_on_and_counted() -> None:
@@ -27,9 +28,10 @@ def test_bytes_are_passed_on_and_counted() -> None:
                 while data := client.recv(65536):
                     got += data
             assert got == b"x" * 3000
-            assert (proxy.up, proxy.down) == (1000, 3000)
+            wait_for(lambda: proxy.idle, "both ends are closed")
+            assert (proxy.up_bytes, proxy.down_bytes) == (1000, 3000)
             proxy.reset()
-            assert (proxy.up, proxy.down) == (0, 0)
+            assert (proxy.up_bytes, proxy.down_bytes) == (0, 0)
         thread.join(60)
 
 
