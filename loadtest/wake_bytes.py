@@ -1,8 +1,8 @@
 """What a wake costs in bytes: without TLS, with a full handshake, with a resumed one; TCP's own headers not counted.
 
 A client that missed nothing connects, is told that it is complete, and leaves; through a proxy that counts. It is
-registered for 100 objects, which changes nothing. The whole service is real: `coldnotify up`, once without and once
-with --tls.
+registered for 100 objects, which changes nothing, and has a cursor. The whole service is real: `coldnotify up`, once
+without and once with --tls.
 
     python loadtest/wake_bytes.py
 """
@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 from coldnotify import Connection, Notify, State
+from coldnotify.publisher import Publisher
 from coldnotify_common.certificates import Authority
 from coldnotify_testkit.proxy import CountingProxy
 from coldnotify_testkit.stack import running
@@ -30,6 +31,7 @@ def main() -> None:
         authority = Authority(root / "certs")
         for service in ("gateway", "http"):
             authority.server(service, ["localhost", "127.0.0.1"])
+        authority.inside(["localhost", "127.0.0.1"])
         cert, key = authority.client(*NAME)
         print(f"{'a wake':<34} {'from client':>12} {'to client':>12} {'together':>10}")  # noqa: T201
         for flags, options in (
@@ -39,6 +41,7 @@ def main() -> None:
             data = root / ("tls" if flags else "plain")
             data.mkdir()
             with running(data, *flags) as up, CountingProxy(*up.gateway) as proxy:
+                _publish(up.kafka)
                 first = _client(proxy, root / "state.json" if flags else root / "plain.json", options)
                 _register(first)
                 _wake(first, proxy)
@@ -60,6 +63,12 @@ def _register(client: Notify) -> None:
     # A registration that nobody subscribed to stays pending, and is said again at each wake.
     for registration in client.register_only(OBJECTS):
         registration.subscribe(lambda _told: None)
+
+
+def _publish(kafka: str) -> None:
+    # A client that was told something has a cursor, and says it at each wake.
+    with Publisher(kafka=kafka) as publisher:
+        publisher.publish(*NAME[:2], OBJECTS[0], version=1)
 
 
 def _wake(client: Notify, proxy: CountingProxy) -> tuple[int, int]:

@@ -65,7 +65,7 @@ E2 = Experiment(
     {
         "clients": 1000,
         "registrations": 50,
-        "groups": 8,
+        "groups": 1,
         "clients_per_s": 0,
         "growing_publish_s": 10,
         "seconds": 30,
