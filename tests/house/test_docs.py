@@ -11,14 +11,14 @@ from coldnotify_common.settings import describe
 from coldnotify_testkit.file_map import generate as generated_file_map
 
 ROOT = Path(__file__).parents[2]
-DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCS = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 ARCHITECTURE = ROOT / "docs" / "ARCHITECTURE.md"
 
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _CODE = re.compile(r"`([^`\n]+)`")
 _FENCE = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"[\w./-]+\.(py|yaml|proto|json)")
-_PATTERNS = {"X/tests/test_Y.py", "X/coldnotify_X/Y.py", "registration-state.json"}
+_PATTERNS = {"X/tests/test_Y.py", "X/coldnotify_X/Y.py", "X.py", "tests/test_X.py", "registration-state.json"}
 """Names that stand for others, or for files that an example makes."""
 
 

@@ -26,7 +26,7 @@ NO_TWIN_NEEDED = {
     "*/__init__.py": "says what the package is for",
     "*/__main__.py": "calls main",
     "testkit/*.py": "test code itself: the tests that use it are its tests",
-    "clients/python/coldnotify/testing.py": "a service for tests: the tests that use it are its tests",
+    "clients/python/coldnotify/testing/se*.py": "a service for tests: the tests that use it are its tests",
     "*/errors.py": "exceptions without behaviour: tests of those who raise them name them",
     "*/settings.py": "tables: test_settings_doc goes through all settings, test_settings through how they are read",
     "*/metrics.py": "tables: test_metrics_doc goes through all metrics",
@@ -104,6 +104,26 @@ def test_every_package_is_under_the_rules_of_imports() -> None:
     assert set(rules["root_packages"]) == {package.name for package in PACKAGES}
     (layers,) = (contract["layers"] for contract in rules["contracts"] if contract["type"] == "layers")
     assert {name for layer in layers for name in layer.split(" | ")} == set(rules["root_packages"])
+
+
+def test_what_is_shipped_knows_nothing_of_what_is_not() -> None:
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    shipped = [ROOT / path for path in wheel["packages"]]
+    shipped += [ROOT / "clients/python/coldnotify", ROOT / "schemas/coldnotify_schemas"]
+    unshipped = {package.name for package in PACKAGES} - {package.name for package in shipped}
+    assert unshipped == {"coldnotify_fault", "coldnotify_loadtest", "coldnotify_simulation", "coldnotify_testkit"}
+    assert {name_of(package.parent) for package in shipped if package.name.startswith("coldnotify_")} - {"schemas"} | {
+        name_of(package.parent) for package in PACKAGES if package.name in unshipped
+    } == set(wheel["dev-mode-dirs"])
+    found = [
+        f"{name_of(module)}: {name}"
+        for package in shipped
+        for module in sorted(package.rglob("*.py"))
+        for name in re.findall(r"^\s*(?:from|import) (\w+)", module.read_text(encoding="utf-8"), re.MULTILINE)
+        if name in unshipped
+    ]
+    assert found == []
+    assert [name_of(path) for package in shipped for path in package.rglob("testing_*.py")] == []
 
 
 def test_every_package_is_type_checked() -> None:

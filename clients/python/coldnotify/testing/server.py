@@ -1,0 +1,184 @@
+"""`Service` behind a TCP port of this machine."""
+
+import select
+import socket
+import ssl
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+from coldnotify_schemas import wire_pb2 as wire
+
+from coldnotify.testing.service import Service, Session
+
+
+class FakeService:
+    """A `Service` behind a TCP port of 127.0.0.1, on a thread of its own. What it does wrong is said by its methods."""
+
+    def __init__(
+        self, service: Service | None = None, *, port: int = 0, ssl_context: ssl.SSLContext | None = None
+    ) -> None:
+        """Listens from here on; `port` 0: any free one. Raises OSError if the port is taken."""
+        self.service = service or Service()
+        self.lock = threading.RLock()
+        """Take it to touch `service` or its sessions, and call `wake` after."""
+        self.accepted = 0
+        """Connections so far."""
+        self._ssl_context = ssl_context
+        self._connections: dict[int, _Connection] = {}
+        self._silent = False
+        self._stopping = False
+        self._listener = socket.create_server(("127.0.0.1", port))
+        self.port: int = self._listener.getsockname()[1]
+        self._wake_r, self._wake_w = socket.socketpair()
+        self._wake_r.setblocking(False)
+        self._thread = threading.Thread(target=self._run, name="coldnotify-fake-service", daemon=True)
+        self._thread.start()
+
+    def publish(
+        self,
+        domain: str,
+        group: str,
+        object_: str,
+        payload: object = None,
+        *,
+        version: int | None = None,
+        incarnation: int | None = None,
+        deleted: bool = False,
+    ) -> int:
+        """A back-end publishes; see `Service.publish`."""
+        with self.lock:
+            version = self.service.publish(
+                domain, group, object_, payload, version=version, incarnation=incarnation, deleted=deleted
+            )
+        self.wake()
+        return version
+
+    def close_all(self, code: int, reason: str = "") -> None:
+        """End every session with this code."""
+        with self.lock:
+            self.service.close_all(code, reason)
+        self.wake()
+
+    def drop_all(self) -> None:
+        """Break every connection, without a word."""
+        with self.lock:
+            for connection in self._connections.values():
+                connection.session.drop()
+                connection.broken = True
+        self.wake()
+
+    def silence(self, silent: bool) -> None:
+        """Read nothing and answer nothing, like a host whose network is gone; new connections are taken by the kernel
+        only."""
+        with self.lock:
+            self._silent = silent
+        self.wake()
+
+    def received(self) -> list[wire.ClientFrame]:
+        """The frames of the sessions that are open."""
+        with self.lock:
+            return [frame for session in self.service.sessions for frame in session.received]
+
+    def wake(self) -> None:
+        """Send what has been put into sessions."""
+        with suppress(OSError):
+            self._wake_w.send(b"w")
+
+    def stop(self) -> None:
+        """Close everything."""
+        self._stopping = True
+        self.wake()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            poll = select.poll()
+            poll.register(self._wake_r, select.POLLIN)
+            with self.lock:
+                if not self._silent:
+                    poll.register(self._listener, select.POLLIN)
+                    for number, connection in self._connections.items():
+                        poll.register(number, select.POLLIN | (select.POLLOUT if connection.unsent else 0))
+            ready = {number for number, _ in poll.poll()}
+            with suppress(BlockingIOError):
+                self._wake_r.recv(4096)
+            with self.lock:
+                if self._listener.fileno() in ready:
+                    self._accept()
+                if not self._silent:
+                    for number, connection in self._connections.items():
+                        if number in ready and not connection.broken:
+                            connection.read()
+                # After all reading: what one client says can put bytes into another one's session.
+                for number, connection in list(self._connections.items()):
+                    if not self._silent and not connection.broken:
+                        connection.write()
+                    if connection.broken:
+                        connection.close()
+                        del self._connections[number]
+        for connection in self._connections.values():
+            connection.close()
+        for end in (self._listener, self._wake_r, self._wake_w):
+            end.close()
+
+    def _accept(self) -> None:
+        accepted, _ = self._listener.accept()
+        self.accepted += 1
+        if self._ssl_context is not None:
+            accepted.settimeout(10)
+            try:
+                accepted = self._ssl_context.wrap_socket(accepted, server_side=True)
+            except OSError:
+                accepted.close()
+                return
+        accepted.setblocking(False)
+        self._connections[accepted.fileno()] = _Connection(accepted, self.service.open())
+
+
+class _Connection:
+    def __init__(self, connection: socket.socket, session: Session) -> None:
+        self._socket = connection
+        self.session = session
+        self.unsent = b""
+        self.broken = False
+
+    def read(self) -> None:
+        """Take what has come."""
+        try:
+            while True:
+                data = self._socket.recv(65536)
+                if not data:
+                    raise ConnectionResetError
+                self.session.receive(data)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            pass
+        except OSError:
+            self.broken = True
+
+    def write(self) -> None:
+        """Write as much as goes."""
+        self.unsent += self.session.take()
+        try:
+            while self.unsent:
+                self.unsent = self.unsent[self._socket.send(self.unsent) :]
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            pass
+        except OSError:
+            self.broken = True
+        if self.session.closed and not self.unsent:
+            self.broken = True
+
+    def close(self) -> None:
+        """Close the socket."""
+        self.session.drop()
+        self._socket.close()
