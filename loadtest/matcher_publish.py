@@ -31,7 +31,7 @@ _HANDLED = re.compile(r"^coldnotify_matcher_deliveries_total (\S+)", re.MULTILIN
 
 def deliveries(process: MatcherProcess) -> int:
     """How many it has made durable so far."""
-    found = _HANDLED.search(process.status("/metrics")[1])
+    found = _HANDLED.search(process.get("/metrics")[1])
     return int(float(found[1])) if found else 0
 
 

@@ -134,9 +134,8 @@ class Parts:
 
         def followed() -> bool:
             return all(
-                matcher.status("/metrics")[1].count("coldnotify_matcher_lag_standby{")
-                == PARTITIONS - len(matcher.owned())
-                and not re.search(r"^coldnotify_matcher_lag_standby\{.*\} [1-9]", matcher.status("/metrics")[1], re.M)
+                matcher.get("/metrics")[1].count("coldnotify_matcher_lag_standby{") == PARTITIONS - len(matcher.owned())
+                and not re.search(r"^coldnotify_matcher_lag_standby\{.*\} [1-9]", matcher.get("/metrics")[1], re.M)
                 for matcher in self.matchers.values()
             )
 

@@ -3,12 +3,10 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from coldnotify_testkit.child import Child
 from coldnotify_testkit.fetching import fetch
-from coldnotify_testkit.waiting import wait_for
 
 COMMAND = Path(sys.executable).parent / "coldnotify"
 _TIMEOUT_S = 120
@@ -28,56 +26,19 @@ def coldnotify(*arguments: str, stdin: str = "", **environ: str) -> "subprocess.
     )
 
 
-class Service:
+class Service(Child):
     """A command that keeps running; its output is in a file."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", output: Path) -> None:
-        self.process = process
-        self._output = output
+    def __init__(self, output: Path, *arguments: str, **environ: str) -> None:
+        super().__init__([COMMAND, *arguments], output, _environment(environ))
 
-    @property
-    def output(self) -> str:
-        """What it wrote so far, to standard output and error."""
-        return self._output.read_text()
-
-    def wait_for(self, condition: Callable[[], object]) -> None:
-        """Waits until `condition` is true. Fails if the process ends before, or in time."""
-
-        def holds() -> object:
-            assert self.process.poll() is None, self.output
-            return condition()
-
-        try:
-            wait_for(holds, "the condition", _TIMEOUT_S)
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.output}") from None
-
-    def wait_ready(self, port: int) -> None:
+    def wait_port_ready(self, port: int) -> None:
         """Waits until /readyz on this port says so."""
-        self.wait_for(lambda: http_status(port, "/readyz") == 200)
-
-    def stop(self) -> int:
-        """SIGTERM; the exit code."""
-        self.process.terminate()
-        return self.process.wait(_TIMEOUT_S)
+        self.wait_for(lambda: http_status(port, "/readyz") == 200, f"port {port} is ready")
 
 
-@contextmanager
-def running(output: Path, *arguments: str, **environ: str) -> Iterator[Service]:
-    """Runs the command, its output into the file `output`, and kills it at the end."""
-    with output.open("wb") as file:
-        process = subprocess.Popen(
-            [COMMAND, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            env=_environment(environ),
-        )
-    try:
-        yield Service(process, output)
-    finally:
-        process.kill()
-        process.wait(_TIMEOUT_S)
+running = Service
+"""As a context: killed at the end."""
 
 
 def http_status(port: int, path: str) -> int | None:

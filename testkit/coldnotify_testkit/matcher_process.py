@@ -2,11 +2,7 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +16,7 @@ from coldnotify_schemas.digest import digest
 from coldnotify_schemas.partition import partition_of
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.child import ServiceProcess
 from coldnotify_testkit.kafka import free_port
 from coldnotify_testkit.waiting import wait_for
 
@@ -40,102 +36,44 @@ def group_of(log: Path) -> str:
     return f"matchers-of-{log.parent.name}"
 
 
-class MatcherProcess:
-    """`coldnotify matcher`'s own code in a process; its log is in a file."""
+class MatcherProcess(ServiceProcess):
+    """A matcher; its log is in a file."""
 
     def __init__(self, kafka: str, log: Path, **settings: object) -> None:
-        self.log = log
-        settings = {
+        defaults = {
             "matcher_group": group_of(log),
             "matcher_session_timeout_ms": SESSION_TIMEOUT_MS,
             "matcher_port": free_port(),
-        } | settings
-        self.port = settings["matcher_port"]
-        settings["kafka"] = kafka
-        code = (
-            "import json, sys\n"
-            "from coldnotify_matcher.app import run\n"
-            "from coldnotify_matcher.settings import MatcherSettings\n"
-            "sys.exit(run(MatcherSettings(**json.loads(sys.argv[1]))))\n"
-        )
-        with log.open("ab") as file:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", code, json.dumps(settings)],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-            )
-
-    def status(self, path: str) -> tuple[int, str]:
-        """(status, body) of a GET; (0, why) if nobody answers."""
-        try:
-            answer = fetch(f"http://127.0.0.1:{self.port}{path}", 10)
-        except OSError as error:
-            return 0, str(error)
-        return answer.status, answer.text
-
-    def get(self, path: str) -> Any:
-        """The JSON at a path."""
-        status, body = self.status(path)
-        assert status == 200, body
-        return json.loads(body)
+            "log_format": "console",
+        }
+        settings = {**defaults, **settings}
+        self.log, self.port = log, settings["matcher_port"]
+        super().__init__("matcher", log, {"kafka": kafka, **settings})
 
     @property
-    def ready(self) -> bool:
-        """Whether /readyz says so."""
-        assert self.process.poll() is None, self.log.read_text()
-        return self.status("/readyz")[0] == 200
-
-    def wait_ready(self) -> None:
-        """Waits until it serves all that it was assigned."""
-        wait_for(lambda: self.ready, f"a matcher that is ready ({self.log})")
+    def http_port(self) -> int:
+        """Where it can be looked into."""
+        return int(str(self.port))
 
     def wait_serving(self) -> None:
         """Waits until it serves all partitions."""
-        wait_for(lambda: self.ready and len(self.owned()) == PARTITIONS, f"all partitions served ({self.log})")
+        self.wait_for(lambda: self.ready and len(self.owned()) == PARTITIONS, "all partitions served")
 
     def owned(self) -> set[int]:
         """The partitions that it serves."""
-        status, body = self.status("/v1/partitions")
+        status, body = self.get("/v1/partitions")
         if status != 200:
             return set()
         return {one["partition"] for one in json.loads(body)["items"] if one["phase"] == "owned"}
 
     def generation(self, partition: int = PARTITION) -> int:
         """With which it serves a partition; 0: it does not."""
-        owned = [one for one in self.get("/v1/partitions")["items"] if one["phase"] == "owned"]
+        owned = [one for one in self.json("/v1/partitions")["items"] if one["phase"] == "owned"]
         return next((one["generation"] for one in owned if one["partition"] == partition), 0)
 
-    def send(self, number: int) -> None:
-        """A signal."""
-        self.process.send_signal(number)
 
-    def kill(self) -> None:
-        """SIGKILL, and its end."""
-        self.process.kill()
-        self.process.wait(TIMEOUT_S)
-
-    def stop(self) -> tuple[int, float]:
-        """SIGTERM: (exit code, how long it took in s)."""
-        started_s = time.monotonic()
-        self.process.terminate()
-        return self.process.wait(TIMEOUT_S), time.monotonic() - started_s
-
-
-@contextmanager
-def matcher(kafka: str, log: Path, **settings: object) -> Iterator[MatcherProcess]:
-    """A matcher process; killed at the end, whatever state it is in. Where the test fails, its log's end is a note."""
-    process = MatcherProcess(kafka, log, **settings)
-    try:
-        yield process
-    except BaseException as error:
-        last = log.read_text(errors="replace").splitlines()[-_LOG_LINES_SHOWN:]
-        error.add_note("\n".join([f"{log} ends:", *last]))
-        raise
-    finally:
-        if process.process.poll() is None:
-            process.send(signal.SIGCONT)
-            process.kill()
+matcher = MatcherProcess
+"""As a context: killed at the end, whatever state it is in."""
 
 
 @contextmanager

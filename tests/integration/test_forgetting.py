@@ -44,7 +44,7 @@ def make_old(kafka: str, client: str) -> None:
 
 def look_up(process: MatcherProcess, client: str) -> int:
     """The status that the matcher's HTTP port answers with."""
-    return process.status(f"/v1/domains/{DOMAIN}/groups/{GROUP}/clients/{client}")[0]
+    return process.get(f"/v1/domains/{DOMAIN}/groups/{GROUP}/clients/{client}")[0]
 
 
 def visit(port: int, client: str, state: Path) -> Recorder:

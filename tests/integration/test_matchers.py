@@ -109,7 +109,7 @@ def test_matchers_come_stop_and_are_killed_under_load(
                     ou.register(f"late-{round_}").subscribe(told)
                     publisher.publish(DOMAIN, group, f"late-{round_}", version=7)
                 if end == "stopped":
-                    code, _ = extra.stop()
+                    code, _ = extra.stop_timed()
                     assert code == 0
                 else:
                     extra.kill()

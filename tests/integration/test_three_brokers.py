@@ -104,7 +104,7 @@ def test_the_leader_is_killed_under_load(cluster: EmbeddedCluster, tmp_path: Pat
     with ExitStack() as stack:
         for name, port in (("matcher", "matcher_port"), ("gateway", "gateway_http_port")):
             part = stack.enter_context(service(tmp_path / name, name, kafka=cluster.bootstrap, **ports))
-            part.wait_ready(int(ports[port]))
+            part.wait_port_ready(int(ports[port]))
         for client, names in CLIENTS.items():
             ou = Notify(
                 domain=DOMAIN,

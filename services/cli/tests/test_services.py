@@ -45,7 +45,7 @@ def parts(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> Iterator[Parts]:
             for name in ("matcher", "gateway", "http")
         }
         for name, port in (("matcher", "matcher_port"), ("gateway", "gateway_http_port"), ("http", "http_port")):
-            services[name].wait_ready(int(ports[port]))
+            services[name].wait_port_ready(int(ports[port]))
         yield Parts(fresh_kafka.bootstrap, ports, services)
 
 

@@ -4,10 +4,10 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.request import Request
 
@@ -15,58 +15,33 @@ import pytest
 from aiohttp import ClientError, ClientSession
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
 from coldnotify_schemas.topics import OBJECTS
+from coldnotify_testkit.child import ServiceProcess
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.kafka import broker, reset_topics
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, TopicPartition
 
-SCRIPT = """
-import os, sys
-from coldnotify_common.settings import load
-from coldnotify_http.app import run
-from coldnotify_http.settings import HttpSettings
-sys.exit(run(load(HttpSettings, os.environ)))
-"""
 
+class Running(ServiceProcess):
+    """The service, on a free port."""
 
-class Running:
-    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
-        self.process, self.url = process, url
+    http_port = 0
 
-    def get(self, path: str) -> tuple[int, str]:
-        return self.call(Request(self.url + path))
+    def __init__(self, kafka: str, output: Path, **settings: object) -> None:
+        self.http_port = free_port()
+        super().__init__("http", output, {"kafka": kafka, "http_port": self.http_port, **settings})
 
     def post(self, path: str, body: object = None) -> tuple[int, Any]:
         data = json.dumps(body).encode() if body is not None else b""
-        status, text = self.call(Request(self.url + path, data=data, method="POST"))
-        return status, json.loads(text)
-
-    def call(self, request: Request) -> tuple[int, str]:
-        answer = fetch(request)
-        return answer.status, answer.text
+        answer = fetch(Request(self.url + path, data=data, method="POST"))
+        return answer.status, json.loads(answer.text)
 
 
 @contextmanager
 def http_service(kafka: str, **settings: object) -> Iterator[Running]:
-    port = free_port()
-    environ = {"COLDNOTIFY_KAFKA": kafka, "COLDNOTIFY_HTTP_PORT": str(port), "COLDNOTIFY_LOG_FORMAT": "json"}
-    environ |= {f"COLDNOTIFY_{name.upper()}": str(value) for name, value in settings.items()}
-    process = subprocess.Popen([sys.executable, "-c", SCRIPT], env=os.environ | environ, text=True)
-    running = Running(process, f"http://127.0.0.1:{port}")
-    try:
-        wait_for(lambda: answers(running))
+    with TemporaryDirectory() as directory, Running(kafka, Path(directory, "log"), **settings) as running:
+        running.wait_for(lambda: running.get("/healthz") == (200, "ok\n"), "it answers")
         yield running
-    finally:
-        process.kill()
-        process.wait(60)
-
-
-def answers(running: Running) -> bool:
-    assert running.process.poll() is None
-    try:
-        return running.get("/healthz") == (200, "ok\n")
-    except OSError:
-        return False
 
 
 def record_at(kafka: str, partition: int, offset: int) -> dict[str, Any]:
@@ -149,11 +124,7 @@ async def test_a_stop_finishes_what_is_under_way(kafka: EmbeddedBroker) -> None:
 
 
 def takes_nothing_more(service: Running) -> bool:
-    try:
-        service.get("/healthz")
-    except OSError:
-        return True
-    return False
+    return service.get("/healthz")[0] == 0
 
 
 def end_offsets(kafka: str) -> int:
@@ -190,23 +161,17 @@ def test_without_kafka_it_starts_says_why_it_is_not_ready_and_stops() -> None:
         status, answer = service.post("/v1/domains/d/groups/g/objects/o")
         assert (status, answer["outcome"]) == (503, "not published")
         foreign = Request(f"{service.url}/v1/domains/d/groups/g/objects/o", b"{}", {"Origin": "https://evil.example"})
-        assert service.call(foreign)[0] == 403
+        assert fetch(foreign).status == 403
         service.process.send_signal(signal.SIGINT)
         assert service.process.wait(60) == 0
 
 
-def test_a_port_in_use_is_one_clear_line() -> None:
+def test_a_port_in_use_is_one_clear_line(tmp_path: Path) -> None:
     with http_service("127.0.0.1:1") as service:
-        port = service.url.rpartition(":")[2]
-        done = subprocess.run(
-            [sys.executable, "-c", SCRIPT],
-            env=os.environ | {"COLDNOTIFY_HTTP_PORT": port, "COLDNOTIFY_LOG_FORMAT": "json"},
-            capture_output=True,
-            text=True,
-            timeout=100,
-        )
-        assert done.returncode == 1
-        events = [json.loads(line)["event"] for line in done.stderr.splitlines()]  # no traceback: each line is JSON
-        assert events[-1] == (
-            f"COLDNOTIFY_HTTP_PORT / --http-port: cannot listen on 127.0.0.1:{port}: Address already in use"
-        )
+        port = service.http_port
+        with Running("127.0.0.1:1", tmp_path / "log", http_port=port) as second:
+            assert second.process.wait(100) == 1
+            events = [json.loads(line)["event"] for line in second.output.splitlines()]  # no traceback: each is JSON
+    assert (
+        events[-1] == f"COLDNOTIFY_HTTP_PORT / --http-port: cannot listen on 127.0.0.1:{port}: Address already in use"
+    )

@@ -17,14 +17,14 @@ STOP_S_MAX = 25
 
 def test_without_kafka_it_lives_is_not_ready_and_stops_in_time(tmp_path: Path) -> None:
     with matcher(f"127.0.0.1:{free_port()}", tmp_path / "log") as process:
-        wait_for(lambda: process.status("/healthz")[0] == 200, "the HTTP port")
-        status, reason = process.status("/readyz")
+        wait_for(lambda: process.get("/healthz")[0] == 200, "the HTTP port")
+        status, reason = process.get("/readyz")
         assert status == 503
         assert reason.strip()
         wait_for(lambda: "loading anew" in process.log.read_text(), "its trying again")
-        assert process.status("/readyz")[0] == 503
+        assert process.get("/readyz")[0] == 503
 
-        code, seconds = process.stop()
+        code, seconds = process.stop_timed()
 
     assert code == 0
     assert seconds < STOP_S_MAX
@@ -62,9 +62,9 @@ def test_kafka_goes_away_under_it(how: str, tmp_path: Path) -> None:
             os.kill(kafka.pid, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
             try:
                 wait_for(lambda: not process.ready, "its saying that it is not ready")
-                assert process.status("/healthz")[0] == 200
+                assert process.get("/healthz")[0] == 200
 
-                code, seconds = process.stop()
+                code, seconds = process.stop_timed()
             finally:
                 if how == "frozen":
                     os.kill(kafka.pid, signal.SIGCONT)

@@ -43,7 +43,7 @@ def standby(bootstrap: str) -> Iterator[Standby]:
 
 def following(process: MatcherProcess) -> set[int]:
     """The partitions that it follows, and has read to their ends."""
-    items = process.get("/v1/partitions")["items"]
+    items = process.json("/v1/partitions")["items"]
     return {one["partition"] for one in items if one["phase"] == "following" and one["read_to_end"]}
 
 
@@ -79,7 +79,7 @@ def test_a_standby_takes_over_what_it_followed_and_nothing_is_lost(
         wait_for(lambda: other.owned() == set(range(PARTITIONS)), "all partitions at the one that is left")
 
         assert re.search(rf"partition taken over.*followed=True.*partition={PARTITION}\b", plain(other.log))
-        assert "late" in [one["object"] for one in other.get(CLIENT)["registrations"]["items"]]
+        assert "late" in [one["object"] for one in other.json(CLIENT)["registrations"]["items"]]
         rejected = [r for n in range(1) for r in records_of(bootstrap, topics.REJECTED, n)]
         assert [value for _, value, _ in rejected] == [b"nonsense"]
         home = partition_of(DOMAIN, OTHER_GROUP, PARTITIONS)
@@ -99,7 +99,7 @@ def test_without_the_setting_nothing_is_followed(bootstrap: str, tmp_path: Path)
         matcher(bootstrap, tmp_path / "b", matcher_id="b") as second,
     ):
         wait_for(lambda: first.owned() and second.owned() and first.ready and second.ready, "both serve")
-        assert {one["phase"] for one in first.get("/v1/partitions")["items"]} == {"owned"}
+        assert {one["phase"] for one in first.json("/v1/partitions")["items"]} == {"owned"}
         assert "following" not in plain(first.log) + plain(second.log)
 
 

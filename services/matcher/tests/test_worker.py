@@ -127,7 +127,7 @@ def test_killed_in_the_middle_nothing_is_lost(bootstrap: str, player: Player, tm
             player.wait_told(name, version - 1)
         player.wait_told("o0", version)
         player.wait(lambda items: {a.request for a in answered(items)} >= {10, 21, 32}, "answers to all requests")
-        shown = process.get(f"/v1/domains/{DOMAIN}/groups/{GROUP}/clients/client-1")
+        shown = process.json(f"/v1/domains/{DOMAIN}/groups/{GROUP}/clients/client-1")
         assert shown["registered"] == len(names) + 3
         for name in names:
             told = player.told(name)
@@ -143,7 +143,7 @@ def test_a_stop_is_quick_clean_and_commits_all_that_was_handled(bootstrap: str, 
             player.version("camera", version)
             player.wait_told("camera", version)
 
-        code, seconds = process.stop()
+        code, seconds = process.stop_timed()
 
         assert code == 0
         assert seconds < 15
@@ -201,7 +201,7 @@ def test_a_matcher_that_was_stopped_for_long_cannot_undo_its_successor(
         def registered() -> list[str] | None:
             # Whichever serves it: the group may just be moving it from one to the other.
             path = f"/v1/domains/{DOMAIN}/groups/{GROUP}/clients/client-1?limit=10"
-            for status, body in (process.status(path) for process in (zombie, successor)):
+            for status, body in (process.get(path) for process in (zombie, successor)):
                 if status == 200:
                     return [one["object"] for one in json.loads(body)["registrations"]["items"]]
             return None

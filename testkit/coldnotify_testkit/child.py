@@ -1,0 +1,167 @@
+"""Child processes: `Child` is one whose output lies in a file, `ServiceProcess` a service in such a process."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from coldnotify_testkit.fetching import fetch
+from coldnotify_testkit.waiting import WAIT_S, wait_for
+
+_OUTPUT_LINES_SHOWN = 60
+_ASK_S = 10.0
+
+_SERVICES = {
+    "matcher": ("coldnotify_matcher", "MatcherSettings"),
+    "gateway": ("coldnotify_gateway", "GatewaySettings"),
+    "http": ("coldnotify_http", "HttpSettings"),
+}
+_RUN = (
+    "import os, sys; from coldnotify_common.settings import load; from {package}.app import run; "
+    "from {package}.settings import {settings}; sys.exit(run(load({settings}, os.environ)))"
+)
+
+
+class Child:
+    """A process. As a context it is killed at the end; a test that fails in it gets the output's end as a note."""
+
+    def __init__(self, argv: Sequence[str | Path], output: Path, environ: Mapping[str, str] | None = None) -> None:
+        """Starts it. Its output is appended to the file `output`. `environ`: all of its environment; None: as ours."""
+        self.output_file = output
+        with output.open("ab") as file:
+            self.process = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, env=environ
+            )
+
+    @property
+    def output(self) -> str:
+        """What it wrote so far, to standard output and error."""
+        return self.output_file.read_text(errors="replace")
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.process.poll() is None
+
+    def wait_for(self, condition: Callable[[], object], what: str = "the condition", timeout_s: float = WAIT_S) -> None:
+        """Waits until `condition` is true. Raises AssertionError if the process ends before, or not in time."""
+
+        def holds() -> object:
+            assert self.running, f"ended with {self.process.returncode}"
+            return condition()
+
+        try:
+            wait_for(holds, what, timeout_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.output}") from None
+
+    def send(self, number: int) -> None:
+        """A signal."""
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL, also to one that stands still, and its end."""
+        self.process.kill()
+        self.process.wait(WAIT_S)
+
+    def stop(self, timeout_s: float = WAIT_S) -> int:
+        """SIGTERM; its exit code."""
+        self.process.terminate()
+        return self.process.wait(timeout_s)
+
+    def stop_timed(self) -> tuple[int, float]:
+        """SIGTERM: (exit code, how long it took in s)."""
+        started_s = time.monotonic()
+        return self.stop(), time.monotonic() - started_s
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        if error is not None:
+            last = self.output.splitlines()[-_OUTPUT_LINES_SHOWN:]
+            error.add_note("\n".join([f"{self.output_file} ends:", *last]))
+
+
+class ServiceProcess(Child, ABC):
+    """A service's own code in a process, its log as JSON; `settings` by their names, as its environment has them."""
+
+    def __init__(self, service: str, output: Path, settings: Mapping[str, object]) -> None:
+        """`service`: matcher, gateway or http. Settings of this process' environment are not handed on."""
+        package, cls = _SERVICES[service]
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("COLDNOTIFY_")}
+        settings = {"log_format": "json", "log_level": "info", **settings}
+        environ |= {f"COLDNOTIFY_{name.upper()}": str(value) for name, value in settings.items()}
+        super().__init__([sys.executable, "-c", _RUN.format(package=package, settings=cls)], output, environ)
+
+    @property
+    @abstractmethod
+    def http_port(self) -> int:
+        """Where it can be looked into: whoever starts it knows the port, or finds it in the log."""
+
+    @property
+    def url(self) -> str:
+        """Of its HTTP port."""
+        return f"http://127.0.0.1:{self.http_port}"
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The log's lines; what is no JSON is an event without fields."""
+        return [_event(line) for line in self.output.splitlines()]
+
+    def event(self, name: str, count: int = 1) -> dict[str, Any]:
+        """The `count`th log line of this event, once it is there."""
+
+        def found() -> list[dict[str, Any]]:
+            return [event for event in self.events if event["event"] == name]
+
+        wait_for(lambda: len(found()) >= count or not self.running, f"log line {name!r}")
+        there = found()
+        assert len(there) >= count, f"ended without {name!r}"
+        return there[count - 1]
+
+    def get(self, path: str) -> tuple[int, str]:
+        """(status, body) of a GET; (0, why) if nobody answers."""
+        try:
+            answer = fetch(self.url + path, _ASK_S)
+        except OSError as error:
+            return 0, str(error)
+        return answer.status, answer.text
+
+    def json(self, path: str) -> Any:
+        """What GET says, with status 200."""
+        status, body = self.get(path)
+        assert status == 200, body
+        return json.loads(body)
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric's samples: of all its labels, or of those in `name`."""
+        lines = [line for line in self.get("/metrics")[1].splitlines() if not line.startswith("#")]
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith((f"{name} ", f"{name}{{")))
+
+    @property
+    def ready(self) -> bool:
+        """Whether /readyz says so."""
+        return self.get("/readyz")[0] == 200
+
+    def wait_ready(self) -> Self:
+        """Returns once /readyz says so. Raises AssertionError if it ends before, or not in time."""
+        self.wait_for(lambda: self.ready, "ready")
+        return self
+
+
+def _event(line: str) -> dict[str, Any]:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        event = None
+    return event if isinstance(event, dict) and "event" in event else {"event": line.rstrip()}
