@@ -37,6 +37,8 @@ class Knowledge:
     """What `known` was when it was registered last."""
     last: Told | None = None
     """Outlives all, as `floor`."""
+    registered: int = 0
+    """When it was registered last: the answer says what it published before that. 0: it may not have saved it."""
     phase: int = 0
     """Of the client, when it was told last."""
     repeats_allowed: int = 0
@@ -69,9 +71,14 @@ class Client:
         knowledge = self.told.get(object_)
         return knowledge.known if knowledge else None
 
-    def caused(self, publishes: Publishes, object_: str, key: Key, by: int) -> bool:
-        """Whether it may be the source of this version, or of a newer one begun until `by`, and so is not owed it."""
-        return publishes.caused(object_, self.name.rpartition("/")[2], key, by)
+    def caused(self, publishes: Publishes, object_: str, key: Key, by: int, clock_skew_us: int) -> bool:
+        """Whether it may be the source of this version, or of a newer one begun until `by`, and so is not owed it.
+
+        What it published before it registered it is owed all the same. One that was wiped has to register anew.
+        """
+        knowledge = self.told.get(object_)
+        since = knowledge.registered - clock_skew_us if knowledge is not None else 0
+        return publishes.caused(object_, self.name.rpartition("/")[2], key, by, since=since)
 
 
 class Clients:
@@ -169,6 +176,7 @@ class Clients:
             # It may not have saved that it registers anew, and go on with what it knew.
             for object_ in client.registered_since_start:
                 knowledge = client.told[object_]
+                knowledge.registered = 0
                 if knowledge.known is None:
                     knowledge.known = knowledge.known_before
         client.registered_since_start.clear()
@@ -190,6 +198,7 @@ class Clients:
         knowledge = client.told.setdefault(event.object, Knowledge())
         knowledge.known, knowledge.known_before = None, knowledge.known or knowledge.known_before
         knowledge.repeats_allowed = REPEATS_AFTER_REGISTER
+        knowledge.registered = event.t
 
     # P2: a wake
 
@@ -205,7 +214,7 @@ class Clients:
             if (
                 owed is None
                 or register.t >= event.since
-                or client.caused(self._publishes, object_, owed.sure_key, event.t)
+                or client.caused(self._publishes, object_, owed.sure_key, event.t, self._skew_us)
             ):
                 continue
             known = client.knows(object_)

@@ -50,7 +50,8 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool =
     publishes = Publishes(history, verdict.statistics)
     topics = merge(history)
     catch_ups = CatchUps(publishes, verdict.statistics)
-    clients = Clients(publishes, topics, verdict, catch_ups, round(clock_skew_s * 1e6))
+    skew_us = round(clock_skew_s * 1e6)
+    clients = Clients(publishes, topics, verdict, catch_ups, skew_us)
     faults = beginnings(history)
     end: End | None = None
     for position, event in enumerate(history):
@@ -64,7 +65,7 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool =
                     catch_ups.begin(client.name, lacking, known, event.t)
         if isinstance(event, End):
             end = event
-            _judge_end(end, clients, publishes, topics, verdict)
+            _judge_end(end, clients, publishes, topics, verdict, skew_us)
     catch_ups.finish()
     verdict.statistics.clients = len(clients.by_name)
     _judge_lost(publishes, topics, verdict)
@@ -122,7 +123,9 @@ def _judge_lost(publishes: Publishes, topics: Topics, verdict: Verdict) -> None:
             )
 
 
-def _judge_end(end: End, clients: Clients, publishes: Publishes, topics: Topics, verdict: Verdict) -> None:
+def _judge_end(
+    end: End, clients: Clients, publishes: Publishes, topics: Topics, verdict: Verdict, skew_us: int
+) -> None:
     """P2: who is connected at the end knows the newest of all it wants. P5: and is registered for just that."""
     for name in end.connected:
         client = clients.of(name)
@@ -131,7 +134,7 @@ def _judge_end(end: End, clients: Clients, publishes: Publishes, topics: Topics,
             if owed is None:
                 continue
             key = owed.sure_key if isinstance(owed, Call) else owed.key
-            if client.caused(publishes, object_, key, end.t):
+            if client.caused(publishes, object_, key, end.t, skew_us):
                 continue
             known = client.knows(object_)
             if known is None or known < key:

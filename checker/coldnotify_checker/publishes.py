@@ -86,8 +86,8 @@ class Publishes:
         """Times at which the objects topic was lost, rising."""
         self.news: list[tuple[int, str]] = []
         """When which object's newest acknowledged version became another one, by time."""
-        self._caused: dict[tuple[str, str], list[tuple[int, Key]]] = {}
-        """By object and source: when a version was begun that was the newest then, if it was written."""
+        self._caused: dict[tuple[str, str], list[Call]] = {}
+        """By object and source: the calls whose version was the newest of that source then, if it was written."""
         begun: dict[tuple[str, int | str], Publish] = {}
         answers: dict[tuple[str, int | str], Published] = {}
         for event in events:
@@ -103,8 +103,8 @@ class Publishes:
             if call.begun.source is not None and call.key is not None and not call.failed:
                 by_source = call.begun.object, call.begun.source
                 newest = self._caused.setdefault(by_source, [])
-                if not newest or call.key > newest[-1][1]:
-                    newest.append((call.begun.t, call.key))
+                if not newest or call.key > newest[-1].sure_key:
+                    newest.append(call)
             statistics.publishes += 1
             statistics.acknowledged += call.acknowledged
             statistics.failed += call.failed
@@ -139,14 +139,20 @@ class Publishes:
         index = len(rising.calls) if before is None else bisect_left(rising.answered_at, before)
         return rising.calls[index - 1] if index else None
 
-    def caused(self, object_: str, source: str, key: Key, by: int) -> bool:
+    def caused(self, object_: str, source: str, key: Key, by: int, *, since: int) -> bool:
         """Whether a client may itself be the source of this version, or of a newer one begun until the time `by`.
 
-        Then it is not owed it.
+        Then it is not owed it, but for what was acknowledged before `since`, when it registered: that is the answer.
         """
         own = self._caused.get((object_, source), [])
-        index = bisect_right(own, by, key=lambda begun: begun[0])
-        return index > 0 and own[index - 1][1] >= key
+        for index in range(bisect_right(own, by, key=lambda call: call.begun.t) - 1, -1, -1):
+            call = own[index]
+            if call.sure_key < key:
+                return False
+            # What a plain producer wrote elsewhere is in place only once its owner has moved it.
+            if not call.acknowledged or call.begun.path == "raw" or _answered_at(call) >= since:
+                return True
+        return False
 
     def with_version(self, object_: str, version: int) -> list[Call]:
         """The publishes that this version may be of: those of it, and those whose version is not known."""

@@ -39,6 +39,10 @@ class Promises:
         self._may_repeat: set[tuple[str, str]] = set()
         self._doubted: dict[tuple[str, str], bool] = {}
         """(client, object): the service may have lost this registration. True: it has written it down since."""
+        self._caused: dict[tuple[str, str], Version] = {}
+        """The highest version that the client published itself since it registered: it is not owed that."""
+        self._caused_before: dict[tuple[str, str], Version] = {}
+        """And before that. It may not have saved that it registers anew."""
         self._offline_records: dict[str, int] = {}
         self.takeovers = 0
 
@@ -47,8 +51,30 @@ class Promises:
         self._may_repeat |= {(client, name) for name in names}
 
     def wiped(self, client: str) -> None:
-        """What its application was told counts no more."""
-        self._told = {place: version for place, version in self._told.items() if place[0] != client}
+        """What its application was told counts no more, nor what it published: it is owed all that."""
+        for known in (self._told, self._caused, self._caused_before):
+            for place in [place for place in known if place[0] == client]:
+                del known[place]
+
+    def caused(self, client: str, name: str, version: Version) -> None:
+        """It published this version itself (`source`)."""
+        self._caused[client, name] = max(version, self._caused.get((client, name), UNKNOWN))
+
+    def registers(self, client: str, names: Iterable[str]) -> None:
+        """It registers anew: the answers say what is the newest, whoever published it."""
+        for name in names:
+            version = self._caused.pop((client, name), UNKNOWN)
+            before = self._caused_before.get((client, name), UNKNOWN)
+            self._caused_before[client, name] = max(version, before)
+
+    def power_lost(self, client: str) -> None:
+        """It goes on with what it saved."""
+        for place in [place for place in self._caused_before if place[0] == client]:
+            self.caused(*place, self._caused_before.pop(place))
+
+    def _knows(self, place: tuple[str, str]) -> Version:
+        """The newest that it has by being told, or by having published it."""
+        return max(self._told.get(place, UNKNOWN), self._caused.get(place, UNKNOWN))
 
     def doubt(self, client: str, wanted: set[str]) -> None:
         """Its registrations were lost. Until they are there anew its cursor means nothing, and neither side knows."""
@@ -97,7 +123,8 @@ class Promises:
             floor = document.applied.get(name, UNKNOWN)
             if floor >= due and self._doubted.get(place):
                 del self._doubted[place]
-            if floor < due and place not in self._doubted:
+            caused = max(self._caused.get(place, UNKNOWN), self._caused_before.get(place, UNKNOWN))
+            if max(floor, caused) < due and place not in self._doubted:
                 raise Broken(
                     f"P2: {client.name} stores cursor {document.cursor} and knows {floor} of {name}, not {due}"
                 )
@@ -108,7 +135,7 @@ class Promises:
             if (client.key, name) in self._doubted:
                 continue
             due = self._truth.thing(client.key_of(name)).acknowledged_at(since_s)
-            told = self._told.get((client.key, name), UNKNOWN)
+            told = max(self._knows((client.key, name)), self._caused_before.get((client.key, name), UNKNOWN))
             if told < due:
                 raise Broken(f"P2: {client.name} is caught up and was told {told} of {name}, not {due}")
 
@@ -156,7 +183,7 @@ class Promises:
                 found.append(f"P2: {client.name} is not caught up")
             for name in sorted(client.wanted):
                 due = newest.get(client.key_of(name), UNKNOWN)
-                told = self._told.get((client.key, name), UNKNOWN)
+                told = self._knows((client.key, name))
                 if told < due:
                     found.append(f"P2: {client.name} was told {told} of {name}, not {due}")
             if sorted(registered.get(client.key, ())) != sorted(client.wanted):
@@ -173,6 +200,8 @@ class Promises:
     def forget_told(self) -> None:
         """The objects topic was lost: versions may begin anew."""
         self._last.clear()
+        self._caused.clear()
+        self._caused_before.clear()
 
 
 def group_partition(group: str) -> int:

@@ -80,6 +80,9 @@ class Schedule:
         bucket_objects_max = Random(seed ^ 0xB0C).choice([1, 2, BUCKET_OBJECTS_MAX])
         for matcher in self.world.matchers:
             matcher.rules = Rules(conflation=intervals, bucket_objects_max=bucket_objects_max)
+        self._sources = Random(seed ^ 0x50CE)
+        self._by_clients = self._sources.choice([0.0, 0.3, 0.7])
+        """How many publishes are clients' own."""
         self._calm = False
         # A different mix in each: faults that come alone go deeper than all of them at once.
         chance = self.random.choice([0.2, 0.5, 0.9])
@@ -121,7 +124,12 @@ class Schedule:
         return f"{DOMAIN}/{self.random.choice(GROUPS[: len(self.world.clients)])}/{self.random.choice(OBJECTS)}"
 
     def _publish(self) -> None:
-        self.world.publish_next(self._key(), acknowledged=None)
+        key = self._key()
+        group = key.split("/")[1]
+        source = None
+        if self._sources.random() < self._by_clients:
+            source = self._sources.choice([c.identity.client for c in self.world.clients if c.identity.group == group])
+        self.world.publish_next(key, acknowledged=None, source=source)
 
     def _publish_racing(self) -> None:
         key = self._key()

@@ -86,25 +86,35 @@ class World:
         incarnation: int | None = None,
         partition: int | None = None,
         acknowledged: bool | None = None,
+        source: str | None = None,
     ) -> None:
-        """One call. `acknowledged`: None leaves it to chance whether the publisher hears of it."""
+        """One call. `acknowledged`: None leaves it to chance whether the publisher hears of it.
+
+        `source`: the client that publishes it, by its name.
+        """
         domain, group, _ = key.split("/", 2)
         right = partition_of(domain, group, PARTITIONS)
         at = right if partition is None else partition
         value: dict[str, object] = {"version": version, "payload": {"v": version}}
         if incarnation is not None:
             value["incarnation"] = incarnation
+        if source is not None:
+            value["source"] = source
         self.highest[key] = max(self.highest.get(key, -1), version)
         self._published += 1
         names = {"publisher": "p", "id": self._published}
         newest = self.truth.thing(key).newest
         inherited = max(newest[-1][1][0], 0) if newest else 0
         means: Version = inherited if incarnation is None else incarnation, version
+        said: dict[str, str] = {}
+        if source is not None:
+            self.promises.caused(f"{domain}/{group}/{source}", key.split("/", 2)[2], means)
+            said["source"] = source
         self.trace.event(
             "publish", **names, object=key, version=version, payload={"v": version},
-            incarnation=means[0], path="kafka" if at == right else "raw",
+            incarnation=means[0], path="kafka" if at == right else "raw", **said,
         )  # fmt: skip
-        self.trace("publisher", "publishes", key, means, "" if at == right else f"in partition {at}")
+        self.trace(source or "publisher", "publishes", key, means, "" if at == right else f"in partition {at}")
         self._append_published(at, key, msgspec.json.encode(value))
         if acknowledged is None:
             acknowledged = self.random.random() < 0.8
@@ -112,10 +122,10 @@ class World:
             self.truth.acknowledge(key, means, self.clock.now_s)
         self.trace.event("published", **names, outcome="acknowledged" if acknowledged else "unknown")
 
-    def publish_next(self, key: str, *, acknowledged: bool | None = True) -> int:
+    def publish_next(self, key: str, *, acknowledged: bool | None = True, source: str | None = None) -> int:
         """The version after the highest so far."""
         version = self.highest.get(key, 0) + 1
-        self.publish(key, version, acknowledged=acknowledged)
+        self.publish(key, version, acknowledged=acknowledged, source=source)
         return version
 
     def publish_nonsense(self, key: str, value: bytes | None) -> None:
@@ -213,12 +223,18 @@ class World:
 
     def start_client(self, client: Client, *, only: bool = False) -> None:
         """Its unit is switched on."""
-        self.promises.allow_repeat(client.key, *(client.wish - client_wanted(client)))
+        anew = client.wish - client_wanted(client)
+        self.promises.allow_repeat(client.key, *anew)
+        if not client.alive:
+            self.promises.registers(client.key, anew)
         client.start(only=only)
 
     def register(self, client: Client, *names: str) -> None:
         """Its application wants more."""
-        self.promises.allow_repeat(client.key, *(set(names) - client.wanted))
+        anew = set(names) - client.wanted
+        self.promises.allow_repeat(client.key, *anew)
+        if client.core is not None:
+            self.promises.registers(client.key, anew)
         client.register(*names)
 
     def power_loss(self, client: Client, *, wiped: bool = False) -> None:
@@ -228,6 +244,8 @@ class World:
         (client.wipe if wiped else client.power_loss)()
         if wiped:
             self.promises.wiped(client.key)
+        else:
+            self.promises.power_lost(client.key)
         if was_on:
             self.promises.on_offline(client.key)
 

@@ -65,7 +65,7 @@ def only_what_is_new_is_answered() -> Iterator[None]:
     register_all = Requests._register_all
 
     def without(self: Requests, offset: int, client: Known, *more: object) -> object:
-        before = set(client.where)
+        before = set(client.objects())
         registered, refused = register_all(self, offset, client, *more)  # type: ignore[arg-type]
         return [obj for obj in registered if obj not in before], refused
 

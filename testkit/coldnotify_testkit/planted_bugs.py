@@ -49,6 +49,8 @@ BUGS: dict[str, Promise] = {
     "a client is never told the last version": "P2",
     "what was written without an acknowledgement is not told": "P2",
     "a client that was wiped is not told again": "P2",
+    "a client that was wiped is spared what it published": "P2",
+    "everybody is spared what somebody published": "P2",
     "goes backwards over a reconnect": "P3",
     "goes backwards after a wipe": "P3",
     "goes back to the incarnation before": "P3",
@@ -130,6 +132,8 @@ class Double:
         self._applied = 0
         self._silenced: list[tuple[_Device, str, int]] = []
         """Whom the bug did not tell again, of what, and by which registration."""
+        self._spared: list[tuple[_Device, str, int, _Version]] = []
+        """Likewise, and the version that the bug spares it."""
         self._cost: dict[str, int] = {}
         """Records that the bug wrote for a client since it left."""
 
@@ -184,10 +188,11 @@ class Double:
         payload = self._random.choice(
             [None, {"n": self._calls}, f"payload {self._calls}", {"n": self._calls, "a": [1]}]
         )
+        sources = 0.6 if self._is("a client that was wiped is spared what it published") else 0.1
         fields: dict[str, Any] = {
             "payload": payload,
             "deleted": self._random.random() < 0.1,
-            "source": self._random.choice(_NAMES) if self._random.random() < 0.1 else None,
+            "source": self._random.choice(_NAMES) if self._random.random() < sources else None,
             **said,
         }
         begun = Publish(
@@ -288,7 +293,7 @@ class Double:
         if device.connected:
             return
         if not device.running:
-            wiped = 0.6 if self._is("a client that was wiped is not told again") else 0.2
+            wiped = 0.6 if self._bug is not None and self._bug.startswith("a client that was wiped") else 0.2
             if not device.life or self._random.random() < wiped:
                 self._begin_life(device)
             self._note(Started(t=self._now(), client=device.name, life=device.life))
@@ -340,6 +345,20 @@ class Double:
         return any(
             event.object == object_ and event.source == source for event in self.events if isinstance(event, Publish)
         )
+
+    def _published_before(self, device: _Device, object_: str, t: int) -> bool:
+        """Whether the newest version is of its own publish, acknowledged before; and it has begun no other since."""
+        newest, own = self._newest[object_], device.name.rpartition("/")[2]
+        if newest.source != own or not newest.sure:
+            return False
+        calls = [one for one in self.events if isinstance(one, Publish) and one.object == object_ and one.source == own]
+        answers = {(one.publisher, one.id): one for one in self.events if isinstance(one, Published)}
+        for call in calls:
+            answer = answers.get((call.publisher, call.id))
+            newer = call.incarnation, call.version or 0
+            if newer >= newest.key and (answer is None or answer.outcome != "acknowledged" or answer.t >= t):
+                return False
+        return True
 
     def _told_since(self, device: _Device, object_: str, t: int) -> bool:
         return any(
@@ -411,6 +430,8 @@ class Double:
             return True
         if newest is None or newest.source == device.name.rpartition("/")[2]:
             return False
+        if newest.source is not None and self._is("everybody is spared what somebody published"):
+            return False
         return newest.key > device.floors.get(object_, _NONE)
 
     def _deliver(self, device: _Device | None = None) -> None:
@@ -479,6 +500,13 @@ class Double:
                 )
             )
             return True
+        if (
+            self._is("a client that was wiped is spared what it published")
+            and (device.life > 1 and object_ not in device.floors)
+            and self._published_before(device, object_, device.wanted[object_])
+        ):
+            device.floors[object_] = newest.key
+            self._spared.append((device, object_, device.wanted[object_], newest))
         if told is None or told.key > newest.key:
             return False
         older = [version for version in self._ever[object_] if version.key < told.key]
@@ -618,6 +646,14 @@ class Double:
             kept = device.connected and device.wanted.get(object_) == registered
             told_since = self._told_since(device, object_, registered)
             self.planted |= kept and not told_since and not self._may_have_caused(device, object_)
+        for device, object_, registered, version in self._spared:
+            kept = device.connected and device.wanted.get(object_) == registered and self._newest[object_] == version
+            told_since = self._told_since(device, object_, registered)
+            self.planted |= kept and not told_since and self._published_before(device, object_, registered)
+        if self._is("everybody is spared what somebody published"):
+            self.planted = any(
+                self._was_spared(device, object_) for device in self._connected() for object_ in device.wanted
+            )
         sure = [object_ for object_, newest in self._newest.items() if newest.sure]
         if sure and self._is("loses an acknowledged version"):
             self._lose(self._random.choice(sure))
@@ -634,6 +670,17 @@ class Double:
                 if record.topic == topic:
                     self._note(record)
             self._note(Topic(topic=topic, partitions=PARTITIONS))
+
+    def _was_spared(self, device: _Device, object_: str) -> bool:
+        """Whether it should have been told the newest version, which has a source, and was told nothing as new."""
+        newest = self._newest.get(object_)
+        if newest is None or newest.source is None or not newest.sure or self._may_have_caused(device, object_):
+            return False
+        return device.ever.get(object_, _Version(_NONE)).key < newest.key and not any(
+            isinstance(event, Told)
+            and (event.client, event.object, event.version) == (device.name, object_, newest.key[1])
+            for event in self.events
+        )
 
     def _lose(self, object_: str) -> None:
         key = self._newest[object_].key

@@ -131,10 +131,10 @@ class Publisher:
 
         `version`: 0 to 2^63-1; None: the record's Kafka timestamp, and numbers below it are stale from then on.
         `payload`: anything JSON can say, at most 4 KiB of it; None: no payload. `source`: the client that caused it,
-        which is spared the live notification. `expires_at`: Unix time in ms from which on the payload is not
-        delivered. `deleted`: the object is gone, a version like any other. `incarnation`: begins the versions over
-        where it is higher than the one in force. `traceparent`: the W3C trace context that the publish belongs to;
-        None: that of OpenTelemetry's current span, if there is one and it is sampled.
+        which is not told of it unless it registers anew or has no cursor. `expires_at`: Unix time in ms from which on
+        the payload is not delivered. `deleted`: the object is gone, a version like any other. `incarnation`: begins the
+        versions over where it is higher than the one in force. `traceparent`: the W3C trace context that the publish
+        belongs to; None: that of OpenTelemetry's current span, if there is one and it is sampled.
 
         Raises ValueError (InvalidName, InvalidRecord) before anything is sent, PublishError, PublishTimeout.
         """

@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Any, NamedTuple
 
 from aiohttp import web
@@ -72,7 +71,7 @@ def mark_of(engine: Engine, obj: Obj, version: int | None) -> Mark:
 
 def lacks(client: Client, obj: Obj, mark: Mark) -> bool:
     """Whether the client, which is registered for the object, has not applied it up to the mark."""
-    return mark.offset is None or (client.cursor < mark.offset and client.name != obj.source)
+    return mark.offset is None or client.lacks(obj, offset=mark.offset)
 
 
 def lacking_since_ms(engine: Engine, client: Client, obj: Obj) -> int | None:
@@ -89,7 +88,7 @@ def portions(clients: Iterable[Client]) -> Iterator[list[Client]]:
     steps = 0
     for client in clients:
         portion.append(client)
-        steps += 1 + len(client.where)
+        steps += 1 + client.registered
         if steps >= STEPS_A_LOCK:
             yield portion
             portion, steps = [], 0
@@ -134,7 +133,7 @@ class Ledger:
         registered = asleep = 0
         for clients in self._scan(partition):
             for client in clients:
-                if obj not in client.where or not client.key.startswith(prefix):
+                if not client.interested(obj) or not client.key.startswith(prefix):
                     continue
                 registered += 1
                 if lacks(client, obj, mark):
@@ -189,8 +188,7 @@ class Ledger:
         return web.json_response({**shown, "now_ms": time.time_ns() // 1_000_000})
 
     def _lacked(self, engine: Engine, client: Client) -> list[dict[str, Any]]:
-        behind = (obj for obj in client.where if obj.offset > client.cursor and obj.source != client.name)
-        shown = sorted(islice(behind, LACKING_SHOWN_MAX), key=lambda obj: obj.offset)
+        shown = sorted(client.lacking()[:LACKING_SHOWN_MAX], key=lambda obj: obj.offset)
         return [
             {"object": obj.name, "version": _version_or_null(obj), "since_ms": lacking_since_ms(engine, client, obj)}
             for obj in shown
@@ -200,7 +198,7 @@ class Ledger:
         shown = show_object(obj)
         del shown["payload"]
         mark = mark_of(engine, obj, None)
-        registered = client is not None and obj in client.where
+        registered = client is not None and client.interested(obj)
         return {
             **shown,
             "held": engine.held_since(obj) is not None,
@@ -209,7 +207,7 @@ class Ledger:
             and client is not None
             and mark.offset is not None
             and not lacks(client, obj, mark),
-            "client_is_source": client is not None and client.name == obj.source,
+            "client_is_source": client is not None and client.published(obj),
             "since_ms": lacking_since_ms(engine, client, obj) if client is not None else None,
         }
 

@@ -109,10 +109,8 @@ class Look:
             client = partition.engine.clients.get(prefix + name)
             if client is None:
                 return error_response(404, f"client: {prefix}{name} is not known")
-            by_name = {obj.name: obj for obj in client.where}
-            registrations = page(
-                sorted(by_name), limit, after, lambda name: _registration(by_name[name], client.cursor)
-            )
+            by_name = {obj.name: obj for obj in client.objects()}
+            registrations = page(sorted(by_name), limit, after, lambda name: _registration(client, by_name[name]))
             shown = {**client_summary(client), "registrations": registrations}
         return web.json_response(shown)
 
@@ -180,20 +178,20 @@ def client_summary(client: Client) -> dict[str, Any]:
         "gateway": f"{session.gateway.id:016x}" if session is not None else None,
         "session": session.number if session is not None else None,
         "session_state": session.state.value if session is not None else None,
-        "registered": len(client.where),
+        "registered": client.registered,
         "digest": f"{client.digest:016x}",
         "cursor": client.cursor if client.cursor >= 0 else None,
-        "lacking": sum(obj.offset > client.cursor for obj in client.where),
+        "lacking": len(client.lacking()),
         "last_seen_ms": client.last_seen_ms,
     }
 
 
-def _registration(obj: Obj, cursor: int) -> dict[str, Any]:
+def _registration(client: Client, obj: Obj) -> dict[str, Any]:
     return {
         "object": obj.name,
         "version": obj.version if obj.version >= 0 else None,
         "offset": obj.offset if obj.offset >= 0 else None,
-        "applied": obj.offset <= cursor,
+        "applied": not client.lacks(obj),
     }
 
 

@@ -181,7 +181,7 @@ def _take(found: _Pass, engine: Engine, client: Client, overdue_before_ms: int) 
     group.online += online
     if client.cursor >= group.newest_offset:
         return
-    lacked = [obj for obj in client.where if obj.offset > client.cursor and obj.source != client.name]
+    lacked = client.lacking()
     if not lacked:
         return
     oldest_ms = 1 << 62
@@ -249,19 +249,19 @@ def _show_undelivered(obj: Obj, since_ms: int, lacking: int, asleep: int) -> dic
 def _matrix_row(engine: Engine, client: Client, objects: list[Obj]) -> dict[str, Any]:
     cells = []
     for obj in objects:
-        if obj not in client.where:
+        if not client.interested(obj):
             cells.append("")
-        elif obj.offset > client.cursor and obj.source != client.name:
+        elif client.lacks(obj):
             cells.append("lacks")
         else:
             cells.append("has")
-    behind = [obj for obj in client.where if obj.offset > client.cursor and obj.source != client.name]
+    behind = client.lacking()
     since_ms = min((lacking_since_ms(engine, client, obj) or 0 for obj in behind), default=None)
     return {
         "client": client.name,
         "state": "asleep" if client.session is None else client.session.state.value,
         "last_seen_ms": client.last_seen_ms or None,
-        "registered": len(client.where),
+        "registered": client.registered,
         "lacking": len(behind),
         "since_ms": since_ms,
         "cells": cells,

@@ -155,7 +155,7 @@ def in_step(monkeypatch: pytest.MonkeyPatch) -> None:
     write_client = Engine._write_client
 
     def raising(self: Engine, client: Client, now_ms: int) -> None:
-        if any(obj.name == POISON for obj in client.where):
+        if any(obj.name == POISON for obj in client.objects()):
             raise Thrown
         write_client(self, client, now_ms)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_matcher import ledger
+from coldnotify_matcher import ledger, overview
 from coldnotify_matcher.looking_in import routes
 from coldnotify_schemas.names import looking_name
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, Bench
@@ -25,7 +25,7 @@ def bench() -> Bench:
 def port(bench: Bench) -> Iterator[int]:
     worker: Any = SimpleNamespace(partitions={PARTITION: bench.partition}, followed={}, lock=threading.RLock())
     current = SimpleNamespace(worker=worker)
-    shown = [*ledger.routes(current), *routes(current)]
+    shown = [*ledger.routes(current), *overview.routes(current), *routes(current)]
     admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
     admin.start()
     yield admin.port
@@ -35,6 +35,10 @@ def port(bench: Bench) -> Iterator[int]:
 def get(port: int, path: str) -> tuple[int, Any]:
     answer = fetch(f"http://127.0.0.1:{port}{BASE}{path}")
     return answer.status, answer.json()
+
+
+def whole_overview(port: int) -> Any:
+    return fetch(f"http://127.0.0.1:{port}/v1/overview").json()
 
 
 def lacking(port: int, query: str = "", object_: str = "o") -> dict[str, Any]:
@@ -191,3 +195,31 @@ def test_what_an_explanation_is_made_of(port: int, bench: Bench) -> None:
     assert [(one["offset"], one["timestamp_ms"]) for one in body["rejected"]] == [(3, 4000)]
     _, body = get(port, "/clients/nobody/explanation?object=nothing")
     assert (body["client"], body["object"], body["generation"]) == (None, None, 1)
+
+
+def test_all_who_look_say_the_same_of_what_a_client_lacks(port: int, bench: Bench) -> None:
+    bench.opened("own", "others", "told", client="c1")
+    bench.opened("own", session=2, client="c2")
+    bench.version("told", 1)
+    bench.settle()
+    bench.acks({1: 0})
+    bench.publish("own", b'{"version":1,"source":"c1"}')
+    bench.publish("others", b'{"version":1,"source":"c2"}')
+    bench.settle()
+
+    client = bench.engine.clients[f"{DOMAIN}/{GROUP}/c1"]
+    _, explained = get(port, "/clients/c1/explanation?object=own")
+    _, shown = get(port, "/clients/c1")
+    matrix = {row["client"]: row for row in get(port, "/matrix")[1]["items"]}
+    slowest = {one["client"]: one["lacking"] for one in whole_overview(port)["slowest"]}
+
+    assert [obj.name for obj in client.lacking()] == ["others"]
+    assert [one["object"] for one in explained["lacking"]] == ["others"]
+    assert (explained["client"]["lacking"], shown["lacking"], matrix["c1"]["lacking"], slowest["c1"]) == (1, 1, 1, 1)
+    assert (explained["object"]["client_applied"], explained["object"]["client_is_source"]) == (True, True)
+    applied = {one["object"]: one["applied"] for one in shown["registrations"]["items"]}
+    assert applied == {"own": True, "others": False, "told": True}
+    cells = dict(zip([one["object"] for one in get(port, "/matrix")[1]["objects"]], matrix["c1"]["cells"], strict=True))
+    assert cells == {"own": "has", "others": "lacks", "told": "has"}
+    assert names(lacking(port, object_="own")) == ["c2"]
+    assert names(lacking(port, object_="others")) == ["c1"]

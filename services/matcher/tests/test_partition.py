@@ -145,7 +145,7 @@ def test_state_merges_by_generation_and_applied_never_by_position(
 
     client = own(one).engine.clients[KEY]
 
-    assert [obj.name for obj in client.where] == [wins]
+    assert [obj.name for obj in client.objects()] == [wins]
     assert client.session is not None
     assert client.session.number == ord(wins)
 
@@ -197,7 +197,7 @@ def test_what_comes_between_claim_and_its_return_still_counts() -> None:
     one.on_record(record(topics.SESSIONS, "@generation", write.value, 1), 0)
     one.own(0, ENDS)
 
-    assert [obj.name for obj in one.engine.clients[KEY].where] == ["a"]
+    assert [obj.name for obj in one.engine.clients[KEY].objects()] == ["a"]
 
 
 # --- claims
@@ -439,7 +439,7 @@ def test_an_offset_of_an_earlier_requests_topic_may_be_any() -> None:
     one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", bucket("a", generation=3, applied=1 << 40), 1), 0)
     own(one)
 
-    assert [obj.name for obj in one.engine.clients[KEY].where] == ["a"]
+    assert [obj.name for obj in one.engine.clients[KEY].objects()] == ["a"]
     assert one.take_repairs() == []
 
 
@@ -449,7 +449,7 @@ def test_a_strange_value_that_was_overwritten_while_loading_is_left_alone() -> N
     one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", bucket("a"), 1), 0)
     own(one)
 
-    assert [obj.name for obj in one.engine.clients[KEY].where] == ["a"]
+    assert [obj.name for obj in one.engine.clients[KEY].objects()] == ["a"]
     assert one.engine.take_step(0).state == []
 
 
@@ -536,7 +536,9 @@ def state_of(one: Partition) -> object:
         obj.key: (obj.incarnation, obj.version, obj.offset, obj.last_offset, obj.registered)
         for obj in one.engine.objects.values()
     }
-    clients = {c.key: (c.cursor, c.digest, sorted(obj.name for obj in c.where)) for c in one.engine.clients.values()}
+    clients = {
+        c.key: (c.cursor, c.digest, sorted(obj.name for obj in c.objects())) for c in one.engine.clients.values()
+    }
     return objects, clients, one.engine.position
 
 

@@ -20,7 +20,7 @@ from coldnotify_cli.settings import PublishCommandSettings
 @click.argument("object_id", metavar="OBJECT")
 @click.option("--version", type=int, help="The version, 0 to 2^63-1; without it, the time in ms.")
 @click.option("--payload", metavar="JSON", help="What is told with the version, at most 4 KiB of JSON.")
-@click.option("--source", metavar="CLIENT", help="The client that caused it: it is spared the live notification.")
+@click.option("--source", metavar="CLIENT", help="The client that caused it: it is not told of it.")
 @click.option("--expires-at", type=int, metavar="MS", help="Unix time in ms from which on the payload is dropped.")
 @click.option("--deleted", is_flag=True, help="The object is gone (a version like any other).")
 @click.option("--history", type=click.Path(dir_okay=False, path_type=Path), help="Note it in FILE (coldnotify check).")

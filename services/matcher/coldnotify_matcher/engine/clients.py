@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from coldnotify_schemas.digest import MODULUS, object_digest
+from coldnotify_schemas.digest import MODULUS
 from coldnotify_schemas.names import is_looking_name
 from coldnotify_schemas.state import BUCKET_OBJECTS_MAX
 
+from coldnotify_matcher.engine.interests.by_name import ByName
 from coldnotify_matcher.engine.objects import Obj
 
 if TYPE_CHECKING:
+    from coldnotify_schemas.interests import Interest
+
     from coldnotify_matcher.engine.gateways import GatewayView
 
 NO_CURSOR = -1
@@ -48,7 +52,7 @@ class Session:
     page_bytes: int = 0
     """How large its pages are to be, as its gateway says; 0: it does not say."""
     owed: list[Obj] = field(default_factory=list)
-    """Objects whose registration is to be answered whatever the cursor says, last one first."""
+    """Objects whose newest version is to be told whatever the cursor says, and whoever published it."""
     announced_ms: int = 0
     """When its gateway last said that it is there; 0: a predecessor knew."""
     synced_chunks: int = 0
@@ -62,16 +66,15 @@ class Client:
     """One client: its registrations, how far it is, where it is connected."""
 
     __slots__ = (
-        "buckets", "changed", "cursor", "digest", "key", "last_seen_ms", "looks", "registrations_applied",
-        "registrations_stored", "session", "session_applied", "session_stored", "stored_ms", "where",
+        "_by_name", "buckets", "changed", "cursor", "digest", "key", "last_seen_ms", "looks", "registrations_applied",
+        "registrations_stored", "session", "session_applied", "session_stored", "stored_ms",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:
         self.key = key
         self.looks = is_looking_name(key.rpartition("/")[2])
         """A page that only looks: it never comes back, and nobody asks whether it has applied anything."""
-        self.where: dict[Obj, int] = {}
-        """What it is registered for, and the bucket that says so."""
+        self._by_name = ByName()
         self.buckets: list[set[Obj]] = []
         self.changed: set[int] = set()
         """Buckets whose record is to be written in this step."""
@@ -102,11 +105,46 @@ class Client:
     @property
     def worth_keeping(self) -> bool:
         """Nothing is kept of a client before its first registration."""
-        return bool(self.where or self.buckets or self.session_stored)
+        return bool(self._by_name or self.buckets or self.session_stored)
+
+    @property
+    def registered(self) -> int:
+        """How many interests it has."""
+        return len(self._by_name)
+
+    def interests(self) -> Iterator[Interest]:
+        """What it is registered for, as it was registered."""
+        return self._by_name.interests()
+
+    def objects(self) -> Collection[Obj]:
+        """The objects whose newest version it is to be told."""
+        return self._by_name.keys()
+
+    def interested(self, obj: Obj) -> bool:
+        """Whether it is to be told the object's newest version."""
+        return obj in self._by_name
+
+    def published(self, obj: Obj) -> bool:
+        """Whether it published the object's newest version itself (`source`)."""
+        return obj.source is not None and obj.source == self.name
+
+    def lacks(self, obj: Obj, *, offset: int | None = None) -> bool:
+        """Whether it has not applied the newest version of an object that it is interested in, as far as is known.
+
+        It has what lies at or below its cursor, and what it published itself. `offset`: of an older version, if it is
+        asked for that one.
+        """
+        return (obj.offset if offset is None else offset) > self.cursor and not self.published(obj)
+
+    def lacking(self, cursor: int | None = None) -> list[Obj]:
+        """What it lacks. `cursor`: the one that a page begins at; None: the one that it acknowledged."""
+        if cursor is None:
+            cursor = self.cursor
+        return [obj for obj in self._by_name if obj.offset > cursor and not self.published(obj)]
 
     def register(self, obj: Obj, bucket_objects_max: int = BUCKET_OBJECTS_MAX) -> bool:
         """Add one registration, in the first bucket with room. False: it was there."""
-        if obj in self.where:
+        if obj in self._by_name:
             return False
         index = next((i for i, b in enumerate(self.buckets) if len(b) < bucket_objects_max), len(self.buckets))
         self._put(obj, index)
@@ -115,23 +153,29 @@ class Client:
 
     def unregister(self, obj: Obj) -> bool:
         """Remove one registration. False: it was not there."""
-        index = self.where.pop(obj, None)
+        index = self._by_name.get(obj)
         if index is None:
             return False
-        self.digest = (self.digest - object_digest(obj.name)) % MODULUS
-        obj.registered -= 1
+        self.digest = (self.digest - self._by_name.remove(obj)) % MODULUS
         self.buckets[index].discard(obj)
         self.changed.add(index)
         return True
+
+    def forget(self) -> Collection[Obj]:
+        """It is registered for nothing any more, and no record says so. Returns what it was to be told of."""
+        objects = list(self._by_name)
+        for obj in objects:
+            self._by_name.remove(obj)
+        return objects
 
     def load_bucket(self, index: int, objects: list[Obj]) -> None:
         """A bucket as the registrations topic has it; to be written again if another one has one of its objects."""
         self._make_buckets(index + 1)
         for obj in list(self.buckets[index]):
             self.unregister(obj)
-        elsewhere = [obj for obj in objects if obj in self.where]
+        elsewhere = [obj for obj in objects if obj in self._by_name]
         for obj in objects:
-            if obj not in self.where:
+            if obj not in self._by_name:
                 self._put(obj, index)
         # A predecessor that died between two records of a step leaves an object in two buckets, where it had moved from
         # one to the other; so does one that was not the owner any more. One place is enough.
@@ -144,6 +188,4 @@ class Client:
     def _put(self, obj: Obj, index: int) -> None:
         self._make_buckets(index + 1)
         self.buckets[index].add(obj)
-        self.where[obj] = index
-        obj.registered += 1
-        self.digest = (self.digest + object_digest(obj.name)) % MODULUS
+        self.digest = (self.digest + self._by_name.add(obj, index)) % MODULUS

@@ -60,7 +60,7 @@ class Forgetting:
     def _after_ms(self, client: Client) -> int:
         """0: never."""
         after_ms = self._state.rules.forgotten_after_ms
-        if client.where and not client.looks:
+        if client.registered and not client.looks:
             return after_ms
         return min(after_ms or FLEETING_FORGOTTEN_AFTER_MS, FLEETING_FORGOTTEN_AFTER_MS)
 
@@ -76,8 +76,7 @@ class Forgetting:
 
     def _forget(self, client: Client) -> list[Write]:
         state = self._state
-        for obj in client.where:
-            obj.registered -= 1
+        for obj in client.forget():
             state.forget_if_idle(obj)
         del state.clients[client.key]
         state.changed.pop(client, None)

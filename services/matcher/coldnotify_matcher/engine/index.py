@@ -53,7 +53,7 @@ class Index:
         if session is None or session.indexed:
             return
         session.indexed = True
-        for obj in client.where:
+        for obj in client.objects():
             self.subscribe(obj, session)
 
     def subscribe(self, obj: Obj, session: Session) -> None:

@@ -32,41 +32,42 @@ class Paging:
         self, client: Client, session: Session, cursor: int, owed: Iterable[Obj], now_ms: int, *, after_page: int = 0
     ) -> None:
         """Catch the session up from `cursor`, with an answer for each of `owed`."""
+        if cursor == NO_CURSOR:
+            # It may have lost its state, and what it published with it. So it is told that before anything that gives
+            # it a cursor: a cursor says that its client knows what it published, and pages spare it that.
+            owed = [*owed, *filter(client.published, client.objects())]
         session.cursor = cursor
         session.page = after_page
-        session.owed = list(owed)[::-1]
+        session.owed = list(dict.fromkeys(owed))
         session.state = SessionState.CATCHING
         self.send(client, session, now_ms)
 
     def send(self, client: Client, session: Session, now_ms: int) -> None:
-        """The next page: owed answers that the cursor hides, then what lies above the cursor, by offset."""
+        """The next page: owed answers that are not among what the client lacks, then what it lacks, by offset."""
         session.page += 1
         bytes_max = page_bytes_of(session.page_bytes)
         page = internal_pb2.Page(session=session.number, ask=session.ask, page=session.page)
+        lacking = sorted(client.lacking(session.cursor), key=lambda obj: obj.offset)
+        answers: list[Obj] = []
+        if session.owed:
+            in_turn = set(lacking)
+            answers = [obj for obj in session.owed if obj not in in_turn and client.interested(obj)]
+        told: set[Obj] = set()
         size = 0
-        full = False
-        while session.owed and not full:
-            obj = session.owed[-1]
-            if obj in client.where and obj.offset <= session.cursor:
-                newest = obj.newest(now_ms, answer=True)
-                size += newest.ByteSize()
-                full = size > bytes_max and bool(page.newest)
-                if full:
-                    break
-                page.newest.append(newest)
-            session.owed.pop()
-        if not full:
-            lacking = sorted((o for o in client.where if o.offset > session.cursor), key=lambda o: o.offset)
-            for obj in lacking:
-                newest = obj.newest(now_ms)
-                size += newest.ByteSize()
-                full = size > bytes_max and bool(page.newest)
-                if full:
-                    break
-                page.newest.append(newest)
+        for obj in (*answers, *lacking):
+            answer = len(told) < len(answers)
+            newest = obj.newest(now_ms, answer=answer)
+            size += newest.ByteSize()
+            if size > bytes_max and told:
+                session.owed = [obj for obj in session.owed if obj not in told]
+                break
+            page.newest.append(newest)
+            told.add(obj)
+            if not answer:
                 session.cursor = obj.offset
-        if not full:
+        else:
             page.last = True
+            session.owed = []
             session.cursor = max(session.cursor, self._state.position - 1)
             session.state = SessionState.LIVE
             self._index.join(client)

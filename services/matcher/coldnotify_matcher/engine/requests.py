@@ -200,11 +200,11 @@ class Requests:
         wanted = dict.fromkeys([*half_sets.forget(session), *names])
         group = client.group_key
         target = {self._state.object_of(f"{group}/{name}"): None for name in wanted}
-        self._unregister_all(offset, client, session, [obj.name for obj in client.where if obj not in target])
+        self._unregister_all(offset, client, session, [obj.name for obj in client.objects() if obj not in target])
         _, refused = self._register_all(offset, client, session, wanted)
         self._state.count("syncs")
         self._tell_opened(client, session, in_sync=True, client_epoch=self._state.epoch, refused=refused)
-        self._paging.begin(client, session, NO_CURSOR, list(client.where), now_ms)
+        self._paging.begin(client, session, NO_CURSOR, client.objects(), now_ms)
 
     def _on_catch_up(self, client: Client, session: Session, request: internal_pb2.CatchUp, now_ms: int) -> None:
         if session.state is SessionState.UNSYNCED:
@@ -221,7 +221,7 @@ class Requests:
         )
         cursor = request.cursor if cursor_counts else NO_CURSOR
         # A page above 0 that we did not send, a predecessor did: the next one goes on from there.
-        self._paging.begin(client, session, cursor, session.owed[::-1], now_ms, after_page=request.page)
+        self._paging.begin(client, session, cursor, session.owed, now_ms, after_page=request.page)
 
     def _on_check_digest(self, client: Client, session: Session, request: internal_pb2.CheckDigest) -> None:
         session.ask = request.ask
@@ -270,8 +270,8 @@ class Requests:
         replayed = offset < client.registrations_applied
         for name in names:
             obj = self._state.object_of(f"{group}/{name}")
-            if obj not in client.where and not replayed:
-                if len(client.where) >= self._state.registrations_max:
+            if not client.interested(obj) and not replayed:
+                if client.registered >= self._state.registrations_max:
                     reason = f"at most {self._state.registrations_max} objects a client"
                     refused.append(wire_pb2.Refusal(object=name, reason=reason))
                     self._state.forget_if_idle(obj)
@@ -280,7 +280,7 @@ class Requests:
                 self._state.count("registered")
                 if session.indexed:
                     self._index.subscribe(obj, session)
-            if obj in client.where:
+            if client.interested(obj):
                 registered.append(obj)
             else:
                 self._state.forget_if_idle(obj)

@@ -1,10 +1,14 @@
-"""Registrations in buckets, and that a replay of requests ends in the state that the requests alone lead to."""
+"""Registrations in buckets, and that a replay of requests ends in the state that the requests alone lead to.
+
+Stands for: by_name
+"""
 
 import msgspec
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_schemas import topics
 from coldnotify_schemas.digest import digest
+from coldnotify_schemas.interests import by_name, digest_of
 from coldnotify_schemas.state import BUCKET_OBJECTS_MAX, RegistrationsRecord, SessionRecord
 from coldnotify_testkit.engine_bench import Bench, answered, opened
 from hypothesis import given, settings
@@ -19,7 +23,7 @@ def objects(names: list[str]) -> list[Obj]:
 
 
 def registered(bench: Bench, client: str = "client-1") -> set[str]:
-    return {obj.name for obj in bench.engine.clients[f"animal.observer/region-1/{client}"].where}
+    return {obj.name for obj in bench.engine.clients[f"animal.observer/region-1/{client}"].objects()}
 
 
 def stored(bench: Bench, client: str = "client-1") -> set[str]:
@@ -45,7 +49,7 @@ def test_the_digest_is_kept_up_to_date_object_by_object(operations: list[tuple[b
             wanted.discard(name)
 
     assert client.digest == digest(wanted)
-    assert {obj.name for obj in client.where} == wanted
+    assert {obj.name for obj in client.objects()} == wanted
     assert {name for name, obj in by_name.items() if obj.registered} == wanted
 
 
@@ -71,9 +75,49 @@ def test_an_object_that_two_buckets_claim_stands_in_one_and_the_other_is_written
     client.load_bucket(0, [obj])
     client.load_bucket(1, [obj])
 
-    assert client.where == {obj: 0}
+    assert list(client.objects()) == [obj]
     assert client.changed == {1}
     assert obj.registered == 1
+
+
+def test_what_a_client_lacks_is_above_its_cursor_and_not_its_own() -> None:
+    client = Client("d/g/c")
+    below, above, own, unknown, strange = objects(["below", "above", "own", "unknown", "strange"])
+    for obj in (below, above, own, unknown):
+        client.register(obj)
+    client.cursor = 5
+    below.offset, above.offset, own.offset, strange.offset = 5, 6, 7, 8
+    own.source, above.source = "c", "another"
+
+    assert client.lacking() == [above]
+    assert client.lacking(3) == [below, above]
+    assert [obj for obj in client.objects() if client.lacks(obj)] == [above]
+    assert client.lacks(above, offset=6)
+    assert not client.lacks(above, offset=5), "an older version of it"
+    assert not client.lacks(own, offset=6), "who published a version has all before it"
+    assert not client.interested(strange)
+
+
+def test_its_interests_are_values() -> None:
+    client = Client("d/g/c")
+    for obj in objects(["a", "b"]):
+        client.register(obj)
+
+    assert list(client.interests()) == [by_name("a"), by_name("b")]
+    assert client.digest == digest_of(client.interests())
+    assert client.registered == 2
+
+
+def test_a_client_that_is_forgotten_is_registered_for_nothing() -> None:
+    client = Client("d/g/c")
+    many = objects(["a", "b"])
+    for obj in many:
+        client.register(obj)
+    client.changed.clear()
+
+    assert client.forget() == many
+
+    assert (client.registered, [obj.registered for obj in many], client.changed) == (0, [0, 0], set())
 
 
 def test_names_and_group() -> None:

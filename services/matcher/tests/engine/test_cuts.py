@@ -91,7 +91,7 @@ class Clients:
         for client, wanted in self.wanted.items():
             known = self.bench.engine.clients.get(PREFIX + client)
             assert known is not None
-            assert {obj.name for obj in known.where} == set(wanted)
+            assert {obj.name for obj in known.objects()} == set(wanted)
             assert known.digest == digest(wanted)
             assert sum(map(len, known.buckets)) == len(set(wanted)), "one place each"
             assert sorted(self.stored(client)) == sorted(wanted), "durably, and in one place each"

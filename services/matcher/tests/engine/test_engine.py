@@ -190,7 +190,7 @@ def test_the_old_set_stays_in_force_until_the_last_chunk() -> None:
     bench.items()
     bench.load()
 
-    assert [obj.name for obj in bench.engine.clients[f"{PREFIX}client-1"].where] == ["a"]
+    assert [obj.name for obj in bench.engine.clients[f"{PREFIX}client-1"].objects()] == ["a"]
 
 
 def test_a_reg_sync_that_is_cut_in_the_middle_is_asked_for_anew() -> None:

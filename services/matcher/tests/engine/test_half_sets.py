@@ -67,7 +67,7 @@ def test_who_means_it_gets_through_however_many_do_not_go_on() -> None:
     assert told.session == 9
     assert told.in_sync
     assert told.digest == digest([*CHUNK, "last"])
-    assert len(bench.engine.clients[f"{PREFIX}client-9"].where) == len(CHUNK) + 1
+    assert bench.engine.clients[f"{PREFIX}client-9"].registered == len(CHUNK) + 1
 
 
 def test_of_many_at_once_some_get_through_and_with_their_second_and_third_tries_all() -> None:

@@ -576,7 +576,7 @@ def test_a_publish_is_one_item_for_each_gateway_concerned() -> None:
     assert not item.fan_out.newest.answer
 
 
-def test_the_source_is_spared_the_live_notification_only() -> None:
+def test_the_source_is_spared_the_live_notification_and_is_told_where_it_has_no_cursor() -> None:
     bench = Bench()
     bench.opened("o", session=1, client="client-1")
     bench.opened("o", session=2, client="client-2")

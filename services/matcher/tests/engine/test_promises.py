@@ -512,7 +512,7 @@ class Machine(RuleBasedStateMachine):
             for name in device.wanted:
                 assert device.floors.get(name, UNKNOWN) == self.newest(name), f"P2: {device.name} lacks {name}"
             client = self.bench.engine.clients.get(PREFIX + device.name)
-            registered = set() if client is None else {obj.name for obj in client.where}
+            registered = set() if client is None else {obj.name for obj in client.objects()}
             assert registered == device.wanted, "P5"
             assert self.stored(device.name) == device.wanted, "P5, durably"
 
