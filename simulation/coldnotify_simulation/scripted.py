@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from unittest.mock import patch
 
 import msgspec
-from coldnotify_matcher.engine import Engine
+from coldnotify_matcher.engine.loading import Loading
 from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Inbox, Request
 from coldnotify_schemas.state import RegistrationsRecord
@@ -128,7 +128,7 @@ def must_be_told(world: World, client: Client, name: str, version: tuple[int, in
 @contextmanager
 def no_session_is_doubted() -> Iterator[None]:
     """A matcher that loads takes registrations as it finds them. A doubt would find out what is missing before."""
-    with patch.object(Engine, "_doubt", lambda *_: None):
+    with patch.object(Loading, "_doubt", lambda *_: None):
         yield
 
 

@@ -13,7 +13,7 @@ from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.partition import PartitionView
 from coldnotify_gateway.core.states import State
 from coldnotify_gateway.core.timers import NEVER_S
-from coldnotify_matcher.engine import Engine, engine
+from coldnotify_matcher.engine import Engine, upkeep
 from coldnotify_matcher.partition import Partition
 from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Inbox
@@ -190,7 +190,7 @@ def claims_are_lost_and_those_of_before_were_higher() -> None:
 
 @contextmanager
 def claims_are_not_raised() -> Iterator[None]:
-    with patch.object(engine, "OUTDONE_MS", 1 << 60):
+    with patch.object(upkeep, "OUTDONE_MS", 1 << 60):
         yield
 
 

@@ -7,8 +7,9 @@ from unittest.mock import patch
 import pytest
 from coldnotify._core.document import decode
 from coldnotify_matcher.engine import paging
-from coldnotify_matcher.engine.clients import NO_CURSOR, Client, Session
+from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.paging import Paging
+from coldnotify_matcher.engine.sessions import NO_CURSOR, Session
 from coldnotify_simulation.scripted import Rule, check, connected, must, must_be_told
 from coldnotify_simulation.world import World
 

@@ -16,6 +16,7 @@ from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.requests import Requests
 from coldnotify_matcher.engine.rules import Intervals, Rules
+from coldnotify_matcher.engine.strays import Strays
 from coldnotify_matcher.partition import Cluster
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.digest import object_crc
@@ -403,7 +404,7 @@ def a_misplaced_record_while_no_matcher_runs() -> None:
 
 @contextmanager
 def a_misplaced_record_stays_where_it_is() -> Iterator[None]:
-    with patch.object(Engine, "_on_stray", lambda *_, **__: None):
+    with patch.object(Strays, "add", lambda *_: None):
         yield
 
 

@@ -22,8 +22,9 @@ from coldnotify_common.web import error_response
 from coldnotify_schemas.names import check_name, check_object
 
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.engine.clients import NO_CURSOR, Client
+from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.sessions import NO_CURSOR
 from coldnotify_matcher.looking_in import HasWorker, Look, client_summary, in_a_thread, show_object
 from coldnotify_matcher.outcomes import show_outcome, whole_number
 from coldnotify_matcher.partition import Partition

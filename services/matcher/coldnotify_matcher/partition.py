@@ -255,14 +255,11 @@ class Partition:
 
     def on_record(self, record: Record, now_ms: int) -> None:
         """One record of a compacted topic. Raises TakenOver, or what a handler raises over it."""
-        topic, _, offset, _, key, value, timestamp_ms, moved, traceparent, since = record
-        if topic == topics.OBJECTS:
-            self.engine.on_object(
-                key, value, offset, timestamp_ms, now_ms, moved=moved, traceparent=traceparent, since=since
-            )
-        elif key is not None:
-            self._on_state_record(topic, key, value, offset, now_ms)
-        self._note_progress(topic, offset + 1)
+        if record.topic == topics.OBJECTS:
+            self.engine.on_object(record, now_ms)
+        elif record.key is not None:
+            self._on_state_record(record.topic, record.key, record.value, record.offset, now_ms)
+        self._note_progress(record.topic, record.offset + 1)
 
     def skip(self, record: Record, reason: str) -> None:
         """One record that is set aside: it counts as read, and as nothing else."""

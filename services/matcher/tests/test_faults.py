@@ -5,9 +5,12 @@ from typing import Any
 
 import pytest
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.engine.clients import Client, Session
+from coldnotify_matcher.engine.client_records import ClientRecords
+from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.gateways import GatewayView
+from coldnotify_matcher.engine.object_records import ObjectRecord
 from coldnotify_matcher.engine.requests import Requests
+from coldnotify_matcher.engine.sessions import Session
 from coldnotify_matcher.faults import FAULTS_AT_ONCE_MAX, RETRY_FIRST_S, RETRY_MAX_S, Faults, Place
 from coldnotify_matcher.worker import Worker
 from coldnotify_schemas import internal_pb2, topics
@@ -129,9 +132,9 @@ def in_object(monkeypatch: pytest.MonkeyPatch) -> None:
     """The publish itself."""
     on_object = Engine.on_object
 
-    def raising(self: Engine, key: bytes | None, *more: Any, **others: Any) -> None:
-        on_object(self, key, *more, **others)
-        if key is not None and key.endswith(POISON.encode()):
+    def raising(self: Engine, record: ObjectRecord, now_ms: int) -> None:
+        on_object(self, record, now_ms)
+        if record.key is not None and record.key.endswith(POISON.encode()):
             raise Thrown
 
     monkeypatch.setattr(Engine, "on_object", raising)
@@ -152,14 +155,14 @@ def in_request(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def in_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody knows which record: what the Register led to cannot be written."""
-    write_client = Engine._write_client
+    write = ClientRecords._write
 
-    def raising(self: Engine, client: Client, now_ms: int) -> None:
+    def raising(self: ClientRecords, client: Client, now_ms: int) -> None:
         if any(obj.name == POISON for obj in client.objects()):
             raise Thrown
-        write_client(self, client, now_ms)
+        write(self, client, now_ms)
 
-    monkeypatch.setattr(Engine, "_write_client", raising)
+    monkeypatch.setattr(ClientRecords, "_write", raising)
 
 
 def in_produce(monkeypatch: pytest.MonkeyPatch) -> None:

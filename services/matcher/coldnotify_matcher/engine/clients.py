@@ -1,10 +1,8 @@
-"""Clients: their registrations, in buckets as the registrations topic keeps them, and their current session."""
+"""Clients: what they are interested in, in buckets as the registrations topic keeps it, and what they lack of it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from coldnotify_schemas.digest import MODULUS
@@ -13,53 +11,12 @@ from coldnotify_schemas.state import BUCKET_OBJECTS_MAX
 
 from coldnotify_matcher.engine.interests.by_name import ByName
 from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.sessions import NO_CURSOR, Session
 
 if TYPE_CHECKING:
     from coldnotify_schemas.interests import Interest
 
-    from coldnotify_matcher.engine.gateways import GatewayView
-
-NO_CURSOR = -1
 NEVER_APPLIED = -1
-NO_ASK = 0
-"""Gateways count their askings from 1: an answer to this one is stale, so a live session is announced anew."""
-
-
-class SessionState(Enum):
-    """Where a session is, in the matcher's eyes."""
-
-    UNSYNCED = "unsynced"
-    """The digests differ: only the client's whole set helps."""
-    CATCHING = "catching"
-    """Pages are on their way to it."""
-    LIVE = "live"
-    """In the fan-out index."""
-
-
-@dataclass(slots=True, eq=False)
-class Session:
-    """The one session of a client that counts."""
-
-    gateway: GatewayView
-    number: int
-    ask: int
-    state: SessionState = SessionState.CATCHING
-    indexed: bool = False
-    """Its number stands in the fan-out index."""
-    cursor: int = NO_CURSOR
-    """What the pages sent so far cover."""
-    page: int = 0
-    page_bytes: int = 0
-    """How large its pages are to be, as its gateway says; 0: it does not say."""
-    owed: list[Obj] = field(default_factory=list)
-    """Objects whose newest version is to be told whatever the cursor says, and whoever published it."""
-    announced_ms: int = 0
-    """When its gateway last said that it is there; 0: a predecessor knew."""
-    synced_chunks: int = 0
-    synced: list[str] = field(default_factory=list)
-    """The parts of a reg-sync that are in; `half_sets.HalfSets` changes it and what belongs to it."""
-    synced_bytes: int = 0
-    """What these names take in memory."""
 
 
 class Client:
@@ -147,7 +104,7 @@ class Client:
         if obj in self._by_name:
             return False
         index = next((i for i, b in enumerate(self.buckets) if len(b) < bucket_objects_max), len(self.buckets))
-        self._put(obj, index)
+        self._put([obj], index)
         self.changed.add(index)
         return True
 
@@ -170,22 +127,17 @@ class Client:
 
     def load_bucket(self, index: int, objects: list[Obj]) -> None:
         """A bucket as the registrations topic has it; to be written again if another one has one of its objects."""
-        self._make_buckets(index + 1)
-        for obj in list(self.buckets[index]):
-            self.unregister(obj)
-        elsewhere = [obj for obj in objects if obj in self._by_name]
-        for obj in objects:
-            if obj not in self._by_name:
-                self._put(obj, index)
+        if index < len(self.buckets):
+            for obj in list(self.buckets[index]):
+                self.unregister(obj)
+        elsewhere = any(map(self.interested, objects))
+        self._put([obj for obj in objects if not self.interested(obj)] if elsewhere else objects, index)
         # A predecessor that died between two records of a step leaves an object in two buckets, where it had moved from
         # one to the other; so does one that was not the owner any more. One place is enough.
         (self.changed.add if elsewhere else self.changed.discard)(index)
 
-    def _make_buckets(self, count: int) -> None:
-        while len(self.buckets) < count:
+    def _put(self, objects: list[Obj], index: int) -> None:
+        while len(self.buckets) <= index:
             self.buckets.append(set())
-
-    def _put(self, obj: Obj, index: int) -> None:
-        self._make_buckets(index + 1)
-        self.buckets[index].add(obj)
-        self.digest = (self.digest + self._by_name.add(obj, index)) % MODULUS
+        self.buckets[index].update(objects)
+        self.digest = (self.digest + self._by_name.add(objects, index)) % MODULUS

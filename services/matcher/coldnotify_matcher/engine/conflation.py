@@ -102,8 +102,8 @@ class Conflation:
 
     def on_beat(self, gateway: GatewayView, number: int, now_ms: int) -> None:
         """The gateway has handled its inbox up to this record."""
-        before_ms = gateway.unread.lag_ms
-        lag_ms = gateway.unread.read(number, gateway.number, now_ms)
+        before_ms = gateway.lag.lag_ms
+        lag_ms = gateway.lag.read(number, gateway.number, now_ms)
         for tuned in self._tuned.values():
             if gateway in tuned.told:
                 tuned.told.discard(gateway)

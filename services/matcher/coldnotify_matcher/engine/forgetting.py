@@ -13,6 +13,7 @@ seen, is written only when those of the registrations are durable: whatever is l
 from coldnotify_schemas import topics
 
 from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.outputs import Write
 from coldnotify_matcher.engine.state import State
 
@@ -28,21 +29,21 @@ RECORDS_A_TICK_MAX = 200
 class Forgetting:
     """Looks at clients in turn, and takes out those whose time has come."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, outbox: Outbox) -> None:
         self._state = state
+        self._outbox = outbox
         self._to_look_at: list[Client] = []
         self._sessions: list[Client] = []
         """Forgotten in this step: the tombstones of their session records are to be written."""
 
-    def on_tick(self, now_ms: int) -> list[Write]:
-        """The tombstones of the registrations of clients that are forgotten now."""
+    def on_tick(self, now_ms: int) -> None:
+        """Forget those whose time has come. The tombstones of their registrations are written."""
         state = self._state
         if not self._to_look_at:
             self._to_look_at = list(state.clients.values())
-        writes: list[Write] = []
-        stamped = 0
+        records = 0
         for _ in range(min(LOOKED_AT_A_TICK_MAX, len(self._to_look_at))):
-            if len(writes) + len(self._sessions) + stamped >= RECORDS_A_TICK_MAX:
+            if records + len(self._sessions) >= RECORDS_A_TICK_MAX:
                 break
             client = self._to_look_at.pop()
             state.at = client.key
@@ -52,10 +53,9 @@ class Forgetting:
                 # Its session record is lost: nobody knows, so its time begins now.
                 client.last_seen_ms = now_ms
                 state.changed[client] = None
-                stamped += 1
+                records += 1
             elif (after_ms := self._after_ms(client)) and now_ms - client.last_seen_ms >= after_ms:
-                writes += self._forget(client)
-        return writes
+                records += self._forget(client)
 
     def _after_ms(self, client: Client) -> int:
         """0: never."""
@@ -64,17 +64,16 @@ class Forgetting:
             return after_ms
         return min(after_ms or FLEETING_FORGOTTEN_AFTER_MS, FLEETING_FORGOTTEN_AFTER_MS)
 
-    def take_session_writes(self) -> list[Write]:
-        """The tombstones of their session records, to be written once those of the registrations are durable."""
+    def write_sessions(self) -> None:
+        """Write the tombstones of their session records, once those of the registrations are durable."""
         state = self._state
         gone, self._sessions = self._sessions, []
-        return [
-            Write(topics.SESSIONS, state.partition, client.key.encode(), None)
-            for client in gone
-            if client.key not in state.clients  # it has come back within this very step
-        ]
+        for client in gone:
+            if client.key not in state.clients:  # else it has come back within this very step
+                self._outbox.write_last(Write(topics.SESSIONS, state.partition, client.key.encode(), None))
 
-    def _forget(self, client: Client) -> list[Write]:
+    def _forget(self, client: Client) -> int:
+        """How many tombstones that writes."""
         state = self._state
         for obj in client.forget():
             state.forget_if_idle(obj)
@@ -83,7 +82,7 @@ class Forgetting:
         state.dirty_cursors.pop(client, None)
         state.count("forgotten")
         self._sessions.append(client)
-        return [
-            Write(topics.REGISTRATIONS, state.partition, f"{client.key}/{bucket}".encode(), None)
-            for bucket in range(len(client.buckets))
-        ]
+        for bucket in range(len(client.buckets)):
+            key = f"{client.key}/{bucket}".encode()
+            self._outbox.write(Write(topics.REGISTRATIONS, state.partition, key, None))
+        return len(client.buckets)

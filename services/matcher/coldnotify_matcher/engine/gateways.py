@@ -1,13 +1,10 @@
 """What the matcher knows of a gateway, for one partition: its sessions there, and its inbox records' numbers."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from coldnotify_schemas import internal_pb2
 
-from coldnotify_matcher.engine.clients import Client
-from coldnotify_matcher.engine.unread import Unread
+from coldnotify_matcher.engine.inbox_lag import InboxLag
 
 if TYPE_CHECKING:
     from google.protobuf.internal.containers import RepeatedCompositeFieldContainer
@@ -24,7 +21,7 @@ class GatewayView:
 
     __slots__ = (
         "_items", "_records", "_retired", "_retired_before", "_room_bytes", "checksum", "disagrees_since_ms",
-        "heard_ms", "id", "inbox", "number", "retirements", "sessions", "unread",
+        "heard_ms", "id", "inbox", "lag", "number", "retirements", "sessions",
     )  # fmt: skip
 
     def __init__(self, id_: int, inbox: int, now_ms: int) -> None:
@@ -35,8 +32,8 @@ class GatewayView:
         """Since when its Beats have said other sessions than these; None: they have not."""
         self.number = 0
         """Of the last inbox record, in this generation."""
-        self.sessions: dict[int, Client] = {}
-        """By session number: the clients whose current session is one of this gateway's."""
+        self.sessions: dict[int, str] = {}
+        """By session number: the keys of the clients whose current session is one of this gateway's."""
         self.checksum = 0
         self.retirements = 0
         """How many sessions were in the fan-out index and left it; their numbers may still stand in it."""
@@ -48,14 +45,14 @@ class GatewayView:
         """Of the last of the records."""
         self._room_bytes = 0
         """Left in it; without one: 0."""
-        self.unread = Unread()
+        self.lag = InboxLag()
         """Kept where an interval tunes itself by it."""
 
-    def add(self, number: int, client: Client) -> None:
+    def add(self, number: int, client_key: str) -> None:
         """A session of this gateway is now the client's current one."""
         if number not in self.sessions:
             self.checksum += number
-        self.sessions[number] = client
+        self.sessions[number] = client_key
 
     def remove(self, number: int, *, indexed: bool) -> None:
         """The session is over; `indexed`: it stands in the fan-out index, from which it is removed lazily."""
@@ -73,7 +70,7 @@ class GatewayView:
         """RETIRED_KEPT_MS have passed: forget those that were over before."""
         self._retired_before, self._retired = self._retired, set()
 
-    def successor(self) -> GatewayView:
+    def successor(self) -> "GatewayView":
         """The same gateway, without anything that stands in the index; its sessions are over."""
         new = GatewayView(self.id, self.inbox, self.heard_ms)
         new.number = self.number

@@ -10,7 +10,7 @@ through. Nothing is searched for.
 from collections.abc import Sequence
 from sys import getsizeof
 
-from coldnotify_matcher.engine.clients import Session
+from coldnotify_matcher.engine.sessions import Session
 
 STALLED_MS = 30_000
 """A client that was not answered for so long begins its reg-sync again: the protocol's number."""

@@ -1,7 +1,8 @@
 """The fan-out index: object -> gateway -> the sessions that are live, and how a publish goes out to them."""
 
-from coldnotify_matcher.engine.clients import Client, Session
+from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, Obj, Subscribers
+from coldnotify_matcher.engine.sessions import Session
 from coldnotify_matcher.engine.state import State
 
 _FIXED_BYTES_MAX = 160

@@ -1,14 +1,12 @@
 """Objects and how their records merge: by the highest (incarnation, version), whatever their order in the log."""
 
 from array import array
-from typing import TYPE_CHECKING
 
 import msgspec
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.records import PublicRecord, encode_public_record
 
-if TYPE_CHECKING:
-    from coldnotify_matcher.engine.gateways import GatewayView
+from coldnotify_matcher.engine.gateways import GatewayView
 
 UNKNOWN = -1
 """The version and offset of an object of which nothing was ever published."""
@@ -26,7 +24,7 @@ class Subscribers:
         self.retirements_seen = retirements_seen
         """GatewayView.retirements up to which gone sessions are out of `numbers`."""
 
-    def remove_gone(self, gateway: "GatewayView") -> None:
+    def remove_gone(self, gateway: GatewayView) -> None:
         """Take out the sessions that are over."""
         if self.retirements_seen != gateway.retirements:
             alive = gateway.sessions

@@ -4,9 +4,10 @@ from collections.abc import Iterable
 
 from coldnotify_schemas import internal_pb2
 
-from coldnotify_matcher.engine.clients import NO_CURSOR, Client, Session, SessionState
+from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.sessions import NO_CURSOR, Session, SessionState
 from coldnotify_matcher.engine.state import State
 
 PAGE_BYTES_MAX = 64 * 1024

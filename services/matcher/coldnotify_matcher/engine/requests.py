@@ -6,14 +6,15 @@ from coldnotify_schemas import internal_pb2, topics, wire_pb2
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import MODULUS, digest
 
-from coldnotify_matcher.engine.clients import NO_CURSOR, Client, Session, SessionState
+from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.engine.opens import LastOpens
 from coldnotify_matcher.engine.paging import PAGE_BYTES_MAX, Paging
+from coldnotify_matcher.engine.sessions import NO_CURSOR, Session, SessionState
 from coldnotify_matcher.engine.state import State
+from coldnotify_matcher.engine.superseded_opens import SupersededOpens
 
 REFUSALS_MAX = 500
 """Named in one Welcome, which must stay a frame that a client takes. The next reg-sync names the others."""
@@ -39,17 +40,26 @@ class Requests:
 
         Of several Opens of one client in a row only the last is answered: it says all that the earlier ones said.
         """
-        last_opens = LastOpens(requests)
+        opens = SupersededOpens(requests)
         for offset, request in requests:
             self._state.at = topics.REQUESTS, offset
-            if offset not in last_opens.superseded:
-                self._on_request(offset, request, now_ms, first_open=offset in last_opens.first)
+            if offset not in opens.superseded:
+                self._on_request(offset, request, now_ms, first_open=offset in opens.first)
                 continue
             self._state.count("superseded_opens")
-            if offset in last_opens.displaced:
+            if offset in opens.displaced:
                 gateway = self._state.gateway_of(request.gateway, request.inbox, now_ms)
                 self._state.tell_closed(gateway, request.session, CloseCode.DISPLACED, _DISPLACED)
         self._state.at = None
+        if self._state.rules.conflation.auto:
+            self._look_for_lag(requests, now_ms)
+
+    def _look_for_lag(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
+        for _, request in requests:
+            beat = request.beat if request.HasField("beat") else None
+            # Others are of the inbox records of a predecessor, or of none: 0 is a gateway that does not know.
+            if beat is not None and beat.number and beat.generation == self._state.generation:
+                self._conflation.on_beat(self._state.gateways[request.gateway], beat.number, now_ms)
 
     def _on_request(self, offset: int, request: internal_pb2.Request, now_ms: int, *, first_open: bool) -> None:
         gateway = self._state.gateway_of(request.gateway, request.inbox, now_ms)
@@ -119,7 +129,7 @@ class Requests:
         client.session = session
         client.session_applied = max(client.session_applied, offset)
         client.last_seen_ms = max(client.last_seen_ms, now_ms)
-        gateway.add(number, client)
+        gateway.add(number, client.key)
         session.ask, session.page_bytes = request.ask, request.page_bytes
         session.announced_ms = now_ms
         self._state.half_sets.forget(session)
@@ -233,8 +243,9 @@ class Requests:
 
     def _on_acks(self, gateway: GatewayView, acks: internal_pb2.Acks, now_ms: int) -> None:
         for number, complete in zip(acks.sessions, acks.completes, strict=False):
-            client = gateway.sessions.get(number)
-            if client is not None:
+            key = gateway.sessions.get(number)
+            if key is not None:
+                client = self._state.clients[key]
                 client.last_seen_ms = max(client.last_seen_ms, now_ms)
                 self._state.acknowledge(client, complete)
 
@@ -256,7 +267,7 @@ class Requests:
 
     def _end_what_is_not_announced(self, gateway: GatewayView, since_ms: int) -> None:
         """Its gateway has announced all sessions that it has. The others are ones that it never had, or lost."""
-        for client in list(gateway.sessions.values()):
+        for client in self._state.clients_of(gateway):
             if client.session is not None and client.session.announced_ms < since_ms:
                 self._state.count("never_announced")
                 self._state.end_session(client)

@@ -29,6 +29,10 @@ class State:
         """The highest that a gateway has seen."""
         self.outdone = False
         """That has been higher than ours for some time: gateways drop all that we say."""
+        self.live = False
+        """The partition is owned: what comes in is fanned out, and repaired."""
+        self.replay_from = 0
+        """The offset from which on the objects topic was not handled by a predecessor."""
         self.position = 0
         """The next offset of the objects topic."""
         self.objects = ObjectMap()
@@ -69,6 +73,10 @@ class State:
         """This session is over, or never was."""
         gateway.tell(internal_pb2.Item(closed=internal_pb2.Closed(session=number, code=code, reason=reason)))
         self.count("closed")
+
+    def clients_of(self, gateway: GatewayView) -> list[Client]:
+        """The clients whose current session is one of this gateway's."""
+        return [self.clients[key] for key in gateway.sessions.values()]
 
     def client_of(self, key: str) -> Client:
         """The client of this key, made where it is not known."""

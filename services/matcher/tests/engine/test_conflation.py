@@ -2,8 +2,8 @@
 
 import pytest
 from coldnotify_matcher.engine import Bounds, Intervals, Rules, parse_intervals
+from coldnotify_matcher.engine.inbox_lag import MARK_EVERY_MS
 from coldnotify_matcher.engine.rules import CONFLATION_MS_MAX
-from coldnotify_matcher.engine.unread import MARK_EVERY_MS
 from coldnotify_schemas import internal_pb2
 from coldnotify_testkit.engine_bench import DOMAIN, GATEWAY, OTHER_GATEWAY, Bench, fan_outs, pages, versions
 
@@ -380,7 +380,7 @@ def test_the_lag_of_gateways_that_the_domain_did_not_reach_is_none_of_its(tuned:
 
     beat(tuned, behind=1, gateway=OTHER_GATEWAY)
 
-    assert tuned.engine.gateways[OTHER_GATEWAY].unread.lag_ms == 2000
+    assert tuned.engine.gateways[OTHER_GATEWAY].lag.lag_ms == 2000
     assert interval_ms(tuned) == 0
 
 

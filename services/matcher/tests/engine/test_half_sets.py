@@ -35,7 +35,7 @@ def test_whoever_begins_sets_and_never_ends_them_the_sum_stays_in_bounds() -> No
     bench = bench_of_ten_chunks()
     for session in range(1, 101):
         begin(bench, session, 3)
-        assert bench.engine.half_sets.size_bytes == CHUNK_BYTES * sum(chunks_in(bench).values()) <= BYTES_MAX
+        assert bench.engine.state.half_sets.size_bytes == CHUNK_BYTES * sum(chunks_in(bench).values()) <= BYTES_MAX
     assert bench.engine.counts["half_sets_dropped"] >= 97
 
 
@@ -56,7 +56,7 @@ def test_who_means_it_gets_through_however_many_do_not_go_on() -> None:
     bench = bench_of_ten_chunks()
     for session in range(1, 6):
         begin(bench, session, 2)
-    assert bench.engine.half_sets.size_bytes == BYTES_MAX
+    assert bench.engine.state.half_sets.size_bytes == BYTES_MAX
     bench.now_ms += STALLED_MS
     begin(bench, 9, 7)
     assert chunks_in(bench) == {5: 2, 9: 7}
@@ -138,14 +138,14 @@ def test_nothing_is_counted_of_a_set_that_is_over_however_it_ends() -> None:
     for end in (leaves, is_displaced, opens_again, begins_anew, leaves_a_gap, ends_it, compares):
         bench = bench_of_ten_chunks()
         begin(bench, 1, 3)
-        assert bench.engine.half_sets.size_bytes == 3 * CHUNK_BYTES
+        assert bench.engine.state.half_sets.size_bytes == 3 * CHUNK_BYTES
         end(bench)
         bench.settle()
-        assert bench.engine.half_sets.size_bytes == 0, end.__name__
+        assert bench.engine.state.half_sets.size_bytes == 0, end.__name__
 
 
 def test_of_a_gateway_that_is_dead_nothing_is_kept() -> None:
     bench = bench_of_ten_chunks()
     begin(bench, 1, 3)
     bench.tick(60_000)
-    assert bench.engine.half_sets.size_bytes == 0
+    assert bench.engine.state.half_sets.size_bytes == 0

@@ -7,6 +7,8 @@ import pytest
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.readers import Record
+from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import PublicRecord
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, PARTITION, PARTITIONS, PREFIX
@@ -40,8 +42,13 @@ VALUES = [
 class Eager(Engine):
     """Makes every object at once, as a live one does."""
 
-    def _keep_unmade(self, *_record: object) -> bool:
-        return False
+    def __init__(self) -> None:
+        super().__init__(PARTITION, PARTITIONS, EPOCH)
+        self._intake._keep_unmade = lambda _: False  # type: ignore[method-assign, assignment]
+
+
+def record(key: bytes | None, value: bytes | None, offset: int, timestamp_ms: int) -> Record:
+    return Record(topics.OBJECTS, PARTITION, offset, end=False, key=key, value=value, timestamp_ms=timestamp_ms)
 
 
 def shown(obj: Obj) -> dict[str, Any]:
@@ -61,11 +68,12 @@ def test_a_load_has_the_same_outcome_as_one_that_makes_every_object(seed: int) -
         for offset in range(random.choice((3, 30)))
     ]
     committed = random.choice((None, 0, 10))
-    engines = [kind(PARTITION, PARTITIONS, EPOCH) for kind in (Engine, Eager)]
+    engines = [Engine(PARTITION, PARTITIONS, EPOCH), Eager()]
     for engine in engines:
         engine.start_load(committed)
         for key, value, offset, timestamp_ms, moved in records:
-            engine.on_object(key, value, offset, timestamp_ms, 0, moved=moved, traceparent=f"trace {offset}")
+            said = record(key, value, offset, timestamp_ms)._replace(moved=moved, traceparent=f"trace {offset}")
+            engine.on_object(said, 0)
         engine.finish_load(1, 2, 0, objects_committed=committed)
 
     lazy, eager = engines
@@ -80,7 +88,7 @@ def test_a_load_has_the_same_outcome_as_one_that_makes_every_object(seed: int) -
     late = [(random.choice(KEYS), random.choice(VALUES)) for _ in range(10)]
     for engine in engines:
         for offset, (key, value) in enumerate(late, len(records)):
-            engine.on_object(key, value, offset, 4, 0)
+            engine.on_object(record(key, value, offset, 4), 0)
     assert outcome(lazy) == outcome(eager)
     assert {k: shown(obj) for k, obj in lazy.objects.items()} == {k: shown(obj) for k, obj in eager.objects.items()}
 
@@ -108,7 +116,7 @@ def test_what_is_loaded_for_nobody_is_not_made() -> None:
     engine = Engine(PARTITION, PARTITIONS, EPOCH)
     engine.start_load(None)
     for offset in range(3):
-        engine.on_object(f"{PREFIX}{offset}".encode(), b'{"version":1}', offset, 0, 0)
+        engine.on_object(record(f"{PREFIX}{offset}".encode(), b'{"version":1}', offset, 0), 0)
     engine.finish_load(1, 1, 0, objects_committed=0)
 
     assert len(engine.objects) == 3

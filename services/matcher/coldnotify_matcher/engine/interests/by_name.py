@@ -1,10 +1,10 @@
 """Interests by name: the objects that one client named.
 
-An interest by name is kept as the object that it names, whose name is the interest's text: there are millions of them.
-`Interest` values are made for those who ask.
+An interest by name is kept as the object that it names, whose name is the interest's text. There are millions of them:
+each takes 100 bytes, and an `Interest` for each would take 64 more. Those are made for whoever asks.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from coldnotify_schemas.digest import object_digest
 from coldnotify_schemas.interests import Interest, Kind
@@ -17,11 +17,15 @@ class ByName(dict[Obj, int]):
 
     __slots__ = ()
 
-    def add(self, obj: Obj, bucket: int) -> int:
-        """Add one that is not there. Returns its hash, which the client's digest grows by."""
-        self[obj] = bucket
-        obj.registered += 1
-        return object_digest(obj.name)
+    def add(self, objects: Iterable[Obj], bucket: int) -> int:
+        """Add those that are not there. Returns the sum of their hashes, which the client's digest grows by."""
+        hashes = 0
+        for obj in objects:
+            if obj not in self:
+                self[obj] = bucket
+                obj.registered += 1
+                hashes += object_digest(obj.name)
+        return hashes
 
     def remove(self, obj: Obj) -> int:
         """Remove one that is there. Returns its hash."""

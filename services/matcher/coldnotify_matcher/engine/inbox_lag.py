@@ -16,7 +16,7 @@ MARKS_MAX = 256
 _number_of = itemgetter(0)
 
 
-class Unread:
+class InboxLag:
     """The inbox records of one gateway, by number, and when they were made (Unix ms)."""
 
     __slots__ = ("_marks", "lag_ms")

@@ -1,6 +1,6 @@
 """How far a gateway lags, by its Beats."""
 
-from coldnotify_matcher.engine.unread import MARK_EVERY_MS, MARKS_MAX, Unread
+from coldnotify_matcher.engine.inbox_lag import MARK_EVERY_MS, MARKS_MAX, InboxLag
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +9,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 300), st.booleans(), st.floats(0, 1)),
 
 @given(STEPS)
 def test_the_lag_is_the_age_of_the_oldest_unread_record(steps: list[tuple[int, bool, float]]) -> None:
-    unread, now_ms, read = Unread(), 1_700_000_000_000, 0
+    unread, now_ms, read = InboxLag(), 1_700_000_000_000, 0
     made: list[int] = []
     for ms, more, fraction in steps:
         now_ms += ms
@@ -26,11 +26,11 @@ def test_the_lag_is_the_age_of_the_oldest_unread_record(steps: list[tuple[int, b
 
 
 def test_of_nothing_noted_there_is_no_lag() -> None:
-    assert Unread().read(1, 5, 1000) == 0
+    assert InboxLag().read(1, 5, 1000) == 0
 
 
 def test_what_is_noted_is_bounded_and_covers_the_whole_time() -> None:
-    unread = Unread()
+    unread = InboxLag()
     for number in range(1, 100 * MARKS_MAX):
         unread.made(number, number * MARK_EVERY_MS)
 
@@ -39,7 +39,7 @@ def test_what_is_noted_is_bounded_and_covers_the_whole_time() -> None:
 
 
 def test_a_clock_that_is_set_back_makes_no_lag_and_is_followed() -> None:
-    unread = Unread()
+    unread = InboxLag()
     unread.made(1, 3_600_000)
     unread.made(2, 1000)
 

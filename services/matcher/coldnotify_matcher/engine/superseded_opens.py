@@ -13,7 +13,7 @@ class _Open(NamedTuple):
     again: bool
 
 
-class LastOpens:
+class SupersededOpens:
     """After a matcher was away, clients have said Hello more than once. The outcome is that of one after the other.
 
     Only Opens in a row supersede each other: with another request of the client between them all are handled in turn.

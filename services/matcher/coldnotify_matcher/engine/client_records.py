@@ -1,0 +1,81 @@
+"""The records that hold what is known of clients: registrations in buckets, and a session record for each client."""
+
+import msgspec
+from coldnotify_schemas import topics
+from coldnotify_schemas.state import FORMAT, RegistrationsRecord, SessionRecord
+
+from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.outbox import Outbox
+from coldnotify_matcher.engine.outputs import Write
+from coldnotify_matcher.engine.state import State
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ClientRecords:
+    """Writes them."""
+
+    def __init__(self, state: State, outbox: Outbox) -> None:
+        self._state = state
+        self._outbox = outbox
+
+    def write_changed(self, now_ms: int) -> None:
+        """Those of the clients that have changed in this step."""
+        for client in self._state.changed:
+            self._state.at = client.key
+            self._write(client, now_ms)
+        self._state.at = None
+        self._state.changed = {}
+
+    def rewrite(self, topic: str, key: str, *, was_null: bool) -> None:
+        """A null or a record with a lower generation was seen in a state topic: ours is written again after it."""
+        state = self._state
+        client_key, bucket = (key, None) if topic == topics.SESSIONS else key.rpartition("/")[::2]
+        client = state.clients.get(client_key)
+        index = int(bucket) if bucket is not None and bucket.isdecimal() else None
+        if client is None or (index is not None and index >= len(client.buckets)):
+            if was_null:
+                return
+            self._outbox.write(Write(topic, state.partition, key.encode(), None))
+        elif index is not None:
+            client.changed.add(index)
+            state.changed[client] = None
+        elif client.worth_keeping:
+            state.changed[client] = None
+        state.count("state_repaired")
+
+    def _write(self, client: Client, now_ms: int) -> None:
+        """The buckets that have changed, and then the session's.
+
+        A crash loses only the last records of a step. The last bucket alone says the offset that the step comes to,
+        those before it still say the former one: a step that was done in part is done again as a whole.
+        """
+        state = self._state
+        changed = sorted(client.changed)
+        for index in changed:
+            applied = client.registrations_applied if index == changed[-1] else client.registrations_stored
+            names = sorted(obj.name for obj in client.buckets[index])
+            bucket = RegistrationsRecord(FORMAT, state.generation, applied, names)
+            key = f"{client.key}/{index}".encode()
+            self._outbox.write(Write(topics.REGISTRATIONS, state.partition, key, _encode(bucket)))
+        if changed:
+            client.registrations_stored = client.registrations_applied
+        client.changed.clear()
+        session = client.session
+        record = SessionRecord(
+            format=FORMAT,
+            generation=state.generation,
+            applied=client.session_applied,
+            online=session is not None,
+            gateway=f"{session.gateway.id if session else 0:016x}",
+            inbox=session.gateway.inbox if session else 0,
+            session=session.number if session else 0,
+            epoch=state.epoch,
+            cursor=client.cursor,
+            last_seen=client.last_seen_ms,
+            digest=client.digest,
+        )
+        self._outbox.write(Write(topics.SESSIONS, state.partition, client.key.encode(), _encode(record)))
+        client.session_stored = True
+        client.stored_ms = now_ms
+        state.dirty_cursors.pop(client, None)

@@ -1,0 +1,175 @@
+"""Records of the objects topic, in offset order: checked, merged, and handed on where they bring a newer version."""
+
+from coldnotify_schemas import topics
+from coldnotify_schemas.names import OBJECT_BYTES_MAX, InvalidName, parse_object_key
+from coldnotify_schemas.partition import home_of, partition_of
+from coldnotify_schemas.records import (
+    INCARNATION_JUMP_MAX,
+    VERSION_MAX,
+    InvalidRecord,
+    PublicRecord,
+    parse_public_record,
+    since_of,
+)
+
+from coldnotify_matcher.engine.conflation import Conflation
+from coldnotify_matcher.engine.history import History
+from coldnotify_matcher.engine.object_records import ObjectRecord
+from coldnotify_matcher.engine.objects import UNKNOWN, Obj
+from coldnotify_matcher.engine.outbox import Outbox
+from coldnotify_matcher.engine.rejected import rejected
+from coldnotify_matcher.engine.repairs import Repairs
+from coldnotify_matcher.engine.state import State
+from coldnotify_matcher.engine.strays import Strays
+
+UNMADE_BYTES_MAX = 8192
+"""Of a record that is kept for an object: a payload keeps all of it alive, and of a longer one most is white space."""
+
+
+class Intake:
+    """Takes records in. What it sees twice has the same outcome."""
+
+    def __init__(
+        self, state: State, outbox: Outbox, history: History, conflation: Conflation, repairs: Repairs, strays: Strays
+    ) -> None:
+        self._state = state
+        self._outbox = outbox
+        self._history = history
+        self._conflation = conflation
+        self._repairs = repairs
+        self._strays = strays
+
+    def on_object(self, record: ObjectRecord, now_ms: int) -> None:
+        """One record of the objects topic's partition."""
+        state = self._state
+        # Merging it twice would not be the same: without an incarnation it means the one that is in force by now.
+        merged = record.offset < state.position
+        if not merged:
+            state.position = record.offset + 1
+            if not state.live and self._keep_unmade(record):
+                return
+        # Of an object that has a version the key was checked then. A key that is no UTF-8 is none of these.
+        obj = self._known(record.key)
+        if obj is None or obj.version == UNKNOWN:
+            obj = self._object_at(record)
+            if obj is None:
+                return
+        try:
+            said, version = _understood(record, obj)
+        except InvalidRecord as error:
+            obj.last_offset = max(obj.last_offset, record.offset)
+            self._reject(record, str(error))
+            if state.live:
+                self._repairs.look_at(obj)
+            state.forget_if_idle(obj)
+            return
+        if not merged:
+            self._merge(obj, record, said, version, now_ms)
+
+    def skip_object(self, key: bytes | None, offset: int) -> None:
+        """The record at this offset is set aside: its object's newest version is to stand behind it again."""
+        self.on_end(offset + 1)
+        obj = self._known(key)
+        if obj is None:
+            return
+        obj.last_offset = max(obj.last_offset, offset)
+        if self._state.live:
+            self._repairs.look_at(obj)
+
+    def on_end(self, offset: int) -> None:
+        """The objects topic has been read up to `offset`, also where its last offsets hold no records."""
+        self._state.position = max(self._state.position, offset)
+
+    def _known(self, key: bytes | None) -> Obj | None:
+        return None if key is None else self._state.objects.get(key.decode(errors="surrogateescape"))
+
+    def _keep_unmade(self, record: ObjectRecord) -> bool:
+        """Keep just the record, if it is its object's first and in order. False: it is for the rest of `on_object`."""
+        state, key, value, offset = self._state, record.key, record.value, record.offset
+        if key is None or value is None or len(key) > OBJECT_BYTES_MAX or len(value) > UNMADE_BYTES_MAX:
+            return False
+        try:
+            name = key.decode()
+            domain, group, object_ = name.split("/", 2)
+            if name in state.objects or not object_ or home_of(domain, group, state.partitions) != state.partition:
+                return False
+            said = parse_public_record(value)
+        except ValueError:
+            return False
+        version = said.version_at(record.timestamp_ms)
+        if not 0 <= version <= VERSION_MAX or (said.incarnation or 0) > INCARNATION_JUMP_MAX:
+            return False
+        first_offset = since_of(record.since, state.epoch, offset) if record.since else None
+        state.objects.keep(name, said, offset, record.timestamp_ms, record.traceparent, first_offset)
+        came_at = offset if first_offset is None else first_offset
+        self._history.published(name, said.incarnation or 0, version, came_at, record.timestamp_ms)
+        return True
+
+    def _merge(self, obj: Obj, record: ObjectRecord, said: PublicRecord, version: int, now_ms: int) -> None:
+        state, offset = self._state, record.offset
+        outcome = self._history.taken(obj, said, version, offset)
+        # What is newer than all before it here came first with this record, whatever it says of another place.
+        first_offset = since_of(record.since, state.epoch, offset) if record.since and not state.live else None
+        newer = obj.merge(said, version, offset, first_offset)
+        if newer:
+            obj.published_ms = record.timestamp_ms
+            obj.traceparent = record.traceparent
+            self._history.published(obj.key, obj.incarnation, version, obj.offset, record.timestamp_ms)
+        if not state.live:
+            return
+        state.count(outcome + ":" + obj.domain)
+        if newer:
+            self._conflation.publish(obj, offset, now_ms)
+        self._repairs.look_at(obj)
+
+    def _object_at(self, record: ObjectRecord) -> Obj | None:
+        """The object whose key this is, known or new; None: it is no key, or one that belongs elsewhere."""
+        key = record.key
+        try:
+            domain, group, _ = parse_object_key(key)
+        except InvalidName as error:
+            self._reject(record, str(error))
+            return None
+        assert key is not None
+        right = partition_of(domain, group, self._state.partitions)
+        if right != self._state.partition:
+            self._on_stray(key, record, right)
+            return None
+        return self._state.object_of(key.decode())
+
+    def _on_stray(self, key: bytes, record: ObjectRecord, right: int) -> None:
+        if record.value is None:
+            self._strays.on_null(key)
+            return
+        if record.moved:
+            self._reject(record, f"key: belongs to partition {right} and was moved once already")
+            return
+        try:
+            parse_public_record(record.value)
+        except InvalidRecord as error:
+            self._reject(record, str(error))
+            return
+        self._strays.add(key, record, right)
+
+    def _reject(self, record: ObjectRecord, reason: str) -> None:
+        state, offset = self._state, record.offset
+        self._history.rejected(record.key, offset, record.timestamp_ms, reason)
+        if offset < state.replay_from:
+            return
+        self._outbox.write(rejected(topics.OBJECTS, state.partition, offset, record.key, record.value, reason))
+        state.count(f"rejected:{reason.partition(':')[0]}")
+
+
+def _understood(record: ObjectRecord, obj: Obj) -> tuple[PublicRecord, int]:
+    """(what it says, its version). Raises InvalidRecord."""
+    if record.value is None:
+        raise InvalidRecord('record: is null; publish {"deleted": true} to say that the object is gone')
+    said = parse_public_record(record.value)
+    version = said.version_at(record.timestamp_ms)
+    if not 0 <= version <= VERSION_MAX:
+        raise InvalidRecord(
+            f"version: is missing, and the record's timestamp ({record.timestamp_ms}) cannot stand for it"
+        )
+    if said.incarnation is not None and said.incarnation > obj.incarnation + INCARNATION_JUMP_MAX:
+        raise InvalidRecord(f"incarnation: is {said.incarnation}, far above the one in force ({obj.incarnation})")
+    return said, version

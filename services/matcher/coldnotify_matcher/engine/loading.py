@@ -1,0 +1,103 @@
+"""A partition's way to its owner: its state as the compacted topics have it, then the takeover."""
+
+from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.state import RegistrationsRecord, SessionRecord
+
+from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.conflation import Conflation
+from coldnotify_matcher.engine.index import Index
+from coldnotify_matcher.engine.outbox import Outbox
+from coldnotify_matcher.engine.repairs import Repairs
+from coldnotify_matcher.engine.sessions import NO_ASK, NO_CURSOR, Session, SessionState
+from coldnotify_matcher.engine.state import State
+from coldnotify_matcher.engine.strays import Strays
+
+
+class Loading:
+    """Loads, and takes over. The objects come through the intake meanwhile."""
+
+    def __init__(
+        self, state: State, outbox: Outbox, index: Index, conflation: Conflation, repairs: Repairs, strays: Strays
+    ) -> None:
+        self._state = state
+        self._outbox = outbox
+        self._index = index
+        self._conflation = conflation
+        self._repairs = repairs
+        self._strays = strays
+
+    def start(self, objects_committed: int | None) -> None:
+        """`objects_committed`: the offset up to which a predecessor handled the objects topic; None: nobody did."""
+        self._state.live = False
+        self._state.replay_from = 0 if objects_committed is None else objects_committed
+        self._strays.start_load()
+
+    def load_registrations(self, key: str, record: RegistrationsRecord, *, applied_counts: bool) -> None:
+        """One bucket, the winner among its key's records. `applied_counts`: it is of today's requests topic."""
+        state = self._state
+        client_key, _, bucket = key.rpartition("/")
+        client = state.client_of(client_key)
+        group = client.group_key
+        client.load_bucket(int(bucket), [state.object_of(f"{group}/{name}") for name in record.objects])
+        if client.changed:
+            state.changed[client] = None
+        if applied_counts:
+            client.registrations_applied = max(client.registrations_applied, record.applied)
+            client.registrations_stored = client.registrations_applied
+
+    def load_session(self, key: str, record: SessionRecord, now_ms: int, *, applied_counts: bool) -> None:
+        """A client's session record, the winner among its key's records."""
+        state = self._state
+        client = state.client_of(key)
+        client.session_stored = True
+        client.last_seen_ms = record.last_seen
+        client.stored_ms = now_ms
+        if applied_counts:
+            client.session_applied = record.applied
+        same_epoch = record.epoch == state.epoch
+        client.cursor = record.cursor if same_epoch else NO_CURSOR
+        if not record.online:
+            return
+        gateway = state.gateway_of(int(record.gateway, 16), record.inbox, now_ms)
+        if same_epoch:
+            client.session = Session(gateway, record.session, ask=0, cursor=record.cursor)
+            gateway.add(record.session, client.key)
+            if record.digest not in (None, client.digest):
+                self._doubt(client, client.session)
+        else:
+            # Its cursors mean nothing any more: let it come and say Hello.
+            state.tell_closed(gateway, record.session, CloseCode.UNKNOWN_SESSION, "the objects topic is another one")
+            state.changed[client] = None
+
+    def _doubt(self, client: Client, session: Session) -> None:
+        """Its registrations are not those that its session was last written down with: it is to be announced anew.
+
+        A matcher that was thought dead has written a bucket, and nobody lived who writes over it; or a step was cut.
+        Told what is published, the session would pass over what is missing here.
+        """
+        session.state = SessionState.UNSYNCED
+        opened = internal_pb2.Opened(session=session.number, ask=NO_ASK, in_sync=False, digest=client.digest)
+        session.gateway.tell(internal_pb2.Item(opened=opened))
+        self._state.count("doubted")
+
+    def finish(self, generation: int, inboxes: int, now_ms: int, *, objects_committed: int | None) -> None:
+        """Take the partition over: tell all gateways, and fan out what the predecessor may not have."""
+        state = self._state
+        state.at = None
+        state.generation = generation
+        state.live = True
+        self._outbox.tell_all(inboxes)
+        online = [client for client in state.clients.values() if client.session is not None]
+        for client in online:
+            if client.session is not None and client.session.state is not SessionState.UNSYNCED:
+                self._index.join(client)
+        if objects_committed is None:
+            objects_committed = min((client.cursor + 1 for client in online), default=state.position)
+        missed = [obj for obj in state.objects.made() if obj.subscribers and obj.offset >= objects_committed]
+        for obj in sorted(missed, key=lambda obj: obj.offset):
+            state.at = topics.OBJECTS, obj.kept_offset
+            self._conflation.fan_out(obj, now_ms)
+        state.at = None
+        for obj in state.objects.made():
+            self._repairs.look_at(obj)

@@ -1,0 +1,41 @@
+"""What a step has to say so far, until it is taken: records to write, and what gateways are told."""
+
+from coldnotify_schemas import internal_pb2
+
+from coldnotify_matcher.engine.outputs import Step, Write
+from coldnotify_matcher.engine.state import State
+
+
+class Outbox:
+    """The one place that a step is taken from. What a gateway is told waits in its `GatewayView`, in order."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._step = Step()
+
+    def write(self, write: Write) -> None:
+        """State, or a record that rests on nothing else in this step."""
+        self._step.state.append(write)
+
+    def write_last(self, write: Write) -> None:
+        """A tombstone of what must be durable elsewhere, or gone, before."""
+        self._step.tombstones.append(write)
+
+    def tell_all(self, inboxes: int) -> None:
+        """A takeover: every inbox is told our generation, before anything else."""
+        state = self._state
+        self._step.inboxes = [
+            (inbox, internal_pb2.Inbox(format=1, partition=state.partition, generation=state.generation))
+            for inbox in range(inboxes)
+        ]
+
+    def take(self, now_ms: int) -> Step:
+        """All of it; from here on it is the next step's."""
+        step, self._step = self._step, Step()
+        state = self._state
+        for gateway in state.gateways.values():
+            records = gateway.take_records(state.partition, state.generation)
+            if records and state.rules.conflation.auto:
+                gateway.lag.made(records[0][1].number, now_ms)
+            step.inboxes += records
+        return step

@@ -1,0 +1,60 @@
+"""Strays: records that their producer put into a partition that is not their key's. They are moved, once.
+
+Kafka's default partitioner puts most records into wrong partitions.
+"""
+
+from coldnotify_schemas import topics
+from coldnotify_schemas.records import MOVED_HEADER
+from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
+
+from coldnotify_matcher.engine.object_records import ObjectRecord
+from coldnotify_matcher.engine.outbox import Outbox
+from coldnotify_matcher.engine.outputs import Write
+from coldnotify_matcher.engine.state import State
+
+
+class Strays:
+    """Those of this step."""
+
+    def __init__(self, state: State, outbox: Outbox) -> None:
+        self._state = state
+        self._outbox = outbox
+        self._moves: dict[bytes, list[tuple[int, Write]]] = {}
+        """By key: (offset, the move)."""
+
+    def add(self, key: bytes, record: ObjectRecord, right: int) -> None:
+        """It belongs into the partition `right`. It can be understood, and was not moved before."""
+        headers = [(MOVED_HEADER, f"{self._state.partition}@{record.offset}".encode())]
+        if record.traceparent:
+            headers.append((TRACEPARENT_HEADER, record.traceparent.encode()))
+        timestamp_ms = record.timestamp_ms if record.timestamp_ms >= 0 else None
+        write = Write(topics.OBJECTS, right, key, record.value, tuple(headers), timestamp_ms)
+        self._moves.setdefault(key, []).append((record.offset, write))
+
+    def on_null(self, key: bytes) -> None:
+        """Our own tombstone of a stray that was moved, or a null that says nothing here.
+
+        What an earlier owner had not handled may stand before the tombstone of an earlier stray: that is moved all the
+        same.
+        """
+        self._keep(key, [move for move in self._moves.get(key, ()) if move[0] >= self._state.replay_from])
+
+    def start_load(self) -> None:
+        """What stands at or above `replay_from` is read once more."""
+        for key, moves in list(self._moves.items()):
+            self._keep(key, [move for move in moves if move[0] < self._state.replay_from])
+
+    def write(self) -> None:
+        """Move them, with a tombstone behind all of one key."""
+        for key, moves in self._moves.items():
+            for _, write in moves:
+                self._outbox.write(write)
+            self._outbox.write_last(Write(topics.OBJECTS, self._state.partition, key, None))
+            self._state.count("moved", len(moves))
+        self._moves = {}
+
+    def _keep(self, key: bytes, moves: list[tuple[int, Write]]) -> None:
+        if moves:
+            self._moves[key] = moves
+        else:
+            self._moves.pop(key, None)

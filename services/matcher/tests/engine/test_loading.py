@@ -1,0 +1,85 @@
+"""A takeover: what it says to everybody, and what it owes to sessions that it found."""
+
+import msgspec
+from coldnotify_schemas import topics
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.state import SessionRecord
+from coldnotify_testkit.engine_bench import (
+    EPOCH,
+    GATEWAY,
+    INBOXES,
+    PARTITION,
+    PREFIX,
+    Bench,
+    closed,
+    fan_outs,
+)
+
+
+def record_of(bench: Bench, client: str = "client-1") -> SessionRecord:
+    return msgspec.json.decode(bench.latest(topics.SESSIONS)[PREFIX + client], type=SessionRecord)
+
+
+def test_a_takeover_is_said_to_every_inbox() -> None:
+    bench = Bench()
+    bench.load()
+
+    notices = bench.notices[-INBOXES:]
+
+    assert all((n.gateway, n.number, n.generation, n.partition) == (0, 0, 2, PARTITION) for n in notices)
+    assert not any(n.items for n in notices)
+
+
+def test_what_the_predecessor_had_not_committed_is_fanned_out_by_the_offset_of_the_newest() -> None:
+    bench = Bench()
+    bench.opened("a", "b", "c")
+    bench.version("c", 1)
+    bench.settle()
+    bench.told.clear()
+    for name, version in (("b", 1), ("a", 1), ("b", 2)):
+        bench.version(name, version)
+    bench.step()  # and dies
+
+    bench.load()
+
+    assert fan_outs(bench.told[GATEWAY].items) == [("a", 1, 2, [1]), ("b", 2, 3, [1])]
+
+
+def test_without_a_commit_sessions_are_caught_up_from_their_stored_cursors() -> None:
+    bench = Bench()
+    for name in ("a", "b"):
+        bench.version(name, 1)
+    bench.opened("a", "b", cursor=0)
+    bench.acks({1: 0})
+    bench.committed = (len(bench.log.requests), None)
+    bench.told.clear()
+
+    bench.load()
+
+    assert fan_outs(bench.told[GATEWAY].items) == [("b", 1, 1, [1])]
+
+
+def test_sessions_of_another_epoch_are_told_to_come_back() -> None:
+    bench = Bench()
+    bench.version("a", 1)
+    bench.opened("a", cursor=0)
+    bench.told.clear()
+    cluster = bench.cluster
+    bench.cluster = type(cluster)(cluster.partitions, cluster.inboxes, "other", cluster.requests_topic_id, EPOCH + 1)
+
+    bench.load()
+
+    assert closed(bench.told[GATEWAY].take()) == [(1, CloseCode.UNKNOWN_SESSION)]
+    assert not record_of(bench).online
+    assert record_of(bench).cursor == -1
+
+
+def test_registering_for_what_was_published_while_loading_and_after() -> None:
+    bench = Bench()
+    bench.opened("a")
+    bench.version("a", 1)
+    bench.load()
+    bench.told.clear()
+    bench.version("a", 2)
+
+    assert fan_outs(bench.items()) == [("a", 2, 1, [1])]
