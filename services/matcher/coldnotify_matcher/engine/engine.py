@@ -10,10 +10,11 @@ hands out what has come together. The shell makes them durable in the order that
 offsets of both inputs. Whatever it had not committed it reads again after a failure: every handler gives the same
 result when it sees an input twice.
 
-A client lacks what it is registered for and has a newest offset above its cursor. A session is sent that in pages; at
-the instant its last page is computed it joins the fan-out index (`index.Index`), and from then on a publish reaches
-it as one number in a packed array. It stays in the index while a gateway has it caught up once more: the gateway drops
-what is live for a session that waits for a page, and the page, which comes later in the same inbox, contains it.
+A client lacks what it is interested in and has a newest offset above its cursor, unless it published that version
+itself (`clients.Client.lacks`). A session is sent that in pages; at the instant its last page is computed it joins the
+fan-out index (`index.Index`), and from then on a publish reaches it as one number in a packed array. It stays in the
+index while a gateway has it caught up once more: the gateway drops what is live for a session that waits for a page,
+and the page, which comes later in the same inbox, contains it.
 
 Replay: `registrations_applied` of a client is the offset of a request whose writes, and those of all before it, are
 durable. A client's buckets are in one partition, written in order by an idempotent producer, so a crash loses only
