@@ -1,13 +1,14 @@
-"""A client: the real core, an application with callbacks, and a state file that survives as a disk would have it."""
+"""A client: the real driver, an application with callbacks, and a state file that survives as a disk would have it.
+
+What is done, and in which order, the driver says. Here its actions are executed, in virtual time.
+"""
 
 from collections.abc import Iterable
 from random import Random
 from typing import Protocol
 
-from coldnotify._core.client import Client as Core
-from coldnotify._core.client import Save
-from coldnotify._core.delivery import Job
 from coldnotify._core.document import Document, decode
+from coldnotify._core.driver import Call, Close, Connect, Driver, End, EndSending, Job, Report, Save, Send, Tell
 from coldnotify._core.reconnect import Address
 from coldnotify._core.session import Identity
 from coldnotify._core.settings import Settings
@@ -17,6 +18,7 @@ from coldnotify_simulation.link import Link
 from coldnotify_simulation.trace import Trace
 
 SETTINGS = Settings(
+    connect_timeout_s=3.0,
     keepalive_s=10,
     silence_grace_s=5.0,
     request_timeout_s=8.0,
@@ -38,7 +40,7 @@ class Surroundings(Protocol):
     """What a client sees of the world."""
 
     def connect(self, client: "Client", address: Address) -> None:
-        """Try to connect; `link_up` or `on_broken` follows."""
+        """Try to connect; `link_up` or `on_broken` follows, or nothing at all."""
 
     def on_told(self, client: "Client", job: Job, *, failed: bool) -> None:
         """A callback is entered."""
@@ -70,9 +72,11 @@ class Client(Process):
         self.callback_s = 0.01
         self.failing = 0.0
         """How likely a callback raises."""
-        self.core: Core | None = None
+        self.driver: Driver | None = None
         self.link: Link | None = None
         self.disk: bytes | None = None
+        self.attempts = 0
+        """Another number: the attempt to connect that is under way leads to nothing any more."""
         self.lives = 1
         """One more each time the state file is lost."""
         self.wakes = 0
@@ -93,18 +97,18 @@ class Client(Process):
         self.trace.event("started", client=self.key, life=self.lives)
         self.trace(self.name, "starts, life", self.lives, "" if self.disk is None else self.disk.decode().strip())
         document = Document(identity=self.identity) if self.disk is None else decode(self.disk, self.identity)
-        self.core = Core(document, self.addresses, SETTINGS, self.random, self.clock.now_s)
+        self.driver = Driver(document, self.addresses, SETTINGS, self.random, self.clock.now_s)
         self._wake_at_s = float("inf")
         self._said_caught_up = True
         if only:
-            self.core.register_only(self.wish)
-        for name in sorted(self.core._registrations.wanted - self.wish):
+            self.driver.register_only(self.wish)
+        for name in sorted(self.driver.wanted - self.wish):
             self.trace.retract("unregister", client=self.key, object=self.key_of(name))
-        for name in sorted(self.wish | self.core._registrations.wanted):
-            self.core.subscribe(name, _SUBSCRIBER)
+        for name in sorted(self.wish | self.driver.wanted):
+            self.driver.subscribe(name, _SUBSCRIBER)
             if name in self.wish:
-                self.core.register(name)
-        self.wish = set(self.core._registrations.wanted)
+                self.driver.register(name)
+        self.wish = set(self.driver.wanted)
         for name in sorted(self.wish):
             self.trace.event("register", client=self.key, object=self.key_of(name))
         self.drive()
@@ -128,14 +132,14 @@ class Client(Process):
 
     def shut_down(self) -> None:
         """The application disconnects, in order."""
-        if self.core is not None and self.alive:
+        if self.driver is not None and self.alive:
             self.trace(self.name, "disconnects")
-            self.core.stop()
+            self.driver.stop()
             self.drive()
 
     def _gone(self) -> None:
         self._writing = None
-        link, self.link, self.core = self.link, None, None
+        link, self.link, self.driver = self.link, None, None
         self._died()
         if link is not None:
             link.cut("the client is gone", gateway_notices_s=self.random.choice([0.0, 3.0, float("inf")]))
@@ -148,25 +152,25 @@ class Client(Process):
 
     def register(self, *names: str) -> None:
         """It wants more."""
-        if self.core is None:
+        if self.driver is None:
             return
         for name in names:
             self.wish.add(name)
             self.trace(self.name, "registers for", name)
             self.trace.event("register", client=self.key, object=self.key_of(name))
-            self.core.subscribe(name, _SUBSCRIBER)
-            self.core.register(name)
+            self.driver.subscribe(name, _SUBSCRIBER)
+            self.driver.register(name)
         self.drive()
 
     def unregister(self, *names: str) -> None:
         """It wants less."""
-        if self.core is None:
+        if self.driver is None:
             return
         for name in names:
             self.wish.discard(name)
             self.trace(self.name, "unregisters", name)
             self.trace.event("unregister", client=self.key, object=self.key_of(name))
-            self.core.unregister(name)
+            self.driver.unregister(name)
         self.drive()
 
     def register_only(self, names: Iterable[str]) -> None:
@@ -178,72 +182,80 @@ class Client(Process):
     @property
     def wanted(self) -> set[str]:
         """As the library has it."""
-        return set() if self.core is None else self.core._registrations.wanted
+        return set() if self.driver is None else set(self.driver.wanted)
 
     @property
     def caught_up(self) -> bool:
         """As the library says."""
-        return self.core is not None and self.core.caught_up
+        return self.driver is not None and self.driver.caught_up
 
     # ---- the connection
 
     def link_up(self, link: Link) -> None:
         """It stands."""
-        assert self.core is not None
+        assert self.driver is not None
         self.link = link
         self._since = self.trace.event("connecting", client=self.key)
         self._said_caught_up = False
-        self.core.link_up(self.clock.now_s)
+        self.driver.link_up(self.clock.now_s)
         self.drive()
 
     def on_bytes(self, link: Link, data: bytes) -> None:
         """Bytes came."""
-        if link is self.link and self.core is not None:
-            self.core.receive(data, self.clock.now_s)
+        if link is self.link and self.driver is not None:
+            self.driver.received(data, self.clock.now_s)
             self.drive()
 
     def on_broken(self, link: Link | None, reason: str) -> None:
         """It broke, or could not be made."""
-        if self.core is not None and link is self.link:
+        if self.driver is not None and link is self.link:
             self.link = None
             self.trace(self.name, "has no connection:", reason)
-            self.core.link_down(reason, self.clock.now_s)
+            self.driver.link_down(reason, self.clock.now_s)
             self.drive()
 
-    # ---- the shell
+    # ---- the shell's two hands
 
     def drive(self) -> None:
-        """Do whatever is due, and come back when the next thing is."""
-        core, now_s = self.core, self.clock.now_s
-        if core is None or not self.alive or self.stopped:
+        """Execute all actions, and come back when the next one is due."""
+        driver = self.driver
+        if driver is None or not self.alive or self.stopped:
             return
-        core.tick(now_s)
-        save = core.save_due(now_s)
-        if save is not None:
-            self._save(core, save)
-        address = core.connect_due(now_s)
-        if address is not None:
-            self.world.connect(self, address)
-        if self.link is not None:
-            while data := core.data_to_send(now_s):
-                self.link.up(data)
-            if not core.link_wanted:
-                link, self.link = self.link, None
-                # What was sent arrives first.
-                self.clock.later(0.5, lambda: link.cut("closed by the client", client_notices_s=float("inf")))
-                core.link_down("ended", now_s)
-        while job := core.next_job(now_s):
-            self._tell(core, job)
-        if core.caught_up and not self._said_caught_up and self._since is not None:
+        while (action := driver.next(self.clock.now_s)) is not None:
+            match action:
+                case Save():
+                    self._save(driver, action)
+                case Connect(address):
+                    self.attempts += 1
+                    self.world.connect(self, address)
+                case Send(data):
+                    assert self.link is not None
+                    self.link.up(data)
+                    driver.sent()
+                case EndSending():
+                    assert self.link is not None
+                    self.link.end_sending()
+                case Close(reason):
+                    self._close(driver, reason)
+                case Report():
+                    pass
+                case End():
+                    self.trace.event("stopped", client=self.key)
+                    self.world.on_stopped(self)
+                    self._gone()
+                    return
+        while (call := driver.next_call(self.clock.now_s)) is not None:
+            match call:
+                case Call(job):
+                    self._call(driver, job)
+                case Report() | Tell():
+                    pass
+                case End():
+                    return
+        if driver.caught_up and not self._said_caught_up and self._since is not None:
             self._said_caught_up = True
             self.world.on_caught_up(self, self._since)
-        core.take_reports()
-        if core.finished:
-            self.trace.event("stopped", client=self.key)
-            self.world.on_stopped(self)
-            self._gone()
-            return
-        self._sleep(min(core.deadline(), core.next_job_at()))
+        self._sleep(min(driver.deadline(), driver.next_call_at()))
 
     def _sleep(self, until_s: float) -> None:
         # A timer may come a little early; at the very instant that it is asked for, it would be asked for for ever.
@@ -257,18 +269,27 @@ class Client(Process):
             self._wake_at_s = float("inf")
             self.drive()
 
-    def _save(self, core: Core, save: Save) -> None:
+    def _close(self, driver: Driver, reason: str) -> None:
+        link, self.link = self.link, None
+        if link is None:
+            self.attempts += 1
+        else:
+            # What was sent arrives first.
+            self.clock.later(0.5, lambda: link.cut("closed by the client", client_notices_s=float("inf")))
+        driver.link_down(reason, self.clock.now_s)
+
+    def _save(self, driver: Driver, save: Save) -> None:
         self._writing = save.data
 
         def saved() -> None:
             self.disk, self._writing = save.data, None
             self.world.on_saved(self, decode(save.data, self.identity))
-            core.saved(save, self.clock.now_s)
+            driver.saved(save, self.clock.now_s)
             self.drive()
 
         self.later(self.random.uniform(0.001, 0.05), saved)
 
-    def _tell(self, core: Core, job: Job) -> None:
+    def _call(self, driver: Driver, job: Job) -> None:
         # Never as often as the library tries: it would park the object.
         fails = self._failed_in_a_row < 3 and self.failing > 0 and self.random.random() < self.failing
         self._failed_in_a_row = self._failed_in_a_row + 1 if fails else 0
@@ -276,7 +297,7 @@ class Client(Process):
         failed = {_SUBSCRIBER: RuntimeError("the callback raised")} if fails else {}
 
         def done() -> None:
-            core.job_done(job, failed, self.clock.now_s)
+            driver.called(job, failed, self.clock.now_s)
             self.drive()
 
         self.later(self.random.uniform(0.0, self.callback_s), done)

@@ -44,6 +44,15 @@ class Link:
         if not self.is_cut and self.gateway.life == self._gateway_life:
             self.gateway.later(0.0, lambda: None if self.is_cut else self.gateway.on_bytes(self, data))
 
+    def end_sending(self) -> None:
+        """The client sends nothing more: its gateway closes the connection once all has arrived."""
+        self._up_at_s = max(self._up_at_s, self._clock.now_s + self._delay())
+        self._clock.later(self._up_at_s - self._clock.now_s, self._arrive_end)
+
+    def _arrive_end(self) -> None:
+        if not self.is_cut and self.gateway.life == self._gateway_life:
+            self.gateway.later(0.0, lambda: self.cut("closed by the gateway", client_notices_s=self._delay()))
+
     # ---- down
 
     def send(self, data: bytes, /) -> None:

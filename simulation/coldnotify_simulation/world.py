@@ -176,13 +176,16 @@ class World:
     # ---- what clients see (client.Surroundings)
 
     def connect(self, client: Client, address: Address) -> None:
-        """A connection stands after a moment, or nobody is there."""
+        """A connection stands after a moment, or nobody is there, or nobody answers."""
         gateway = self.gateways[address.port]
         self.promises.on_online(client.key)
+        attempt = client.attempts
 
         def arrive() -> None:
-            if not gateway.alive or gateway.stopped:
-                client.on_broken(None, "nobody answers")
+            if client.attempts != attempt or gateway.stopped:
+                return
+            if not gateway.alive:
+                client.on_broken(None, "nobody is there")
                 return
             link = Link(self.clock, self.random, client, gateway, self.late_s)
             gateway.accept(link)

@@ -83,8 +83,8 @@ def an_unregister_delayed_in_a_gateway_behind_a_registration_through_another() -
     world.run(0.5)
     client.link.cut("cut", gateway_notices_s=float("inf"))
     other = next(gateway for gateway in world.gateways if gateway is not old)
-    assert client.core is not None
-    client.core._addresses.failed(client.addresses[world.gateways.index(old)], world.clock.now_s)
+    assert client.driver is not None
+    client.driver._client._addresses.failed(client.addresses[world.gateways.index(old)], world.clock.now_s)
     world.register(client, "a")
     world.clock.run_until(lambda: client.caught_up and client.link is not None)
     assert client.link is not None

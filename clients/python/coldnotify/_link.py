@@ -37,15 +37,11 @@ class Link:
         self,
         address: Address,
         context: ResumingContext | None,
-        give_up_at: float,
-        timeout_s: float,
         wake: Callable[[], None],
     ) -> None:
         """Begin to connect. `wake` is called, on another thread, when the address has been looked up."""
         self.state = LinkState.RESOLVING
         self.problem = ""
-        self.give_up_at = give_up_at
-        self._timeout_s = timeout_s
         self._address = address
         self._context = context
         self._socket: socket.socket | None = None
@@ -85,7 +81,7 @@ class Link:
             case _:
                 return select.POLLIN | (select.POLLOUT if self._unsent else 0)
 
-    def advance(self, now: float) -> None:
+    def advance(self) -> None:
         """Go on with connecting, or with writing what is left, as far as it goes without blocking."""
         if self.state is LinkState.RESOLVING and self._resolved is not None:
             if isinstance(self._resolved, OSError):
@@ -104,8 +100,6 @@ class Link:
             self._handshake()
         elif self.state is LinkState.OPEN:
             self._flush()
-        if self.state not in (LinkState.OPEN, LinkState.CLOSED) and now >= self.give_up_at:
-            self.close(f"no connection within {self._timeout_s:g} s")
 
     def _try_next(self, problem: str) -> None:
         self._close_socket()
@@ -236,46 +230,39 @@ class CarriedLink(Link):
         self,
         address: Address,
         context: ResumingContext | None,
-        give_up_at: float,
-        timeout_s: float,
         wake: Callable[[], None],
         carrier: Carrier,
     ) -> None:
         """As Link's."""
-        super().__init__(address, context, give_up_at, timeout_s, wake)
-        self._carrier = carrier
+        super().__init__(address, context, wake)
+        self.carrier = carrier
         self._begun = False
-        self._ended = False
+        self._ending = False
         self._received = b""
 
     def is_open(self) -> bool:
         """Whether the session's bytes can be exchanged."""
-        return super().is_open() and self._carrier.ready
-
-    @property
-    def hello_only(self) -> bool:
-        """See Carrier."""
-        return self._carrier.hello_only
+        return super().is_open() and self.carrier.ready
 
     @property
     def renewable(self) -> bool:
         """It has ended because it had done what it was for."""
-        return self._carrier.renewable
+        return self.carrier.renewable
 
-    def advance(self, now: float) -> None:
+    def advance(self) -> None:
         """As Link's; then on with what the carrier needs before it is ready."""
-        super().advance(now)
+        super().advance()
         if super().is_open() and not self._begun:
             self._begun = True
-            super().write(self._carrier.begin())
-        if super().is_open() and not self._carrier.ready:
+            super().write(self.carrier.begin())
+        if super().is_open() and not self.carrier.ready:
             self._received += self._take(super().read())
-            if super().is_open() and not self._carrier.ready and now >= self.give_up_at:
-                self.close(f"no connection within {self._timeout_s:g} s")
+        if self._ending and not self.writing:
+            self.half_close()
 
     def write(self, data: bytes) -> None:
         """Send the session's `data`."""
-        super().write(self._carrier.send(data))
+        super().write(self.carrier.send(data))
         self._close_if_over()
 
     def read(self) -> bytes:
@@ -290,29 +277,29 @@ class CarriedLink(Link):
             self._close_if_over()
         return said
 
-    def half_close(self) -> None:
-        """Nothing more will be written."""
-        if not self._ended:
-            self._ended = True
-            end = self._carrier.end()
+    def end_sending(self) -> None:
+        """Nothing more will be written: close our side, once all is."""
+        if not self._ending:
+            self._ending = True
+            end = self.carrier.end()
             if end:
                 super().write(end)
         if not self.writing:
-            super().half_close()
+            self.half_close()
 
     def _take(self, data: bytes) -> bytes:
         if not data:
             return b""
         try:
-            said = self._carrier.receive(data)
+            said = self.carrier.receive(data)
         except CarrierError as error:
             self.close(str(error))
             return b""
-        answer = self._carrier.answer()
+        answer = self.carrier.answer()
         if answer and super().is_open():
             super().write(answer)
         return said
 
     def _close_if_over(self) -> None:
-        if self._carrier.over and super().is_open():
-            self.close(self._carrier.over)
+        if self.carrier.over and super().is_open():
+            self.close(self.carrier.over)

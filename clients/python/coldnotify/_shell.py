@@ -1,33 +1,29 @@
 """What the sync and the asyncio form of `Notify` have in common: everything but threads, sockets and tasks."""
 
-import logging
 import random
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from coldnotify_schemas.names import check_name, check_object
 
-from coldnotify._core.client import Client, Status
 from coldnotify._core.document import Document, decode
+from coldnotify._core.driver import Driver, Status
 from coldnotify._core.session import Identity
 from coldnotify._core.settings import REPORTS_MAX, Settings
+from coldnotify._core.wishes import Wishes
+from coldnotify._run import Callback, OnError, Run
 from coldnotify._tls import ContextKeeper
 from coldnotify.connection import Connection, check_seconds
 from coldnotify.errors import StateDamaged, StateMismatch
-from coldnotify.notification import Notification
 from coldnotify.state import State
 
 if TYPE_CHECKING:
     import reactivex
 
-logger = logging.getLogger("coldnotify")
-
-Callback = Callable[[Notification], object]
-"""Told the newest version of an object. In the asyncio form it may be a coroutine function."""
-OnError = Callable[[Exception], object]
+    from coldnotify.notification import Notification
 
 
 class Subscription:
@@ -72,38 +68,6 @@ class Registration:
         return f"Registration({self.object_id!r})"
 
 
-@dataclass(frozen=True, slots=True)
-class _Subscriber:
-    object_id: str
-    callback: Callback
-
-
-class _Asked:
-    """What the application asked for while no client was running: applied to the document once it is read."""
-
-    def __init__(self) -> None:
-        self.only: set[str] | None = None
-        self.steps: dict[str, tuple[bool, ...]] = {}
-        """By object: unregister (False), register (True), or both in this order."""
-
-    def register(self, name: str) -> None:
-        self.steps[name] = (False, True) if False in self.steps.get(name, ()) else (True,)
-
-    def unregister(self, name: str) -> None:
-        self.steps[name] = (False,)
-
-    def register_only(self, names: set[str]) -> None:
-        self.only = names
-        self.steps = {name: steps for name, steps in self.steps.items() if name in names and True in steps}
-
-    def apply(self, client: Client) -> None:
-        if self.only is not None:
-            client.register_only(self.only)
-        for name, steps in self.steps.items():
-            for wanted in steps:
-                (client.register if wanted else client.unregister)(name)
-
-
 class Shell:
     """The part of `Notify` that both forms share. Its methods may be called from any thread."""
 
@@ -143,6 +107,7 @@ class Shell:
         self._state = state
         self._connection = Connection() if connection is None else connection
         self._settings = Settings(
+            connect_timeout_s=self._connection.connect_timeout_s,
             keepalive_s=self._connection.keepalive_s,
             silence_grace_s=self._connection.silence_grace_s,
             request_timeout_s=self._connection.request_timeout_s,
@@ -160,11 +125,12 @@ class Shell:
         self._contexts = ContextKeeper()
         self._on_error = on_error
         self._lock = threading.RLock()
-        self._client: Client | None = None
-        self._asked = _Asked()
-        self._subscribers: dict[int, _Subscriber] = {}
+        self._driver: Driver | None = None
+        self._wishes = Wishes()
+        self._subscribers: dict[int, tuple[str, Callback]] = {}
+        """Object and callback."""
         self._next_subscriber = 1
-        self._unreported: deque[Exception] = deque(maxlen=REPORTS_MAX)
+        self._untold: deque[Exception] = deque(maxlen=REPORTS_MAX)
 
     # What the application asks for
 
@@ -175,7 +141,7 @@ class Shell:
         """
         check_object(object_id)
         with self._lock:
-            (self._client or self._asked).register(object_id)
+            (self._driver or self._wishes).register(object_id)
         self._wake()
         return Registration(self, object_id)
 
@@ -184,7 +150,7 @@ class Shell:
         name."""
         check_object(object_id)
         with self._lock:
-            (self._client or self._asked).unregister(object_id)
+            (self._driver or self._wishes).unregister(object_id)
             self._unsubscribe_all(lambda name: name == object_id)
         self._wake()
 
@@ -194,7 +160,7 @@ class Shell:
             raise ValueError("object_ids: is one text, not several")
         names = [check_object(name) for name in object_ids]
         with self._lock:
-            (self._client or self._asked).register_only(set(names))
+            (self._driver or self._wishes).register_only(set(names))
             self._unsubscribe_all(lambda name: name not in names)
         self._wake()
         return [Registration(self, name) for name in names]
@@ -205,28 +171,28 @@ class Shell:
         with self._lock:
             number = self._next_subscriber
             self._next_subscriber += 1
-            self._subscribers[number] = _Subscriber(object_id, callback)
-            if self._client is not None:
-                self._client.subscribe(object_id, number)
+            self._subscribers[number] = object_id, callback
+            if self._driver is not None:
+                self._driver.subscribe(object_id, number)
         self._wake()
         return Subscription(self, number)
 
     def _unsubscribe(self, number: int) -> None:
         with self._lock:
             subscriber = self._subscribers.pop(number, None)
-            if subscriber is not None and self._client is not None:
-                self._client.unsubscribe(subscriber.object_id, number)
+            if subscriber is not None and self._driver is not None:
+                self._driver.unsubscribe(subscriber[0], number)
         self._wake()
 
     def _unsubscribe_all(self, ends: Callable[[str], bool]) -> None:
-        for number in [number for number, subscriber in self._subscribers.items() if ends(subscriber.object_id)]:
+        for number in [number for number, (name, _) in self._subscribers.items() if ends(name)]:
             self._unsubscribe(number)
 
     def _callback(self, number: int) -> Callback | None:
         """The callback of this subscriber, unless it has been disposed of."""
         with self._lock:
             subscriber = self._subscribers.get(number)
-            return None if subscriber is None else subscriber.callback
+            return None if subscriber is None else subscriber[1]
 
     # Looking in
 
@@ -234,53 +200,50 @@ class Shell:
     def connected(self) -> bool:
         """Whether there is a session: the service has answered."""
         with self._lock:
-            return self._client is not None and self._client.connected
+            return self._driver is not None and self._driver.connected
 
     @property
     def caught_up(self) -> bool:
         """Whether everything owed has been told, and all callbacks have returned."""
         with self._lock:
-            return self._client is not None and self._client.caught_up
+            return self._driver is not None and self._driver.caught_up
 
     @property
     def status(self) -> Status:
         """What the client is doing."""
         with self._lock:
-            if self._client is None:
+            if self._driver is None:
                 return STOPPED
-            return self._client.status(self._now())
+            return self._driver.status(time.monotonic())
 
     # For the two forms
-
-    def _now(self) -> float:
-        raise NotImplementedError
 
     def _wake(self) -> None:
         """Something has changed: whoever sleeps is to look."""
         raise NotImplementedError
 
-    def _open(self) -> Client:
-        """Take the state file, and make a client of it. Raises StateError, ValueError."""
+    def _begin(self) -> Run:
+        """Take the state file, and make a driver of it. Raises StateError, ValueError."""
+        context = self._contexts.context(self._connection)
         addresses = self._connection.addresses()
         self._state.open()
         try:
-            client = Client(self._document(), addresses, self._settings, random.Random(), self._now())
+            document = self._document()
+            driver = Driver(document, addresses, self._settings, random.Random(), time.monotonic(), self._untold)
             with self._lock:
-                self._asked.apply(client)
-                self._asked = _Asked()
-                for number, subscriber in self._subscribers.items():
-                    client.subscribe(subscriber.object_id, number)
-                self._client = client
+                self._wishes.apply(driver)
+                self._wishes = Wishes()
+                for number, (object_id, _) in self._subscribers.items():
+                    driver.subscribe(object_id, number)
+                self._driver = driver
         except BaseException:
             self._state.close()
             raise
-        return client
+        connection, callback_of, on_error = self._connection, self._callback, self._on_error
+        return Run(driver, self._lock, self._state, connection, context, callback_of, on_error, self._ended)
 
-    def _close(self) -> None:
-        """Let the state file go."""
-        with self._lock:
-            self._client = None
-            self._state.close()
+    def _ended(self) -> None:
+        self._driver = None
 
     def _document(self) -> Document:
         data = self._state.read()
@@ -290,20 +253,12 @@ class Shell:
             return decode(data, self._identity)
         except StateDamaged as error:
             aside = self._state.set_aside()
-            self._report(StateDamaged(f"{self._state}: {error}; it is kept as {aside}"))
+            report = StateDamaged(f"{self._state}: {error}; it is kept as {aside}")
+            Run.report(report)
+            self._untold.append(report)
             return Document(identity=self._identity)
         except StateMismatch as error:
             raise StateMismatch(f"{self._state}: {error}") from None
-
-    def _report(self, report: Exception) -> None:
-        """Log it, and keep it for `on_error`."""
-        logger.error("%s", report, exc_info=report.__cause__)
-        if self._on_error is not None:
-            self._unreported.append(report)
-
-    def _collect_reports(self, client: Client) -> None:
-        for report in client.take_reports():
-            self._report(report)
 
 
 STOPPED = Status(

@@ -1,11 +1,9 @@
 """Registrations as reactivex Observables. Needs the extra coldnotify[reactivex]."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
 from coldnotify.notification import Notification
-
-if TYPE_CHECKING:
-    from coldnotify._shell import Registration
 
 try:
     import reactivex
@@ -17,7 +15,21 @@ except ImportError as error:
     ) from error
 
 
-def observable(registration: "Registration") -> "reactivex.Observable[Notification]":
+class Disposal(Protocol):
+    """Of a Subscription."""
+
+    def dispose(self) -> None:
+        """Call back no more."""
+
+
+class Subscribable(Protocol):
+    """Of a Registration."""
+
+    def subscribe(self, callback: Callable[[Notification], object]) -> Disposal:
+        """Tell `callback` every newer version."""
+
+
+def observable(registration: Subscribable) -> "reactivex.Observable[Notification]":
     """Every subscriber is told each newer version, on the thread that runs callbacks; it never completes.
 
     An observer that raises counts like a callback that raises: it is told again.

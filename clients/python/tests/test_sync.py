@@ -1,4 +1,7 @@
-"""The threaded client from outside: real sockets, real files, a service of the test's own."""
+"""The threaded client from outside: real sockets, real files, a service of the test's own.
+
+Stands for: sync, run
+"""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""The client without any I/O: bytes, times and calls go in; bytes, jobs, documents and reports come out.
+"""The client without any I/O: bytes, times and calls go in; actions come out.
 
 Theory of operation
 ===================
@@ -27,11 +27,14 @@ version whatever the cursor says. So an object is either told already, or will b
 - `session`    One connection: frames in, frames out. Its phases are a table: OPENING, SYNCING, CATCHING, LIVE.
 - `reconnect`  When to connect again, and where.
 - `document`   The document as JSON.
-- `client`     Holds all of these together. It is the only thing that a shell talks to.
+- `client`     Holds all of these together: what there is to do.
+- `driver`     Says what to do next: connect, save, send, run a callback, report, close. It is the only thing that a
+               shell talks to, and the only place that knows an order.
+- `wishes`     What the application asks for while there is no driver.
 
-A shell (`coldnotify._sync`, `coldnotify.aio`) owns a socket, a clock and a thread or task that runs callbacks. It
-asks the client: connect where? send what? save what? run which callback? until when may I sleep? - and tells it what
-came of it. Times are seconds on any clock that does not jump.
+A shell (`coldnotify._sync`, `coldnotify.aio`, the simulation's client) owns a socket, a clock and a thread or task that
+runs callbacks. It executes the driver's actions, and tells the driver what came of each. Times are seconds on any clock
+that does not jump.
 
 Order that matters
 ------------------

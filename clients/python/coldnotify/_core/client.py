@@ -1,11 +1,11 @@
-"""The whole client but its I/O: what a shell talks to. Read the package's docstring first.
+"""The whole client but its I/O: what there is to do, and what comes of it. Read the package's docstring first.
 
-A shell does this for ever: `tick`, then whatever of `connect_due`, `data_to_send`, `save_due`, `next_job` has something
-for it, then sleeps until `deadline` or until something happens.
+After a `tick`, `connect_due`, `data_to_send`, `save_due` and `next_job` say what there is to do. The driver says in
+which order it is done.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from random import Random
 
@@ -66,7 +66,7 @@ class Save:
 
 
 class Client:
-    """One client, from its document to its end. Not thread-safe: the shell takes turns."""
+    """One client, from its document to its end. Not thread-safe."""
 
     def __init__(
         self, document: Document, addresses: Sequence[Address], settings: Settings, random: Random, now: float
@@ -106,8 +106,9 @@ class Client:
         self._save_failures = 0
         self._save_blocked_until = float("-inf")
 
-        self._stopping = False
-        self._abandoned = False
+        self.stopping = False
+        self.abandoned = False
+        """It stops, and does not wait for jobs that run."""
         self._said_bye = False
         self._give_up_saving = False
 
@@ -118,7 +119,7 @@ class Client:
         self._registrations.register(name)
 
     def unregister(self, name: str) -> None:
-        """Want this object no more. Its subscribers stay, until the shell says otherwise."""
+        """Want this object no more. Its subscribers stay."""
         if self._registrations.unregister(name):
             self._delivery.forget(name)
 
@@ -130,9 +131,10 @@ class Client:
         for name in sorted(names):
             self.register(name)
 
-    def wants(self, name: str) -> bool:
-        """Whether the object is in the wanted set."""
-        return name in self._registrations.wanted
+    @property
+    def wanted(self) -> Set[str]:
+        """The wanted set."""
+        return self._registrations.wanted
 
     def subscribe(self, name: str, subscriber: int) -> None:
         """Callback number `subscriber` is for this object."""
@@ -147,21 +149,21 @@ class Client:
 
         `abandon`: do not wait for the jobs that run. What they tell is owed still, and told again.
         """
-        self._stopping = True
+        self.stopping = True
         self._greeting = False
-        self._abandoned = self._abandoned or abandon
+        self.abandoned = self.abandoned or abandon
         self._connect_at = None
 
     # The callbacks
 
     def next_job(self, now: float) -> Job | None:
         """Callbacks to run, or None. One job after another keeps the order of versions of an object in any case."""
-        return None if self._stopping else self._delivery.next_job(now)
+        return None if self.stopping else self._delivery.next_job(now)
 
     def next_job_at(self) -> float:
         """When `next_job` may have one: -inf is now, inf is when something comes."""
         ready_at = self._delivery.ready_at()
-        return float("inf") if self._stopping or ready_at is None else ready_at
+        return float("inf") if self.stopping or ready_at is None else ready_at
 
     def job_done(self, job: Job, failed: Mapping[int, BaseException], now: float) -> None:
         """The job's callbacks returned, or raised what `failed` says by subscriber."""
@@ -170,7 +172,7 @@ class Client:
     # The connection
 
     def connect_due(self, now: float) -> Address | None:
-        """Where to connect now; the shell tells then `link_up` or `link_down`."""
+        """Where to connect now; then `link_up` or `link_down` is said."""
         if self._link or self._connecting or self._connect_at is None or self._connect_at > now:
             return None
         self._connect_at = None
@@ -186,7 +188,7 @@ class Client:
         self._linked_at = now
         self._connecting = False
         self._link = True
-        self._greeting = not self._stopping
+        self._greeting = not self.stopping
         self._greet(now)
 
     def _greet(self, now: float) -> None:
@@ -221,7 +223,7 @@ class Client:
 
     @property
     def link_wanted(self) -> bool:
-        """Whether the shell keeps the connection, or is to close it once all it was given is written."""
+        """Whether the connection is to stay, or to be closed once all that it was given is written."""
         return (self._greeting or self._session is not None) and not self._said_bye
 
     def link_down(self, reason: str, now: float, *, renew: bool = False) -> None:
@@ -229,7 +231,7 @@ class Client:
 
         `renew`: it did what it was for, and the next one is to be made at once.
         """
-        if renew and self._session is not None and not self._stopping:
+        if renew and self._session is not None and not self.stopping:
             self._session = None
             self._connect_at = max(now, self._linked_at + RENEW_INTERVAL_S)
         elif self._session is not None and not self._said_bye:
@@ -258,13 +260,13 @@ class Client:
         # An address rests if it did not serve us, or said that it will not.
         if self._address is not None and (not caught_up or code in (CloseCode.GOING_AWAY, CloseCode.OVERLOADED)):
             self._addresses.failed(self._address, now)
-        if not self._stopping:
+        if not self.stopping:
             self._connect_at = now + self._backoff.delay_s(code)
 
     # The state
 
     def save_due(self, now: float) -> Save | None:
-        """A document to write now, one at a time; the shell tells then `saved` or `save_failed`."""
+        """A document to write now, one at a time; then `saved` or `save_failed` is said."""
         if self._saving is not None or self._save_at() > now:
             return None
         self._saving = Save(
@@ -291,7 +293,7 @@ class Client:
         self._save_blocked_until = now + min(longest, shortest * 2**self._save_failures)
         self._save_failures += 1
         self._reports.append(error)
-        if self._stopping:
+        if self.stopping:
             self._give_up_saving = True
 
     def _document(self) -> Document:
@@ -308,7 +310,7 @@ class Client:
         """When the document is to be written; inf: it is on disk."""
         if self._journal.is_durable(self._journal.revision) or self._give_up_saving:
             return float("inf")
-        if self._stopping:
+        if self.stopping:
             return float("inf") if self._jobs_awaited else float("-inf")
         urgent = not self._journal.is_durable(self._journal.urgent)
         return max(self._save_blocked_until, float("-inf") if urgent else self._saved_at + self._save_interval_s)
@@ -321,7 +323,7 @@ class Client:
             self._session.tick(now)
             if self._session.ended is not None:
                 self._session_over(self._session.ended, now)
-        if self._stopping and not self._said_bye and self._at_rest:
+        if self.stopping and not self._said_bye and self._at_rest:
             if self._session is not None:
                 self._session.bye(now)
             self._said_bye = True
@@ -337,7 +339,7 @@ class Client:
 
     @property
     def _jobs_awaited(self) -> bool:
-        return self._delivery.running and not self._abandoned
+        return self._delivery.running and not self.abandoned
 
     @property
     def _at_rest(self) -> bool:
@@ -391,7 +393,7 @@ class Client:
         )
 
     def _phase(self) -> str:
-        if self._stopping:
+        if self.stopping:
             return "stopping"
         if self._refused:
             return "refused"

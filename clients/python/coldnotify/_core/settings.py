@@ -24,6 +24,8 @@ SAVE_INTERVAL_S_MAX = 10.0
 """...but not longer than this."""
 RENEW_INTERVAL_S = 1.0
 """Where each connection is one request: no more than one in this time, however often something is published."""
+LINGER_S = 1.0
+"""After Bye, the gateway has so long to close its side; then we do."""
 REPORTS_MAX = 1000
 """Reports that wait to be told; beyond, the oldest are dropped (they are logged all the same)."""
 
@@ -32,6 +34,7 @@ REPORTS_MAX = 1000
 class Settings:
     """See `Connection` and `Notify` for what each one means; all times in seconds."""
 
+    connect_timeout_s: float = 10.0
     keepalive_s: int = 60
     silence_grace_s: float = 10.0
     request_timeout_s: float = 30.0

@@ -1,0 +1,319 @@
+"""What a shell does next: the order of everything, without any I/O.
+
+Theory of operation
+===================
+A shell has two hands. One holds the connection and the state file; it asks for its next action by `next`. The other
+one runs the application's code; it asks by `next_call`. Each hand executes one action, tells the driver what came of
+it, and asks again. Where there is none, it sleeps until `deadline` or `next_call_at`, or until something happens. What
+an action leads to, and what has to come before it, is decided here and nowhere else:
+
+1. A Save comes before whatever rests on it: no Hello, request, chunk or Ack leaves before its revision is durable.
+2. There is one connection at a time. `Connect` is answered by `link_up`, and in the end by one `link_down`; there is no
+   other Connect before. It has `connect_timeout_s` to stand.
+3. There is one `Send` at a time: the next one when `sent` was said. So what waits in a shell is bounded.
+4. There is one `Call` at a time, and none once the client is stopping. `Tell` goes before `Call`.
+5. A client that stops lets its callback return, saves, acknowledges and says Bye. When that is written: `EndSending`.
+   Then the gateway has LINGER_S to close; then we `Close`. A client that was refused, or abandons its callback, closes
+   at once.
+6. `End` is the last action of each hand: for the first once all of 5 is done, for the second after `close`.
+
+Who stops asking loses nothing: the document on disk is whole at any instant (see the package's docstring).
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence, Set
+from random import Random
+from typing import NamedTuple
+
+from coldnotify._core.client import Client, Save, Status
+from coldnotify._core.delivery import Job
+from coldnotify._core.document import Document
+from coldnotify._core.reconnect import Address
+from coldnotify._core.settings import LINGER_S, REPORTS_MAX, Settings
+from coldnotify.errors import StateError
+
+__all__ = [
+    "Action",
+    "Call",
+    "CallAction",
+    "Close",
+    "Connect",
+    "Driver",
+    "End",
+    "EndSending",
+    "Job",
+    "Report",
+    "Save",
+    "Send",
+    "Status",
+    "Tell",
+]
+
+# Named tuples: five times as cheap to define as frozen dataclasses, and every program that imports the library pays.
+
+
+class Connect(NamedTuple):
+    """Make a connection. Tell `link_up` once it stands; in any case `link_down` when it is over."""
+
+    address: Address
+
+
+class Send(NamedTuple):
+    """Write this. Tell `sent` when it is written."""
+
+    data: bytes
+
+
+class EndSending:
+    """Nothing more will be written: close our side of the connection. Tell `link_down` when the other side is."""
+
+
+class Close(NamedTuple):
+    """End the connection now, whatever is unwritten, also one that does not stand yet. Tell `link_down` then."""
+
+    reason: str
+
+
+class Report(NamedTuple):
+    """Log this."""
+
+    error: Exception
+
+
+class Tell(NamedTuple):
+    """Tell the application of this."""
+
+    error: Exception
+
+
+class Call(NamedTuple):
+    """Run the job's callbacks. Tell `called` when they have returned."""
+
+    job: Job
+
+
+class End:
+    """There is nothing more to do."""
+
+
+Action = Save | Connect | Send | EndSending | Close | Report | End
+"""Of the hand that has the connection and the state file. A Save is answered by `saved` or `save_failed`."""
+CallAction = Report | Tell | Call | End
+"""Of the hand that runs the application's code."""
+
+
+class _Link:
+    """The one connection: it is being made, is up, or is over but for `link_down`."""
+
+    __slots__ = ("closed", "ended_sending", "give_up_at", "linger_until", "sending", "up")
+
+    def __init__(self, give_up_at: float) -> None:
+        self.give_up_at = give_up_at
+        self.up = False
+        self.sending = False
+        self.ended_sending = False
+        self.linger_until = float("inf")
+        self.closed: str | None = None
+        """The reason of its Close."""
+
+
+class Driver:
+    """One client between a start and its end. Not thread-safe: the hands take turns. Times are seconds on any clock
+    that does not jump."""
+
+    def __init__(
+        self,
+        document: Document,
+        addresses: Sequence[Address],
+        settings: Settings,
+        random: Random,
+        now: float,
+        untold: "deque[Exception] | None" = None,
+    ) -> None:
+        """A client that has this document. `untold`: reports that wait for their Tell, and who keeps them."""
+        self._client = Client(document, addresses, settings, random, now)
+        self._settings = settings
+        self._link: _Link | None = None
+        self._calling = False
+        self._unlogged: deque[Exception] = deque()
+        self._untold: deque[Exception] = deque(maxlen=REPORTS_MAX) if untold is None else untold
+        self.over = False
+
+    # The application
+
+    def register(self, name: str) -> None:
+        """Want this object. No change if it is wanted already."""
+        self._client.register(name)
+
+    def unregister(self, name: str) -> None:
+        """Want this object no more. Its subscribers stay, until the shell says otherwise."""
+        self._client.unregister(name)
+
+    def register_only(self, names: Iterable[str]) -> None:
+        """Want exactly these objects."""
+        self._client.register_only(names)
+
+    def subscribe(self, name: str, subscriber: int) -> None:
+        """Callback number `subscriber` is for this object."""
+        self._client.subscribe(name, subscriber)
+
+    def unsubscribe(self, name: str, subscriber: int) -> None:
+        """Callback number `subscriber` is no more."""
+        self._client.unsubscribe(name, subscriber)
+
+    def stop(self, *, abandon: bool = False) -> None:
+        """Begin to stop. `abandon`: do not wait for the callback that runs; what it tells is told again."""
+        self._client.stop(abandon=abandon)
+
+    def close(self) -> None:
+        """The connection and the state file are given up, whatever the state: nothing is called any more."""
+        self.over = True
+
+    # The hand that has the connection and the state file
+
+    def next(self, now: float) -> Action | None:
+        """What to do now; None: nothing before `deadline`, unless something happens."""
+        client = self._client
+        client.tick(now)
+        action = self._report() or client.save_due(now) or self._of_link(now)
+        return End() if action is None and client.finished else action
+
+    def _of_link(self, now: float) -> Action | None:
+        link, client = self._link, self._client
+        if link is None:
+            address = client.connect_due(now)
+            if address is None:
+                return None
+            self._link = _Link(now + self._settings.connect_timeout_s)
+            return Connect(address)
+        if link.closed is not None:
+            return None
+        if not link.up:
+            if client.stopping:
+                return self._close(link, "stopped")
+            if link.give_up_at <= now:
+                return self._close(link, f"no connection within {self._settings.connect_timeout_s:g} s")
+            return None
+        data = b"" if link.sending else client.data_to_send(now)
+        if data:
+            link.sending = True
+            return Send(data)
+        return None if client.link_wanted else self._end_link(link, now)
+
+    def _end_link(self, link: _Link, now: float) -> Action | None:
+        if not self._client.stopping or self._client.abandoned:
+            return self._close(link, "ended")
+        link.linger_until = min(link.linger_until, now + LINGER_S)
+        if link.linger_until <= now:
+            return self._close(link, "ended")
+        if link.sending or link.ended_sending:
+            return None
+        link.ended_sending = True
+        return EndSending()
+
+    def _close(self, link: _Link, reason: str) -> Close:
+        link.closed = reason
+        return Close(reason)
+
+    def _report(self) -> Report | None:
+        if not self._unlogged:
+            reports = self._client.take_reports()
+            self._unlogged.extend(reports)
+            self._untold.extend(reports)
+        return Report(self._unlogged.popleft()) if self._unlogged else None
+
+    def deadline(self) -> float:
+        """When there is something to do next, if nothing happens before."""
+        due, link = self._client.deadline(), self._link
+        if link is None or link.closed is not None:
+            return due
+        return min(due, link.linger_until if link.up else link.give_up_at)
+
+    def link_up(self, now: float, token: str = "", *, hello_only: bool = False) -> None:
+        """The connection stands. `token` proves who this is, where a certificate does not. `hello_only`: it can carry
+        a Hello and the whole set, and nothing else that a session says."""
+        if self._link is not None and self._link.closed is None:
+            self._link.up = True
+            self._client.link_up(now, token, hello_only=hello_only)
+
+    def received(self, data: bytes, now: float) -> None:
+        """Bytes came. Behind our end of the connection nothing is heard any more."""
+        if self._link is not None and self._link.closed is None and not self._link.ended_sending:
+            self._client.receive(data, now)
+
+    def sent(self) -> None:
+        """What was to be sent is written."""
+        if self._link is not None:
+            self._link.sending = False
+
+    def link_down(self, reason: str, now: float, *, renew: bool = False) -> None:
+        """The connection could not be made, or is over. `renew`: it did what it was for; the next one is made at
+        once."""
+        link, self._link = self._link, None
+        if link is not None:
+            self._client.link_down(reason if link.closed is None else link.closed, now, renew=renew)
+
+    def saved(self, save: Save, now: float) -> None:
+        """This document survives a power cut from now on."""
+        self._client.saved(save, now)
+
+    def save_failed(self, save: Save, error: StateError, now: float) -> None:
+        """It could not be written; it will be tried again."""
+        self._client.save_failed(save, error, now)
+
+    # The hand that runs the application's code
+
+    def next_call(self, now: float) -> CallAction | None:
+        """What to do now; None: nothing before `next_call_at`, unless something happens."""
+        report = self._report()
+        if report is not None:
+            return report
+        if self._untold:
+            return Tell(self._untold.popleft())
+        if self.over:
+            return End()
+        job = None if self._calling else self._client.next_job(now)
+        if job is None:
+            return None
+        self._calling = True
+        return Call(job)
+
+    def next_call_at(self) -> float:
+        """When a callback may run next: -inf is now, inf is when something comes."""
+        return float("inf") if self._calling else self._client.next_job_at()
+
+    def called(self, job: Job, failed: Mapping[int, BaseException], now: float) -> None:
+        """The callbacks have returned, or raised what `failed` says by subscriber."""
+        self._calling = False
+        self._client.job_done(job, failed, now)
+
+    # Looking in
+
+    @property
+    def connected(self) -> bool:
+        """Whether a session is open: the gateway has said Welcome."""
+        return self._client.connected
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything owed has been told, and all callbacks have returned."""
+        return self._client.caught_up
+
+    @property
+    def wanted(self) -> Set[str]:
+        """The wanted set."""
+        return self._client.wanted
+
+    @property
+    def needs_new_start(self) -> bool:
+        """Whether only a new start can help: the service refuses this client, or the driver is closed."""
+        return self._client.refused or self.over
+
+    @property
+    def decided(self) -> bool:
+        """Whether there is no use in waiting to be caught up: it is, or it will not be before a new start."""
+        return self._client.caught_up or self._client.stopping or self.needs_new_start
+
+    def status(self, now: float) -> Status:
+        """What it is doing."""
+        return self._client.status(now)

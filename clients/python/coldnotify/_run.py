@@ -1,0 +1,136 @@
+"""One run of a client, from start to end: how the driver's actions are executed, but for sockets and waiting."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from coldnotify._carriers import Carrier, carrier_of
+from coldnotify._core.driver import Action, CallAction, Driver, Job, Save
+from coldnotify._core.reconnect import Address
+from coldnotify._tls import ResumingContext
+from coldnotify.connection import Connection
+from coldnotify.errors import StateError
+from coldnotify.notification import Notification
+from coldnotify.state import State
+
+logger = logging.getLogger("coldnotify")
+
+Callback = Callable[[Notification], object]
+"""Told the newest version of an object. In the asyncio form it may be a coroutine function."""
+OnError = Callable[[Exception], object]
+
+
+class Run:
+    """The driver under its lock, and what its actions need. Its methods may be called from any thread."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        lock: Any,  # threading.RLock is no type
+        state: State,
+        connection: Connection,
+        context: ResumingContext | None,
+        callback_of: Callable[[int], Callback | None],
+        on_error: OnError | None,
+        ended: Callable[[], None],
+    ) -> None:
+        """`callback_of`: by number, unless it was disposed of. `ended`: the run is over, the state file is let go."""
+        self.driver = driver
+        self.lock = lock
+        self.on_error = on_error
+        self._state = state
+        self._connection = connection
+        self._context = context
+        self._callback_of = callback_of
+        self._ended = ended
+
+    # What is to be done
+
+    def next(self) -> tuple[Action | None, float]:
+        """For the hand that has the connection and the state file; and until when there is nothing else to do."""
+        with self.lock:
+            return self.driver.next(time.monotonic()), self.driver.deadline()
+
+    def next_call(self) -> tuple[CallAction | None, float]:
+        """For the hand that runs the application's code; and until when there is nothing else to do."""
+        with self.lock:
+            return self.driver.next_call(time.monotonic()), self.driver.next_call_at()
+
+    def stop(self, *, abandon: bool) -> None:
+        """Begin to stop."""
+        with self.lock:
+            self.driver.stop(abandon=abandon)
+
+    def end(self) -> None:
+        """Let everything go."""
+        with self.lock:
+            self.driver.close()
+            self._state.close()
+            self._ended()
+
+    # Executing
+
+    @staticmethod
+    def report(error: Exception) -> None:
+        """Log it."""
+        logger.error("%s", error, exc_info=error.__cause__)
+
+    def save(self, save: Save) -> None:
+        """Write the document. Without the lock: nobody need wait for the disk."""
+        error: StateError | None = None
+        try:
+            self._state.write(save.data)
+        except StateError as problem:
+            error = problem
+        with self.lock:
+            if error is None:
+                self.driver.saved(save, time.monotonic())
+            else:
+                self.driver.save_failed(save, error, time.monotonic())
+
+    def way_to(self, address: Address) -> tuple[Carrier, ResumingContext | None]:
+        """What a connection to this address needs."""
+        logger.info("connecting to %s", address)
+        carrier = carrier_of(address, self._connection.keepalive_s)
+        return carrier, self._context if self._connection.uses_tls(address) else None
+
+    def callbacks(self, job: Job) -> Iterator[tuple[int, Callback]]:
+        """The callbacks to run, by number; those that were disposed of meanwhile are left out."""
+        for number in job.subscribers:
+            callback = self._callback_of(number)
+            if callback is not None:
+                yield number, callback
+
+    def called(self, job: Job, failed: Mapping[int, BaseException]) -> None:
+        """They have returned, or raised."""
+        with self.lock:
+            self.driver.called(job, failed, time.monotonic())
+
+    # What a connection says
+
+    def link_up(self, carrier: Carrier) -> str:
+        """It stands. Why it cannot be used; "": it can."""
+        try:
+            token = self._connection.current_token()
+        except Exception as error:
+            return f"no token: {error}"
+        with self.lock:
+            self.driver.link_up(time.monotonic(), token, hello_only=carrier.hello_only)
+        return ""
+
+    def received(self, data: bytes) -> None:
+        """Bytes came."""
+        with self.lock:
+            self.driver.received(data, time.monotonic())
+
+    def sent(self) -> None:
+        """Everything is written."""
+        with self.lock:
+            self.driver.sent()
+
+    def link_down(self, problem: str, *, renew: bool = False) -> None:
+        """It could not be made, or is gone."""
+        logger.info("connection to the gateway ended: %s", problem)
+        with self.lock:
+            self.driver.link_down(problem, time.monotonic(), renew=renew)

@@ -1,0 +1,45 @@
+"""What was asked for while there was no driver."""
+
+from random import Random
+
+from coldnotify._core.client import Client
+from coldnotify._core.document import Document
+from coldnotify._core.reconnect import Address
+from coldnotify._core.registrations import Kind
+from coldnotify._core.session import Identity
+from coldnotify._core.settings import Settings
+from coldnotify._core.wishes import Wishes
+
+
+def test_what_was_asked_for_before_the_start_is_applied_to_the_document():
+    document = Document(identity=Identity("d", "g", "c"), wanted=frozenset("abc"), applied={"a": (0, 1), "b": (0, 1)})
+    wishes = Wishes()
+    wishes.unregister("a")
+    wishes.register("a")
+    wishes.register("b")
+    wishes.unregister("c")
+    wishes.register("new")
+    client = Client(document, [Address("h", 1)], Settings(), Random(0), 0.0)
+    wishes.apply(client)
+    after = client._document()
+    assert after.wanted == set("ab") | {"new"}
+    assert after.pending == {"a": Kind.REGISTER, "c": Kind.UNREGISTER, "new": Kind.REGISTER}
+    assert after.applied == {"b": (0, 1)}, "a is to be told again, b is not"
+
+
+def test_register_only_before_the_start_forgets_what_was_asked_before():
+    wishes = Wishes()
+    wishes.register("x")
+    wishes.register("a")
+    wishes.unregister("b")
+    wishes.register_only({"a", "b"})
+    wishes.register("later")
+    client = Client(
+        Document(identity=Identity("d", "g", "c"), wanted=frozenset("bz")),
+        [Address("h", 1)],
+        Settings(),
+        Random(0),
+        0.0,
+    )
+    wishes.apply(client)
+    assert client._document().wanted == {"a", "b", "later"}
