@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from random import Random
+from typing import NamedTuple
 
 from coldnotify_schemas.close_codes import CloseCode, may_come_back
 
@@ -54,8 +55,7 @@ class Status:
     """Seconds until the next try, if it waits for one."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Save:
+class Save(NamedTuple):
     """A document to be made durable."""
 
     revision: int

@@ -10,6 +10,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from coldnotify._core.frontier import Frontier, Hold
 from coldnotify._core.journal import Journal
@@ -23,8 +24,7 @@ Floor = tuple[int, int]
 Report = Callable[[ColdNotifyError], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(NamedTuple):
     """What a Notification frame says of its object."""
 
     incarnation: int

@@ -14,6 +14,7 @@ the newest there is to say.
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.digest import MODULUS, object_crc
@@ -71,8 +72,7 @@ class Identity:
     client: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """Why a session is over: a close code, or None and what was wrong in words."""
 
     code: int | None

@@ -1,19 +1,9 @@
 """What the application asked for while there is no driver: applied to the document once it is read."""
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-
-class Wishful(Protocol):
-    """What can be asked."""
-
-    def register(self, name: str, /) -> None:
-        """Want this object."""
-
-    def unregister(self, name: str, /) -> None:
-        """Want this object no more."""
-
-    def register_only(self, names: set[str], /) -> None:
-        """Want exactly these objects."""
+if TYPE_CHECKING:
+    from coldnotify._core.driver import Driver
 
 
 class Wishes:
@@ -24,23 +14,23 @@ class Wishes:
         self.steps: dict[str, tuple[bool, ...]] = {}
         """By object: unregister (False), register (True), or both in this order."""
 
-    def register(self, name: str, /) -> None:
+    def register(self, name: str) -> None:
         """Want this object."""
         self.steps[name] = (False, True) if False in self.steps.get(name, ()) else (True,)
 
-    def unregister(self, name: str, /) -> None:
+    def unregister(self, name: str) -> None:
         """Want this object no more."""
         self.steps[name] = (False,)
 
-    def register_only(self, names: set[str], /) -> None:
+    def register_only(self, names: set[str]) -> None:
         """Want exactly these objects: what was asked for others before means nothing any more."""
         self.only = names
         self.steps = {name: steps for name, steps in self.steps.items() if name in names and True in steps}
 
-    def apply(self, to: Wishful) -> None:
+    def apply(self, driver: "Driver") -> None:
         """Ask all of it."""
         if self.only is not None:
-            to.register_only(self.only)
+            driver.register_only(self.only)
         for name, steps in self.steps.items():
             for wanted in steps:
-                (to.register if wanted else to.unregister)(name)
+                (driver.register if wanted else driver.unregister)(name)

@@ -2,8 +2,8 @@
 
 from random import Random
 
-from coldnotify._core.client import Client
 from coldnotify._core.document import Document
+from coldnotify._core.driver import Driver
 from coldnotify._core.reconnect import Address
 from coldnotify._core.registrations import Kind
 from coldnotify._core.session import Identity
@@ -19,9 +19,9 @@ def test_what_was_asked_for_before_the_start_is_applied_to_the_document():
     wishes.register("b")
     wishes.unregister("c")
     wishes.register("new")
-    client = Client(document, [Address("h", 1)], Settings(), Random(0), 0.0)
-    wishes.apply(client)
-    after = client._document()
+    driver = Driver(document, [Address("h", 1)], Settings(), Random(0), 0.0)
+    wishes.apply(driver)
+    after = driver._client._document()
     assert after.wanted == set("ab") | {"new"}
     assert after.pending == {"a": Kind.REGISTER, "c": Kind.UNREGISTER, "new": Kind.REGISTER}
     assert after.applied == {"b": (0, 1)}, "a is to be told again, b is not"
@@ -34,12 +34,12 @@ def test_register_only_before_the_start_forgets_what_was_asked_before():
     wishes.unregister("b")
     wishes.register_only({"a", "b"})
     wishes.register("later")
-    client = Client(
+    driver = Driver(
         Document(identity=Identity("d", "g", "c"), wanted=frozenset("bz")),
         [Address("h", 1)],
         Settings(),
         Random(0),
         0.0,
     )
-    wishes.apply(client)
-    assert client._document().wanted == {"a", "b", "later"}
+    wishes.apply(driver)
+    assert driver._client._document().wanted == {"a", "b", "later"}
