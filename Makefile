@@ -107,6 +107,10 @@ style: $(INSTALLED) ## format the code, and fix what can be fixed without thinki
 proto: $(INSTALLED) ## generate the Python code of schemas/*.proto
 	$(BIN)/python -m grpc_tools.protoc -I coldnotify_schemas=schemas --python_out=schemas --pyi_out=schemas schemas/wire.proto schemas/internal.proto
 
+.PHONY: transcripts
+transcripts: $(INSTALLED) ## record schemas/transcripts/: what a client does, step by step, for clients in other languages
+	$(BIN)/python -m coldnotify_simulation.transcripts schemas/transcripts
+
 .PHONY: docs
 docs: $(INSTALLED) ## generate docs/settings.md, docs/metrics.md, docs/file-map.md and Grafana's dashboards
 	$(BIN)/python -m coldnotify_cli.settings_doc > docs/settings.md

@@ -3,7 +3,7 @@
 What is done, and in which order, the driver says. Here its actions are executed, in virtual time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Protocol
 
@@ -73,6 +73,7 @@ class Client(Process):
         self.failing = 0.0
         """How likely a callback raises."""
         self.driver: Driver | None = None
+        self.driver_type: Callable[..., Driver] = Driver
         self.link: Link | None = None
         self.disk: bytes | None = None
         self.attempts = 0
@@ -97,7 +98,7 @@ class Client(Process):
         self.trace.event("started", client=self.key, life=self.lives)
         self.trace(self.name, "starts, life", self.lives, "" if self.disk is None else self.disk.decode().strip())
         document = Document(identity=self.identity) if self.disk is None else decode(self.disk, self.identity)
-        self.driver = Driver(document, self.addresses, SETTINGS, self.random, self.clock.now_s)
+        self.driver = self.driver_type(document, self.addresses, SETTINGS, self.random, self.clock.now_s)
         self._wake_at_s = float("inf")
         self._said_caught_up = True
         if only:
@@ -276,7 +277,12 @@ class Client(Process):
         else:
             # What was sent arrives first.
             self.clock.later(0.5, lambda: link.cut("closed by the client", client_notices_s=float("inf")))
-        driver.link_down(reason, self.clock.now_s)
+
+        def down() -> None:
+            driver.link_down(reason, self.clock.now_s)
+            self.drive()
+
+        self.later(0.0, down)
 
     def _save(self, driver: Driver, save: Save) -> None:
         self._writing = save.data

@@ -6,10 +6,9 @@ import { test } from "node:test";
 
 import { crc32, digest, objectCrc, sha256 } from "../src/core/digest.js";
 import { encodeLength, FrameBuffer, FrameError } from "../src/core/frames.js";
-import type { Field, Table } from "../src/core/proto.js";
+import type { Table } from "../src/core/proto.js";
 import { CLIENT_FRAME, encodeFrame, GATEWAY_FRAME, parseFrame } from "../src/core/wire.js";
-
-type Fields = Record<string, unknown>;
+import { type Fields, fromJson } from "./json.js";
 
 interface Vector {
   what: string;
@@ -27,23 +26,6 @@ interface Vectors {
 
 const FILE = new URL("../../../../schemas/vectors.json", import.meta.url);
 const VECTORS = JSON.parse(readFileSync(FILE, "utf-8")) as Vectors;
-
-/** A message of the vectors as this client has it: protobuf's JSON has other names, and texts for bytes and bigints. */
-function fromJson(table: Table, message: Fields): Fields {
-  return Object.fromEntries(
-    Object.entries(message).map(([snake, value]) => {
-      const name = snake.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
-      const field = table[name] as Field | undefined;
-      assert(field, `${snake} is no field`);
-      const one = (v: unknown): unknown => {
-        if (typeof field.type !== "string") return fromJson(field.type, v as Fields);
-        if (field.type === "uint64" || field.type === "fixed64") return BigInt(v as string);
-        return field.type === "bytes" ? new Uint8Array(Buffer.from(v as string, "base64")) : v;
-      };
-      return [name, field.label === "repeated" ? (value as unknown[]).map(one) : one(value)];
-    }),
-  );
-}
 
 /** What is not there is there with its default, as in what is read. */
 function whole(table: Table, message: Fields): Fields {

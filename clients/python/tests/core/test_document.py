@@ -1,7 +1,9 @@
 """The state as JSON."""
 
 import json
+import re
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from coldnotify._core.document import Document, decode, encode
@@ -82,3 +84,11 @@ def test_the_state_of_another_client_is_refused():
 def test_the_state_of_a_newer_library_is_not_thrown_away():
     with pytest.raises(StateMismatch, match="format"):
         decode(b'{"format": 2}', ME)
+
+
+def test_the_example_of_the_documentation_is_written_so():
+    text = (Path(__file__).parents[4] / "docs" / "state-file.md").read_text(encoding="utf-8")
+    example = re.search(r"^```\n(\{.*?\})\n```", text, re.DOTALL | re.MULTILINE)
+    assert example is not None
+    line = "".join(line.strip() for line in example[1].splitlines()).encode() + b"\n"
+    assert encode(decode(line, Identity("animal.observer", "region-1", "observer-1"))) == line

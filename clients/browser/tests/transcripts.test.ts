@@ -1,0 +1,184 @@
+/** What a client does, step by step, is what `schemas/transcripts/` says: the runner for this one. */
+
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { test } from "node:test";
+
+import { Client, type Save } from "../src/core/client.js";
+import type { Job } from "../src/core/delivery.js";
+import { decodeDocument, type Document } from "../src/core/document.js";
+import { FrameBuffer } from "../src/core/frames.js";
+import { DEFAULTS, type Settings } from "../src/core/settings.js";
+import { CLIENT_FRAME, encodeFrame, GATEWAY_FRAME, parseFrame } from "../src/core/wire.js";
+import { StateError } from "../src/errors.js";
+import { fromJson } from "./json.js";
+
+const FOLDER = new URL("../../../../schemas/transcripts/", import.meta.url);
+const FILES = readdirSync(FOLDER).filter((name) => name.endsWith(".jsonl"));
+/** Times in transcripts are rounded: a deadline that is nearer than this has come. */
+const ROUNDING_S = 1e-4;
+
+/** As the file has it. */
+type Json = any;
+
+class Runner {
+  readonly client: Client;
+  readonly #header: Json;
+  readonly #settings: Settings;
+  #link: "none" | "connecting" | "up" | "over" = "none";
+  #giveUpAt = Infinity;
+  #save: Save | null = null;
+  #job: Job | null = null;
+  #stopping: "no" | "orderly" | "abandoned" = "no";
+
+  constructor(header: Json) {
+    const { epoch, cursor, wanted, pending, applied } = header.document;
+    const floors = Object.entries(applied as Record<string, [string, string]>);
+    const document: Document = {
+      identity: header.client,
+      epoch,
+      cursor: cursor === null ? null : BigInt(cursor),
+      wanted: new Set(wanted),
+      pending: new Map(Object.entries(pending)),
+      applied: new Map(floors.map(([name, [i, v]]) => [name, { incarnation: BigInt(i), version: BigInt(v) }])),
+    };
+    const given = Object.entries(header.settings).map(([name, value]) => [camel(name), value]);
+    this.#header = header;
+    this.#settings = { ...DEFAULTS, ...Object.fromEntries(given) };
+    this.client = new Client(document, ["ws://gateway"], this.#settings, () => 0.5, 0);
+  }
+
+  deadline(): number {
+    const giveUpAt = this.#link === "connecting" ? this.#giveUpAt : Infinity;
+    return Math.min(this.client.deadline(), this.#job === null ? this.client.nextJobAt() : Infinity, giveUpAt);
+  }
+
+  do(event: Json, now: number): void {
+    const { client } = this;
+    if (event.register) client.register(event.register[0]);
+    else if (event.unregister) client.unregister(event.unregister[0]);
+    else if (event.register_only) client.registerOnly(new Set(event.register_only));
+    else if (event.subscribe) client.subscribe(event.subscribe, event.subscriber);
+    else if (event.unsubscribe) client.unsubscribe(event.unsubscribe, event.subscriber);
+    else if (event.stop) {
+      this.#stopping = event.abandon ? "abandoned" : "orderly";
+      client.stop(event.abandon);
+    } else if (event.link === "up") {
+      this.#link = "up";
+      client.linkUp(now, event.token);
+    } else if (event.link === "down") {
+      this.#link = "none";
+      client.linkDown("it is over", now);
+    } else if (event.frames) {
+      const frames = event.frames.map((frame: Json) => encodeFrame(GATEWAY_FRAME, fromJson(GATEWAY_FRAME, frame)));
+      client.receive(Buffer.concat(frames), now);
+    } else if ("saved" in event) {
+      const save = this.#save as Save;
+      this.#save = null;
+      if (event.saved) client.saved(save, now);
+      else client.saveFailed(new StateError("no"), now);
+    } else if (event.called) {
+      const job = this.#job as Job;
+      this.#job = null;
+      client.jobDone(job, new Map(event.failed.map((subscriber: number) => [subscriber, new Error("no")])), now);
+    } else assert.fail(`no event: ${JSON.stringify(event)}`);
+  }
+
+  /** What the client does, until there is nothing to do; in the order of Python's driver. */
+  act(now: number): Json[] {
+    const { client } = this;
+    const done: Json[] = [];
+    client.tick(now);
+    this.#save ??= this.#saved(client.saveDue(now), done);
+    client.tick(now);
+    if (this.#link === "none" && client.connectDue(now) !== null) {
+      done.push({ connect: true });
+      this.#link = "connecting";
+      this.#giveUpAt = now + this.#settings.connectTimeoutS;
+    } else if (this.#link === "up") {
+      const frames: Json[] = [];
+      for (let data = client.dataToSend(now); data.length > 0; data = client.dataToSend(now)) {
+        for (const body of new FrameBuffer(32 * 1024).feed(data)) frames.push(parseFrame(CLIENT_FRAME, body));
+      }
+      if (frames.length > 0) done.push({ frames });
+      if (!client.linkWanted) {
+        done.push(this.#stopping === "orderly" ? { end_sending: true } : { close: true });
+        this.#link = "over";
+      }
+    }
+    if (client.finished) done.push({ end: true });
+    const job = this.#job === null ? client.nextJob(now) : null;
+    if (job !== null) {
+      this.#job = job;
+      const { objectId: object, version, payload, deleted } = job.notification;
+      done.push({ call: { object, version: version === null ? null : String(version), payload, deleted, subscribers: [...job.subscribers] } });
+    }
+    return done;
+  }
+
+  #saved(save: Save | null, done: Json[]): Save | null {
+    if (save !== null) done.push({ save: stored(decodeDocument(save.document, this.#header.client)) });
+    return save;
+  }
+}
+
+function stored({ epoch, cursor, wanted, pending, applied }: Document): Json {
+  const floors = [...applied].map(([name, { incarnation, version }]) => [name, [String(incarnation), String(version)]]);
+  return {
+    epoch,
+    cursor: cursor === null ? null : String(cursor),
+    wanted: [...wanted].sort(),
+    pending: Object.fromEntries(pending),
+    applied: Object.fromEntries(floors),
+  };
+}
+
+function camel(snake: string): string {
+  return snake.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** The frames of the file as this client reads them; the order of names within a frame means nothing. */
+function comparable(done: Json[], ofFile: boolean): Json[] {
+  return done.map((action) => {
+    if (!action.frames) return action;
+    return {
+      frames: action.frames.map((frame: Json) => {
+        const read = ofFile ? reread(frame) : frame;
+        for (const message of Object.values(read) as Json[]) {
+          for (const field of ["register", "unregister", "objects"]) message?.[field]?.sort();
+        }
+        return read;
+      }),
+    };
+  });
+}
+
+function reread(frame: Json): Json {
+  const [body] = new FrameBuffer(32 * 1024).feed(encodeFrame(CLIENT_FRAME, fromJson(CLIENT_FRAME, frame)));
+  return parseFrame(CLIENT_FRAME, body as Uint8Array);
+}
+
+for (const file of FILES) {
+  test(`the transcript ${file}`, () => {
+    const text = readFileSync(new URL(file, FOLDER), "utf-8");
+    const [header, ...lines] = text.trimEnd().split("\n").map((line) => JSON.parse(line));
+    const runner = new Runner(header);
+    lines.forEach((line, index) => {
+      const where = `${file}:${index + 2}`;
+      const deadline = runner.deadline();
+      const now = deadline > line.at && deadline <= line.at + ROUNDING_S ? deadline : line.at;
+      for (const event of line.do) runner.do(event, now);
+      assert.deepEqual(comparable(runner.act(now), false), comparable(line.then, true), where);
+      assert.deepEqual(runner.client.takeReports().map(({ name }) => name), line.reports, where);
+      const { phase, caughtUp } = runner.client.status(now);
+      assert.deepEqual([phase, caughtUp], [line.phase, line.caught_up], where);
+      // Those of a link that is being closed are the link's own.
+      if (!line.then.some((action: Json) => action.end_sending)) {
+        const until = Math.max(runner.deadline(), now);
+        assert((until === Infinity && line.deadline === null) || Math.abs(until - line.deadline) < ROUNDING_S, where);
+      }
+    });
+  });
+}
+
+test("there are transcripts", () => assert(FILES.length >= 20));

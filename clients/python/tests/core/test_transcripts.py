@@ -1,0 +1,160 @@
+"""What a client does, step by step, is what schemas/transcripts/ says: the runner for this one."""
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from coldnotify._core.document import Document, decode
+from coldnotify._core.driver import Call, Close, Connect, Driver, End, EndSending, Job, Report, Save, Send, Tell
+from coldnotify._core.reconnect import Address
+from coldnotify._core.registrations import Kind
+from coldnotify._core.session import Identity
+from coldnotify._core.settings import Settings
+from coldnotify.errors import StateError
+from coldnotify_schemas import frames
+from coldnotify_schemas.wire_pb2 import ClientFrame, GatewayFrame
+from google.protobuf.json_format import MessageToDict, ParseDict
+
+FILES = sorted((Path(__file__).parents[4] / "schemas" / "transcripts").glob("*.jsonl"))
+ROUNDING_S = 1e-4
+"""Times in transcripts are rounded: a deadline that is nearer than this has come."""
+
+
+class Half(Random):
+    def random(self) -> float:
+        return 0.5
+
+
+class Runner:
+    def __init__(self, header: dict[str, Any]) -> None:
+        self.identity = Identity(**header["client"])
+        given = header["document"] | {"identity": self.identity, "wanted": frozenset(header["document"]["wanted"])}
+        given["cursor"] = None if given["cursor"] is None else int(given["cursor"])
+        given["pending"] = {name: Kind(kind) for name, kind in given["pending"].items()}
+        given["applied"] = {name: (int(i), int(v)) for name, (i, v) in given["applied"].items()}
+        settings = Settings(**header["settings"])
+        self.driver = Driver(Document(**given), [Address("gateway", 1)], settings, Half(), 0.0)
+        self.save: Save | None = None
+        self.job: Job | None = None
+
+    def deadline(self) -> float:
+        return min(self.driver.deadline(), self.driver.next_call_at())
+
+    def do(self, event: dict[str, Any], now: float) -> None:
+        driver = self.driver
+        match event:
+            case {"register": [name]}:
+                driver.register(name)
+            case {"unregister": [name]}:
+                driver.unregister(name)
+            case {"register_only": names}:
+                driver.register_only(names)
+            case {"subscribe": name, "subscriber": subscriber}:
+                driver.subscribe(name, subscriber)
+            case {"unsubscribe": name, "subscriber": subscriber}:
+                driver.unsubscribe(name, subscriber)
+            case {"stop": True, "abandon": abandon}:
+                driver.stop(abandon=abandon)
+            case {"link": "up", "token": token}:
+                driver.link_up(now, token)
+            case {"link": "down"}:
+                driver.link_down("it is over", now)
+            case {"frames": said}:
+                driver.received(b"".join(frames.encode(ParseDict(frame, GatewayFrame())) for frame in said), now)
+            case {"saved": saved}:
+                assert self.save is not None
+                save, self.save = self.save, None
+                if saved:
+                    driver.saved(save, now)
+                else:
+                    driver.save_failed(save, StateError("no"), now)
+            case {"called": True, "failed": failed}:
+                assert self.job is not None
+                driver.called(self.job, {subscriber: RuntimeError("no") for subscriber in failed}, now)
+            case _:
+                raise AssertionError(f"no event: {event}")
+
+    def act(self, now: float) -> tuple[list[dict[str, Any]], list[str]]:
+        """What the driver does, until there is nothing to do; and what it reports."""
+        done: list[dict[str, Any]] = []
+        reports: list[str] = []
+        while (action := self.driver.next(now)) is not None:
+            match action:
+                case Report(error):
+                    reports.append(type(error).__name__)
+                case Send(data):
+                    bodies = frames.FrameBuffer(frames.CLIENT_FRAME_BYTES_MAX).feed(data)
+                    sent = [as_json(frames.parse_client_frame(body)) for body in bodies]
+                    if done and "frames" in done[-1]:
+                        done[-1]["frames"] += sent
+                    else:
+                        done.append({"frames": sent})
+                    self.driver.sent()
+                case Save(data=data):
+                    self.save = action
+                    done.append({"save": self.document(data)})
+                case Connect():
+                    done.append({"connect": True})
+                case EndSending():
+                    done.append({"end_sending": True})
+                case Close():
+                    done.append({"close": True})
+                case End():
+                    done.append({"end": True})
+                    break
+        while (call := self.driver.next_call(now)) is not None:
+            match call:
+                case Report(error):
+                    reports.append(type(error).__name__)
+                case Call(job):
+                    self.job = job
+                    told = job.notification
+                    version = None if told.version is None else str(told.version)
+                    said = {"object": told.object_id, "version": version, "payload": told.payload}
+                    done.append({"call": said | {"deleted": told.deleted, "subscribers": list(job.subscribers)}})
+                case Tell() | End():
+                    pass
+        return done, reports
+
+    def document(self, data: bytes) -> dict[str, Any]:
+        document = decode(data, self.identity)
+        return {
+            "epoch": document.epoch,
+            "cursor": None if document.cursor is None else str(document.cursor),
+            "wanted": sorted(document.wanted),
+            "pending": {name: kind.value for name, kind in document.pending.items()},
+            "applied": {name: [str(number) for number in floor] for name, floor in document.applied.items()},
+        }
+
+
+def as_json(frame: ClientFrame) -> dict[str, Any]:
+    """The order of names within a frame means nothing."""
+    fields: dict[str, Any] = MessageToDict(frame, preserving_proto_field_name=True)
+    for message in fields.values():
+        for field in {"register", "unregister", "objects"} & set(message):
+            if isinstance(message[field], list):
+                message[field].sort()
+    return fields
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_transcript(file: Path) -> None:
+    header, *lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    runner = Runner(header)
+    for number, line in enumerate(lines, 2):
+        deadline = runner.deadline()
+        now = deadline if line["at"] < deadline <= line["at"] + ROUNDING_S else line["at"]
+        for event in line["do"]:
+            runner.do(event, now)
+        done, reports = runner.act(now)
+        assert (done, reports) == (line["then"], line["reports"]), f"{file.name}:{number}"
+        status = runner.driver.status(now)
+        assert (status.phase, status.caught_up) == (line["phase"], line["caught_up"]), f"{file.name}:{number}"
+        until = float("inf") if line["deadline"] is None else line["deadline"]
+        assert max(runner.deadline(), now) == pytest.approx(until, abs=ROUNDING_S), f"{file.name}:{number}"
+
+
+def test_there_are_transcripts() -> None:
+    assert len(FILES) >= 20

@@ -1,0 +1,218 @@
+"""A driver that writes down what it is told and what it does: `schemas/transcripts/README.md` says how."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from random import Random
+from typing import Any, TypeVar
+
+from coldnotify._core.document import Document
+from coldnotify._core.driver import (
+    Action,
+    Call,
+    CallAction,
+    Close,
+    Connect,
+    Driver,
+    End,
+    EndSending,
+    Job,
+    Report,
+    Save,
+    Send,
+)
+from coldnotify._core.reconnect import Address
+from coldnotify._core.settings import Settings
+from coldnotify.errors import StateError
+from coldnotify_schemas.frames import (
+    CLIENT_FRAME_BYTES_MAX,
+    GATEWAY_FRAME_BYTES_MAX,
+    FrameBuffer,
+    parse_client_frame,
+    parse_gateway_frame,
+)
+from google.protobuf.json_format import MessageToDict
+
+Json = dict[str, Any]
+T = TypeVar("T", bound=Action | CallAction | None)
+_NAMES = ("register", "unregister", "objects")
+"""Fields of frames whose names are in no order that means anything."""
+
+
+class Half(Random):
+    """Always the middle of what is asked for: what a client draws by lot is no matter of chance in a transcript."""
+
+    def random(self) -> float:
+        """0.5"""
+        return 0.5
+
+
+class RecordedDriver(Driver):
+    """Its `lines` are a transcript, but for what the whole of it shows."""
+
+    def __init__(
+        self, document: Document, addresses: Sequence[Address], settings: Settings, random: Random, now: float
+    ) -> None:
+        super().__init__(document, addresses, settings, Half(), now)
+        self._began_s = now
+        client = {"domain": document.identity.domain, "group": document.identity.group}
+        client["client"] = document.identity.client
+        self.lines: list[Json] = [{"client": client, "settings": asdict(settings), "document": _document(document)}]
+        self._events: list[Json] = []
+        self._acting = False
+        self._from_gateway = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
+
+    # Events
+
+    def _event(self, **event: object) -> None:
+        if self._acting:
+            self._finish()
+        self._events.append(event)
+
+    def register(self, name: str) -> None:
+        self._event(register=[name])
+        super().register(name)
+
+    def unregister(self, name: str) -> None:
+        self._event(unregister=[name])
+        super().unregister(name)
+
+    def register_only(self, names: Iterable[str]) -> None:
+        names = sorted(names)
+        self._event(register_only=names)
+        super().register_only(names)
+
+    def subscribe(self, name: str, subscriber: int) -> None:
+        self._event(subscribe=name, subscriber=subscriber)
+        super().subscribe(name, subscriber)
+
+    def unsubscribe(self, name: str, subscriber: int) -> None:
+        self._event(unsubscribe=name, subscriber=subscriber)
+        super().unsubscribe(name, subscriber)
+
+    def stop(self, *, abandon: bool = False) -> None:
+        self._event(stop=True, abandon=abandon)
+        super().stop(abandon=abandon)
+
+    def link_up(self, now: float, token: str = "", *, hello_only: bool = False) -> None:
+        self._event(link="up", token=token)
+        self._from_gateway = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
+        super().link_up(now, token, hello_only=hello_only)
+
+    def received(self, data: bytes, now: float) -> None:
+        frames = [_json(parse_gateway_frame(body)) for body in self._from_gateway.feed(data)]
+        self._event(frames=frames)
+        super().received(data, now)
+
+    def link_down(self, reason: str, now: float, *, renew: bool = False) -> None:
+        self._event(link="down")
+        super().link_down(reason, now, renew=renew)
+
+    def saved(self, save: Save, now: float) -> None:
+        self._event(saved=True)
+        super().saved(save, now)
+
+    def save_failed(self, save: Save, error: StateError, now: float) -> None:
+        self._event(saved=False)
+        super().save_failed(save, error, now)
+
+    def called(self, job: Job, failed: Mapping[int, BaseException], now: float) -> None:
+        self._event(called=True, failed=sorted(failed))
+        super().called(job, failed, now)
+
+    # Actions
+
+    def next(self, now: float) -> Action | None:
+        self._act(now)
+        return self._done(super().next(now))
+
+    def next_call(self, now: float) -> CallAction | None:
+        self._act(now)
+        return self._done(super().next_call(now))
+
+    def _act(self, now: float) -> None:
+        at = round(now - self._began_s, 6)
+        if self._acting and not self._events and self.lines[-1]["at"] != at:
+            self._finish()
+        if not self._acting:
+            self._acting = True
+            self.lines.append({"at": at, "do": self._events, "then": [], "reports": []})
+            self._events = []
+
+    def _finish(self) -> None:
+        """Nothing more comes of these events: how it stands then."""
+        self._acting = False
+        deadline = min(self.deadline(), self.next_call_at())
+        until = None if deadline == float("inf") else round(max(deadline - self._began_s, self.lines[-1]["at"]), 6)
+        self.lines[-1] |= {"phase": self._client.status(0).phase, "caught_up": self.caught_up, "deadline": until}
+
+    def _done(self, action: T) -> T:
+        line = self.lines[-1]
+        match action:
+            case Report(error):
+                line["reports"].append(type(error).__name__)
+            case Send(data):
+                sent = [_json(parse_client_frame(body)) for body in FrameBuffer(CLIENT_FRAME_BYTES_MAX).feed(data)]
+                if not line["then"] or "frames" not in line["then"][-1]:
+                    line["then"].append({"frames": []})
+                line["then"][-1]["frames"] += sent
+            case Call(job):
+                line["then"].append({"call": _job(job)})
+            case Save(data=data):
+                line["then"].append({"save": _saved(data)})
+            case Connect():
+                line["then"].append({"connect": True})
+            case EndSending():
+                line["then"].append({"end_sending": True})
+            case Close():
+                line["then"].append({"close": True})
+            case End():
+                line["then"].append({"end": True})
+        return action
+
+    def transcript(self, name: str, says: str) -> str:
+        """All of it, as JSON lines."""
+        if self._acting:
+            self._finish()
+        lines = [{"transcript": name, "says": says} | self.lines[0], *self.lines[1:]]
+        return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+
+
+def _json(frame: Any) -> Json:
+    fields: Json = MessageToDict(frame, preserving_proto_field_name=True)
+    for message in fields.values():
+        for name in _NAMES:
+            if isinstance(message.get(name), list):
+                message[name].sort()
+    return fields
+
+
+def _job(job: Job) -> Json:
+    said = job.notification
+    version = None if said.version is None else str(said.version)
+    return {
+        "object": said.object_id, "version": version, "payload": said.payload, "deleted": said.deleted,
+        "subscribers": list(job.subscribers),
+    }  # fmt: skip
+
+
+def _document(document: Document) -> Json:
+    cursor = None if document.cursor is None else str(document.cursor)
+    return {
+        "epoch": document.epoch,
+        "cursor": cursor,
+        "wanted": sorted(document.wanted),
+        "pending": {name: kind.value for name, kind in sorted(document.pending.items())},
+        "applied": {name: [str(n) for n in floor] for name, floor in sorted(document.applied.items())},
+    }
+
+
+def _saved(data: bytes) -> Json:
+    fields = json.loads(data)
+    return {
+        "epoch": fields["epoch"],
+        "cursor": None if fields["cursor"] is None else str(fields["cursor"]),
+        "wanted": fields["wanted"],
+        "pending": dict(sorted(fields["pending"].items())),
+        "applied": {name: [str(n) for n in floor] for name, floor in sorted(fields["applied"].items())},
+    }

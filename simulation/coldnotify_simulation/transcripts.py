@@ -1,0 +1,587 @@
+"""The command that records `schemas/transcripts/`: what a client does, step by step, for clients in other languages.
+
+Three kinds: scripts against the service of `coldnotify.testing`, random histories against the same, and clients of
+simulated worlds with real matchers and gateways. All of it is the same each time.
+"""
+
+import argparse
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+
+from coldnotify._core.document import Document, decode
+from coldnotify._core.driver import Call, Close, Connect, End, EndSending, Job, Save, Send
+from coldnotify._core.reconnect import Address
+from coldnotify._core.session import Identity
+from coldnotify._core.settings import HANDSHAKE_S, Settings
+from coldnotify.errors import StateError
+from coldnotify.testing import Service, Session
+from coldnotify_schemas.close_codes import CloseCode
+
+from coldnotify_simulation.client import Client
+from coldnotify_simulation.recorder import RecordedDriver
+from coldnotify_simulation.world import World
+
+ME = Identity("animal.observer", "region-1", "observer-1")
+DOMAIN, GROUP = ME.domain, ME.group
+KEY = DOMAIN, GROUP, ME.client
+SETTINGS = Settings(tries_max=3)
+ONE_CRC = ("config-7f217f6b6dc8", "config-d7e77869948b")
+"""Two names under one CRC-32."""
+_SUBSCRIBER = 1
+_HISTORIES, _HISTORY_STEPS = 6, 40
+_WORLDS = 3
+
+
+class Unit:
+    """A client and all that it needs, in which nothing takes time but what is waited for."""
+
+    def __init__(self, service: Service | None = None, disk: bytes | None = None, now_s: float = 0.0) -> None:
+        self.service = service or Service()
+        self.now_s = now_s
+        self.disk = disk
+        document = Document(identity=ME) if disk is None else decode(disk, ME)
+        self.driver = RecordedDriver(document, [Address("gateway", 1)], SETTINGS, Random(), now_s)
+        self.session: Session | None = None
+        self.fails: set[str] = set()
+        """Callbacks of these objects raise."""
+        self.holds = False
+        """Callbacks do not return."""
+        self.disk_is_full = False
+        self.mute = False
+        """The gateway neither hears nor says anything."""
+        self.ended = False
+        self._answers: deque[Callable[[], None]] = deque()
+        """To what the driver has asked for."""
+        self._call: Call | None = None
+
+    def want(self, *names: str) -> None:
+        """Register and subscribe."""
+        for name in names:
+            self.driver.subscribe(name, _SUBSCRIBER)
+            self.driver.register(name)
+        self.go()
+
+    def publish(self, *names: str) -> None:
+        """A back-end publishes the next version of each."""
+        for name in names:
+            self.service.publish(DOMAIN, GROUP, name, {"of": name})
+        if self.session is not None:
+            self.go()
+
+    def go(self, seconds: float = 0.0) -> None:
+        """Let so much time pass, waking up when the driver wants to."""
+        until_s = self.now_s + seconds
+        while not self.ended:
+            self._settle()
+            next_s = max(self.now_s, min(self.driver.deadline(), self.driver.next_call_at()))
+            if next_s > until_s:
+                break
+            self.now_s = next_s
+        self.now_s = until_s
+
+    def cut(self) -> None:
+        """The connection breaks."""
+        if self.session is not None:
+            self.session.drop()
+            self.session = None
+            self.driver.link_down("cut", self.now_s)
+            self.go()
+
+    def stop(self, *, abandon: bool = False) -> None:
+        """The application disconnects."""
+        self.driver.stop(abandon=abandon)
+        self.go()
+
+    def returns(self) -> None:
+        """The callback that is held returns."""
+        self.holds = False
+        self.go()
+
+    def _settle(self) -> None:
+        """Until nothing more comes of what has come."""
+        while True:
+            self._drain()
+            if self._call is not None and not self.holds:
+                self._called(self._call.job)
+            elif self._answers:
+                self._answers.popleft()()
+            elif not self._hear():
+                return
+
+    def _drain(self) -> None:
+        driver, answers = self.driver, self._answers
+        while (action := driver.next(self.now_s)) is not None and not isinstance(action, End):
+            match action:
+                case Save():
+                    answers.append(partial(self._saved, action))
+                case Connect():
+                    answers.append(self._connected)
+                case Send(data):
+                    assert self.session is not None
+                    if not self.mute:
+                        self.session.receive(data)
+                    driver.sent()
+                case EndSending() | Close():
+                    answers.append(self._disconnected)
+        self.ended = isinstance(action, End)
+        while (call := driver.next_call(self.now_s)) is not None:
+            if isinstance(call, Call):
+                self._call = call
+
+    def _called(self, job: Job) -> None:
+        self._call = None
+        failed = {_SUBSCRIBER: RuntimeError("no")} if job.notification.object_id in self.fails else {}
+        self.driver.called(job, failed, self.now_s)
+
+    def _saved(self, save: Save) -> None:
+        if self.disk_is_full:
+            self.driver.save_failed(save, StateError("disk full"), self.now_s)
+        else:
+            self.disk = save.data
+            self.driver.saved(save, self.now_s)
+
+    def _connected(self) -> None:
+        self.session = self.service.open()
+        self.driver.link_up(self.now_s, "a token")
+
+    def _disconnected(self) -> None:
+        if self.session is not None:
+            self.session.drop()
+        self.session = None
+        self.driver.link_down("closed", self.now_s)
+
+    def _hear(self) -> bool:
+        session = self.session
+        if session is None or self.mute:
+            return False
+        said = session.take()
+        if said:
+            self.driver.received(said, self.now_s)
+        elif session.closed:
+            self._disconnected()
+        else:
+            return False
+        return True
+
+
+# ---- scripts
+
+
+def first_start() -> Unit:
+    """Registrations, a catch-up in pages, live versions, and an orderly end."""
+    unit = Unit(Service(page_objects=2))
+    unit.publish("a", "b", "c", "a")
+    unit.want("a", "b", "c", "d/e")
+    unit.publish("b", "d/e")
+    unit.go(3)
+    unit.stop()
+    return unit
+
+
+def wake() -> Unit:
+    """A second start that missed two versions, then a third that missed nothing: Hello, Welcome, CaughtUp."""
+    before = first_start()
+    before.publish("a", "c")
+    unit = Unit(before.service, before.disk)
+    unit.want("a", "b", "c", "d/e")
+    unit.go(3)
+    unit.cut()
+    unit.go(3)
+    unit.stop()
+    return unit
+
+
+def reg_sync() -> Unit:
+    """The service has forgotten the registrations; a Ping's digest finds it."""
+    unit = Unit()
+    unit.want("a", "b", "c")
+    unit.go(1)
+    unit.service.registered.clear()
+    unit.publish("a", "b")
+    unit.go(61)
+    unit.stop()
+    return unit
+
+
+def reg_sync_of_many() -> Unit:
+    """More operations than a Hello carries: chunks, and requests of what came meanwhile."""
+    unit = Unit()
+    for number in range(150):
+        unit.driver.register(f"object-{number:03}")
+    unit.publish("object-007", "object-149")
+    unit.want("object-007", "object-149")
+    unit.want("late")
+    unit.driver.unregister("object-000")
+    unit.go(3)
+    return unit
+
+
+def nobody_subscribed() -> Unit:
+    """What nobody subscribed to becomes a pending registration before the cursor passes it."""
+    unit = Unit()
+    unit.publish("a")
+    unit.driver.register("a")
+    unit.driver.register("b")
+    unit.go(2)
+    unit.publish("a", "b")
+    unit.go(2)
+    unit.driver.subscribe("a", _SUBSCRIBER)
+    unit.go(2)
+    unit.cut()
+    unit.go(5)
+    return unit
+
+
+def registered_again() -> Unit:
+    """Who registers again is told again."""
+    unit = Unit()
+    unit.publish("a")
+    unit.want("a", "b")
+    unit.driver.unregister("a")
+    unit.go(1)
+    unit.driver.register("a")
+    unit.go(1)
+    unit.driver.unregister("b")
+    unit.driver.register("b")
+    unit.driver.register_only(["b", "c"])
+    unit.go(2)
+    return unit
+
+
+def new_epoch() -> Unit:
+    """The service was set up anew: the cursor is void, floors hold."""
+    unit = Unit()
+    unit.want("a", "b")
+    unit.publish("a", "b", "a")
+    unit.go(3)
+    unit.service.new_epoch()
+    unit.go(3)
+    unit.publish("b")
+    unit.go(3)
+    return unit
+
+
+def incarnations() -> Unit:
+    """A higher incarnation begins anew; a deletion is a version; versions beyond 2^53 are exact."""
+    unit = Unit()
+    unit.want("a", "b")
+    unit.service.publish(DOMAIN, GROUP, "a", {"n": 1}, version=2**63 - 1)
+    unit.go()
+    unit.service.publish(DOMAIN, GROUP, "a", version=0, incarnation=1)
+    unit.service.publish(DOMAIN, GROUP, "b", deleted=True)
+    unit.go(3)
+    return unit
+
+
+def one_crc() -> Unit:
+    """Two names under one CRC-32: UseNames in the session, NAMES in the next Hello."""
+    unit = Unit()
+    unit.publish(*ONE_CRC)
+    unit.want(ONE_CRC[0])
+    unit.want(ONE_CRC[1])
+    unit.publish(*ONE_CRC)
+    unit.go(2)
+    unit.cut()
+    unit.go(3)
+    return unit
+
+
+def callbacks_fail() -> Unit:
+    """A callback fails, is tried again, and its object is parked; a newer version gets its own tries."""
+    unit = Unit()
+    unit.want("a", "b")
+    unit.fails = {"a"}
+    unit.publish("a", "b")
+    unit.go(1.5)
+    unit.publish("a")
+    unit.go(20)
+    unit.fails = set()
+    unit.publish("a")
+    unit.go(3)
+    unit.cut()
+    unit.go(3)
+    return unit
+
+
+def callbacks_take_their_time() -> Unit:
+    """While one runs, no other begins, and of what comes meanwhile the newest is told; stopping waits for it."""
+    unit = Unit()
+    unit.want("a", "b")
+    unit.holds = True
+    unit.publish("a", "b", "b", "a", "b")
+    unit.go(3)
+    unit.returns()
+    unit.holds = True
+    unit.publish("a", "b")
+    unit.stop()
+    unit.go(3)
+    unit.returns()
+    return unit
+
+
+def unregistered_while_it_is_told() -> Unit:
+    """An object goes while its callback runs, and comes back."""
+    unit = Unit()
+    unit.want("a")
+    unit.holds = True
+    unit.publish("a")
+    unit.driver.unregister("a")
+    unit.go(1)
+    unit.driver.register("a")
+    unit.go(1)
+    unit.returns()
+    unit.go(2)
+    return unit
+
+
+def abandoned_callback() -> Unit:
+    """A callback that is not waited for is told again."""
+    unit = Unit()
+    unit.want("a")
+    unit.holds = True
+    unit.publish("a")
+    unit.stop(abandon=True)
+    return unit
+
+
+def state_cannot_be_written() -> Unit:
+    """What rests on the state waits, and the state is tried again, after longer and longer."""
+    unit = Unit()
+    unit.disk_is_full = True
+    unit.want("a")
+    unit.go(4)
+    unit.disk_is_full = False
+    unit.go(10)
+    unit.publish("a")
+    unit.go(2)
+    unit.disk_is_full = True
+    unit.publish("a")
+    unit.stop()
+    return unit
+
+
+def close_codes() -> Unit:
+    """What is done after each code from which a client comes back."""
+    unit = Unit()
+    unit.want("a")
+    for code in (CloseCode.GOING_AWAY, CloseCode.SILENT, CloseCode.UNKNOWN_SESSION, CloseCode.EXPIRED, 17):
+        unit.service.close_all(code, "because")
+        unit.go(10)
+    for _ in range(3):
+        unit.service.close_all(CloseCode.DISPLACED, "connected elsewhere")
+        unit.go(300)
+    return unit
+
+
+def nobody_answers() -> Unit:
+    """Each try takes longer, up to a limit."""
+    unit = Unit()
+    unit.want("a")
+    for _ in range(12):
+        unit.cut()
+        unit.service.away = True
+        unit.go(45)
+    unit.service.come_back()
+    unit.go(400)
+    return unit
+
+
+def refused_for_good() -> Unit:
+    """A code from 64 on: the application is told, and the client does not come back."""
+    unit = Unit()
+    unit.want("a")
+    unit.service.close_all(99, "go away")
+    unit.go(1000)
+    unit.stop()
+    return unit
+
+
+def registrations_refused() -> Unit:
+    """Refused objects leave the wanted set, be it in a Welcome or in an answer."""
+    unit = Unit(Service(registrations_max=2))
+    for name in ("a", "b", "c"):
+        unit.driver.register(name)
+    unit.want("a")
+    unit.want("d")
+    unit.go(3)
+    return unit
+
+
+def lost_answers() -> Unit:
+    """A confirmed registration whose notification does not come is asked for again."""
+    unit = Unit()
+    unit.want("a")
+    unit.service.loses_answers = 2
+    unit.want("b")
+    unit.go(31)
+    unit.go(31)
+    return unit
+
+
+def silence() -> Unit:
+    """A gateway that says nothing, before its Welcome and after a Ping."""
+    unit = Unit()
+    unit.want("a")
+    unit.service.away = True
+    unit.cut()
+    unit.go(HANDSHAKE_S + 2)
+    unit.service.come_back()
+    unit.go(300)
+    unit.mute = True
+    unit.go(200)
+    unit.mute = False
+    unit.go(100)
+    return unit
+
+
+SCRIPTS = (
+    first_start,
+    wake,
+    reg_sync,
+    reg_sync_of_many,
+    nobody_subscribed,
+    registered_again,
+    new_epoch,
+    incarnations,
+    one_crc,
+    callbacks_fail,
+    callbacks_take_their_time,
+    unregistered_while_it_is_told,
+    abandoned_callback,
+    state_cannot_be_written,
+    close_codes,
+    nobody_answers,
+    refused_for_good,
+    registrations_refused,
+    lost_answers,
+    silence,
+)
+
+
+# ---- random histories
+
+
+def history(seed: int) -> Unit:
+    """Mostly progress, now and then trouble."""
+    random = Random(seed)
+    names = ["a", "b", "c", "d/e", *ONE_CRC]
+    unit = Unit(Service(page_objects=random.randint(1, 3)))
+    steps: dict[Callable[[], None], int] = {
+        lambda: unit.go(random.choice([0.125, 0.75, 2.0, 8.0])): 10,
+        lambda: unit.publish(random.choice(names)): 10,
+        lambda: unit.want(random.choice(names)): 6,
+        lambda: unit.driver.unregister(random.choice(names)): 2,
+        lambda: unit.driver.register_only(random.sample(names, 3)): 1,
+        lambda: unit.fails.add(random.choice(names)): 2,
+        unit.fails.clear: 3,
+        lambda: setattr(unit, "holds", True): 2,
+        unit.returns: 4,
+        unit.cut: 3,
+        unit.service.registered.clear: 1,
+        unit.service.new_epoch: 1,
+        lambda: unit.service.close_all(random.choice([1, 2, 5, 6, 17])): 2,
+        lambda: unit.go(random.choice([31.0, 61.0, 400.0])): 2,
+        lambda: setattr(unit, "disk_is_full", random.random() < 0.3): 2,
+    }
+    for _ in range(_HISTORY_STEPS):
+        random.choices(list(steps), list(steps.values()))[0]()
+    unit.disk_is_full = False
+    unit.returns()
+    unit.go(100)
+    unit.stop()
+    return unit
+
+
+# ---- simulated worlds
+
+
+def simulated(seed: int) -> RecordedDriver:
+    """A client of a world whose gateways and matchers die, and come back."""
+    drivers: list[RecordedDriver] = []
+
+    class Recorded(RecordedDriver):
+        def __init__(self, *args: object) -> None:
+            super().__init__(*args)  # type: ignore[arg-type]
+            drivers.append(self)
+
+    world = World(seed, clients=1)
+    (client,) = world.clients
+    client.driver_type = Recorded
+    client.wish = {"o0", "o1", "o2"}
+    client.failing = 0.1
+    world.start()
+    for name in client.wish:
+        world.highest[client.key_of(name)] = 0
+    world.start_client(client)
+    world.run(5)
+    random = Random(seed)
+    for _ in range(8):
+        for name in random.sample(["o0", "o1", "o2", "o3"], 2):
+            world.publish_next(client.key_of(name))
+        _trouble(random, world, client)
+        world.run(random.choice([0.5, 2.0, 12.0]))
+    world.calm()
+    world.clock.run_until(lambda: client.caught_up)
+    world.shut_down(client)
+    world.run(5)
+    return drivers[0]
+
+
+def _trouble(random: Random, world: World, client: Client) -> None:
+    matcher, gateway = random.choice(world.matchers), random.choice(world.gateways)
+    match random.randrange(6):
+        case 0 if client.link is not None:
+            client.link.cut("cut")
+        case 1:
+            gateway.kill()
+            gateway.start()
+        case 2:
+            matcher.kill()
+            matcher.start()
+        case 3:
+            world.register(client, "o3")
+        case 4:
+            client.unregister("o1")
+        case 5:
+            gateway.stop()
+            world.clock.later(20.0, gateway.go_on)
+
+
+# ---- the files
+
+
+def transcripts() -> dict[str, str]:
+    """All files, by name."""
+    texts = {}
+    for script in SCRIPTS:
+        name = script.__name__.replace("_", "-")
+        texts[name] = script().driver.transcript(name, script.__doc__ or "")
+    for seed in range(1, _HISTORIES + 1):
+        name = f"history-{seed}"
+        texts[name] = history(seed).driver.transcript(name, "A random history.")
+    for seed in range(1, _WORLDS + 1):
+        name = f"simulated-{seed}"
+        texts[name] = simulated(seed).transcript(name, "In a simulated world, with matchers and gateways that die.")
+    return {f"{name}.jsonl": text for name, text in texts.items()}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write them."""
+    parser = argparse.ArgumentParser(prog="coldnotify_simulation.transcripts", description=main.__doc__)
+    parser.add_argument("directory", type=Path, help="schemas/transcripts; what is there and is no transcript goes")
+    directory: Path = parser.parse_args(argv).directory
+    texts = transcripts()
+    for old in directory.glob("*.jsonl"):
+        if old.name not in texts:
+            old.unlink()
+    for name, text in texts.items():
+        (directory / name).write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""The files in schemas/transcripts are what `make transcripts` gives.
+
+Stands for: recorder
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from coldnotify_simulation.transcripts import main, transcripts
+
+FOLDER = Path(__file__).parents[2] / "schemas" / "transcripts"
+EVENTS = {
+    *("register", "unregister", "register_only", "subscribe", "link", "frames", "saved", "called", "stop"),
+}
+ACTIONS = {"connect", "save", "frames", "call", "end_sending", "close", "end"}
+
+
+@pytest.fixture(scope="module")
+def texts() -> dict[str, str]:
+    return transcripts()
+
+
+def test_the_files_are_what_is_recorded_now(texts: dict[str, str]) -> None:
+    stored = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.jsonl")}
+    differing = sorted(name for name in stored.keys() | texts.keys() if stored.get(name) != texts.get(name))
+    assert differing == [], "make transcripts writes them anew; a difference is a change of what clients do"
+
+
+def test_every_event_and_action_occurs(texts: dict[str, str]) -> None:
+    lines = [json.loads(line) for text in texts.values() for line in text.splitlines()[1:]]
+    assert {name for line in lines for event in line["do"] for name in event} >= EVENTS
+    assert {name for line in lines for action in line["then"] for name in action} == ACTIONS
+
+
+def test_every_kind_of_frame_occurs(texts: dict[str, str]) -> None:
+    lines = [json.loads(line) for text in texts.values() for line in text.splitlines()[1:]]
+
+    def kinds(side: str) -> set[str]:
+        return {kind for line in lines for step in line[side] for frame in step.get("frames", ()) for kind in frame}
+
+    assert kinds("then") == {"hello", "register", "unregister", "sync", "ack", "ping", "use_names", "bye"}
+    assert kinds("do") == {
+        *("welcome", "notification", "caught_up", "registered", "unregistered", "page_end", "pong", "wait", "close"),
+    }
+
+
+def test_what_is_no_transcript_any_more_goes(tmp_path: Path, texts: dict[str, str]) -> None:
+    (tmp_path / "old.jsonl").write_text("{}\n")
+    (tmp_path / "README.md").write_text("stays")
+    assert main([str(tmp_path)]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {*texts, "README.md"}
