@@ -236,7 +236,7 @@ class World:
         """Its application wants more."""
         anew = set(names) - client.wanted
         self.promises.allow_repeat(client.key, *anew)
-        if client.core is not None:
+        if client.driver is not None:
             self.promises.registers(client.key, anew)
         client.register(*names)
 
