@@ -190,7 +190,7 @@ def few_files_may_be_open(scene: Scene, stack: ExitStack) -> None:
 
 
 def kafka_is_gone(scene: Scene, stack: ExitStack) -> None:
-    """Kafka is killed, and what comes in its place is stopped before it listens"""
+    """Kafka is killed, and each new Kafka process is stopped before it listens"""
     old = scene.up.kill("broker")["broker"]
     data = str(scene.directory / "data")
 
@@ -210,7 +210,7 @@ def kafka_is_gone(scene: Scene, stack: ExitStack) -> None:
 
 
 def kafka_pauses(scene: Scene, stack: ExitStack) -> None:
-    """Kafka stands still for 1.6 s again and again, as with a heap that is too small"""
+    """Kafka stands still for 1.6 s again and again, as if its heap were too small"""
     pid = scene.up.report["pids"]["broker"]
 
     def pause(stopping: threading.Event) -> None:
@@ -222,7 +222,7 @@ def kafka_pauses(scene: Scene, stack: ExitStack) -> None:
 
 
 def the_list_of_the_revoked_is_cut_short(scene: Scene, stack: ExitStack) -> None:
-    """the list of what is revoked is cut short in the middle of a line"""
+    """the list of revoked identities is cut short in the middle of a line"""
 
     def replace(text: str) -> None:
         scene.revoked.with_suffix(".new").write_text(text, encoding="utf-8")
@@ -240,7 +240,7 @@ def nonsense_is_published(scene: Scene, _stack: ExitStack) -> None:
 
 
 def strangers_write_into_our_topics(scene: Scene, _stack: ExitStack) -> None:
-    """a request and inbox records are written that nothing of ours would write"""
+    """a request and inbox records are written that no process of ColdNotify would write"""
     producer = Producer({"bootstrap.servers": scene.up.kafka})
     producer.produce(REQUESTS, b"?", partition=0)
     for inbox in range(len(producer.list_topics(NOTIFICATIONS, timeout=60).topics[NOTIFICATIONS].partitions)):
@@ -276,7 +276,7 @@ def versions_are_below_the_newest(scene: Scene, stack: ExitStack) -> None:
 
 
 def old_news_is_published(scene: Scene, _stack: ExitStack) -> None:
-    """200 publishes come a minute after their timestamp"""
+    """200 publishes arrive a minute after their timestamp"""
     producer = Producer({"bootstrap.servers": scene.up.kafka})
     ago_ms = time.time_ns() // 1_000_000 - 60_000
     told = Recorder()
@@ -319,7 +319,7 @@ def devices_never_read(scene: Scene, stack: ExitStack) -> None:
 
 
 def too_many_connect(scene: Scene, stack: ExitStack) -> None:
-    """five more connect than the gateway takes"""
+    """five more clients connect than the gateway accepts"""
     for _ in range(CONNECTIONS_MAX + 5):
         stack.enter_context(RawClient(scene.up.gateway[1]))
 
@@ -351,7 +351,7 @@ def the_inbox_is_emptied(scene: Scene, stack: ExitStack) -> None:
 
 
 def what_is_read_is_throttled(scene: Scene, stack: ExitStack) -> None:
-    """a quota gives matchers 20 kB/s of what is published, and 12,000 objects are published"""
+    """a quota limits matchers to reading 20 kB/s of publishes, and 12,000 objects are published"""
     stack.enter_context(another_matcher(scene, "standby", "--matcher-standby"))
     lag = "coldnotify_matcher_lag_standby"
     wait_for(lambda: scene.watcher.query(lag), "the standby follows", WAIT_S)
@@ -364,7 +364,7 @@ def what_is_read_is_throttled(scene: Scene, stack: ExitStack) -> None:
 
 
 def loading_is_throttled(scene: Scene, stack: ExitStack) -> None:
-    """the matcher is killed and loads 3 MB by a quota of 20 kB/s, for 33 s"""
+    """the matcher is killed and loads 3 MB under a quota of 20 kB/s, for 33 s"""
     partitions = int(scene.value("max(coldnotify_matcher_partitions)"))
     _publish_many(scene, 0, partitions, 3000, secrets.token_hex(500))
     with quota(scene, "coldnotify-compacted-reader"):
@@ -393,7 +393,7 @@ def _stays_full(pipe: int) -> bool:
 
 
 def a_matcher_hangs_and_is_replaced(scene: Scene, stack: ExitStack) -> None:
-    """nobody reads a matcher's log any more, so that it hangs; another of its name is started"""
+    """nobody reads a matcher's log any more, so it hangs; another matcher with its id is started"""
     pipe = scene.directory / f"{secrets.token_hex(4)}.pipe"
     os.mkfifo(pipe)
     end = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
