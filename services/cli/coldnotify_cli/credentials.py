@@ -13,10 +13,10 @@ from coldnotify_common.settings import Settings, setting
 class CredentialSettings(Settings):
     """Certificates and a token, as files."""
 
-    ca_cert: str = setting("", "PEM file of the authorities to trust; turns TLS on")
-    cert: str = setting("", "PEM file of one's own certificate; turns TLS on")
-    key: str = setting("", "PEM file of its private key; empty: it is in the certificate's file")
-    token_file: str = setting("", "file with the token that says who one is; it is read again at each connection")
+    ca_cert: str = setting("", "PEM file of the trusted authorities; turns TLS on")
+    cert: str = setting("", "PEM file of the client certificate; turns TLS on")
+    key: str = setting("", "PEM file of the certificate's private key; empty: it is in the certificate's file")
+    token_file: str = setting("", "file with the token that proves the identity; read again for each connection")
 
 
 def connection_options(settings: CredentialSettings) -> dict[str, Any]:

@@ -13,22 +13,27 @@ from coldnotify_cli.credentials import CredentialSettings
 class BrokerSettings(Settings):
     """What the embedded broker can be told."""
 
-    data: Path = setting(Path(".data"), "directory of the data; what is in it is carried on with")
-    kafka_host: str = setting("127.0.0.1", "the address on which Kafka listens")
+    data: Path = setting(Path(".data"), "data directory; existing data is used")
+    kafka_host: str = setting("127.0.0.1", "address on which Kafka listens")
     nodes: int = setting(
-        1, "how many Kafka nodes: 1, or 3 of which any one may die; a data directory is for one number", minimum=1
+        1,
+        "number of Kafka nodes: 1, or 3, of which any one may die; a data directory works with one number only",
+        minimum=1,
     )
     kafka_port: int = setting(
-        9092, "Kafka's TCP port, of three nodes the first's, the others have the next; 0: any", minimum=0, maximum=65535
+        9092,
+        "Kafka's TCP port; three nodes use this port and the next ones; 0: any free ports",
+        minimum=0,
+        maximum=65535,
     )
     kafka_advertised_host: str = setting(
-        "", "the address that clients are told to connect to; empty: the one on which Kafka listens"
+        "", "address that Kafka tells clients to connect to; empty: the address on which it listens"
     )
-    kafka_heap_mib: int = setting(256, "Java's heap for each Kafka node, in MiB", minimum=128)
+    kafka_heap_mib: int = setting(256, "Java heap of each Kafka node (MiB)", minimum=128)
     kafka_ready_timeout_s: float = setting(
         # 2 to 3 s are usual; after a crash Kafka first checks its logs.
         60,
-        "how long Kafka may take to get ready, in seconds",
+        "seconds that Kafka may take to get ready",
         minimum=1,
     )
 
@@ -40,7 +45,8 @@ class KafkaSettings(Settings):
     kafka: str = setting("127.0.0.1:9092", "Kafka's bootstrap servers, host:port[,host:port]")
     kafka_config: str = setting(
         "",
-        "file with further options of librdkafka, name=value a line: security.protocol, sasl.*, ssl.* ...; empty: none",
+        "file with further librdkafka options, one name=value per line: security.protocol, sasl.*, ssl.* ...; "
+        "empty: none",
     )
 
 
@@ -49,10 +55,10 @@ class TopicsSettings(KafkaSettings):
     """What the topics should be like, beyond topics.yaml."""
 
     partitions: int = setting(
-        0, "partitions of the co-partitioned topics; 0: as topics.yaml says", minimum=0, maximum=100_000
+        0, "number of partitions of the co-partitioned topics; 0: as in topics.yaml", minimum=0, maximum=100_000
     )
-    replication: int = setting(1, "copies of each partition; 3 in a cluster", minimum=1, maximum=32)
-    topics_timeout_s: float = setting(60, "how long Kafka may take for all of it, in seconds", minimum=1)
+    replication: int = setting(1, "number of copies of each partition; 3 in a cluster", minimum=1, maximum=32)
+    topics_timeout_s: float = setting(60, "seconds that Kafka may take for all of it", minimum=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +66,7 @@ class AclsSettings(TopicsSettings):
     """Who may do what in Kafka."""
 
     acls_principal: str = setting(
-        "User:coldnotify-{role}", "the principals, with {role} for matcher, gateway, http, publisher, operator"
+        "User:coldnotify-{role}", "template of the principals; {role} is matcher, gateway, http, publisher or operator"
     )
 
 
@@ -68,15 +74,15 @@ class AclsSettings(TopicsSettings):
 class PublishSettings(KafkaSettings):
     """How to publish."""
 
-    publish_timeout_s: float = setting(10, "how long Kafka may take to acknowledge, in seconds", minimum=0.1)
+    publish_timeout_s: float = setting(10, "seconds that Kafka may take to acknowledge", minimum=0.1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HttpNodeSettings(CredentialSettings):
     """Where the HTTP service is."""
 
-    http: str = setting("127.0.0.1:55002", "the HTTP service, host:port or a URL: any node of it")
-    http_timeout_s: float = setting(10, "how long it may take to answer, in seconds", minimum=0.1)
+    http: str = setting("127.0.0.1:55002", "any node of the HTTP service, host:port or a URL")
+    http_timeout_s: float = setting(10, "seconds that the HTTP service may take to answer", minimum=0.1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +94,7 @@ class PublishCommandSettings(PublishSettings, HttpNodeSettings):
 class WatchSettings(CredentialSettings):
     """Where the gateways are."""
 
-    gateway: str = setting("127.0.0.1:55000", "the gateways, host:port[,host:port]: any one of them will do")
+    gateway: str = setting("127.0.0.1:55000", "gateways, host:port[,host:port]; any one of them will do")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,20 +102,20 @@ class LookSettings(AskInsideSettings):
     """Where the matchers' HTTP ports are."""
 
     matcher: str = setting(
-        "127.0.0.1:51001", "the matchers' HTTP ports, host:port[,host:port]: all of them, each serves some partitions"
+        "127.0.0.1:51001", "HTTP ports of all matchers, host:port[,host:port]: each serves some partitions"
     )
-    matcher_timeout_s: float = setting(10, "how long a matcher may take to answer, in seconds", minimum=0.1)
+    matcher_timeout_s: float = setting(10, "seconds that a matcher may take to answer", minimum=0.1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorSettings(HttpNodeSettings, LookSettings, TopicsSettings):
     """What is to be checked: where everything is, and the services' own certificates."""
 
-    gateway_http: str = setting("127.0.0.1:55001", "the gateways' HTTP ports, host:port[,host:port]: all of them")
-    tls_certificate: str = setting("", "PEM file of a service's certificate and of those between it and its authority")
-    tls_key: str = setting("", "PEM file of its private key; empty: it is in the certificate's file")
+    gateway_http: str = setting("127.0.0.1:55001", "HTTP ports of all gateways, host:port[,host:port]")
+    tls_certificate: str = setting("", "PEM file of a service's certificate and its intermediate certificates")
+    tls_key: str = setting("", "PEM file of the certificate's private key; empty: it is in the certificate's file")
     tls_client_ca: str = setting("", "PEM file of the authorities that sign client certificates")
-    doctor_timeout_s: float = setting(5, "how long each part may take to answer, in seconds", minimum=0.1)
+    doctor_timeout_s: float = setting(5, "seconds that each part may take to answer", minimum=0.1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,54 +127,63 @@ class ResetSettings(PublishSettings, LookSettings):
 class UpSettings(Settings):
     """What running everything together can be told. The parts take what else they can be told from the environment."""
 
-    data: Path = setting(Path(".data"), "directory of the data; what is in it is carried on with")
+    data: Path = setting(Path(".data"), "data directory; existing data is used")
     ready_file: str = setting(
-        "", "file that is written whenever all is ready: JSON with the addresses and process ids; empty: none"
+        "", "file that is written each time all parts are ready: JSON with the addresses and process ids; empty: none"
     )
     kafka_nodes: int = setting(
-        1, "how many Kafka nodes: 1, or 3 of which any one may die; a data directory is for one number", minimum=1
+        1,
+        "number of Kafka nodes: 1, or 3, of which any one may die; a data directory works with one number only",
+        minimum=1,
     )
     kafka_port: int = setting(
-        9092, "Kafka's TCP port, of three nodes the first's, the others have the next; 0: any", minimum=0, maximum=65535
+        9092,
+        "Kafka's TCP port; three nodes use this port and the next ones; 0: any free ports",
+        minimum=0,
+        maximum=65535,
     )
-    gateway_port: int = setting(55000, "TCP port on which devices connect; 0: any free one", minimum=0, maximum=65535)
-    http_port: int = setting(55002, "TCP port that publishers connect to; 0: any free one", minimum=0, maximum=65535)
+    gateway_port: int = setting(55000, "TCP port that devices connect to; 0: any free port", minimum=0, maximum=65535)
+    http_port: int = setting(55002, "TCP port that publishers connect to; 0: any free port", minimum=0, maximum=65535)
     matcher_port: int = setting(
-        51001, "the first matcher's HTTP port, the others take any; 0: any free one", minimum=0, maximum=65535
+        51001,
+        "HTTP port of the first matcher; the others use any free port; 0: any free port",
+        minimum=0,
+        maximum=65535,
     )
     gateway_http_port: int = setting(
         0,
-        "the first gateway's HTTP port, the others take any; 0: the one after --gateway-port, or any if that is taken",
+        "HTTP port of the first gateway; the others use any free port; 0: the port after --gateway-port, or any "
+        "free port if that is taken",
         minimum=0,
         maximum=65535,
     )
     gateway_web_port: int = setting(
         0,
-        "port on which devices connect by WebSocket and HTTP; 0: the third after --gateway-port, or any if that is "
-        "taken",
+        "port that devices connect to with WebSocket and HTTP; 0: the third port after --gateway-port, or any "
+        "free port if that is taken",
         minimum=0,
         maximum=65535,
     )
     tls: str = setting(
         "",
-        "directory that `coldnotify certs` made: all ports use mutual TLS but Kafka's, which is for this machine "
-        "only; empty: none",
+        "directory made by `coldnotify certs`; all ports use mutual TLS, except Kafka's, which is for this "
+        "machine only; empty: no TLS",
     )
-    gateways: int = setting(1, "how many gateways share the port for devices", minimum=1, maximum=64)
-    matchers: int = setting(1, "how many matchers share the partitions", minimum=1, maximum=64)
+    gateways: int = setting(1, "number of gateways, which share the port for devices", minimum=1, maximum=64)
+    matchers: int = setting(1, "number of matchers, which share the partitions", minimum=1, maximum=64)
     partitions: int = setting(
-        0, "partitions of the co-partitioned topics; 0: as topics.yaml says", minimum=0, maximum=100_000
+        0, "number of partitions of the co-partitioned topics; 0: as in topics.yaml", minimum=0, maximum=100_000
     )
     up_status: str = setting(
         "auto",
-        "live: a picture of all parts on the terminal, log lines go to up.log in the data directory; plain: lines; "
-        "auto: live on a terminal, plain in a pipe",
+        "live: a status display of all parts on the terminal, with log lines in up.log in the data directory; "
+        "plain: lines; auto: live on a terminal, plain in a pipe",
         choices=("auto", "live", "plain"),
     )
     up_ready_timeout_s: float = setting(
-        120, "how long a part may take to get ready, in seconds; fetching Kafka comes on top", minimum=1
+        120, "seconds that a part may take to get ready, not counting the time to fetch Kafka", minimum=1
     )
-    log_format: str = setting("console", "how log lines on stderr look", choices=("console", "json"))
+    log_format: str = setting("console", "format of log lines on stderr", choices=("console", "json"))
     log_level: str = setting(
-        "info", "the least important log lines that are written", choices=("debug", "info", "warning", "error")
+        "info", "lowest level of log lines that are written", choices=("debug", "info", "warning", "error")
     )

@@ -40,7 +40,7 @@ SECTIONS = (
 )
 
 OTHER_VARIABLES = {
-    "COLDNOTIFY_CACHE": "directory in which Kafka's jars are kept; default: `coldnotify` in the user's cache directory",
+    "COLDNOTIFY_CACHE": "directory of Kafka's jars; default: `coldnotify` in the user's cache directory",
     "COLDNOTIFY_JAVA": "the `java` (17 or later) that runs the embedded Kafka; default: the one installed with it",
     "COLDNOTIFY_MAVEN_URL": "a mirror to fetch Kafka's jars from; default: Maven's central repository",
 }
@@ -50,9 +50,9 @@ _HEAD = """# Settings
 
 <!-- Generated: python -m coldnotify_cli.settings_doc > docs/settings.md -->
 
-Every setting is a flag of its command and a variable of the environment, by the same name; the flag wins. A value that
-cannot be used ends the command with exit code 2 and names the setting. A service warns of variables that begin with
-`COLDNOTIFY_` and are no setting.
+Every setting is a command line flag and an environment variable of the same name. The flag takes precedence. An invalid
+value ends the command with exit code 2 and an error that names the setting. A service warns of variables that begin
+with `COLDNOTIFY_` but name no setting.
 """
 
 
@@ -70,7 +70,7 @@ def generate() -> str:
         infos = describe(cls)
         parts.append(f"## {section.title}\n")
         if issubclass(cls, ServiceSettings):
-            parts.append("And what every service has.\n")
+            parts.append("In addition to the settings of every service.\n")
             infos = tuple(info for info in infos if info.name not in common)
         parts.append(markdown_table(infos))
     parts.append("## Variables without a flag\n")

@@ -32,8 +32,7 @@ class RevokedSettings(ServiceSettings):
 
     auth_revoked: str = setting(
         "",
-        "file of certificates and tokens that count no longer, 'serial HEX' or 'jti TEXT' a line; it is read again "
-        "when it changes",
+        "file of revoked certificates and tokens, one 'serial HEX' or 'jti TEXT' per line; read again when it changes",
     )
 
 
@@ -43,25 +42,28 @@ class AuthSettings(RevokedSettings):
 
     auth: str = setting(
         "none",
-        "what proves who somebody is: a client certificate, a token, any of the two; "
-        "none: nobody is asked, for development only",
+        "what proves an identity: a client certificate, a token, or either; none: no proof is required, for "
+        "development only",
         choices=("none", "certificate", "token", "any"),
     )
     auth_certificate_rule: str = setting(
         "san-uri:coldnotify://{domain}/{group}/{client} san-uri:coldnotify-publisher://{publish}",
-        "rules that read from a certificate who it is for: cn, san-dns or san-uri, a colon, a template",
+        "rules that read an identity from a certificate: cn, san-dns or san-uri, a colon, a template",
     )
     auth_token_rule: str = setting(
         "sub:{domain}/{group}/{client} publish:{publish}",
-        "rules that read from a token whom it is for: a claim (text, or a list of texts), a colon, a template",
+        "rules that read an identity from a token: a claim (text, or a list of texts), a colon, a template",
     )
     auth_token_key: str = setting(
-        "", "file with what tokens are checked with: the secret (HS256), or a public key in PEM (RS256, ES256)"
+        "", "file with the key that checks tokens: the secret (HS256), or a public key in PEM (RS256, ES256)"
     )
-    auth_token_algorithm: str = setting("ES256", "how tokens are signed", choices=("HS256", "RS256", "ES256"))
-    auth_token_audience: str = setting("", "what a token's `aud` must be; empty: it may be anything")
+    auth_token_algorithm: str = setting("ES256", "algorithm that signs tokens", choices=("HS256", "RS256", "ES256"))
+    auth_token_audience: str = setting("", "required `aud` of a token; empty: any")
     auth_token_leeway_s: float = setting(
-        30, "seconds that the clock of whoever signs tokens may differ from ours", minimum=0, maximum=3600
+        30,
+        "seconds by which the clock of the token issuer may differ from this service's clock",
+        minimum=0,
+        maximum=3600,
     )
 
 

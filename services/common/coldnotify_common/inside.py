@@ -31,11 +31,12 @@ class AskInsideSettings(Settings):
 
     inside_certificate: str = setting(
         "",
-        "PEM file of the certificate that is shown between services, and to them by operators, and of those between it "
-        "and its authority: turns TLS on for the HTTP ports of matchers and gateways; read again when it changes",
+        "PEM file of the certificate that services show each other, and operators show to services, with its "
+        "intermediate certificates; turns TLS on for the HTTP ports of matchers and gateways; read again when it "
+        "changes",
     )
-    inside_key: str = setting("", "PEM file of its private key; empty: it is in the certificate's file")
-    inside_ca: str = setting("", "PEM file of the authorities that sign such certificates")
+    inside_key: str = setting("", "PEM file of the certificate's private key; empty: it is in the certificate's file")
+    inside_ca: str = setting("", "PEM file of the authorities that sign these certificates")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,13 +45,13 @@ class InsideSettings(RevokedSettings, AskInsideSettings):
 
     inside_rule: str = setting(
         "san-uri:coldnotify-service://{service} san-uri:coldnotify-publisher://{publish}",
-        "rules that read from a certificate whether its owner may look in: any {service} may, and who may publish to "
-        "all domains",
+        "rules that read from a certificate whether its owner has access: any {service} has, and any {publish} "
+        "for all domains",
     )
     inside_hosts: str = setting(
         "",
-        "names by which the HTTP port may be asked, separated by spaces, beside addresses, localhost and the name that "
-        "it listens as; a page whose name leads to this machine is refused; *: all",
+        "host names that requests to the HTTP port may use, separated by spaces, besides addresses, localhost and "
+        "the name it listens on; a web page whose own host name resolves to this machine is refused; *: all",
     )
 
 

@@ -133,18 +133,20 @@ class ServiceSettings(Settings):
     kafka: str = setting("127.0.0.1:9092", "Kafka's bootstrap servers, host:port[,host:port]")
     kafka_config: str = setting(
         "",
-        "file with further options of librdkafka, name=value a line: security.protocol, sasl.*, ssl.* ...; empty: none",
+        "file with further librdkafka options, one name=value per line: security.protocol, sasl.*, ssl.* ...; "
+        "empty: none",
     )
     log_format: str = setting(
-        "console", "how log lines on stderr look: for people, or one JSON object a line", choices=("console", "json")
+        "console", "format of log lines on stderr: for people, or one JSON object per line", choices=("console", "json")
     )
     log_level: str = setting(
-        "info", "the least important log lines that are written", choices=("debug", "info", "warning", "error")
+        "info", "lowest level of log lines that are written", choices=("debug", "info", "warning", "error")
     )
     trace_endpoint: str = setting(
         "",
-        "OpenTelemetry collector that spans are sent to, by OTLP over HTTP, as http://collector:4318; needs "
-        "coldnotify-server[otel]; empty: as OTEL_EXPORTER_OTLP_ENDPOINT says, else no traces",
+        "OpenTelemetry collector that receives spans (OTLP over HTTP), such as http://collector:4318; needs "
+        "coldnotify-server[otel]; empty: the value of OTEL_EXPORTER_OTLP_ENDPOINT, or no traces if that is not "
+        "set",
     )
 
 

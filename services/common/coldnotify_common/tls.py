@@ -21,15 +21,15 @@ class SecureSettings(AuthSettings):
     """What TLS needs on the ports that clients and publishers connect to."""
 
     tls_certificate: str = setting(
-        "", "PEM file of this service's certificate and of those between it and its authority: turns TLS on"
+        "", "PEM file of this service's certificate and its intermediate certificates; turns TLS on"
     )
-    tls_key: str = setting("", "PEM file of its private key; empty: it is in the certificate's file")
+    tls_key: str = setting("", "PEM file of the certificate's private key; empty: it is in the certificate's file")
     tls_client_ca: str = setting(
-        "", "PEM file of the authorities that sign client certificates; empty: clients are asked for none"
+        "", "PEM file of the authorities that sign client certificates; empty: no client certificate is requested"
     )
     tls_client_certificate: str = setting(
         "auto",
-        "whether a TCP connection without a client certificate is refused; auto: unless a token will do",
+        "whether a TCP connection without a client certificate is refused; auto: it is, unless --auth accepts tokens",
         choices=("auto", "required", "optional"),
     )
 

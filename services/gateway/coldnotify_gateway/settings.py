@@ -19,128 +19,133 @@ GATEWAY_HTTP_PORT_SETTING = "COLDNOTIFY_GATEWAY_HTTP_PORT / --gateway-http-port"
 class GatewaySettings(SecureSettings, InsideSettings):
     """What `coldnotify gateway` can be told."""
 
-    gateway_host: str = setting("127.0.0.1", "address on which devices connect")
+    gateway_host: str = setting("127.0.0.1", "address that devices connect to")
     gateway_port: int = setting(
         55000,
-        "TCP port on which devices connect; several gateways may share one; 0: any free one",
+        "TCP port that devices connect to; several gateways may share it; 0: any free port",
         minimum=0,
         maximum=65535,
     )
     gateway_web_port: int = setting(
         55003,
-        "port on which devices connect by WebSocket and HTTP; several gateways may share one; 0: any free one",
+        "port that devices connect to with WebSocket and HTTP; several gateways may share it; 0: any free port",
         minimum=0,
         maximum=65535,
     )
     gateway_web_origins: str = setting(
         "",
-        "origins whose web pages may connect by WebSocket and HTTP, separated by spaces, as https://host[:port]; "
-        "those of the address they connect to always may; *: all",
+        "origins whose web pages may connect with WebSocket and HTTP, separated by spaces, as "
+        "https://host[:port]; pages whose origin is the address they connect to always may; *: all",
     )
     gateway_sync_bytes_max: int = setting(
         # 10,000 names of 255 bytes fit.
         4 * 1024 * 1024,
-        "longest body of a POST to /v1/sync, bytes",
+        "maximum size of the body of a POST to /v1/sync (bytes)",
         minimum=1024,
     )
     gateway_sync_s: float = setting(
-        30, "seconds that a POST to /v1/sync may wait for its body, or the matcher, or the client's reading", minimum=1
+        30,
+        "seconds that a POST to /v1/sync may wait for its body, for the matcher, or for the client to read",
+        minimum=1,
     )
     gateway_http_host: str = setting("127.0.0.1", "address of the gateway's HTTP port")
     gateway_http_port: int = setting(
-        55001, "port of the gateway's /healthz, /readyz, /metrics and /v1; 0: any free one", minimum=0, maximum=65535
+        55001, "port of the gateway's /healthz, /readyz, /metrics and /v1; 0: any free port", minimum=0, maximum=65535
     )
     gateway_connections_max: int = setting(
-        19_000, "connections at one time; fewer, if the process may not open so many files", minimum=1
+        19_000, "maximum number of open connections; less if the process may not open that many files", minimum=1
     )
     gateway_connections_per_address_max: int = setting(
         0,
-        "connections at one time from one address (of IPv6: from one /64), also from loopback; "
-        "0: only --gateway-address-share-percent bounds them",
+        "maximum number of open connections from one address (IPv6: one /64), including loopback; 0: limited by "
+        "--gateway-address-share-percent only",
         minimum=0,
     )
     gateway_address_share_percent: int = setting(
         SHARE_PERCENT,
-        "how much of --gateway-connections-max, and of --gateway-unidentified-max, one address (of IPv6: one /64) may "
-        "have, per cent; loopback may have all; 100: so may everybody",
+        "share (per cent) of --gateway-connections-max and of --gateway-unidentified-max that one address (IPv6: "
+        "one /64) may have; loopback may have all; 100: so may every address",
         minimum=1,
         maximum=100,
     )
     gateway_addresses_exempt: str = setting(
         "",
-        "addresses and networks without these two limits, separated by spaces or commas: where many devices share one",
+        "addresses and networks to which the two limits per address do not apply, separated by spaces or commas: "
+        "for many devices behind one address",
     )
     gateway_proxies: str = setting(
         "",
-        "addresses and networks of balancers, separated by spaces or commas: a connection from one must begin with a "
-        "PROXY protocol header (version 1 or 2), which says the client's address; from others none is read",
+        "addresses and networks of balancers, separated by spaces or commas: a connection from a balancer must "
+        "begin with a PROXY protocol header (version 1 or 2) with the client's address; from other addresses no "
+        "header is read",
     )
     gateway_unidentified_max: int = setting(
         2_000,
-        "connections at one time that have not said Hello; with one more, the oldest one of the address that has most "
-        "of them is closed",
+        "maximum number of open connections that have not sent Hello; one more closes the oldest of the address "
+        "that has most of them",
         minimum=1,
     )
-    gateway_handshake_s: float = setting(10, "seconds from connecting to a whole Hello", minimum=0.1)
+    gateway_handshake_s: float = setting(10, "seconds from the connection to a complete Hello", minimum=0.1)
     gateway_keepalive_s: int = setting(
-        60, "seconds between pings of a client that does not choose its own", minimum=1, maximum=24 * 3600
+        60, "seconds between pings of a client that does not choose its own keepalive", minimum=1, maximum=24 * 3600
     )
     gateway_keepalive_max_s: int = setting(
-        24 * 3600, "longest keepalive a client may choose, seconds; a longer one counts as this", minimum=1
+        24 * 3600, "maximum keepalive that a client may choose (s); a longer one is reduced to this", minimum=1
     )
     gateway_frame_bytes_max: int = setting(
-        32 * 1024, "longest frame taken from a client, bytes", minimum=1024, maximum=1024 * 1024
+        32 * 1024, "maximum size of a frame from a client (bytes)", minimum=1024, maximum=1024 * 1024
     )
     gateway_send_buffer_bytes: int = setting(
         64 * 1024,
-        "the kernel's send buffer of a connection, bytes; what is in there is sent although newer may exist; "
-        "0: the kernel chooses",
+        "size of the kernel's send buffer of a connection (bytes); its content is sent even if newer versions "
+        "exist; 0: the kernel chooses",
         minimum=0,
     )
     gateway_high_water_bytes: int = setting(
         64 * 1024,
-        "a connection with more than this waiting to be written is slow: nothing is sent until it is drained; "
-        "less, if its link was measured to carry less in 2 s",
+        "unwritten bytes above which a connection is slow: nothing is sent to it until it is drained; less if its "
+        "link was measured to carry less in 2 s",
     )
     gateway_low_water_bytes: int = setting(
-        8 * 1024, "a slow connection with less than this waiting to be written is drained", minimum=0
+        8 * 1024, "unwritten bytes below which a slow connection is drained", minimum=0
     )
     gateway_hard_water_bytes: int = setting(
         # A client may have four requests of 64 objects unanswered, each object with a payload of 4 KiB: 1.1 MiB that
         # are always written. With less, one on a slow link would be closed, come back and ask for the same again.
         2 * 1024 * 1024,
-        "a connection with more than this waiting to be written is closed",
+        "unwritten bytes above which a connection is closed",
         minimum=128 * 1024,
     )
     gateway_buffered_bytes_max: int = setting(
         512 * 1024 * 1024,
-        "bytes waiting to be written to all connections together; above it, those with the most are cut off",
+        "maximum of unwritten bytes of all connections together; above it, the connections with the most are cut off",
         minimum=1024 * 1024,
     )
     gateway_sync_chunks_max: int = setting(
         # 1,024 chunks of 64 objects: six times as many as a client may be registered for by default.
         1024,
-        "messages of 64 objects that a client may need to say its whole set, and may send within 30 s",
+        "maximum number of messages of 64 objects in which a client may send its whole set, and maximum number "
+        "within 30 s",
         minimum=16,
     )
     gateway_ask_again_s: float = setting(
-        10, "seconds after which what the matcher did not answer is asked again", minimum=0.1
+        10, "seconds after which an unanswered request to the matcher is repeated", minimum=0.1
     )
     gateway_wait_after_s: float = setting(
-        3, "seconds after which a client whose Hello is not answered is told to wait", minimum=0.1
+        3, "seconds after which a client whose Hello the matcher has not answered is told to wait", minimum=0.1
     )
     gateway_request_timeout_s: float = setting(
-        5, "seconds after which a request that Kafka did not take is given up", minimum=0.1
+        5, "seconds after which a request that Kafka has not accepted is given up", minimum=0.1
     )
     gateway_requests_queued_max: int = setting(
-        50_000, "requests that may wait for Kafka; more are given up at once", minimum=1
+        50_000, "maximum number of requests that wait for Kafka; further ones are given up at once", minimum=1
     )
     gateway_topics_check_s: float = setting(
-        10, "seconds between looks at whether the topics are still the same", minimum=0.1
+        10, "seconds between checks whether the topics are still the same", minimum=0.1
     )
-    gateway_drain_per_s: int = setting(2_000, "connections sent away per second when the gateway stops", minimum=1)
+    gateway_drain_per_s: int = setting(2_000, "connections that a stopping gateway closes per second", minimum=1)
     gateway_drain_s: float = setting(
-        10, "seconds that stopping may take; the pace is raised where it would not suffice", minimum=0.5
+        10, "seconds that stopping may take; connections are closed faster if necessary", minimum=0.5
     )
 
     def addresses_exempt(self) -> tuple[Network, ...]:

@@ -16,59 +16,64 @@ class MatcherSettings(InsideSettings):
     """The matcher's settings."""
 
     matcher_id: str = setting(
-        "matcher-1", "this matcher's name in its consumer group; each running matcher needs one of its own"
+        "matcher-1", "name of this matcher in its consumer group; each running matcher needs its own"
     )
-    matcher_group: str = setting("coldnotify-matcher", "the consumer group of all matchers")
+    matcher_group: str = setting("coldnotify-matcher", "consumer group of all matchers")
     matcher_host: str = setting("127.0.0.1", "address of the matcher's HTTP port")
-    matcher_port: int = setting(51001, "the matcher's HTTP port; 0: any free one", minimum=0, maximum=65535)
+    matcher_port: int = setting(51001, "the matcher's HTTP port; 0: any free port", minimum=0, maximum=65535)
     matcher_session_timeout_ms: int = setting(
         6000,
-        "how long a dead matcher goes unnoticed (ms); not below the broker's group.min.session.timeout.ms",
+        "time after which a dead matcher is noticed (ms); at least the broker's group.min.session.timeout.ms",
         minimum=1000,
         maximum=300_000,
     )
     matcher_standby: bool = setting(
         False,
-        "also follow the partitions of other matchers, so that a takeover need not load them; costs their memory again",
+        "also follow the partitions of other matchers, so that a takeover does not need to load them; takes their "
+        "memory a second time",
     )
     epoch_counter: int = setting(
         0,
-        "part of every cursor's epoch: raise it after the objects topic was restored from a backup, on all matchers",
+        "part of every cursor's epoch; raise it on all matchers after restoring the objects topic from a backup",
         minimum=0,
         maximum=2**31 - 1,
     )
     registrations_max: int = setting(
-        10_000, "objects a client may be registered for; more are refused with a reason", minimum=1, maximum=10_000
+        10_000,
+        "maximum number of objects that a client may be registered for; more are refused with a reason",
+        minimum=1,
+        maximum=10_000,
     )
     matcher_half_sets_bytes_max: int = setting(
         # The longest set that one client can say takes 11 MiB.
         32 * 1024 * 1024,
-        "memory (bytes), for each partition, for the names that clients have said of their whole sets before the end "
-        "of these is there; above it, of the largest the one that waits longest is dropped, and its client begins anew",
+        "maximum memory (bytes), per partition, for the names of incomplete registration sets (last chunk "
+        "missing); above it a set without a new chunk for 30 s is dropped, else the one of the largest that has "
+        "waited longest, and its client sends its set again",
         minimum=16 * 1024 * 1024,
     )
     matcher_client_forgotten_after_s: int = setting(
         180 * 86_400,
-        "an offline client not seen for so long (s) is unregistered and forgotten, and registers again should it come "
-        "back; 0: never, else at least 60",
+        "time (s) after which an offline client that was not seen is unregistered and forgotten; it registers "
+        "again if it comes back; 0: never, else at least 60",
         minimum=0,
         maximum=100 * 365 * 86_400,
     )
     matcher_conflation: str = setting(
         "*=0",
-        "how long after a publish of an object left the next ones of it are held and merged (ms), by domain: "
-        "domain=200,other.domain=auto,*=0; * is every other domain, 0 is never, 60000 the most, auto is as long as "
+        "time (ms) after a publish of an object for which its next publishes are held and merged, by domain: "
+        "domain=200,other.domain=auto,*=0; *: all other domains; 0: never; at most 60000; auto: as long as "
         "gateways need to keep up",
     )
     matcher_conflation_auto_min_ms: int = setting(
         0,
-        "the shortest interval (ms) of a domain with auto, which it has while all gateways keep up",
+        "shortest interval (ms) of a domain with auto, used while all gateways keep up",
         minimum=0,
         maximum=CONFLATION_MS_MAX,
     )
     matcher_conflation_auto_max_ms: int = setting(
         1000,
-        "the longest interval (ms) of a domain with auto, however far gateways lag",
+        "longest interval (ms) of a domain with auto, however far gateways lag",
         minimum=1,
         maximum=CONFLATION_MS_MAX,
     )
