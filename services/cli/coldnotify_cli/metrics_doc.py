@@ -20,12 +20,12 @@ _HEAD = """# Metrics
 
 <!-- Generated: python -m coldnotify_cli.metrics_doc > docs/metrics.md -->
 
-Each service shows its own at `GET /metrics` of its HTTP port, in Prometheus' text format. A histogram is there as
-`_bucket`, `_sum` and `_count`. All also show `process_` (memory, CPU, open files) and `python_` metrics.
+Each service exports its metrics at `GET /metrics` of its HTTP port, in Prometheus' text format. A histogram is exported
+as `_bucket`, `_sum` and `_count`. All services also export `process_` (memory, CPU, open files) and `python_` metrics.
 
-`kafka_client` is what the service uses a Kafka client for (`requests-reader`, `writer` ...), `broker` a Kafka node's
-id. No label names a client, a group or an object: there may be any number of them. Domains are named where a setting
-names them, and 50 others at most.
+The label `kafka_client` says what the service uses a Kafka client for (`requests-reader`, `writer` ...); `broker` is a
+Kafka node's id. No label names a client, a group or an object, because their number is unlimited. Labels name the
+domains that a setting names, and at most 50 others.
 """
 
 

@@ -55,12 +55,12 @@ class CommonMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """As things are now."""
         ready = self._readiness() is None
-        yield GaugeMetricFamily("coldnotify_ready", "1 while the service is ready, as /readyz says", value=ready)
+        yield GaugeMetricFamily("coldnotify_ready", "1 while /readyz says that the service is ready", value=ready)
         yield from STATISTICS.collect()
         usable = GaugeMetricFamily(
             "coldnotify_auth_revoked_list_usable",
-            "0 while the file of --auth-revoked cannot be used as it is, and what it said before counts; "
-            "only where there is one",
+            "0 while the --auth-revoked file cannot be used and the entries read before count; absent without such a "
+            "file",
         )
         if (value := lists_usable()) is not None:
             usable.add_metric([], value)

@@ -69,38 +69,47 @@ class _Statistics(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Statistics).decode
 
 _CLIENT_COUNTERS: dict[str, tuple[str, Callable[[_Statistics], float]]] = {
-    "sent_bytes": ("Bytes to Kafka", lambda s: s.tx_bytes),
-    "received_bytes": ("Bytes from Kafka", lambda s: s.rx_bytes),
+    "sent_bytes": ("Bytes sent to Kafka", lambda s: s.tx_bytes),
+    "received_bytes": ("Bytes received from Kafka", lambda s: s.rx_bytes),
     "sent_records": ("Records written to Kafka", lambda s: s.txmsgs),
     "received_records": ("Records read from Kafka", lambda s: s.rxmsgs),
 }
 _CLIENT_GAUGES: dict[str, tuple[str, Callable[[_Statistics], float]]] = {
     # Not to be had from the nodes' own: when all are away librdkafka forgets them, and tries the bootstrap servers.
     "connected": (
-        "1 while it is connected to any Kafka node",
+        "1 while this Kafka client is connected to any Kafka node",
         lambda s: any(broker.state == "UP" for broker in s.brokers.values()),
     ),
-    "waiting_records": ("Records that wait to be written, or for Kafka's acknowledgement", lambda s: s.msg_cnt),
-    "waiting_bytes": ("Bytes of these records", lambda s: s.msg_size),
+    "waiting_records": ("Records waiting to be sent to Kafka or for its acknowledgement", lambda s: s.msg_cnt),
+    "waiting_bytes": (
+        "Bytes of the records waiting to be sent to Kafka or for its acknowledgement",
+        lambda s: s.msg_size,
+    ),
     "fetched_records": (
-        "Records fetched and not taken yet by the service",
+        "Fetched records that the service has not taken yet",
         lambda s: sum(max(0, p.fetchq_cnt) for topic in s.topics.values() for p in topic.partitions.values()),
     ),
 }
 _BROKER_COUNTERS: dict[str, tuple[str, Callable[[_Broker], float]]] = {
     "send_errors": ("Requests that could not be sent to this broker", lambda b: b.txerrs),
-    "receive_errors": ("Errors in receiving from this broker", lambda b: b.rxerrs),
+    "receive_errors": ("Errors while receiving from this broker", lambda b: b.rxerrs),
     "request_timeouts": ("Requests that this broker did not answer in time", lambda b: b.req_timeouts),
-    "disconnects": ("Times the connection to this broker ended", lambda b: b.disconnects),
+    "disconnects": ("Number of times the connection to this broker ended", lambda b: b.disconnects),
 }
 _BROKER_GAUGES: dict[str, tuple[str, Callable[[_Broker], float]]] = {
     "up": ("1 while this broker is connected", lambda b: b.state == "UP"),
     "round_trip_seconds": (
-        "Mean time to this broker's answer, of the last 5 s; a consumer's contains the time it waits for records",
+        "Mean time until this broker's answer over the last 5 s; a consumer's includes the time it waits for records",
         lambda b: b.rtt.avg * _US,
     ),
-    "round_trip_p99_seconds": ("The 99th percentile of it", lambda b: b.rtt.p99 * _US),
-    "throttle_seconds": ("Mean time for which this broker throttled, of the last 5 s", lambda b: b.throttle.avg * _MS),
+    "round_trip_p99_seconds": (
+        "99th percentile of the time until this broker's answer over the last 5 s",
+        lambda b: b.rtt.p99 * _US,
+    ),
+    "throttle_seconds": (
+        "Mean time for which this broker throttled the client over the last 5 s",
+        lambda b: b.throttle.avg * _MS,
+    ),
 }
 _CLIENT, _BROKER, _TOPIC = "kafka_client", "broker", "topic"
 
@@ -148,7 +157,7 @@ class KafkaStatistics(Collector):
                 gauge.add_metric([client], measure(last))
             yield gauge
         yield _lag(clients)
-        words = "Times this client's consumer group shared out its partitions anew"
+        words = "Rebalances of this client's consumer group"
         rebalances = CounterMetricFamily("coldnotify_kafka_rebalances", words, labels=[_CLIENT])
         for client, last in clients:
             if last.cgrp is not None:
@@ -158,7 +167,7 @@ class KafkaStatistics(Collector):
 
 
 def _lag(clients: list[tuple[str, _Statistics]]) -> Metric:
-    words = "Offsets of what a consumer reads that it has not taken yet, of all its partitions of the topic"
+    words = "Offsets that a consumer has not taken yet, sum of its partitions of the topic"
     lag = GaugeMetricFamily("coldnotify_kafka_lag_records", words, labels=[_CLIENT, _TOPIC])
     for client, last in clients:
         for topic, seen in sorted(last.topics.items()):

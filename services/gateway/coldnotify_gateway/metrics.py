@@ -17,62 +17,66 @@ _COUNTERS = {
     "connections": ("coldnotify_gateway_connections", "Connections accepted."),
     "refused_connections": (
         "coldnotify_gateway_connections_refused",
-        "Connections closed at once: too many.",
+        "Connections closed at once, because too many were open.",
     ),
     "dropped_unidentified": (
         "coldnotify_gateway_connections_dropped_unidentified",
-        "Connections closed before their time to say Hello was over: too many had not said it.",
+        "Connections closed before their time to send Hello was over, because too many had not sent it.",
     ),
     "malformed_proxy_headers": (
         "coldnotify_gateway_proxy_headers_malformed",
-        "Connections from --gateway-proxies that did not begin with a PROXY protocol header, and were closed.",
+        "Connections from --gateway-proxies closed because they did not begin with a PROXY protocol header.",
     ),
-    "received_bytes": ("coldnotify_gateway_received_bytes", "Bytes from clients."),
-    "sent_bytes": ("coldnotify_gateway_sent_bytes", "Bytes to clients."),
-    "fan_outs": ("coldnotify_gateway_fan_outs", "Publishes, of which sessions here are told."),
-    "deliveries": ("coldnotify_gateway_deliveries", "Live notifications written, one for each session."),
+    "received_bytes": ("coldnotify_gateway_received_bytes", "Bytes received from clients."),
+    "sent_bytes": ("coldnotify_gateway_sent_bytes", "Bytes sent to clients."),
+    "fan_outs": ("coldnotify_gateway_fan_outs", "Publishes fanned out to sessions of this gateway."),
+    "deliveries": ("coldnotify_gateway_deliveries", "Live notifications written, one per session."),
     "live_dropped": (
         "coldnotify_gateway_live_dropped",
-        "Live notifications not written: the session catches up and gets them then, or it is gone.",
+        "Live notifications not written, because the session is gone, or is catching up and gets them in a page.",
     ),
-    "pages": ("coldnotify_gateway_pages", "Pages of what was missing, written to sessions."),
-    "slow_phases": ("coldnotify_gateway_slow_phases", "Times that a session's connection was full."),
-    "gaps": ("coldnotify_gateway_gaps", "Times that inbox records were missed."),
+    "pages": ("coldnotify_gateway_pages", "Catch-up pages written to sessions."),
+    "slow_phases": ("coldnotify_gateway_slow_phases", "Number of times a session's connection became slow."),
+    "gaps": ("coldnotify_gateway_gaps", "Gaps in the inbox: number of times that records were missed."),
     "announcements": (
         "coldnotify_gateway_announcements",
-        "Sessions announced anew: the matcher lost sight of them.",
+        "Sessions announced anew, because the matcher had lost them.",
     ),
-    "asked_again": ("coldnotify_gateway_asked_again", "Askings repeated because no answer came."),
-    "stale_answers": ("coldnotify_gateway_stale_answers", "Answers to askings that are not the latest."),
+    "asked_again": ("coldnotify_gateway_asked_again", "Questions to the matcher repeated because no answer came."),
+    "stale_answers": ("coldnotify_gateway_stale_answers", "Answers to questions that are not the session's latest."),
     "stale_records": (
         "coldnotify_gateway_inbox_stale_records",
-        "Inbox records of a matcher that has a successor.",
+        "Inbox records of a matcher that another one has succeeded.",
     ),
     "malformed_records": (
         "coldnotify_gateway_inbox_malformed_records",
-        "Inbox records that could not be understood, or raised an exception: set aside, to coldnotify.rejected.",
+        "Inbox records that could not be understood or raised an exception, and were set aside to coldnotify.rejected.",
     ),
     "requests_dropped": (
         "coldnotify_gateway_requests_dropped",
-        "Requests of clients that had too many unanswered ones, or sent too many parts of their sets.",
+        "Requests dropped because their client had too many unanswered ones, or sent too many chunks of its set.",
     ),
 }
-_FOREIGN = ("coldnotify_gateway_inbox_foreign_records", "Inbox records of other gateways that share the inbox.")
-_HELLOS = ("coldnotify_gateway_hellos", "Sessions begun, by whether the client says that it was here before.")
+_FOREIGN = ("coldnotify_gateway_inbox_foreign_records", "Inbox records for other gateways that share the inbox.")
+_HELLOS = ("coldnotify_gateway_hellos", "Sessions begun, by whether the client has a cursor of an earlier session.")
 _CLOSES = ("coldnotify_gateway_closes", "Sessions ended by the service, by code.")
-_REQUESTS = ("coldnotify_gateway_requests", "Requests to the matcher, by kind.")
-_REQUESTS_FAILED = ("coldnotify_gateway_requests_failed", "Requests that Kafka did not take, by kind.")
-_SESSIONS = ("coldnotify_gateway_sessions", "Sessions now, by state.")
-_OPEN = ("coldnotify_gateway_connections_open", "Connections now, also of clients that said no Hello yet.")
-_UNIDENTIFIED = ("coldnotify_gateway_connections_unidentified", "Connections now that have not said Hello.")
-_BUFFERED = ("coldnotify_gateway_buffered_bytes", "Bytes that wait to be written, of all connections together.")
-_CUT_OFF = ("coldnotify_gateway_connections_cut_off", "Connections cut off to bound the sockets or bytes that wait.")
+_REQUESTS = ("coldnotify_gateway_requests", "Requests sent to the matcher, by kind.")
+_REQUESTS_FAILED = ("coldnotify_gateway_requests_failed", "Requests that Kafka did not accept, by kind.")
+_SESSIONS = ("coldnotify_gateway_sessions", "Open sessions, by state.")
+_OPEN = ("coldnotify_gateway_connections_open", "Open connections, including those that have not sent Hello.")
+_UNIDENTIFIED = ("coldnotify_gateway_connections_unidentified", "Open connections that have not sent Hello.")
+_BUFFERED = ("coldnotify_gateway_buffered_bytes", "Bytes waiting to be written, of all connections together.")
+_CUT_OFF = (
+    "coldnotify_gateway_connections_cut_off",
+    "Connections cut off to limit lingering sockets or bytes waiting to be written.",
+)
 _LATENCY = (
     "coldnotify_gateway_delivery_seconds",
-    "From the timestamp of a publish's record until its live notification was written to the device's socket. What "
-    "devices learn in pages, waking, is not in it. It is as good as the publishers' clocks.",
+    "Time from the timestamp of a publish's record until its live notification is written to the device's "
+    "socket. Pages, from which waking devices learn, are not included. The time is as good as the publishers' "
+    "clocks.",
 )
-_AWAY = ("coldnotify_gateway_matchers_away", "Partitions with sessions here whose matcher does not answer.")
+_AWAY = ("coldnotify_gateway_matchers_away", "Partitions with sessions on this gateway whose matcher does not answer.")
 
 
 _KINDS = [field.name for field in Request.DESCRIPTOR.oneofs_by_name["body"].fields]

@@ -15,7 +15,7 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
         self.publishes = Counter(
             "coldnotify_http_publishes",
-            "Objects that publishers asked to publish, by what became of them.",
+            "Objects that publishers asked to publish, by result.",
             ["outcome"],
             registry=registry,
         )
@@ -23,23 +23,23 @@ class Metrics:
             self.publishes.labels(outcome)  # so that a rate is known before the first
         self.bad_requests = Counter(
             "coldnotify_http_bad_requests",
-            "Requests that named a bad field, or were too large or too slow.",
+            "Requests refused because a field was invalid, or because they were too large or too slow.",
             registry=registry,
         )
         self.proxy_headers_malformed = Counter(
             "coldnotify_http_proxy_headers_malformed",
-            "Connections from --http-proxies that did not begin with a PROXY protocol header, and were closed.",
+            "Connections from --http-proxies closed because they did not begin with a PROXY protocol header.",
             registry=registry,
         )
         self.publish_seconds = Histogram(
             "coldnotify_http_publish_seconds",
-            "From a request's whole body to Kafka's acknowledgement of all its objects.",
+            "Time from the end of a request's body until Kafka has acknowledged all its objects.",
             buckets=_LATENCY_BUCKETS_S,
             registry=registry,
         )
         self.outcomes = Counter(
             "coldnotify_http_outcomes",
-            "Acknowledged objects of which it was asked what they have changed, by what the matcher said.",
+            "Acknowledged objects for which the matcher was asked for the outcome, by outcome.",
             ["outcome"],
             registry=registry,
         )
@@ -47,10 +47,10 @@ class Metrics:
             self.outcomes.labels(outcome)
         self.outcome_seconds = Histogram(
             "coldnotify_http_outcome_seconds",
-            "From Kafka's acknowledgement to the matcher's word on what was changed.",
+            "Time from Kafka's acknowledgement until the matcher tells the outcome.",
             buckets=_LATENCY_BUCKETS_S,
             registry=registry,
         )
         self.under_way = Gauge(
-            "coldnotify_http_publishes_under_way", "Objects on their way to Kafka now.", registry=registry
+            "coldnotify_http_publishes_under_way", "Objects on their way to Kafka.", registry=registry
         )

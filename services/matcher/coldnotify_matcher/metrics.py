@@ -6,45 +6,64 @@ from prometheus_client import Counter, Gauge, Histogram
 OUTCOMES = ("published", "repeated", "altered", "stale")
 """Of publishes, as the engine's history names them; their events come with the domain."""
 EVENTS = {
-    "published": Counter("coldnotify_matcher_publishes_total", "Newer versions of objects taken in"),
+    "published": Counter("coldnotify_matcher_publishes_total", "Records that brought a newer version of an object"),
     "repeated": Counter("coldnotify_matcher_publishes_repeated_total", "Records that repeat the newest version"),
     "altered": Counter(
         "coldnotify_matcher_publishes_altered_total",
-        "Records with the newest version's number that say something else: clients that have it are not told",
+        "Records with the newest version's number but other content, of which clients that have this version are "
+        "not told",
     ),
-    "conflated": Counter("coldnotify_matcher_publishes_conflated_total", "Publishes held back that a newer one outdid"),
+    "conflated": Counter(
+        "coldnotify_matcher_publishes_conflated_total", "Publishes held back and then replaced by a newer one"
+    ),
     "stale": Counter("coldnotify_matcher_publishes_stale_total", "Records with a version below the newest"),
-    "repaired": Counter("coldnotify_matcher_objects_repaired_total", "Newest versions written again"),
-    "moved": Counter("coldnotify_matcher_records_moved_total", "Records moved from a wrong partition"),
+    "repaired": Counter(
+        "coldnotify_matcher_objects_repaired_total",
+        "Newest versions written again, because compaction would have kept another record",
+    ),
+    "moved": Counter("coldnotify_matcher_records_moved_total", "Records moved out of a wrong partition"),
     "rejected": Counter(
         "coldnotify_matcher_records_rejected_total",
-        "Records that could not be understood, by what is wrong",
+        "Records of the objects topic that could not be understood, by the field that is wrong",
         ("field",),
     ),
     "deliveries": Counter("coldnotify_matcher_deliveries_total", "Sessions addressed by live notifications"),
     "opens": Counter("coldnotify_matcher_opens_total", "Sessions opened in sync"),
-    "opens_not_in_sync": Counter("coldnotify_matcher_opens_not_in_sync_total", "Sessions that need a reg-sync"),
-    "superseded_opens": Counter("coldnotify_matcher_opens_superseded_total", "Opens outdone by a later one at once"),
+    "opens_not_in_sync": Counter(
+        "coldnotify_matcher_opens_not_in_sync_total", "Sessions opened out of sync, which need a reg-sync"
+    ),
+    "superseded_opens": Counter(
+        "coldnotify_matcher_opens_superseded_total",
+        "Opens not handled, because a later Open of the client was in the same batch",
+    ),
     "doubted": Counter(
         "coldnotify_matcher_sessions_doubted_total",
-        "Sessions announced anew after a load, as their registrations were not those of their last record",
+        "Sessions to be announced anew after a load, because their registrations differ from their last record",
     ),
     "never_announced": Counter(
         "coldnotify_matcher_sessions_never_announced_total",
-        "Sessions ended as their gateway, whose Beats disagreed for long, did not announce them",
+        "Sessions ended because their gateway, whose Beats had disagreed for long, did not announce them",
     ),
-    "syncs": Counter("coldnotify_matcher_syncs_total", "Whole registration sets taken in"),
+    "syncs": Counter("coldnotify_matcher_syncs_total", "Whole registration sets received"),
     "half_sets_dropped": Counter(
-        "coldnotify_matcher_half_sets_dropped_total", "Sets whose last chunk was not in, dropped to keep within bounds"
+        "coldnotify_matcher_half_sets_dropped_total",
+        "Incomplete registration sets (last chunk missing) dropped to keep within the memory limit",
     ),
     "registered": Counter("coldnotify_matcher_registered_total", "Registrations added"),
     "unregistered": Counter("coldnotify_matcher_unregistered_total", "Registrations removed"),
-    "forgotten": Counter("coldnotify_matcher_clients_forgotten_total", "Clients forgotten, not seen for too long"),
-    "pages": Counter("coldnotify_matcher_pages_total", "Pages of what sessions lacked"),
-    "paged": Counter("coldnotify_matcher_paged_total", "Objects in these pages"),
+    "forgotten": Counter(
+        "coldnotify_matcher_clients_forgotten_total", "Clients forgotten, because they were not seen for too long"
+    ),
+    "pages": Counter("coldnotify_matcher_pages_total", "Catch-up pages made for sessions"),
+    "paged": Counter("coldnotify_matcher_paged_total", "Objects in catch-up pages"),
     "closed": Counter("coldnotify_matcher_closed_total", "Sessions told to close"),
-    "silent_gateways": Counter("coldnotify_matcher_gateways_silent_total", "Gateways with sessions taken for dead"),
-    "state_repaired": Counter("coldnotify_matcher_state_repaired_total", "State records written again"),
+    "silent_gateways": Counter(
+        "coldnotify_matcher_gateways_silent_total", "Gateways with sessions that were taken for dead"
+    ),
+    "state_repaired": Counter(
+        "coldnotify_matcher_state_repaired_total",
+        "State records written again after a null or a record of a lower generation",
+    ),
 }
 """By the engine's name of the event."""
 REJECTED_FIELDS = (
@@ -58,8 +77,8 @@ for _field in (*REJECTED_FIELDS, UNKNOWN_FIELD):
 
 DOMAIN_PUBLISHES = Counter(
     "coldnotify_matcher_domain_publishes_total",
-    "Records taken in by outcome, of each domain that has had a stale one; beyond 50 such domains, of all others "
-    "together as (others)",
+    "Records handled, by outcome and domain, for each domain that has had a stale record; beyond 50 such "
+    "domains the others are counted together as (others)",
     ("domain", "outcome"),
 )
 DOMAINS_MAX = 50
@@ -70,7 +89,7 @@ _domains: set[str] = set()
 
 TAKEOVER_SECONDS = Histogram(
     "coldnotify_matcher_takeover_seconds",
-    "From assignment of a partition until it is served, by whether it was followed before or had to be loaded",
+    "Time from a partition's assignment until it is served, by whether it was followed before or had to be loaded",
     ("state",),
     buckets=(0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300),
 )
@@ -78,53 +97,57 @@ for _state in ("followed", "loaded"):
     TAKEOVER_SECONDS.labels(_state)
 STEP_SECONDS = Histogram(
     "coldnotify_matcher_step_seconds",
-    "One step: engine, writes, answers",
+    "Duration of one step: engine, writes, answers",
     buckets=(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1, 5),
 )
 PARTITIONS_STANDBY = Gauge(
-    "coldnotify_matcher_partitions_standby", "Partitions of other matchers that are followed and were read to their end"
+    "coldnotify_matcher_partitions_standby",
+    "Partitions of other matchers that this standby follows and has read to their end",
 )
 CONFLATION_INTERVAL_SECONDS = Gauge(
     "coldnotify_matcher_conflation_interval_seconds",
-    "How long publishes are held and merged now, by domain as the setting of conflation names it, the longest of all "
-    "partitions that are served",
+    "Present interval for which publishes are held and merged, by domain as named in --matcher-conflation; "
+    "the longest of the partitions served",
     ("domain",),
 )
 LAG_OBJECTS = Gauge(
     "coldnotify_matcher_lag_objects",
-    "Offsets of the objects topic not handled yet, of each partition that is served; looked at every 5 s",
+    "Offsets of the objects topic not handled yet, by partition served; measured every 5 s",
     ("partition",),
 )
 LAG_REQUESTS = Gauge(
     "coldnotify_matcher_lag_requests",
-    "Offsets of the requests topic not handled yet, of each partition that is served; looked at every 5 s",
+    "Offsets of the requests topic not handled yet, by partition served; measured every 5 s",
     ("partition",),
 )
 LAG_STANDBY = Gauge(
     "coldnotify_matcher_lag_standby",
-    "Offsets of the compacted topics not read yet, of each partition that is only followed; looked at every 5 s",
+    "Offsets of the compacted topics not read yet, by partition that is only followed; measured every 5 s",
     ("partition",),
 )
-PARTITIONS = Gauge("coldnotify_matcher_partitions", "Partitions that all matchers together are to serve")
+PARTITIONS = Gauge("coldnotify_matcher_partitions", "Partitions that all matchers together must serve")
 PARTITIONS_OWNED = Gauge("coldnotify_matcher_partitions_owned", "Partitions served by this matcher")
-RELOADS = Counter("coldnotify_matcher_reloads_total", "Times all state was dropped and loaded anew after a failure")
+RELOADS = Counter(
+    "coldnotify_matcher_reloads_total", "Number of times that all state was dropped and loaded anew after a failure"
+)
 
 
 SET_ASIDE = Counter(
     "coldnotify_matcher_records_set_aside_total",
-    "Records that the matcher goes on without and has written to coldnotify.rejected, by their topic and by why: "
-    "not_understood, or raised (whatever handled it raised an exception). Of the objects topic only the latter",
+    "Records set aside to coldnotify.rejected, by topic and by reason: not_understood, or raised (the handler "
+    "raised an exception). For the objects topic only the latter",
     ("topic", "why"),
 )
 for _topic in (topics.OBJECTS, topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS):
     for _why in ("not_understood", "raised"):
         SET_ASIDE.labels(_topic, _why)
 PARTITION_RELOADS = Counter(
-    "coldnotify_matcher_partition_reloads_total", "Times one partition was loaded anew for a record that was set aside"
+    "coldnotify_matcher_partition_reloads_total",
+    "Number of times that one partition was loaded anew after a failure in it",
 )
 PARTITIONS_WAITING = Gauge(
     "coldnotify_matcher_partitions_waiting",
-    "Partitions of this matcher that cannot be served, and are tried again after a while",
+    "Partitions of this matcher that cannot be served and are tried again after a while",
 )
 
 
