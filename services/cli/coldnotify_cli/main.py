@@ -23,19 +23,19 @@ class _Entry(NamedTuple):
 COMMANDS: dict[str, _Entry] = {
     "up": _Entry("up", "Run everything: Kafka, topics, matchers, gateways, HTTP."),
     "broker": _Entry("broker", "Run the embedded Kafka broker."),
-    "topics": _Entry("topics", "Show or make what Kafka's topics lack."),
+    "topics": _Entry("topics", "Compare, create, change or dump Kafka's topics and ACLs."),
     "matcher": _Entry("services", "Run the matcher."),
     "gateway": _Entry("services", "Run a gateway."),
     "http": _Entry("services", "Run the HTTP publishing service."),
     "certs": _Entry("certs", "Make certificates for development: authority, services, clients."),
     "token": _Entry("token", "Make a signed token for development."),
     "publish": _Entry("publish", "Publish a version of an object."),
-    "watch": _Entry("watch", "Be a client: print what it is notified of."),
-    "check": _Entry("check", "Judge what was published and told against the promises."),
-    "state": _Entry("state", "Look into the matcher: clients, objects, partitions."),
+    "watch": _Entry("watch", "Connect as a client and print its notifications."),
+    "check": _Entry("check", "Judge histories against the promises P1 to P6."),
+    "state": _Entry("state", "Show the matchers' state: clients, objects, partitions."),
     "who-lacks": _Entry("who_lacks", "Say which clients have not applied a version."),
     "explain": _Entry("explain", "Say why a client has, or has not, applied an object."),
-    "top": _Entry("top", "Show the busiest groups and what is undelivered longest."),
+    "top": _Entry("top", "Show the busiest groups and the oldest undelivered versions."),
     "doctor": _Entry("doctor", "Check Kafka, topics, clock, certificates ...; say what to do."),
     "object": _Entry("object", "Administer one object."),
     "kafka-tool": _Entry("kafka_tool", "Run one of Kafka's own console tools."),
@@ -68,7 +68,7 @@ class _LazyGroup(click.Group):
 def cli() -> None:
     """ColdNotify tells every registered application the newest version of each object, eventually and for certain.
 
-    Settings are flags or the environment's COLDNOTIFY_ variables of the same names; a flag wins.
+    Every setting is a flag or an environment variable of the same name, COLDNOTIFY_...; the flag takes precedence.
     """
 
 

@@ -21,8 +21,8 @@ _LOOK_INTERVAL_S = 0.5
 def command_broker(settings: BrokerSettings) -> int:
     """Run the embedded Kafka until SIGTERM or Ctrl-C: one real Apache Kafka node on a data directory, or three.
 
-    Prints one line with its address when it is ready. Of three nodes, one that dies is started again; one that keeps
-    dying stops all, exit code 1. Fetches Kafka's jars first where they are missing.
+    Prints one line with the address when Kafka is ready. Fetches missing Kafka jars first. With three nodes, a node
+    that dies is restarted; if a node keeps dying, all nodes stop with exit code 1.
     """
     from coldnotify_kafka.broker import EmbeddedBroker
 

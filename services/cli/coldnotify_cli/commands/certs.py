@@ -1,4 +1,4 @@
-"""`coldnotify certs`: a certificate authority of one's own, and certificates for services, clients and publishers."""
+"""`coldnotify certs`: makes a private certificate authority, and certificates for services, clients and publishers."""
 
 from pathlib import Path
 
@@ -10,14 +10,24 @@ _HOSTS = ("localhost", "127.0.0.1", "::1")
 @click.command("certs")
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
-    "--client", "clients", metavar="DOMAIN/GROUP/CLIENT", multiple=True, help="A certificate for this client."
+    "--client", "clients", metavar="DOMAIN/GROUP/CLIENT", multiple=True, help="Make a certificate for this client."
 )
-@click.option("--publisher", "publishers", metavar="DOMAIN[,DOMAIN]", multiple=True, help="One for this publisher.")
-@click.option("--operator", "operators", metavar="NAME", multiple=True, help="One for this operator, of all domains.")
 @click.option(
-    "--host", "hosts", metavar="HOST", multiple=True, help="A name or address that the services are reached by."
+    "--publisher", "publishers", metavar="DOMAIN[,DOMAIN]", multiple=True, help="Make a certificate for this publisher."
 )
-@click.option("--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="How long they hold.")
+@click.option(
+    "--operator",
+    "operators",
+    metavar="NAME",
+    multiple=True,
+    help="Make a certificate for this operator, for all domains.",
+)
+@click.option(
+    "--host", "hosts", metavar="HOST", multiple=True, help="Name or address under which the services are reached."
+)
+@click.option(
+    "--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="Validity of the certificates in days."
+)
 def command_certs(
     directory: Path,
     clients: tuple[str, ...],
@@ -26,10 +36,10 @@ def command_certs(
     hosts: tuple[str, ...],
     days: int,
 ) -> int:
-    """Make in DIR an authority, certificates for the services, and a key that signs tokens.
+    """Make a certificate authority in DIR, certificates for the services, and a key that signs tokens.
 
-    What is there already stays. For development: `coldnotify up --tls DIR` works with it, and `coldnotify token`.
-    Whoever has DIR/ca.key or DIR/token.key can be any client.
+    Existing files stay as they are. DIR is for development: `coldnotify up --tls DIR` and `coldnotify token` use it.
+    Whoever has DIR/ca.key or DIR/token.key can act as any client.
     """
     from coldnotify_common.certificates import Authority
     from coldnotify_common.tokens import make_key

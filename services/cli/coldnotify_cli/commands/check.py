@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0),
     default=0,
     show_default=True,
-    help="How far the clocks of the machines that wrote the histories may be apart, in seconds.",
+    help="Maximum difference between the clocks of the machines that wrote the histories, in seconds.",
 )
 @click.option(
     "--at-rest",
     is_flag=True,
-    help="Nothing was published for a while when the dump began: clients connected then must know and be "
-    "registered for all they want.",
+    help="Nothing had been published for a while when the dump began: connected clients must be registered for all "
+    "they want, and know it.",
 )
 def command_check(histories: tuple[Path, ...], clock_skew_s: float, at_rest: bool) -> int:
-    """Judge the HISTORY files, together, against the promises P1 to P6 (docs/histories.md).
+    """Judge the HISTORY files together against the promises P1 to P6 (docs/histories.md).
 
-    Prints a line for each promise, then each violation with the lines that show it. Exit code 1 if there is one.
+    Prints one line per promise, then each violation with the lines that show it. Exit code 1 if there is a violation.
     """
     from coldnotify_checker import judge, read_histories
 

@@ -9,13 +9,13 @@ from coldnotify_cli.settings import DoctorSettings
 
 
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per finding.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per finding.")
 @settings_options(DoctorSettings)
 def command_doctor(as_json: bool, settings: DoctorSettings) -> int:
     """Check Kafka, its topics, the clock, certificates, limits and the services; say what to do.
 
-    Exit code 1 if something is wrong; what is only a warning is none. To compare clocks it makes a topic, and removes
-    it. Give it the settings that the services have, by flags or the environment.
+    Exit code 1 if something is wrong; a warning alone does not count. To compare clocks, the command creates a topic
+    and removes it. Give it the settings of the services, as flags or environment variables.
     """
     from coldnotify_cli.checkup import BAD, all_checks
 

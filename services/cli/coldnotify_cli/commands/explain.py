@@ -1,4 +1,4 @@
-"""`coldnotify explain`: one timeline of publish, match, gateway, acknowledgement, or why not."""
+"""`coldnotify explain`: shows when a version was published, matched, sent and acknowledged, or why it was not."""
 
 import json
 from typing import Any
@@ -21,7 +21,10 @@ from coldnotify_cli.tables import cell, print_table
 def command_explain(
     domain: str, group: str, client: str, object_id: str | None, as_json: bool, settings: HttpNodeSettings
 ) -> int:
-    """Say why CLIENT of DOMAIN and GROUP has, or has not, applied the newest version of OBJECT, or of all it wants."""
+    """Say why CLIENT of DOMAIN and GROUP has, or has not, applied the newest version of OBJECT.
+
+    Without OBJECT: of all objects that it is registered for.
+    """
     path = ("domains", domain, "groups", group, "clients", client, "explanation")
     shown = HttpNode(settings).get(*path, object=object_id)
     if as_json:

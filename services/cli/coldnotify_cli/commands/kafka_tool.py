@@ -1,4 +1,4 @@
-"""`coldnotify kafka-tool`: Kafka's own console tools, out of the embedded Kafka's jars."""
+"""`coldnotify kafka-tool`: runs Kafka's own console tools from the embedded Kafka's jars."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ import click
 @click.argument("name")
 @click.argument("arguments", metavar="[ARGS]...", nargs=-1, type=click.UNPROCESSED)
 def command_kafka_tool(name: str, arguments: tuple[str, ...]) -> None:
-    """Run one of Kafka's own console tools: `kafka-topics.sh --list` is `kafka-tool topics --list`."""
+    """Run one of Kafka's own console tools. For example, `kafka-tool topics --list` runs `kafka-topics.sh --list`."""
     from coldnotify_kafka.broker import CONSOLE_TOOLS, console_tool
 
     if name not in CONSOLE_TOOLS:

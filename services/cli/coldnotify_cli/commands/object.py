@@ -24,16 +24,16 @@ def command_object() -> None:
 @click.argument("domain")
 @click.argument("group")
 @click.argument("object_id", metavar="OBJECT")
-@click.option("--version", type=int, default=0, show_default=True, help="The version to begin with.")
-@click.option("--payload", metavar="JSON", help="What is told with the version, at most 4 KiB of JSON.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--version", type=int, default=0, show_default=True, help="First version of the new sequence.")
+@click.option("--payload", metavar="JSON", help="Payload of the version, at most 4 KiB of JSON.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @settings_options(ResetSettings)
 def reset(
     domain: str, group: str, object_id: str, version: int, payload: str | None, yes: bool, settings: ResetSettings
 ) -> int:
-    """Start the versions of OBJECT over: publish one that is newer than all before, whatever its number.
+    """Start the versions of OBJECT over: publish a version that is newer than all earlier ones, whatever its number.
 
-    The record carries the next incarnation; clients that are registered are told of it. For a back-end that lost count.
+    The record carries the next incarnation, and registered clients are told of it. Use it after a back-end lost count.
     """
     logging.getLogger("coldnotify.publisher").setLevel(logging.CRITICAL)
     from coldnotify.publisher import Publisher

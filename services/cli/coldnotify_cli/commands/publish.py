@@ -18,12 +18,16 @@ from coldnotify_cli.settings import PublishCommandSettings
 @click.argument("domain")
 @click.argument("group")
 @click.argument("object_id", metavar="OBJECT")
-@click.option("--version", type=int, help="The version, 0 to 2^63-1; without it, the time in ms.")
-@click.option("--payload", metavar="JSON", help="What is told with the version, at most 4 KiB of JSON.")
-@click.option("--source", metavar="CLIENT", help="The client that caused it: it is not told of it.")
-@click.option("--expires-at", type=int, metavar="MS", help="Unix time in ms from which on the payload is dropped.")
-@click.option("--deleted", is_flag=True, help="The object is gone (a version like any other).")
-@click.option("--history", type=click.Path(dir_okay=False, path_type=Path), help="Note it in FILE (coldnotify check).")
+@click.option("--version", type=int, help="Version, 0 to 2^63-1; default: the time in ms.")
+@click.option("--payload", metavar="JSON", help="Payload of the version, at most 4 KiB of JSON.")
+@click.option("--source", metavar="CLIENT", help="Client that caused the publish; it is not notified of it.")
+@click.option("--expires-at", type=int, metavar="MS", help="Unix time in ms from which the payload is dropped.")
+@click.option("--deleted", is_flag=True, help="Say that the object was deleted (a version like any other).")
+@click.option(
+    "--history",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Append the publish to the history FILE (for coldnotify check).",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @settings_options(PublishCommandSettings)
 def command_publish(
@@ -41,11 +45,11 @@ def command_publish(
 ) -> int:
     """Publish a version of OBJECT of DOMAIN and GROUP; print version, partition and offset once Kafka has it.
 
-    And its outcome, asked of the HTTP service: published, repeated (it was the newest already), stale (a newer one was
-    there, so nobody is told of it), altered (it was the newest already, with other content), rejected, or unknown where
-    the service cannot say. Stale, altered and rejected end with exit code 1, and a line on standard error says why.
+    Also prints the outcome, for which it asks the HTTP service: published, repeated (it was the newest already), stale
+    (a newer version exists, so no client is told), altered (it was the newest already, with other content), rejected,
+    or unknown if the service cannot tell. Stale, altered and rejected end with exit code 1 and a reason on stderr.
 
-    A version without a number is the time in ms: numbers after it are stale, until `coldnotify object reset`.
+    Without --version the version is the time in ms. Smaller numbers after it are stale until `coldnotify object reset`.
     """
     # What goes wrong is said in one line below; librdkafka's own lines would say it again.
     logging.getLogger("coldnotify.publisher").setLevel(logging.CRITICAL)

@@ -72,9 +72,9 @@ _STOP = "Runs until SIGTERM or Ctrl-C."
 def __getattr__(attribute: str) -> click.Command:
     """Makes a command when it is asked for: its settings class comes with its service's code."""
     texts = {
-        "matcher": "Run a matcher: joins what is published with who is registered. Several share the partitions.",
-        "gateway": "Run a gateway: holds the devices' connections. Several may share one port.",
-        "http": "Run the HTTP service: publishing by POST.",
+        "matcher": "Run a matcher, which matches publishes with registrations. Several matchers share the partitions.",
+        "gateway": "Run a gateway, which holds the devices' connections. Several gateways may share one port.",
+        "http": "Run the HTTP service, to which publishers POST.",
     }
     name = attribute.removeprefix("command_")
     if name == attribute or name not in texts:

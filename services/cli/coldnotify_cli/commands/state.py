@@ -1,4 +1,4 @@
-"""`coldnotify state`: looks into the matchers, as tables or JSON."""
+"""`coldnotify state`: shows the matchers' state as tables or JSON."""
 
 import json
 from collections.abc import Callable
@@ -15,16 +15,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _options(function: Callable[..., int]) -> Callable[..., int]:
-    with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, an object per line for lists.")
+    with_json = click.option("--json", "as_json", is_flag=True, help="Print JSON; lists as one object per line.")
     return with_json(settings_options(LookSettings)(function))
 
 
-_limit = click.option("--limit", type=click.IntRange(min=1), help="At most so many; without: all.")
+_limit = click.option("--limit", type=click.IntRange(min=1), help="Maximum number of rows; default: all.")
 
 
 @click.group("state")
 def command_state() -> None:
-    """Look into the matchers: what they know of clients, objects and partitions."""
+    """Show what the matchers know of clients, objects and partitions."""
 
 
 @command_state.command("client")
@@ -33,7 +33,7 @@ def command_state() -> None:
 @click.argument("client")
 @_options
 def client(domain: str, group: str, client: str, as_json: bool, settings: LookSettings) -> int:
-    """One client: its session, its cursor, its registrations and which of them it has not been told."""
+    """Show one client: its session, cursor and registrations, and which of these it has not been told."""
     matchers = Matchers(settings)
     path = ("domains", domain, "groups", group, "clients", client)
     shown = matchers.get(*path, limit=1000)
@@ -57,7 +57,7 @@ def client(domain: str, group: str, client: str, as_json: bool, settings: LookSe
 @_limit
 @_options
 def clients(domain: str, group: str, limit: int | None, as_json: bool, settings: LookSettings) -> int:
-    """All clients of a group."""
+    """Show all clients of a group."""
     return print_list(Matchers(settings).items("domains", domain, "groups", group, "clients", limit=limit), as_json)
 
 
@@ -67,7 +67,7 @@ def clients(domain: str, group: str, limit: int | None, as_json: bool, settings:
 @click.argument("object_id", metavar="OBJECT")
 @_options
 def object_(domain: str, group: str, object_id: str, as_json: bool, settings: LookSettings) -> int:
-    """One object: its newest version, and how many clients are registered for it."""
+    """Show one object: its newest version, and how many clients are registered for it."""
     shown = Matchers(settings).get("domains", domain, "groups", group, "objects", object_id)
     if as_json:
         click.echo(json.dumps(shown))
@@ -82,14 +82,14 @@ def object_(domain: str, group: str, object_id: str, as_json: bool, settings: Lo
 @_limit
 @_options
 def objects(domain: str, group: str, limit: int | None, as_json: bool, settings: LookSettings) -> int:
-    """All objects of a group."""
+    """Show all objects of a group."""
     return print_list(Matchers(settings).items("domains", domain, "groups", group, "objects", limit=limit), as_json)
 
 
 @command_state.command("partitions")
 @_options
 def partitions(as_json: bool, settings: LookSettings) -> int:
-    """The partitions that the matchers serve or follow."""
+    """Show the partitions that the matchers serve or follow."""
     rows = [
         {"matcher": address, **row}
         for address, answer in Matchers(settings).get_from_all("partitions")

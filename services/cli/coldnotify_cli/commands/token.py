@@ -9,20 +9,22 @@ import click
 
 @click.command("token")
 @click.argument("key", metavar="KEYFILE", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--client", metavar="DOMAIN/GROUP/CLIENT", help="It is this client; each place may end in * (any).")
-@click.option("--publisher", metavar="DOMAIN[,DOMAIN]", help="It may publish to these domains, and look into them.")
+@click.option(
+    "--client", metavar="DOMAIN/GROUP/CLIENT", help="Client that the token proves; each part may end in * (any)."
+)
+@click.option("--publisher", metavar="DOMAIN[,DOMAIN]", help="Domains that the token may publish to and look into.")
 @click.option(
     "--hours",
     type=click.FloatRange(0, 24 * 365, min_open=True),
     default=24,
     show_default=True,
-    help="How long it holds.",
+    help="Validity of the token in hours.",
 )
-@click.option("--audience", default="", help="Its `aud`, where the services ask for one (--auth-token-audience).")
+@click.option("--audience", default="", help="The token's `aud`, if the services require one (--auth-token-audience).")
 def command_token(key: Path, client: str | None, publisher: str | None, hours: float, audience: str) -> int:
     """Print a token that is signed with KEYFILE: token.key of `coldnotify certs`, or another private key or secret.
 
-    Services take it with --auth token or any, and --auth-token-key token.pem. Its id and end are said on stderr.
+    Services accept it with --auth token or any, and --auth-token-key token.pem. Prints its id and expiry on stderr.
     """
     from coldnotify_common.tokens import Grant, sign
 

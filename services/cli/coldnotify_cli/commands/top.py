@@ -1,4 +1,4 @@
-"""`coldnotify top`: the busiest groups, the slowest clients, the oldest undelivered, again and again."""
+"""`coldnotify top`: shows the busiest groups, the slowest clients and the oldest undelivered versions, repeatedly."""
 
 import json
 import sys
@@ -13,16 +13,16 @@ from coldnotify_cli.settings import HttpNodeSettings
 
 
 @click.command("top")
-@click.option("--once", is_flag=True, help="Print it once, and end.")
+@click.option("--once", is_flag=True, help="Print once and exit.")
 @click.option(
-    "--every-s", type=click.FloatRange(min=1), default=2, show_default=True, help="How often to look, in seconds."
+    "--every-s", type=click.FloatRange(min=1), default=2, show_default=True, help="Seconds between two updates."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per look.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per update.")
 @settings_options(HttpNodeSettings)
 def command_top(once: bool, every_s: float, as_json: bool, settings: HttpNodeSettings) -> int:
-    """Show the busiest groups, the slowest clients and the oldest undelivered, over all matchers and gateways.
+    """Show the busiest groups, the slowest clients and the oldest undelivered versions of all matchers and gateways.
 
-    On a terminal the picture is refreshed until Ctrl-C; into a pipe go plain lines.
+    On a terminal the display is refreshed until Ctrl-C; a pipe gets plain lines.
     """
     node = HttpNode(settings)
     with stop_flag() as stop:

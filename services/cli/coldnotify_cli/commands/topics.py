@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @click.group("topics")
 def command_topics() -> None:
-    """Show, or make, what Kafka's topics lack of being as they should be."""
+    """Compare Kafka's topics and ACLs with what ColdNotify needs, change them, or dump what the topics hold."""
 
 
 @command_topics.command("plan")
 @settings_options(TopicsSettings)
 def plan(settings: TopicsSettings) -> int:
-    """Show what `apply` would change; changes nothing. Exit code 1 if it would refuse."""
+    """Show what `apply` would change, without changing it. Exit code 1 if `apply` would refuse."""
     todo = _run(settings, change=False)
     click.echo(str(todo))
     return 1 if todo.refusals else 0
@@ -32,7 +32,7 @@ def plan(settings: TopicsSettings) -> int:
 @command_topics.command("apply")
 @settings_options(TopicsSettings)
 def apply(settings: TopicsSettings) -> int:
-    """Create and change topics; nothing at all where one change would lose data. May be repeated."""
+    """Create and change topics; change nothing if any change would lose data. Safe to repeat."""
     click.echo(str(_run(settings, change=True)))
     return 0
 
@@ -41,7 +41,7 @@ def apply(settings: TopicsSettings) -> int:
 @click.argument("history", metavar="HISTORY", type=click.Path(dir_okay=False, path_type=Path))
 @settings_options(TopicsSettings)
 def dump(history: Path, settings: TopicsSettings) -> int:
-    """Write what the topics hold now to the file HISTORY, for `coldnotify check`; changes nothing in Kafka."""
+    """Write what the topics hold now to the file HISTORY, for `coldnotify check`. Changes nothing in Kafka."""
     from coldnotify_checker import HistoryWriter
     from coldnotify_checker.histories import Record
 
@@ -64,10 +64,10 @@ def dump(history: Path, settings: TopicsSettings) -> int:
 
 
 @command_topics.command("acls")
-@click.option("--apply", "change", is_flag=True, help="Make it so; without: only show what differs.")
+@click.option("--apply", "change", is_flag=True, help="Apply the changes; without it, only show what differs.")
 @settings_options(AclsSettings)
 def acls(change: bool, settings: AclsSettings) -> int:
-    """Show, or with --apply make, what Kafka's ACLs lack: one principal per service, back-ends write objects only."""
+    """Show, or with --apply create, missing Kafka ACLs: one principal per service; back-ends may only write objects."""
     from coldnotify_kafka import acls
     from coldnotify_kafka.errors import AclsFileError, AclsNotAppliedError
 

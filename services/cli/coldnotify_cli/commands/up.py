@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 def command_up(settings: UpSettings) -> int:
     """Run Kafka, its topics, matchers, gateways and HTTP until SIGTERM or Ctrl-C; then stop them in order.
 
-    A part that dies is started again; one that keeps dying stops all, exit code 1. The same data directory again
-    carries on with what is in it. The parts take further settings from the environment. On a terminal it shows how
-    each part is; log lines go to the file up.log in the data directory then (see --up-status).
+    A part that dies is restarted; if a part keeps dying, all stop with exit code 1. A new start with the same data
+    directory continues with its data. The parts read further settings from the environment. On a terminal the command
+    shows the state of each part, and log lines go to the file up.log in the data directory (see --up-status).
     """
     from coldnotify_common.log import configure
     from coldnotify_kafka.broker.jars import classpath

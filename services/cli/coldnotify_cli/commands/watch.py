@@ -26,17 +26,23 @@ _LOOK_S = 0.5
 @click.argument("group")
 @click.argument("client")
 @click.argument("objects", metavar="OBJECT...", nargs=-1, required=True)
-@click.option("--state", type=click.Path(dir_okay=False, path_type=Path), help="The state file; without: in memory.")
-@click.option("--once", is_flag=True, help="End when all that is owed has been told.")
+@click.option(
+    "--state", type=click.Path(dir_okay=False, path_type=Path), help="State file; default: state in memory only."
+)
+@click.option("--once", is_flag=True, help="Exit when all missing notifications have been received.")
 @click.option(
     "--timeout-s",
     type=click.FloatRange(min=0),
     default=30,
     show_default=True,
-    help="With --once: how long to wait.",
+    help="With --once: maximum time to wait, in seconds.",
 )
-@click.option("--history", type=click.Path(dir_okay=False, path_type=Path), help="Note it in FILE (coldnotify check).")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per line.")
+@click.option(
+    "--history",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Append what happens to the history FILE (for coldnotify check).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @settings_options(WatchSettings)
 def command_watch(
     domain: str,
@@ -50,9 +56,9 @@ def command_watch(
     as_json: bool,
     settings: WatchSettings,
 ) -> int:
-    """Be CLIENT of DOMAIN and GROUP, registered for exactly these OBJECTs; print a line per notification.
+    """Connect as CLIENT of DOMAIN and GROUP, registered for exactly these OBJECTs; print one line per notification.
 
-    Ends at SIGTERM or Ctrl-C. Another client of the same name, elsewhere, is displaced.
+    Ends at SIGTERM or Ctrl-C. A client of the same name that is connected elsewhere is displaced.
     """
     import coldnotify
 

@@ -15,9 +15,9 @@ from coldnotify_cli.tables import cell, print_table
 @click.argument("domain")
 @click.argument("group")
 @click.argument("object_id", metavar="OBJECT")
-@click.option("--version", type=click.IntRange(min=0), help="This version; without it, the newest.")
-@click.option("--limit", type=click.IntRange(min=1), help="At most so many clients; without: all.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: what holds for all, then an object per client.")
+@click.option("--version", type=click.IntRange(min=0), help="Version to ask about; default: the newest.")
+@click.option("--limit", type=click.IntRange(min=1), help="Maximum number of clients; default: all.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: a summary, then one object per client.")
 @settings_options(HttpNodeSettings)
 def command_who_lacks(
     domain: str,
@@ -30,8 +30,8 @@ def command_who_lacks(
 ) -> int:
     """Say which clients of DOMAIN and GROUP that are registered for OBJECT have not applied its newest version.
 
-    Since when they lack it, whether they sleep, when they were last seen. What a client acknowledges is known here a
-    second or two later.
+    Also says since when they lack it, whether they sleep, and when they were last seen. An acknowledgement of a client
+    shows here a second or two later.
     """
     path = ("domains", domain, "groups", group, "objects", object_id, "lacking")
     rows: list[dict[str, Any]] = []
