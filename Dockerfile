@@ -1,4 +1,4 @@
-# The services and the command `coldnotify`. Kafka is not in it: an image of its own runs that.
+# Image with the services and the command `coldnotify`. Kafka runs in an image of its own.
 FROM python:3.11.14-slim-bookworm AS wheels
 WORKDIR /src
 COPY . .
