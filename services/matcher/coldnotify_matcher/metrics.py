@@ -34,7 +34,7 @@ EVENTS = {
     ),
     "superseded_opens": Counter(
         "coldnotify_matcher_opens_superseded_total",
-        "Opens not handled, because a later Open of the client was in the same batch",
+        "Opens left unanswered, because a later Open of the client was in the same batch",
     ),
     "doubted": Counter(
         "coldnotify_matcher_sessions_doubted_total",
