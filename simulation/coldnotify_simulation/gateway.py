@@ -121,7 +121,7 @@ class Gateway(Process):
     # ---- what the core says
 
     def do(self, outputs: Iterable[Output]) -> None:
-        """Each output, in order, before the next is asked for."""
+        """Each output, in order."""
         for output in outputs:
             match output:
                 case Send():
@@ -188,5 +188,8 @@ class Gateway(Process):
             except Unreadable:
                 self.core.on_malformed_inbox()
                 continue
-            self.do(self.core.on_inbox(inbox, self.clock.now_s))
+            intake = self.core.on_inbox(inbox, self.clock.now_s)
+            self.do(intake.outputs)
+            for item in intake.items:
+                self.do(self.core.on_item(inbox.partition, item, self.clock.now_s))
         self._read = log.end

@@ -6,13 +6,12 @@ from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
-from coldnotify_gateway.core.asking import Asking
 from coldnotify_gateway.core.from_matcher import FromMatcher
 from coldnotify_gateway.core.gateway import Gateway as GatewayCore
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.partition import PartitionView
+from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.states import State
-from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_matcher.engine import Engine, upkeep
 from coldnotify_matcher.partition import Partition
 from coldnotify_schemas import topics
@@ -99,7 +98,7 @@ def the_notifications_topic_is_recreated() -> None:
 @contextmanager
 def a_lost_inbox_is_read_on() -> Iterator[None]:
     with (
-        patch.object(GatewayCore, "on_inbox_lost", lambda *_: iter(())),
+        patch.object(GatewayCore, "on_inbox_lost", lambda *_: []),
         patch.object(Gateway, "_begin_anew", lambda *_: None),
     ):
         yield
@@ -212,7 +211,7 @@ def what_was_said_in_vain_is_not_missed() -> Iterator[None]:
     on_inbox = FromMatcher.on_inbox
 
     def without(self: FromMatcher, inbox: Inbox, now_s: float) -> object:
-        self._connections.views[inbox.partition].said_in_vain = False
+        self._connections.views[inbox.partition].take_said_in_vain()
         return on_inbox(self, inbox, now_s)
 
     with patch.object(FromMatcher, "on_inbox", without):
@@ -236,14 +235,14 @@ def a_set_is_answered_by_a_matcher_that_does_not_know_the_asking() -> None:
 
 @contextmanager
 def each_set_puts_the_asking_off() -> Iterator[None]:
-    sync = Asking.sync
+    sync = Requests.sync
 
-    def without(self: Asking, session: Identified, chunk: SyncChunk, now_s: float) -> object:
+    def without(self: Requests, session: Identified, chunk: SyncChunk, now_s: float) -> object:
         if session.state is State.UNSYNCED and chunk.last:
-            session.answer_due_s = NEVER_S
+            session.question.answered()
         return sync(self, session, chunk, now_s)
 
-    with patch.object(Asking, "sync", without):
+    with patch.object(Requests, "sync", without):
         yield
 
 

@@ -1,7 +1,7 @@
 """For tests: a matcher and a device that keep to the protocol documents, in memory and as simple as can be."""
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coldnotify_gateway.core import Finish, Gateway, Identified, Limits, Output, Produce, Send, SendAll, State
@@ -618,12 +618,12 @@ class Bench:
             number=self.number,
             items=items,
         )
-        self.do(self.gateway.on_inbox(record, self.now_s))
+        self.do(inbox_outputs(self.gateway, record, self.now_s))
 
     def new_matcher(self) -> None:
         """A takeover record."""
         self.generation, self.number = self.generation + 1, 0
-        self.do(self.gateway.on_inbox(Inbox(format=1, generation=self.generation), self.now_s))
+        self.do(inbox_outputs(self.gateway, Inbox(format=1, generation=self.generation), self.now_s))
 
     def later(self, seconds: float) -> None:
         """Time passes, with ticks."""
@@ -659,6 +659,14 @@ class Bench:
         assert self.session(number).state is State.LIVE
         wire.take()
         return wire
+
+
+def inbox_outputs(gateway: Gateway, record: Inbox, now_s: float) -> Iterator[Output]:
+    """What the gateway makes of a record. The caller does each output before it takes the next, as the shell does."""
+    intake = gateway.on_inbox(record, now_s)
+    yield from intake.outputs
+    for item in intake.items:
+        yield from gateway.on_item(record.partition, item, now_s)
 
 
 def fan_out(name: str, version: int, offset: int, *sessions: int, behind: int = 0) -> Item:

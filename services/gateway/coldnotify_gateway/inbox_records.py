@@ -12,7 +12,7 @@ from coldnotify_schemas.state import generation_max
 from coldnotify_schemas.traceparent import is_traceparent
 from google.protobuf.message import DecodeError
 
-from coldnotify_gateway.core.asking import FORMAT
+from coldnotify_gateway.core.requests import FORMAT
 
 OFFSET_MAX = (1 << 63) - 1
 """Kafka's offsets are signed 64-bit integers."""

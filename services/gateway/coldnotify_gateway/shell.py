@@ -227,7 +227,10 @@ class Shell(ConnectionEvents):
                 case Mark.LOST:
                     self.do(self.gateway.on_inbox_lost(now_s))
                 case Inbox():
-                    self.do(self.gateway.on_inbox(record, now_s))
+                    intake = self.gateway.on_inbox(record, now_s)
+                    self.do(intake.outputs)
+                    for item in intake.items:
+                        self.do(self.gateway.on_item(record.partition, item, now_s))
         except Exception as error:
             if not isinstance(record, Inbox):
                 self._broken(f"the inbox could not be handled: {error!r}")
@@ -261,7 +264,7 @@ class Shell(ConnectionEvents):
     # --- doing what the core says
 
     def do(self, outputs: Iterable[Output]) -> None:
-        """Each output, in order, before the next is asked for."""
+        """Each output, in order."""
         for output in outputs:
             match output:
                 case SendAll():

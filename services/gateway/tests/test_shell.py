@@ -7,11 +7,11 @@ import asyncio
 from unittest.mock import Mock
 
 import pytest
-from coldnotify_gateway.core import HighWater, SendAll
+from coldnotify_gateway.core import HighWater, Intake, SendAll
 from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
-from coldnotify_schemas.internal_pb2 import Inbox
+from coldnotify_schemas.internal_pb2 import Inbox, Item
 
 LIMIT_S = 60
 
@@ -33,7 +33,7 @@ class FansOut:
         self.peers = peers
 
     def on_inbox(self, inbox, _now_s):
-        yield SendAll(self.peers, b"%d" % inbox.number)
+        return Intake([SendAll(self.peers, b"%d" % inbox.number)], ())
 
 
 def records(numbers):
@@ -108,16 +108,18 @@ class Raises(FansOut):
         self.malformed, self.faults = 0, []
 
     def on_inbox(self, inbox, now_s):
-        yield from super().on_inbox(inbox, now_s)
-        if inbox.number == 13:
-            raise ValueError("by design")
+        intake = super().on_inbox(inbox, now_s)
+        return Intake(intake.outputs, [Item()] if inbox.number == 13 else ())
+
+    def on_item(self, _partition, _item, _now_s):
+        raise ValueError("by design")
 
     def on_malformed_inbox(self):
         self.malformed += 1
 
     def on_fault(self, partition, _now_s):
         self.faults.append(partition)
-        yield SendAll(self.peers, b"closed")
+        return [SendAll(self.peers, b"closed")]
 
 
 async def test_a_record_that_makes_its_handler_raise_is_set_aside_and_its_partition_begins_anew():

@@ -1,5 +1,6 @@
 """The gateway's pure core: bytes, inbox records and time in; bytes and requests out. No I/O, no clock, no Kafka."""
 
+from coldnotify_gateway.core.from_matcher import Intake
 from coldnotify_gateway.core.gateway import Gateway
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
@@ -13,6 +14,7 @@ __all__ = [
     "Gateway",
     "HighWater",
     "Identified",
+    "Intake",
     "Limits",
     "Output",
     "Peer",

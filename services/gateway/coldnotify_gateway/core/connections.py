@@ -8,12 +8,12 @@ from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.wire_pb2 import Hello
 
 from coldnotify_gateway.core import encoding
-from coldnotify_gateway.core.asking import Asking
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import Finish, Output, Peer, Send
 from coldnotify_gateway.core.partition import PartitionView
+from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.timers import Timers
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
@@ -29,11 +29,11 @@ class Connections:
         partitions: int,
         limits: Limits,
         counters: Counters,
-        asking: Asking,
+        requests: Requests,
         timers: Timers[Unidentified | Identified],
     ) -> None:
         self.by_peer: dict[Peer, Unidentified | Identified] = {}
-        self.views = [PartitionView(partition) for partition in range(partitions)]
+        self.views: list[PartitionView[Identified]] = [PartitionView(partition) for partition in range(partitions)]
         self._unidentified: Places[Peer] = Places(limits.unidentified_max, limits.unidentified_share_max or None)
         self.shares = Shares(
             limits.connections_share_max,
@@ -47,7 +47,7 @@ class Connections:
         """Sessions in these: the connection counts, they do not."""
         self._limits = limits
         self._counters = counters
-        self._asking = asking
+        self._requests = requests
         self._timers = timers
         self._last_number = 0
 
@@ -88,7 +88,7 @@ class Connections:
             return
         self._check_address(address)
         self.shares.count(connection.address, -1)
-        connection.address = address
+        connection.move_to(address)
         self.shares.count(address, 1)
 
     def hold(self, address: str) -> None:
@@ -143,7 +143,7 @@ class Connections:
             self._unidentified.discard(connection.peer)
             return []
         connection.view.remove(connection, now_s)
-        return [self._asking.leave(connection)] if leave else []
+        return [self._requests.leave(connection)] if leave else []
 
     def close(
         self, connection: Unidentified | Identified, code: int, reason: str, now_s: float, *, leave: bool = True

@@ -5,10 +5,10 @@ from coldnotify_schemas.frames import FrameError, parse_client_frame
 from coldnotify_schemas.wire_pb2 import Ack, ClientFrame, Ping, Register, SyncChunk, Unregister
 
 from coldnotify_gateway.core import encoding
-from coldnotify_gateway.core.asking import Asking
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.outputs import Finish, HighWater, Output, Send
+from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.states import State
 from coldnotify_gateway.core.violation import Violation, check_objects, of_frame_error
 
@@ -16,9 +16,9 @@ from coldnotify_gateway.core.violation import Violation, check_objects, of_frame
 class FromClient:
     """Handles the frames that come after the Hello. Raises Violation for what must not be."""
 
-    def __init__(self, connections: Connections, asking: Asking) -> None:
+    def __init__(self, connections: Connections, requests: Requests) -> None:
         self._connections = connections
-        self._asking = asking
+        self._requests = requests
 
     def on_frame(self, session: Identified, body: bytes, now_s: float) -> list[Output]:
         """One frame. Kinds that are not known here are skipped: devices and gateways are not upgraded in step."""
@@ -49,51 +49,42 @@ class FromClient:
 
     def _on_ack(self, session: Identified, ack: Ack, now_s: float) -> list[Output]:
         if ack.HasField("complete"):
-            self.on_complete(session, ack.complete)
-        if ack.page and ack.page == session.page_sent and session.state is State.CATCHING:
-            slower_or_faster = session.pace.end(now_s)
-            outputs = [self._asking.next_page(session, now_s)]
-            if slower_or_faster:
-                outputs.append(HighWater(session.peer, session.pace.high_water_bytes))
+            session.hear(now_s, ack.complete)
+        if ack.page and ack.page == session.pages.sent and session.state is State.CATCHING:
+            high_water_bytes = session.pages.reached(now_s)
+            outputs = [self._requests.next_page(session, now_s)]
+            if high_water_bytes is not None:
+                outputs.append(HighWater(session.peer, high_water_bytes))
             return outputs
         return []
-
-    def on_complete(self, session: Identified, complete: int) -> None:
-        """The client has applied all up to there."""
-        # Before the Opened the epoch is not known that the client's number belongs to.
-        if session.opened and complete > session.acked:
-            session.acked = complete
-            session.view.acks[session.number] = complete
 
     def _on_ping(self, session: Identified, ping: Ping, now_s: float) -> list[Output]:
         outputs: list[Output] = [
             Send(session.peer, encoding.pong(session.complete_now if session.welcomed else encoding.NONE))
         ]
-        if ping.HasField("digest") and session.agreed is not None:
-            session.check_wanted = session.doubted or ping.digest != session.agreed
-            session.said = ping.digest
+        if ping.HasField("digest"):
+            session.claim.say(ping.digest)
             outputs += self.check_digest(session, now_s)
         return outputs
 
     def check_digest(self, session: Identified, now_s: float) -> list[Output]:
         """Asks, if the digests differ and nothing else is asked for; else that is for later."""
-        session.check_wanted = session.check_wanted and (session.doubted or session.said != session.agreed)
-        if session.check_wanted and session.state is State.LIVE and not session.checking:
-            return [self._asking.check_digest(session, now_s)]
+        if session.claim.review() and session.state is State.LIVE and not session.question.checks:
+            return [self._requests.check_digest(session, now_s)]
         return []
 
     def _on_register(self, session: Identified, register: Register, now_s: float) -> list[Output]:
         check_objects("register", register.objects, len(register.objects))
-        return self._asking.register(session, register, now_s)
+        return self._requests.register(session, register, now_s)
 
     def _on_unregister(self, session: Identified, unregister: Unregister, now_s: float) -> list[Output]:
         check_objects("unregister", unregister.objects, len(unregister.objects))
-        return self._asking.unregister(session, unregister, now_s)
+        return self._requests.unregister(session, unregister, now_s)
 
     def _on_sync(self, session: Identified, chunk: SyncChunk, now_s: float) -> list[Output]:
         check_objects("sync", chunk.objects, len(chunk.objects))
-        self._asking.check_chunk_index(chunk.index)
+        self._requests.check_chunk_index(chunk.index)
         # Anywhere else it belongs to a round that is over.
         if session.state not in (State.UNSYNCED, State.OPENING):
             return []
-        return self._asking.sync(session, chunk, now_s)
+        return self._requests.sync(session, chunk, now_s)

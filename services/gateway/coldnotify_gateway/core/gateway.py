@@ -3,31 +3,27 @@
 Handlers return outputs, which the shell does in order. `now_s` is any steady clock, in seconds.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from coldnotify_common.shares import Shares
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError, ack_complete
-from coldnotify_schemas.internal_pb2 import Inbox
+from coldnotify_schemas.internal_pb2 import Inbox, Item
 from coldnotify_schemas.wire_pb2 import Hello
 
 from coldnotify_gateway.core import encoding
-from coldnotify_gateway.core.asking import Asking
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.from_client import FromClient
-from coldnotify_gateway.core.from_matcher import FromMatcher
+from coldnotify_gateway.core.from_matcher import FromMatcher, Intake
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import HighWater, Output, Peer, Produce, Send
 from coldnotify_gateway.core.partition import PartitionView
-from coldnotify_gateway.core.states import Event, State
+from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.timers import NEVER_S, Timers
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation, of_frame_error
-
-_WAIT_REPEATED_AT = 2 / 3
-"""Wait is said again when so much of what it said has passed: it must not run out on the client."""
 
 Admit = Callable[[Peer, Hello], None]
 """Decides whether this connection may be the client that its Hello names. Raises Violation if not."""
@@ -47,11 +43,11 @@ class Gateway:
         self._admit = admit
         self.counters = Counters()
         self._timers: Timers[Unidentified | Identified] = Timers()
-        self._asking = Asking(gateway_id, inbox, limits, self.counters, self._timers)
-        self._connections = Connections(partitions, limits, self.counters, self._asking, self._timers)
-        self._from_client = FromClient(self._connections, self._asking)
+        self._requests = Requests(gateway_id, inbox, limits, self.counters, self._timers)
+        self._connections = Connections(partitions, limits, self.counters, self._requests, self._timers)
+        self._from_client = FromClient(self._connections, self._requests)
         self._from_matcher = FromMatcher(
-            gateway_id, self._connections, self._asking, self._from_client, limits, self.counters
+            gateway_id, self._connections, self._requests, self._from_client, limits, self.counters
         )
         self._acks_due_s = NEVER_S
         self._ticked_s: float | None = None
@@ -70,7 +66,7 @@ class Gateway:
         return self._connections.unidentified_count
 
     @property
-    def views(self) -> list[PartitionView]:
+    def views(self) -> list[PartitionView[Identified]]:
         """Each partition as this gateway sees it."""
         return self._connections.views
 
@@ -150,11 +146,11 @@ class Gateway:
             return []
         self.counters.received_bytes += len(data)
         if isinstance(connection, Identified):
-            connection.heard_s = now_s
             complete = ack_complete(data)
             if complete is not None and not len(connection.frames):
-                self._from_client.on_complete(connection, complete)
+                connection.hear(now_s, complete)
                 return []
+            connection.hear(now_s)
         outputs: list[Output] = []
         try:
             try:
@@ -181,7 +177,7 @@ class Gateway:
         else:
             self.counters.hellos_new += 1
         session = self._connections.identify(connection, hello, now_s)
-        output = self._asking.open(session, now_s)
+        output = self._requests.open(session, now_s)
         self._timers.look_at(session, now_s)
         return [output]
 
@@ -193,25 +189,19 @@ class Gateway:
     def on_blocked(self, peer: Peer, now_s: float) -> None:
         """More than the high-water mark waits to be written: a live session is slow from here on."""
         session = self._connections.by_peer.get(peer)
-        if isinstance(session, Identified):
-            session.blocked = True
-            if session.state is State.LIVE:
-                session.move(Event.BLOCKED)
-                session.pace.begin(session.pace.high_water_bytes, now_s)
-                self.counters.slow_phases += 1
+        if isinstance(session, Identified) and session.block():
+            session.pages.fills(self.limits.high_water_bytes, now_s)
+            self.counters.slow_phases += 1
 
     def on_drained(self, peer: Peer, now_s: float) -> list[Output]:
         """Less than the low-water mark waits: a slow session is caught up."""
         session = self._connections.by_peer.get(peer)
-        if not isinstance(session, Identified):
+        if not isinstance(session, Identified) or not session.drain():
             return []
-        session.blocked = False
-        if session.state is not State.SLOW:
-            return []
-        slower_or_faster = session.pace.end(now_s)
-        outputs = self._asking.catch_up(session, now_s)
-        if slower_or_faster:
-            outputs.append(HighWater(peer, session.pace.high_water_bytes))
+        high_water_bytes = session.pages.reached(now_s)
+        outputs = self._requests.catch_up(session, now_s)
+        if high_water_bytes is not None:
+            outputs.append(HighWater(peer, high_water_bytes))
         return outputs
 
     def on_overfull(self, peer: Peer, now_s: float) -> list[Output]:
@@ -231,31 +221,41 @@ class Gateway:
 
     # --- from the matcher's side
 
-    def on_inbox(self, inbox: Inbox, now_s: float) -> Iterator[Output]:
-        """A record of the inbox. Lazy: the caller does each output before it takes the next, and takes them all."""
-        for output in self._from_matcher.on_inbox(inbox, now_s):
-            if isinstance(output, Send):
-                self.counters.sent_bytes += len(output.data)
-            yield output
+    def on_inbox(self, inbox: Inbox, now_s: float) -> Intake:
+        """A record of the inbox: its head. The caller does the outputs, then hands each item to `on_item`."""
+        return self._from_matcher.on_inbox(inbox, now_s)
+
+    def on_item(self, partition: int, item: Item, now_s: float) -> list[Output]:
+        """An item that `on_inbox` returned; the outputs are done before the next one is handed in.
+
+        So what comes of doing them (a connection that is full, gone, or cut off) is known by then.
+        """
+        if item.HasField("fan_out"):
+            return self._from_matcher.on_fan_out(partition, item.fan_out)
+        return self._counted(self._from_matcher.on_item(partition, item, now_s))
 
     def on_malformed_inbox(self) -> None:
         """A record of the inbox was set aside. If it was ours, its number will be missed."""
         self.counters.malformed_records += 1
 
-    def on_fault(self, partition: int, now_s: float) -> Iterator[Output]:
+    def on_fault(self, partition: int, now_s: float) -> list[Output]:
         """Handling a record of this partition has raised: its sessions end here, their clients come back at once."""
         if partition >= len(self._connections.views):
-            return
+            return []
         reason = "the service has made a mistake with this session"
+        outputs: list[Output] = []
         for session in list(self._connections.views[partition].sessions.values()):
-            yield from self._counted(self._connections.close(session, CloseCode.UNKNOWN_SESSION, reason, now_s))
+            outputs += self._connections.close(session, CloseCode.UNKNOWN_SESSION, reason, now_s)
+        return self._counted(outputs)
 
-    def on_inbox_lost(self, now_s: float) -> Iterator[Output]:
+    def on_inbox_lost(self, now_s: float) -> list[Output]:
         """The inbox is read from its end again: what came meanwhile is lost, of every partition."""
+        outputs: list[Output] = []
         for view in self._connections.views:
-            view.number = None
+            view.lost_number()
             self.counters.gaps += 1
-            yield from self._from_matcher.after_loss(view, now_s)
+            outputs += self._from_matcher.after_loss(view, now_s)
+        return outputs
 
     def on_delivery_failed(self, failed: Produce, now_s: float) -> None:
         """Kafka did not take a request. Only Leave is repeated: timers, or the client, ask again for what is wanted."""
@@ -290,16 +290,16 @@ class Gateway:
             return self._connections.close(
                 connection, CloseCode.HANDSHAKE_TIMEOUT, f"no hello within {self.limits.handshake_s:g} s", now_s
             )
-        if connection.heard_s + connection.silence_s <= now_s:
+        if connection.silent_s <= now_s:
             return self._connections.close(
                 connection, CloseCode.SILENT, f"nothing was heard for {now_s - connection.heard_s:.0f} s", now_s
             )
         outputs: list[Output] = []
-        if connection.wait_due_s <= now_s:
-            connection.wait_due_s = now_s + self.limits.wait_s * _WAIT_REPEATED_AT
+        if connection.question.wait_due_s <= now_s:
+            connection.question.waiting_said(now_s, self.limits)
             outputs.append(Send(connection.peer, encoding.wait(self.limits.wait_s)))
-        if connection.answer_due_s <= now_s:
-            outputs += self._asking.again(connection, now_s)
+        if connection.question.answer_due_s <= now_s:
+            outputs += self._requests.again(connection, now_s)
         return outputs
 
     def _periodic(self, now_s: float) -> list[Output]:
@@ -313,10 +313,10 @@ class Gateway:
                 view.beat_sent(now_s, self.limits.beat_s)
         return outputs
 
-    def _beat(self, view: PartitionView) -> list[Output]:
+    def _beat(self, view: PartitionView[Identified]) -> list[Output]:
         leaves = list(view.leaves)
         view.leaves.clear()
-        return [*leaves, self._asking.beat(view)]
+        return [*leaves, self._requests.beat(view)]
 
     def matchers_away(self, now_s: float) -> int:
         """Partitions with sessions whose matcher has not answered a Beat for too long."""
@@ -326,7 +326,7 @@ class Gateway:
 
     def flush_acks(self) -> list[Output]:
         """What clients acknowledged, now."""
-        return [self._asking.acks(view) for view in self._connections.views if view.acks]
+        return [self._requests.acks(view) for view in self._connections.views if view.acks]
 
     def go_away(self, count: int, now_s: float) -> list[Output]:
         """Sends away up to `count` of the connections, and every new one: until none is left."""

@@ -1,13 +1,23 @@
-"""A session: a connection whose client said Hello. What the gateway knows of it."""
+"""A session: a connection whose client said Hello. What the gateway knows of it, and how that changes.
 
+Its state follows the table in `states.py`. What it waits for, what its client claims, its pages and its quota are parts
+of their own: `question.py`, `claim.py`, `pages.py`, `quota.py`. Each is changed by its own methods only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
 from sys import intern
 
 from coldnotify_schemas.wire_pb2 import CAPABILITY_NAMES, Hello
 
+from coldnotify_gateway.core.claim import Claim
 from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.limits import Limits
-from coldnotify_gateway.core.pace import Pace
+from coldnotify_gateway.core.pages import Pages
 from coldnotify_gateway.core.partition import PartitionView
+from coldnotify_gateway.core.question import Question
+from coldnotify_gateway.core.quota import Quota
 from coldnotify_gateway.core.states import TABLE, Event, State
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.unidentified import Unidentified
@@ -25,22 +35,16 @@ class Identified:
     """
 
     __slots__ = (
+        "_keepalive_s",
+        "_quota",
         "acked",
         "address",
-        "agreed",
-        "announced",
-        "answer_due_s",
-        "ask",
-        "asked_s",
-        "asked_times",
         "blocked",
-        "check_wanted",
-        "checking",
+        "claim",
         "client",
         "complete",
         "connected_s",
         "domain",
-        "doubted",
         "epoch",
         "frames",
         "group",
@@ -48,26 +52,22 @@ class Identified:
         "names",
         "number",
         "opened",
-        "pace",
-        "page_due",
-        "page_sent",
+        "pages",
         "peer",
-        "register",
-        "requested_s",
-        "said",
-        "silence_s",
+        "question",
         "state",
-        "sync_began_s",
-        "sync_chunks",
-        "unanswered",
-        "unregister",
         "view",
-        "wait_due_s",
         "wake_s",
     )
 
     def __init__(
-        self, before: Unidentified, hello: Hello, number: int, view: PartitionView, now_s: float, limits: Limits
+        self,
+        before: Unidentified,
+        hello: Hello,
+        number: int,
+        view: PartitionView[Identified],
+        now_s: float,
+        limits: Limits,
     ) -> None:
         self.peer = before.peer
         self.address = before.address
@@ -80,15 +80,13 @@ class Identified:
         self.group: str = intern(hello.group)
         self.client: str = hello.client
         self.names = bool(hello.capabilities & CAPABILITY_NAMES)
-        keepalive_s = min(hello.keepalive_s or limits.keepalive_default_s, limits.keepalive_max_s)
-        self.silence_s = _SILENCE_FACTOR * keepalive_s + _SILENCE_EXTRA_S
+        self._keepalive_s: int = min(hello.keepalive_s or limits.keepalive_default_s, limits.keepalive_max_s)
         self.heard_s = now_s
+        self.wake_s = NEVER_S
 
         self.state = State.OPENING
         self.opened = False
         """An Opened has come: the epoch is known, acks count."""
-        self.announced = False
-        """The Open under way is an announcement: the client has had its Welcome and is not told another."""
         self.epoch: int | None = hello.epoch if hello.HasField("epoch") else None
         self.complete: int = hello.cursor if hello.HasField("epoch") and hello.HasField("cursor") else NONE
         self.acked: int = self.complete
@@ -96,45 +94,46 @@ class Identified:
         self.blocked = False
         """The connection takes no more bytes for now."""
 
-        self.register: tuple[str, ...] = tuple(hello.register)
-        self.unregister: tuple[str, ...] = tuple(hello.unregister)
-        """The Hello's pending operations, kept until the Opened."""
-        self.said: int = hello.digest
-        """The digest that the client said last."""
-        self.agreed: int | None = None
-        self.doubted = False
-        """Another matcher has taken over since `agreed` was agreed, with what it found of the registrations."""
-        self.check_wanted = False
-        """`said` is of a Ping, differs from the agreed digest or that is doubted, and no operation came since."""
-        self.checking = False
-        """CheckDigest is the latest asking, and not answered."""
+        self.question = Question(now_s)
+        self.claim = Claim(hello.digest, (tuple(hello.register), tuple(hello.unregister)))
+        self.pages = Pages()
+        self._quota: Quota | None = None
 
-        self.ask = 0
-        self.asked_s = now_s
-        self.asked_times = 0
-        """How often the same has been asked without an answer."""
-        self.answer_due_s = NEVER_S
-        self.wait_due_s = NEVER_S
-        self.page_due = 0
-        """The page that is to come next; 0: none is."""
-        self.page_sent = 0
-        """The page that the client is to acknowledge; 0: none is."""
-        self.pace = Pace(limits.high_water_bytes)
-        self.unanswered = 0
-        self.requested_s = now_s
-        self.sync_chunks = 0
-        self.sync_began_s = now_s
-        """SyncChunks passed on since then."""
-        self.wake_s = NEVER_S
+    # --- looking in
 
     @property
     def key(self) -> bytes:
         """Of the client's records in Kafka."""
         return f"{self.domain}/{self.group}/{self.client}".encode()
 
+    @property
+    def silent_s(self) -> float:
+        """When the session ends, if nothing is heard until then."""
+        return self.heard_s + _SILENCE_FACTOR * self._keepalive_s + _SILENCE_EXTRA_S
+
     def deadline_s(self) -> float:
         """When something about this session is due."""
-        return min(self.heard_s + self.silence_s, self.answer_due_s, self.wait_due_s)
+        question = self.question
+        return min(self.silent_s, question.answer_due_s, question.wait_due_s)
+
+    @property
+    def complete_now(self) -> int:
+        """What the client may believe: NONE, or an offset of its partition."""
+        return max(self.complete, self.view.position) if self.state is State.LIVE else self.complete
+
+    @property
+    def welcomed(self) -> bool:
+        """The client knows that it is in sync."""
+        return self.question.announces if self.state is State.OPENING else self.state is not State.UNSYNCED
+
+    @property
+    def quota(self) -> Quota:
+        """What it may ask of the matcher. Made at the first use: most sessions ask for nothing after their Hello."""
+        if self._quota is None:
+            self._quota = Quota(self.connected_s)
+        return self._quota
+
+    # --- what changes it
 
     def move(self, event: Event) -> None:
         """The table's step. Leaving LIVE, the session's `complete` is fixed where its partition stands."""
@@ -146,15 +145,13 @@ class Identified:
             self.view.enter_live(self.number, self.peer, names=self.names)
         self.state = after
 
-    @property
-    def complete_now(self) -> int:
-        """What the client may believe: NONE, or an offset of its partition."""
-        return max(self.complete, self.view.position) if self.state is State.LIVE else self.complete
-
-    @property
-    def welcomed(self) -> bool:
-        """The client knows that it is in sync."""
-        return self.announced if self.state is State.OPENING else self.state is not State.UNSYNCED
+    def hear(self, now_s: float, complete: int = NONE) -> None:
+        """Something came from the client: among it, that it has applied all up to `complete`."""
+        self.heard_s = now_s
+        # Before the Opened the epoch is not known that the client's number belongs to.
+        if complete > self.acked and self.opened:
+            self.acked = complete
+            self.view.acks[self.number] = complete
 
     def use_names(self) -> None:
         """From here on this session gets names instead of CRC-32s."""
@@ -162,8 +159,52 @@ class Identified:
         if self.state is State.LIVE:
             self.view.enter_live(self.number, self.peer, names=True)
 
-    def answered(self) -> None:
-        """What was asked last is answered: nothing is waited for."""
-        self.asked_times = 0
-        self.answer_due_s = NEVER_S
-        self.wait_due_s = NEVER_S
+    def begin_epoch(self, epoch: int) -> None:
+        """What the client has applied was of another epoch."""
+        self.epoch, self.complete, self.acked = epoch, NONE, NONE
+
+    def in_sync(self, digest: int) -> None:
+        """The matcher says so: pages come."""
+        if self.state is State.UNSYNCED:
+            # All that the client is registered for is to come; asking again for the rest, it must not begin further on.
+            self.complete = NONE
+        self.move(Event.OPENED_IN_SYNC)
+        self.opened = True
+        self.claim.opened(digest)
+        if self._quota is not None:
+            self._quota.forgive()
+        self.question.answered()
+        self.pages.begin()
+
+    def not_in_sync(self) -> None:
+        """The matcher says so: the client is asked for its whole set."""
+        self.move(Event.OPENED_NOT_IN_SYNC)
+        self.opened = True
+        self.claim.not_in_sync()
+        self.question.answered()
+        self.pages.drop()
+
+    def page_arrived(self, completes: Iterable[int], *, last: bool) -> None:
+        """The page that was due, with which the client is complete up to the highest of these."""
+        self.complete = max(self.complete, *completes)
+        self.question.answered()
+        self.pages.arrived(last=last)
+        if last:
+            self.move(Event.BLOCKED if self.blocked else Event.LAST_PAGE)
+
+    def keep_complete(self) -> None:
+        """The partition's position will not hold any more; what the client may believe does."""
+        self.complete = self.complete_now
+
+    def block(self) -> bool:
+        """The connection is full. Whether the session is slow only now."""
+        self.blocked = True
+        if self.state is not State.LIVE:
+            return False
+        self.move(Event.BLOCKED)
+        return True
+
+    def drain(self) -> bool:
+        """The connection is not full any more. Whether the session is slow, and to be caught up."""
+        self.blocked = False
+        return self.state is State.SLOW

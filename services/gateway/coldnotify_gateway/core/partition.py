@@ -1,16 +1,11 @@
 """What the gateway knows of one partition: its matcher's generation and numbers, its position, sessions and beat."""
 
-from __future__ import annotations
-
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
 from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.outputs import Peer, Produce
 from coldnotify_gateway.core.timers import NEVER_S
-
-if TYPE_CHECKING:
-    from coldnotify_gateway.core.identified import Identified
 
 _CHECKSUM_MODULUS = 1 << 64
 LEAVES_OWED_MAX = 100_000
@@ -19,7 +14,19 @@ _DISAGREEMENTS_BEFORE_ANNOUNCING = 2
 """One may be a session that the matcher has closed and whose Closed is still under way."""
 
 
-class PartitionView:
+class Session(Protocol):
+    """What a partition needs to know of a session."""
+
+    number: int
+
+    def keep_complete(self) -> None:
+        """The partition's position will not hold any more; what the client may believe does."""
+
+
+S = TypeVar("S", bound=Session)
+
+
+class PartitionView(Generic[S]):
     """One of requests' partitions as this gateway sees it."""
 
     def __init__(self, partition: int) -> None:
@@ -27,7 +34,7 @@ class PartitionView:
         self.generation = 0
         self.number: int | None = 0
         """Of the last record in this generation; None: unknown, the next one is taken as it is."""
-        self.said_in_vain = False
+        self._said_in_vain = False
         """A record of a lower generation was for this gateway. Its matcher may have committed what it said there."""
         self.position = NONE
         """All live sessions are complete up to here."""
@@ -36,7 +43,7 @@ class PartitionView:
         self._said_offset = NONE
         self._said_complete = NONE
 
-        self.sessions: dict[int, Identified] = {}
+        self.sessions: dict[int, S] = {}
         self.checksum = 0
         self.live: dict[int, Peer] = {}
         """The connections of live sessions that take CRC-32s: all that a fan-out needs to look at."""
@@ -54,14 +61,14 @@ class PartitionView:
         """Serial of the first Beat whose answer counts."""
         self._disagreements = 0
 
-    def add(self, session: Identified, now_s: float, beat_s: float) -> None:
+    def add(self, session: S, now_s: float, beat_s: float) -> None:
         """A session of this partition begins."""
         if not self.sessions:
             self.beat_due_s = now_s + beat_s
         self.sessions[session.number] = session
         self.checksum = (self.checksum + session.number) % _CHECKSUM_MODULUS
 
-    def remove(self, session: Identified, now_s: float) -> None:
+    def remove(self, session: S, now_s: float) -> None:
         """It ends. When it was the last one, one more Beat is due at once, to say so."""
         del self.sessions[session.number]
         self.checksum = (self.checksum - session.number) % _CHECKSUM_MODULUS
@@ -90,7 +97,7 @@ class PartitionView:
         self.generation = generation
         self.number = 0
         for session in self.sessions.values():
-            session.complete = session.complete_now
+            session.keep_complete()
         # What the new matcher says may be of another epoch, and those that come to it must not be taken to be as far
         # as those of the old one were.
         self.position = NONE
@@ -108,6 +115,19 @@ class PartitionView:
         """
         last, self.number = self.number, number
         return last is None or number == last + 1
+
+    def lost_number(self) -> None:
+        """Records of an unknown number are lost."""
+        self.number = None
+
+    def speaks_in_vain(self) -> None:
+        """A record of a lower generation was for this gateway."""
+        self._said_in_vain = True
+
+    def take_said_in_vain(self) -> bool:
+        """Whether there was such a record, of which the present matcher repeats nothing."""
+        said, self._said_in_vain = self._said_in_vain, False
+        return said
 
     def fanned_out(self, offset: int, complete: int) -> None:
         """A FanOut of the publish at `offset` said `complete`.

@@ -10,12 +10,14 @@ the connection is drained; then it is CATCHING from where it stood.
 
 At a gap in the inbox, or when an answer fails to come, a session asks again: CATCHING with a new asking; or, where the
 matcher may have lost sight of the session, OPENING once more.
+
+The enums of the core's tables are IntEnums: a table is looked into ten times a wake, and the hash of an Enum is Python.
 """
 
-from enum import Enum, auto
+from enum import IntEnum, auto
 
 
-class State(Enum):
+class State(IntEnum):
     """Where an identified session stands."""
 
     OPENING = auto()
@@ -30,7 +32,7 @@ class State(Enum):
     """The connection is full. What comes is dropped; once drained, the session catches up."""
 
 
-class Event(Enum):
+class Event(IntEnum):
     """What moves a session from one state to another."""
 
     ASK_OPEN = auto()

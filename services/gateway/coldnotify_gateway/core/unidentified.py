@@ -40,6 +40,10 @@ class Unidentified:
         """When the Hello must be here."""
         return self.handshake_due_s
 
+    def move_to(self, address: str) -> None:
+        """The connection is another address' one."""
+        self.address = address
+
     def on_frame(self, body: bytes) -> Hello | None:
         """The checked Hello, or None after a frame that means nothing to us. Raises Violation."""
         try:

@@ -173,7 +173,7 @@ def test_a_digest_said_before_an_operation_is_not_asked_about_again(bench):
     bench.take_requests("check_digest", "register")
     bench.later(12)
     assert all(request.HasField("beat") for request in bench.take_requests())
-    assert not bench.session(1).checking
+    assert not bench.session(1).question.checks
 
 
 def test_a_check_without_an_answer_is_repeated(bench):

@@ -1,6 +1,6 @@
 """Inbox records, one rule after the other.
 
-Stands for: asking, partition, identified
+Stands for: requests, partition
 """
 
 import pytest
@@ -17,6 +17,7 @@ from coldnotify_testkit.matcher_double import (
     bye,
     fan_out,
     hello,
+    inbox_outputs,
     ping,
     register,
     sync,
@@ -58,7 +59,7 @@ def test_a_fan_out_hands_the_trace_and_the_time_of_its_publish_on(bench):
     item = fan_out("camera-config", 5, 9, 1)
     item.fan_out.published_ms, item.fan_out.traceparent = 7, "00-a-b-01"
     said = Inbox(format=1, partition=0, generation=1, gateway=bench.GATEWAY, number=bench.number + 1, items=[item])
-    (output,) = bench.gateway.on_inbox(said, bench.now_s)
+    (output,) = inbox_outputs(bench.gateway, said, bench.now_s)
     assert (output.published_ms, output.traceparent) == (7, "00-a-b-01")
 
 
@@ -101,7 +102,7 @@ def test_opened_in_sync_is_a_welcome_and_waits_for_the_page(bench):
     assert frame.welcome.epoch == EPOCH
     assert frame.welcome.refused[0].object == "a"
     assert bench.session(1).state is State.CATCHING
-    assert bench.session(1).register == ()
+    assert bench.session(1).claim.pending == ((), ())
 
 
 def test_another_epoch_voids_the_cursor(bench):
@@ -155,7 +156,7 @@ def test_a_page_of_an_older_asking_is_stale(bench):
     for _ in range(2):
         bench.do(bench.gateway.on_drained(wire, bench.now_s))
         bench.later(11)
-    assert bench.session(1).ask == 3
+    assert bench.session(1).question.number == 3
     bench.inbox(page(1, 2, 1, 5, last=True))
     assert wire.kinds() == []
     bench.inbox(page(1, 3, 1, 5, last=True))
@@ -261,7 +262,7 @@ def test_answers_are_written_in_any_state_and_their_digest_is_the_agreed_one(ben
         Item(answered=Answered(session=1, request=2, unregistered=True, digest=12)),
     )
     assert wire.kinds() == ["registered", "notification", "notification", "unregistered"]
-    assert bench.session(1).agreed == 12
+    assert bench.session(1).claim.agreed == 12
 
 
 def test_closed_is_told_and_no_leave_follows(bench):
@@ -342,9 +343,9 @@ def test_a_new_matcher_is_asked_by_those_that_have_waited_for_the_old_one(bench)
 def test_records_of_others_are_skipped_and_odd_ones_counted(bench):
     wire = bench.live()
     other = Inbox(format=1, generation=99, gateway=4711, number=1, items=[fan_out("a", 1, 1, 1)])
-    bench.do(bench.gateway.on_inbox(other, bench.now_s))
+    bench.do(inbox_outputs(bench.gateway, other, bench.now_s))
     for odd in (Inbox(format=2, gateway=bench.GATEWAY), Inbox(format=1, partition=9, gateway=bench.GATEWAY)):
-        bench.do(bench.gateway.on_inbox(odd, bench.now_s))
+        bench.do(inbox_outputs(bench.gateway, odd, bench.now_s))
     assert wire.kinds() == []
     assert (bench.gateway.counters.foreign_records, bench.gateway.counters.malformed_records) == (1, 2)
 
@@ -360,7 +361,7 @@ def test_what_a_lower_generation_said_in_vain_is_asked_for_when_a_higher_one_beg
         number=1,
         items=[fan_out("a", 1, 5, 1)],
     )
-    bench.do(bench.gateway.on_inbox(in_vain, bench.now_s))
+    bench.do(inbox_outputs(bench.gateway, in_vain, bench.now_s))
     assert bench.take_requests() == []
     bench.new_matcher()
     (request,) = bench.take_requests("open")

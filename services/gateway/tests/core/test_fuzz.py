@@ -1,6 +1,9 @@
-"""Anything from clients and the inbox: nothing is raised, closes are the protocol's, what is kept is bounded."""
+"""Anything from clients and the inbox: nothing is raised, closes are the protocol's, what is kept is bounded.
 
-from coldnotify_gateway.core import Finish, Gateway, Identified, Limits, Peer, Produce, Send, SendAll, State
+And whatever happens while the core's outputs are done, none of its handlers is called while another one runs.
+"""
+
+from coldnotify_gateway.core import Finish, Gateway, HighWater, Identified, Limits, Peer, Produce, Send, SendAll, State
 from coldnotify_gateway.core.partition import LEAVES_OWED_MAX
 from coldnotify_gateway.core.timers import LOOK_AHEAD_S
 from coldnotify_schemas.close_codes import CloseCode
@@ -17,7 +20,7 @@ from coldnotify_schemas.internal_pb2 import (
     Page,
 )
 from coldnotify_schemas.wire_pb2 import Ack, Bye, ClientFrame, Hello, Ping, Register, SyncChunk, Unregister, UseNames
-from coldnotify_testkit.matcher_double import LATEST_BEAT, WireDouble, hello
+from coldnotify_testkit.matcher_double import LATEST_BEAT, WireDouble, hello, inbox_outputs
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -193,7 +196,7 @@ class Anything(RuleBasedStateMachine):
             number=self.numbers[partition],
             items=items,
         )
-        self.do(self.gateway.on_inbox(record, self.now_s))
+        self.do(inbox_outputs(self.gateway, record, self.now_s))
 
     @rule(pick=SMALL, in_sync=st.booleans(), last=st.booleans(), blocked=st.booleans())
     def answer(self, pick: int, in_sync: bool, last: bool, blocked: bool) -> None:
@@ -201,11 +204,11 @@ class Anything(RuleBasedStateMachine):
         session = self.session(pick)
         if session is None:
             return
-        number, ask = session.number, session.ask
+        number, ask = session.number, session.question.number
         self.inbox(
             session.view.partition,
-            Item(opened=Opened(session=number, ask=ask, in_sync=in_sync, digest=session.said)),
-            Item(page=Page(session=number, ask=ask, page=session.page_due or 1, last=last, complete=5)),
+            Item(opened=Opened(session=number, ask=ask, in_sync=in_sync, digest=session.claim.said)),
+            Item(page=Page(session=number, ask=ask, page=session.pages.due or 1, last=last, complete=5)),
         )
         if blocked:
             self.gateway.on_blocked(session.peer, self.now_s)
@@ -225,8 +228,8 @@ class Anything(RuleBasedStateMachine):
     def any_item(self, pick, right_ask, epoch, flags, number, complete, newest, code, kind, sessions) -> None:
         session = self.session(pick)
         of = session.number if session is not None else number
-        ask = session.ask if session is not None and right_ask else number
-        page = session.page_due if session is not None and right_ask else number
+        ask = session.question.number if session is not None and right_ask else number
+        page = session.pages.due if session is not None and right_ask else number
         match kind:
             case "opened":
                 item = Item(opened=Opened(session=of, ask=ask, in_sync=flags[0], epoch=epoch, digest=number))
@@ -258,7 +261,7 @@ class Anything(RuleBasedStateMachine):
         )
     )
     def any_record(self, fields) -> None:
-        self.do(self.gateway.on_inbox(Inbox(**fields), self.now_s))
+        self.do(inbox_outputs(self.gateway, Inbox(**fields), self.now_s))
         if fields["partition"] < PARTITIONS:
             view = self.gateway.views[fields["partition"]]
             self.generations[view.partition], self.numbers[view.partition] = view.generation, view.number or 0
@@ -299,8 +302,8 @@ class Anything(RuleBasedStateMachine):
         for one in connections.by_peer.values():
             assert len(one.frames) <= LIMITS.frame_bytes_max + 5
         for session in self.gateway.sessions():
-            assert session.unanswered <= LIMITS.requests_unanswered_max
-            assert session.sync_chunks <= LIMITS.sync_chunks_max
+            assert session.quota.unanswered <= LIMITS.requests_unanswered_max
+            assert session.quota.chunks <= LIMITS.sync_chunks_max
             assert not (session.blocked and session.state is State.LIVE)
         for view in self.gateway.views:
             assert set(view.acks) <= set(view.sessions)
@@ -322,4 +325,98 @@ class Anything(RuleBasedStateMachine):
 TestAnything = Anything.TestCase
 TestAnything.settings = settings(
     max_examples=60, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+class Entered(Gateway):
+    """A core that says when one of its handlers is called while another one runs."""
+
+    def __init__(self) -> None:
+        super().__init__(GATEWAY, 3, PARTITIONS, LIMITS)
+        self.inside: list[str] = []
+
+    def _guarded(self, name: str, *arguments: object, **keywords: object) -> object:
+        assert not self.inside, f"{name} is called while {self.inside} runs"
+        self.inside.append(name)
+        try:
+            found = getattr(super(), name)(*arguments, **keywords)
+            assert not hasattr(found, "__next__"), f"{name} goes on to run while its outputs are done"
+            return found
+        finally:
+            self.inside.pop()
+
+
+def _guard(name: str) -> None:
+    def guarded(self: Entered, *arguments: object, **keywords: object) -> object:
+        return self._guarded(name, *arguments, **keywords)
+
+    setattr(Entered, name, guarded)
+
+
+for handler in [name for name in dir(Gateway) if name.startswith("on_")] + ["go_away"]:
+    _guard(handler)
+
+
+class Meddling(Anything):
+    """Anything, and while an output is done, connections fill, are drained, overflow or go: of whichever session."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gateway = Entered()
+        self.plan: list[tuple[int, str]] = []
+
+    @rule(
+        plan=st.lists(
+            st.tuples(SMALL, st.sampled_from(["blocked", "drained", "overfull", "gone", "fails"])), max_size=6
+        )
+    )
+    def meddle(self, plan: list[tuple[int, str]]) -> None:
+        self.plan = plan
+
+    def do(self, outputs) -> None:
+        for output in outputs:
+            match output:
+                case Send(peer, data):
+                    self._send(peer, data)
+                case SendAll(peers, data):
+                    for peer in peers:
+                        self._send(peer, data)
+                case HighWater():
+                    pass
+                case Produce():
+                    if self.failing:
+                        self.gateway.on_delivery_failed(output, self.now_s)
+                case Finish(peer):
+                    assert peer not in self.gateway._connections.by_peer
+                    peer.finish()
+                    if peer in self.wires:
+                        self.wires.remove(peer)
+            self._meddle()
+
+    def _send(self, wire, data: bytes) -> None:
+        # As in the shell: what was to be written to one that has gone meanwhile is lost with it.
+        if not wire.finished and wire in self.wires:
+            wire.send(data)
+            wire.take()
+
+    def _meddle(self) -> None:
+        if not self.plan:
+            return
+        (pick, what), *self.plan = self.plan
+        wire = self.wire(pick)
+        if wire is None:
+            return
+        assert isinstance(wire, WireDouble)
+        if what == "fails":
+            self.failing = not self.failing
+        elif what == "gone":
+            self.wires.remove(wire)
+            self.do(self.gateway.on_disconnected(wire, self.now_s))
+        else:
+            self.buffer(pick, what)
+
+
+TestMeddling = Meddling.TestCase
+TestMeddling.settings = settings(
+    max_examples=30, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -9,7 +9,7 @@ from collections import deque
 from coldnotify_gateway.core import Finish, Gateway, Identified, Limits, Output, Peer, Produce, Send, SendAll, State
 from coldnotify_schemas.close_codes import CloseCode, may_come_back
 from coldnotify_schemas.internal_pb2 import Inbox
-from coldnotify_testkit.matcher_double import NONE, DeviceDouble, MatcherDouble
+from coldnotify_testkit.matcher_double import NONE, DeviceDouble, MatcherDouble, inbox_outputs
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -212,14 +212,14 @@ class World(RuleBasedStateMachine):
             gap = record.gateway and record.generation >= view.generation
             last = 0 if begins else view.number
             gap = gap and last is not None and record.number != last + 1
-            outputs = self.gateway.on_inbox(record, self.now_s)
+            outputs = inbox_outputs(self.gateway, record, self.now_s)
             if gap:
                 # Whatever else is in the record, every session is asked for anew, or will be once drained.
-                asks = {session.number: session.ask for session in self.gateway.sessions()}
+                asks = {session.number: session.question.number for session in self.gateway.sessions()}
                 slow = {s.number for s in self.gateway.sessions() if s.state is State.SLOW}
                 self.do(outputs)
                 for session in self.gateway.sessions():
-                    assert session.ask > asks[session.number] or session.number in slow
+                    assert session.question.number > asks[session.number] or session.number in slow
             else:
                 self.do(outputs)
 
@@ -293,7 +293,7 @@ class World(RuleBasedStateMachine):
         for session in sessions:
             assert not (session.blocked and session.state is State.LIVE)
             assert session.names == (session.number in view.live_names) or session.number not in live
-            assert not (session.page_due and session.page_sent)
+            assert not (session.pages.due and session.pages.sent)
             assert session.wake_s <= max(session.deadline_s(), self.now_s), "nobody would look at it in time"
         assert view.position < len(self.matcher.log)
 

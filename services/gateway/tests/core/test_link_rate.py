@@ -2,18 +2,18 @@
 
 import pytest
 from coldnotify_gateway.core import HighWater, Limits, State
-from coldnotify_gateway.core.pace import PAGE_BYTES_FIRST, PAGE_BYTES_MAX, Pace
+from coldnotify_gateway.core.link_rate import PAGE_BYTES_FIRST, PAGE_BYTES_MAX, LinkRate
 from coldnotify_schemas.internal_pb2 import Item, Newest, Opened, Page
 from coldnotify_testkit.matcher_double import Bench, ack
 
 HIGH_WATER_BYTES = 64 * 1024
 
 
-def measured(size_bytes: int, took_s: float, pace: Pace | None = None) -> Pace:
-    pace = pace or Pace(HIGH_WATER_BYTES)
-    pace.begin(size_bytes, 100.0)
-    pace.end(100.0 + took_s)
-    return pace
+def measured(size_bytes: int, took_s: float, rate: LinkRate | None = None) -> LinkRate:
+    rate = rate or LinkRate(HIGH_WATER_BYTES)
+    rate.begin(size_bytes, 100.0)
+    rate.end(100.0 + took_s)
+    return rate
 
 
 @pytest.mark.parametrize(
@@ -31,31 +31,31 @@ def measured(size_bytes: int, took_s: float, pace: Pace | None = None) -> Pace:
     ],
 )
 def test_pages_are_what_the_link_carries_in_two_seconds(size_bytes, took_s, page_bytes, high_water_bytes):
-    pace = measured(size_bytes, took_s)
-    assert (pace.page_bytes, pace.high_water_bytes) == (page_bytes, high_water_bytes)
+    rate = measured(size_bytes, took_s)
+    assert (rate.page_bytes, rate.high_water_bytes) == (page_bytes, high_water_bytes)
 
 
 def test_a_page_grows_to_the_largest_and_shrinks_at_once():
-    pace = Pace(HIGH_WATER_BYTES)
+    rate = LinkRate(HIGH_WATER_BYTES)
     for _ in range(4):
-        measured(pace.page_bytes, 0.1, pace)
-    assert pace.page_bytes == PAGE_BYTES_MAX
-    measured(60_000, 10, pace)
-    assert pace.page_bytes == 12_000
+        measured(rate.page_bytes, 0.1, rate)
+    assert rate.page_bytes == PAGE_BYTES_MAX
+    measured(60_000, 10, rate)
+    assert rate.page_bytes == 12_000
 
 
 def test_a_high_water_mark_below_the_smallest_page_stays_what_it_is():
-    pace = measured(10_000, 2.0, Pace(1000))
-    assert (pace.page_bytes, pace.high_water_bytes) == (10_000, 1000)
+    rate = measured(10_000, 2.0, LinkRate(1000))
+    assert (rate.page_bytes, rate.high_water_bytes) == (10_000, 1000)
 
 
 def test_what_had_something_in_front_measures_nothing():
-    pace = Pace(HIGH_WATER_BYTES)
-    pace.begin(10_000, 100.0)
-    pace.begin(0, 101.0)
-    assert not pace.end(102.0)
-    assert not pace.end(103.0)
-    assert (pace.page_bytes, pace.high_water_bytes) == (PAGE_BYTES_FIRST, HIGH_WATER_BYTES)
+    rate = LinkRate(HIGH_WATER_BYTES)
+    rate.begin(10_000, 100.0)
+    rate.begin(0, 101.0)
+    assert not rate.end(102.0)
+    assert not rate.end(103.0)
+    assert (rate.page_bytes, rate.high_water_bytes) == (PAGE_BYTES_FIRST, HIGH_WATER_BYTES)
 
 
 def page(ask: int, number: int, size_bytes: int, *, last: bool = False) -> Item:

@@ -1,4 +1,4 @@
-"""What a session's link carries in a little while: so large are its pages, and so much may wait for it."""
+"""The rate of a session's link: what it carries in a little while bounds its pages, and what may wait for it."""
 
 _AHEAD_S = 2.0
 """As much is under way as the link carries in this time: a Pong waits behind it, and newer may be published meanwhile.
@@ -10,8 +10,8 @@ _BYTES_MIN = 4 * 1024
 """On the slowest link, and where the round trip alone takes longer than _AHEAD_S."""
 
 
-class Pace:
-    """Of one session. The link is measured wherever it is known how many bytes it took how long to carry."""
+class LinkRate:
+    """The rate of one session's link, measured wherever it is known how many bytes it took how long to carry."""
 
     __slots__ = ("_high_water_bytes_max", "_under_way_bytes", "_under_way_s", "high_water_bytes", "page_bytes")
 
@@ -31,10 +31,11 @@ class Pace:
 
     def end(self, now_s: float) -> bool:
         """They have arrived. Whether the high-water mark has changed."""
-        size_bytes, self._under_way_bytes = self._under_way_bytes, 0
+        size_bytes, began_s = self._under_way_bytes, self._under_way_s
+        self.begin(0, 0.0)
         if not size_bytes:
             return False
-        took_s = now_s - self._under_way_s
+        took_s = now_s - began_s
         # Where no time has passed, all there is fits.
         carried = size_bytes * _AHEAD_S / took_s if took_s > 0 else float("inf")
         # One fast page may be chance: a link's own buffer takes it.

@@ -1,4 +1,4 @@
-"""What the gateway asks of the matcher, and what asking does to a session."""
+"""The requests that the gateway sends the matcher: made here, with what asking does to a session."""
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Acks, Beat, CatchUp, CheckDigest, Leave, Open, Request
@@ -7,19 +7,20 @@ from coldnotify_schemas.wire_pb2 import Register, SyncChunk, Unregister
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.identified import Identified
-from coldnotify_gateway.core.limits import ASK_AGAIN_DOUBLINGS_MAX, CATCH_UPS_BEFORE_OPEN, Limits
+from coldnotify_gateway.core.limits import CATCH_UPS_BEFORE_OPEN, Limits
 from coldnotify_gateway.core.outputs import Output, Produce
 from coldnotify_gateway.core.partition import PartitionView
+from coldnotify_gateway.core.question import Asked, Step
 from coldnotify_gateway.core.states import Event, State
-from coldnotify_gateway.core.timers import NEVER_S, Timers
+from coldnotify_gateway.core.timers import Timers
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
 
 FORMAT = 1
 
 
-class Asking:
-    """Makes requests. Every Open, CatchUp from anew and CheckDigest gets a new ask; answers to older ones are stale."""
+class Requests:
+    """Makes requests. Every Open, CatchUp from anew and CheckDigest has a new `ask`: `session.question.number`."""
 
     def __init__(
         self, gateway_id: int, inbox: int, limits: Limits, counters: Counters, timers: Timers[Unidentified | Identified]
@@ -33,29 +34,25 @@ class Asking:
 
     def open(self, session: Identified, now_s: float) -> Output:
         """Open: the first one, once more, or as an announcement of a session whose client has had its Welcome."""
-        again = session.ask > 0
+        again = session.question.number > 0
         announced = session.welcomed
-        if announced and not session.announced:
+        if announced and not session.question.announces:
             self._counters.announcements += 1
-        if not again or session.state is not State.OPENING:
-            session.wait_due_s = now_s + self._limits.wait_after_s
         session.move(Event.ASK_OPEN)
-        session.announced = announced
-        agreed = session.agreed
-        digest = session.said if not announced or session.check_wanted or agreed is None else agreed
-        self._new_ask(session, now_s)
+        register, unregister = session.claim.pending
+        self._ask(session, Step.ASK_ANNOUNCEMENT if announced else Step.ASK_OPEN, now_s)
         return self._request(
             session,
             open=Open(
-                digest=digest,
-                register=session.register,
-                unregister=session.unregister,
+                digest=session.claim.digest(announced=announced),
+                register=register,
+                unregister=unregister,
                 epoch=session.epoch,
                 cursor=_optional(session.complete),
-                ask=session.ask,
+                ask=session.question.number,
                 again=again,
                 acked=_optional(session.acked) if again else None,
-                page_bytes=session.pace.page_bytes,
+                page_bytes=session.pages.size_bytes,
             ),
         )
 
@@ -63,40 +60,40 @@ class Asking:
         """Everything above what the session is complete to; later, if its connection is full."""
         if session.blocked:
             session.move(Event.BLOCKED)
-            session.page_due = session.page_sent = 0
-            session.answer_due_s = NEVER_S
+            session.pages.drop()
+            session.question.give_up()
             return []
-        if session.checking:
+        if session.question.checks:
             # The matcher may just have found it not in sync, and then it answers nothing but an Open.
             return [self.open(session, now_s)]
         session.move(Event.ASK_CATCH_UP)
-        self._new_ask(session, now_s)
-        session.page_due = 1
+        self._ask(session, Step.ASK_PAGE, now_s)
+        session.pages.begin()
         return [self._request(session, catch_up=_catch_up(session, page=0))]
 
     def next_page(self, session: Identified, now_s: float) -> Output:
         """The client has the page that was sent: the next one, of the same asking."""
-        page, session.page_sent = session.page_sent, 0
-        session.page_due = page + 1
-        self.wait_for_answer(session, now_s)
+        page = session.pages.sent
+        session.pages.acknowledged()
+        self.expect_page(session, now_s)
         return self._request(session, catch_up=_catch_up(session, page))
 
     def check_digest(self, session: Identified, now_s: float) -> Output:
         """Are the client's digest and the matcher's the same? The session stays live meanwhile."""
-        self._new_ask(session, now_s)
-        session.checking = True
-        return self._request(session, check_digest=CheckDigest(digest=session.said, ask=session.ask))
+        self._ask(session, Step.ASK_CHECK, now_s)
+        check = CheckDigest(digest=session.claim.said, ask=session.question.number)
+        return self._request(session, check_digest=check)
 
     def again(self, session: Identified, now_s: float) -> list[Output]:
         """No answer came: asks once more."""
         self._counters.asked_again += 1
-        session.asked_times += 1
-        if session.checking:
-            session.checking = False
-            session.answer_due_s = NEVER_S
+        session.question.unanswered()
+        if session.question.checks:
+            session.question.give_up()
             # Operations that came since make the digest that was said a thing of the past; the next Ping says another.
-            return [self.check_digest(session, now_s)] if session.check_wanted and session.state is State.LIVE else []
-        if session.state is State.CATCHING and session.asked_times <= CATCH_UPS_BEFORE_OPEN:
+            again = session.claim.to_check and session.state is State.LIVE
+            return [self.check_digest(session, now_s)] if again else []
+        if session.state is State.CATCHING and session.question.times <= CATCH_UPS_BEFORE_OPEN:
             return self.catch_up(session, now_s)
         return [self.open(session, now_s)]
 
@@ -118,16 +115,13 @@ class Asking:
 
     def sync(self, session: Identified, chunk: SyncChunk, now_s: float) -> list[Output]:
         """A SyncChunk is passed on, unless too many were; after the last one an Opened is to come."""
-        if now_s - session.sync_began_s > self._limits.sync_chunks_s:
-            session.sync_began_s, session.sync_chunks = now_s, 0
-        if session.sync_chunks >= self._limits.sync_chunks_max:
+        if not session.quota.take_chunk(now_s, self._limits):
             self._counters.requests_dropped += 1
             return []
-        session.sync_chunks += 1
-        if chunk.last and session.state is State.UNSYNCED and session.answer_due_s == NEVER_S:
+        if chunk.last and session.state is State.UNSYNCED and session.question.asked is Asked.NOTHING:
             # Not put off by a set that is sent once more: a matcher that loaded the session answers it in vain, by an
             # asking that it does not know, until it is asked anew.
-            self.wait_for_answer(session, now_s)
+            self._expect(session, Step.EXPECT_SET, now_s)
         return [self._request(session, sync=chunk)]
 
     def leave(self, session: Identified) -> Output:
@@ -135,13 +129,13 @@ class Asking:
         # Before the Opened the client's number may be of another epoch.
         return self._request(session, leave=Leave(complete=_optional(session.acked) if session.opened else None))
 
-    def acks(self, view: PartitionView) -> Output:
+    def acks(self, view: PartitionView[Identified]) -> Output:
         """What the clients of this partition acknowledged since the last time."""
         acks = Acks(sessions=view.acks.keys(), completes=view.acks.values())
         view.acks.clear()
         return self._of_gateway(view, acks=acks)
 
-    def beat(self, view: PartitionView) -> Output:
+    def beat(self, view: PartitionView[Identified]) -> Output:
         """The gateway lives, and has these sessions."""
         beat = Beat(
             sessions=len(view.sessions),
@@ -152,30 +146,24 @@ class Asking:
         )
         return self._of_gateway(view, beat=beat)
 
-    def _new_ask(self, session: Identified, now_s: float) -> None:
-        session.ask += 1
-        session.checking = False
-        session.page_due = session.page_sent = 0
-        session.asked_s = now_s
-        self.wait_for_answer(session, now_s)
+    def expect_page(self, session: Identified, now_s: float) -> None:
+        """The matcher sends a page of what was asked last; should it not, it is asked again."""
+        self._expect(session, Step.EXPECT_PAGE, now_s)
 
-    def wait_for_answer(self, session: Identified, now_s: float) -> None:
-        """Something is to come from the matcher; should it not, it is asked again."""
-        doublings = min(session.asked_times, ASK_AGAIN_DOUBLINGS_MAX)
-        session.answer_due_s = now_s + self._limits.ask_again_s * 2**doublings
-        session.asked_s = now_s
+    def _ask(self, session: Identified, step: Step, now_s: float) -> None:
+        session.pages.drop()
+        self._expect(session, step, now_s)
+
+    def _expect(self, session: Identified, step: Step, now_s: float) -> None:
+        session.question.step(step, now_s, self._limits)
         self._timers.look_at(session, now_s)
 
     def _may_request(self, session: Identified, now_s: float) -> bool:
-        session.check_wanted = False
-        if now_s - session.requested_s > self._limits.requests_forgotten_s:
-            session.unanswered = 0
-        if session.unanswered >= self._limits.requests_unanswered_max:
-            self._counters.requests_dropped += 1
-            return False
-        session.unanswered += 1
-        session.requested_s = now_s
-        return True
+        session.claim.outdated()
+        if session.quota.take_request(now_s, self._limits):
+            return True
+        self._counters.requests_dropped += 1
+        return False
 
     def _request(
         self,
@@ -207,11 +195,13 @@ class Asking:
         )
         return self._produce(session.view, session.key, request)
 
-    def _of_gateway(self, view: PartitionView, *, acks: Acks | None = None, beat: Beat | None = None) -> Output:
+    def _of_gateway(
+        self, view: PartitionView[Identified], *, acks: Acks | None = None, beat: Beat | None = None
+    ) -> Output:
         request = Request(format=FORMAT, gateway=self._id, inbox=self._inbox, acks=acks, beat=beat)
         return self._produce(view, self._id_key, request)
 
-    def _produce(self, view: PartitionView, key: bytes, request: Request) -> Output:
+    def _produce(self, view: PartitionView[Identified], key: bytes, request: Request) -> Output:
         self._counters.requests[request.WhichOneof("body") or ""] += 1
         return Produce(view.partition, key, request)
 
@@ -219,10 +209,10 @@ class Asking:
 def _catch_up(session: Identified, page: int) -> CatchUp:
     return CatchUp(
         cursor=_optional(session.complete),
-        ask=session.ask,
+        ask=session.question.number,
         page=page,
         epoch=session.epoch,
-        page_bytes=session.pace.page_bytes,
+        page_bytes=session.pages.size_bytes,
     )
 
 

@@ -1,0 +1,137 @@
+"""What a session waits for from the matcher: the question asked last, its number, and when it is asked again.
+
+A question gets a new number; an answer that names an older one is stale. Two things are waited for without a new
+number, because the matcher sends them by itself: the next page of a catch-up, and the answer to a whole set.
+
+`TABLE` says which question may follow which. Everything that changes a question is in this file.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum, auto
+
+from coldnotify_gateway.core.limits import ASK_AGAIN_DOUBLINGS_MAX, Limits
+from coldnotify_gateway.core.timers import NEVER_S
+
+_WAIT_REPEATED_AT = 2 / 3
+"""Wait is said again when so much of what it said has passed: it must not run out on the client."""
+
+
+class Asked(IntEnum):
+    """What is waited for."""
+
+    NOTHING = auto()
+    OPEN = auto()
+    """An Opened, of which the client has to hear: it has had no Welcome."""
+    ANNOUNCEMENT = auto()
+    """An Opened for a client that has had its Welcome, and is not told another."""
+    PAGE = auto()
+    CHECK = auto()
+    """Whether the client's digest is the matcher's."""
+    SET = auto()
+    """An Opened, after the client has sent its whole set."""
+
+
+class Step(IntEnum):
+    """What changes that. Those that begin with ASK ask a question of a new number."""
+
+    ASK_OPEN = auto()
+    ASK_ANNOUNCEMENT = auto()
+    ASK_PAGE = auto()
+    ASK_CHECK = auto()
+    EXPECT_PAGE = auto()
+    """The matcher sends a page of the same number: the first one behind an Opened, or the next one."""
+    EXPECT_SET = auto()
+    """The matcher answers the client's set."""
+    ANSWERED = auto()
+    GIVEN_UP = auto()
+    """The answer is not waited for any more."""
+
+
+_NEW_NUMBER = frozenset({Step.ASK_OPEN, Step.ASK_ANNOUNCEMENT, Step.ASK_PAGE, Step.ASK_CHECK})
+_OPENS = frozenset({Asked.OPEN, Asked.ANNOUNCEMENT})
+_ALWAYS = {
+    Step.ASK_OPEN: Asked.OPEN,
+    Step.ASK_ANNOUNCEMENT: Asked.ANNOUNCEMENT,
+    Step.ANSWERED: Asked.NOTHING,
+}
+"""A session may be announced at any time, and the answer to that replaces what was waited for."""
+TABLE: dict[Asked, dict[Step, Asked]] = {
+    Asked.NOTHING: {
+        **_ALWAYS,
+        Step.ASK_PAGE: Asked.PAGE,
+        Step.ASK_CHECK: Asked.CHECK,
+        Step.EXPECT_PAGE: Asked.PAGE,
+        Step.EXPECT_SET: Asked.SET,
+    },
+    Asked.OPEN: _ALWAYS,
+    Asked.ANNOUNCEMENT: _ALWAYS,
+    Asked.PAGE: {**_ALWAYS, Step.ASK_PAGE: Asked.PAGE, Step.GIVEN_UP: Asked.NOTHING},
+    Asked.CHECK: {**_ALWAYS, Step.GIVEN_UP: Asked.NOTHING},
+    Asked.SET: _ALWAYS,
+}
+"""What is not in here does not happen: it raises KeyError."""
+
+
+@dataclass(slots=True)
+class Question:
+    """The question of one session. Times are seconds of the core's clock."""
+
+    asked_s: float
+    """When it was asked, or the wait for it began."""
+    number: int = 0
+    """Of the last question; 0: none was asked yet."""
+    asked: Asked = Asked.NOTHING
+    times: int = 0
+    """How often it was asked again without an answer."""
+    answer_due_s: float = NEVER_S
+    """When it is asked again."""
+    wait_due_s: float = NEVER_S
+    """When the client is told Wait."""
+
+    @property
+    def announces(self) -> bool:
+        """The session is being announced; its client knows nothing of it."""
+        return self.asked is Asked.ANNOUNCEMENT
+
+    @property
+    def checks(self) -> bool:
+        """CheckDigest is what was asked last, and not answered."""
+        return self.asked is Asked.CHECK
+
+    def waits_since_s(self, now_s: float) -> float:
+        """For how long an answer has been waited for; 0: nothing is."""
+        return 0.0 if self.asked is Asked.NOTHING else now_s - self.asked_s
+
+    def step(self, step: Step, now_s: float, limits: Limits) -> None:
+        """Asks, or expects, by the table."""
+        after = TABLE[self.asked][step]
+        if after in _OPENS and self.asked not in _OPENS:
+            self.wait_due_s = now_s + limits.wait_after_s
+        self.asked = after
+        if step in _NEW_NUMBER:
+            self.number += 1
+        self.asked_s = now_s
+        self.answer_due_s = now_s + limits.ask_again_s * 2 ** min(self.times, ASK_AGAIN_DOUBLINGS_MAX)
+
+    def answered(self) -> None:
+        """Nothing is waited for."""
+        self.asked = TABLE[self.asked][Step.ANSWERED]
+        self.times = 0
+        self.answer_due_s = self.wait_due_s = NEVER_S
+
+    def give_up(self) -> None:
+        """Nothing is waited for, and nothing was answered: what is asked next is asked as rarely as this would be."""
+        self.asked = TABLE[self.asked][Step.GIVEN_UP]
+        self.answer_due_s = NEVER_S
+
+    def unanswered(self) -> None:
+        """The answer is overdue: the question is about to be asked again."""
+        self.times += 1
+
+    def other_matcher(self) -> None:
+        """Another matcher is asked from here on: how often the one before was asked says nothing about it."""
+        self.times = 0
+
+    def waiting_said(self, now_s: float, limits: Limits) -> None:
+        """The client was told Wait."""
+        self.wait_due_s = now_s + limits.wait_s * _WAIT_REPEATED_AT
