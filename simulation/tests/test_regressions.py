@@ -6,6 +6,7 @@ from unittest.mock import patch
 
 import pytest
 from coldnotify._core.session import Session
+from coldnotify_gateway.core import Identified
 from coldnotify_gateway.core.partition import PartitionView
 from coldnotify_matcher import worker
 from coldnotify_matcher.engine import Engine
@@ -135,7 +136,7 @@ def an_old_beat_replayed_to_a_matcher_that_found_no_sessions() -> None:
 def an_answer_to_any_beat_counts() -> Iterator[None]:
     beat_answered = PartitionView.beat_answered
 
-    def without(self: PartitionView, serial: int, *, agreed: bool, complete: int) -> bool:
+    def without(self: PartitionView[Identified], serial: int, *, agreed: bool, complete: int) -> bool:
         return beat_answered(self, self._believed_from, agreed=agreed, complete=complete)
 
     with patch.object(PartitionView, "beat_answered", without):

@@ -7,7 +7,7 @@ Clients wait for a gateway that is started again. So its ports listen before any
 import asyncio
 import socket
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import structlog
@@ -22,14 +22,9 @@ from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import tracer_of
 
 from coldnotify_gateway.errors import Reload
-from coldnotify_gateway.server import Port
+from coldnotify_gateway.listeners.registry import LISTENERS, TCP
 from coldnotify_gateway.service import Service
-from coldnotify_gateway.settings import (
-    GATEWAY_HTTP_PORT_SETTING,
-    GATEWAY_PORT_SETTING,
-    GATEWAY_WEB_PORT_SETTING,
-    GatewaySettings,
-)
+from coldnotify_gateway.settings import GATEWAY_HTTP_PORT_SETTING, GatewaySettings
 
 if TYPE_CHECKING:
     from coldnotify_common.admin import AdminServer
@@ -68,35 +63,34 @@ async def serve(settings: GatewaySettings) -> int:
     tracer = tracer_of(settings, "gateway")
     for networks in (settings.addresses_exempt, settings.proxies):
         networks()  # what is wrong with it is said now, not when Kafka is there
-    authenticator.announce(GATEWAY_PORT_SETTING, tls=tls.on)
+    authenticator.announce(TCP.setting, tls=tls.on)
     inside = Inside(settings)
     inside.announce(GATEWAY_HTTP_PORT_SETTING, settings.gateway_http_host)
     current = Current()
     http: asyncio.Task[AdminServer] | None = None
     with stop_event() as stop, tls.reloaded_by_signal():
         try:
-            with (
-                closing(Port(settings, settings.gateway_port, GATEWAY_PORT_SETTING)) as port,
-                closing(Port(settings, settings.gateway_web_port, GATEWAY_WEB_PORT_SETTING)) as web_port,
-                closing(
-                    listening(settings.gateway_http_host, settings.gateway_http_port, setting=GATEWAY_HTTP_PORT_SETTING)
-                ) as http_port,
-            ):
-                for one in (port, web_port):
-                    one.listen_early()
-                    asyncio.get_running_loop().call_later(_EARLY_S, one.end_early)
+            with ExitStack() as ports:
+                listeners = {row: ports.enter_context(closing(row.make(settings))) for row in LISTENERS}
+                http_port = ports.enter_context(
+                    closing(
+                        listening(
+                            settings.gateway_http_host, settings.gateway_http_port, setting=GATEWAY_HTTP_PORT_SETTING
+                        )
+                    )
+                )
+                for listener in listeners.values():
+                    listener.listen_early()
+                    asyncio.get_running_loop().call_later(_EARLY_S, listener.end_early)
                 http = asyncio.create_task(_serve_http(current, http_port, settings.gateway_http_host, inside))
                 log.info(
                     "gateway started",
-                    port=port.port,
-                    web_port=web_port.port,
+                    **{row.port_key: listener.port for row, listener in listeners.items()},
                     http_port=http_port.getsockname()[1],
                     kafka=settings.kafka,
                 )
                 http.add_done_callback(lambda ended: None if _serves(ended) else stop.set())
-                await _run_after_run(
-                    lambda: Service(settings, port, web_port, authenticator, tls, tracer), current, stop
-                )
+                await _run_after_run(lambda: Service(settings, listeners, authenticator, tls, tracer), current, stop)
                 if http.done():
                     http.result()  # why it stopped, if that is why
         except ServiceError as error:

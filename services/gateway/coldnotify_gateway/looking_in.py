@@ -56,8 +56,7 @@ def _show_gateway(service: Service, gateway: Gateway) -> dict[str, object]:
     return {
         "gateway": f"{gateway.id:016x}",
         "inbox": gateway.inbox,
-        "port": service.port,
-        "web_port": service.web_port,
+        **service.ports,
         "connections": gateway.connection_count,
         "ready": service.readiness() is None,
         "partitions": [

@@ -6,44 +6,35 @@ A run ends when it is told to stop, or with Reload when what it relies on has ch
 
 import asyncio
 import secrets
-import sys
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVarTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVarTuple
 
 import structlog
-from coldnotify_common.addresses import Among
 from coldnotify_common.authentication import Authenticator
 from coldnotify_common.memory import Ebb
 from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import Tracer
 
 from coldnotify_gateway.admission import Admission
-from coldnotify_gateway.balancer import Balanced
 from coldnotify_gateway.core import Gateway, Peer, Produce
 from coldnotify_gateway.drain_pace import DrainPace
 from coldnotify_gateway.errors import Reload
 from coldnotify_gateway.inbox_reader import InboxReader, Read
 from coldnotify_gateway.latency import Latency
+from coldnotify_gateway.listeners.listener import Listener, Serving
+from coldnotify_gateway.listeners.port import LINGER_S
+from coldnotify_gateway.listeners.registry import Row
 from coldnotify_gateway.open_files import connections_possible
 from coldnotify_gateway.request_writer import RequestWriter
-from coldnotify_gateway.server import BACKLOG, LINGER_S, ClientConnection, Port
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
-from coldnotify_gateway.tls import TlsConnection
 from coldnotify_gateway.topics_watch import Topics, TopicsWatch
-
-if TYPE_CHECKING:
-    from coldnotify_gateway.web.site import WebSite
 
 log = structlog.get_logger()
 Arguments = TypeVarTuple("Arguments")
 
 _TICK_S = 0.25
-_QUIET_S = 0.1
-_QUIET_AFTER_S = 0.7
-"""The web port is served when no device on TCP has said anything for a moment, or after so long: what serves it is
-imported first, which takes a fifth of a second, and the devices that all come back at once do not wait for it."""
 _DRAIN_STEP_S = 0.05
 _FLUSH_SHARE = 0.3
 """Of the time for stopping, kept for what goes to Kafka last."""
@@ -55,8 +46,7 @@ class Service:
     def __init__(
         self,
         settings: GatewaySettings,
-        port: Port,
-        web_port: Port,
+        listeners: Mapping[Row, Listener],
         authenticator: Authenticator,
         tls: ServerTls,
         tracer: Tracer | None = None,
@@ -65,8 +55,8 @@ class Service:
         self._tracer = tracer
         self._authenticator = authenticator
         self._tls = tls
-        self._port = port
-        self._web_port = web_port
+        self._listeners = listeners
+        self._serving: list[Serving] = []
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[Any] = self._loop.create_future()
         self._inboxes: asyncio.Future[Any] = self._loop.create_future()
@@ -78,7 +68,6 @@ class Service:
             settings, self._from_thread(self._on_delivery_failed), self._from_thread(self._end)
         )
         self._shell: Shell | None = None
-        self._site: WebSite | None = None
         self.reader: InboxReader | None = None
         self.clock_offset_s = time.time() - self._loop.time()
         """Unix time minus the core's clock."""
@@ -89,14 +78,9 @@ class Service:
         return self._shell.gateway if self._shell is not None else None
 
     @property
-    def port(self) -> int:
-        """The devices' port."""
-        return self._port.port
-
-    @property
-    def web_port(self) -> int:
-        """The devices' port for WebSocket and HTTP."""
-        return self._web_port.port
+    def ports(self) -> dict[str, int]:
+        """The devices' ports, as they are shown."""
+        return {row.port_key: listener.port for row, listener in self._listeners.items()}
 
     @property
     def buffered_bytes(self) -> int:
@@ -123,7 +107,7 @@ class Service:
             return self._unavailable
         if not self._assigned.done():
             return "the inbox is not assigned yet"
-        return None if self._accepting and self._site is not None else "no connections are accepted"
+        return None if self._accepting and len(self._serving) == len(self._listeners) else "no connections are accepted"
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serves until `stop`, then stops in order. Raises Reload (after stopping in order, too) and ListenError."""
@@ -148,8 +132,8 @@ class Service:
                 ticking.cancel()
             stopped.cancel()
             watch.stop()
-            if self._site is not None:
-                await self._site.stop()
+            for serving in self._serving:
+                await serving.stop()
             await self._stop_threads()
         if self._ended.done() and not stop.is_set():
             self._ended.result()
@@ -182,43 +166,24 @@ class Service:
         return self._shell
 
     async def _serve(self, shell: Shell, stopped: "asyncio.Future[Any]") -> None:
-        tls = self._tls.context(required=True)
-        proxies = Among(self._settings.proxies())
-
-        def connection() -> asyncio.Protocol:
-            accepted = ClientConnection(shell) if tls is None else TlsConnection(shell, tls)
-            return Balanced(accepted, shell, proxies) if proxies else accepted
-
-        server = await self._loop.create_server(
-            connection,
-            sock=self._port.listener(),
-            backlog=BACKLOG,
-        )
+        first, *others = self._listeners.values()
+        await self._serve_at(first, shell)
         self._accepting = True
-        log.info("gateway ready", host=self._settings.gateway_host, port=self.port, web_port=self.web_port)
-        web = asyncio.create_task(self._serve_web(shell))
-        web.add_done_callback(self._on_task_ended)
+        log.info("gateway ready", host=self._settings.gateway_host, **self.ports)
+        tasks = [asyncio.create_task(self._serve_at(listener, shell)) for listener in others]
+        for task in tasks:
+            task.add_done_callback(self._on_task_ended)
         try:
             await asyncio.wait({stopped, self._ended}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self._accepting = False
-            server.close()
-            web.cancel()
-            if self._site is not None:
-                self._site.stop_listening()
+            for task in tasks:
+                task.cancel()
+            for serving in self._serving:
+                serving.stop_listening()
 
-    async def _serve_web(self, shell: Shell) -> None:
-        until_s = self.now_s() + _QUIET_AFTER_S
-        heard_bytes = -1
-        while "aiohttp" not in sys.modules and self.now_s() < until_s:
-            if heard_bytes == shell.gateway.counters.received_bytes:
-                break
-            heard_bytes = shell.gateway.counters.received_bytes
-            await asyncio.sleep(_QUIET_S)
-        from coldnotify_gateway.web.site import WebSite
-
-        self._site = WebSite(self._settings, shell, self._web_port, self._tls.context(required=False))
-        await self._site.start()
+    async def _serve_at(self, listener: Listener, shell: Shell) -> None:
+        self._serving.append(await listener.serve(shell, self._tls))
 
     async def _tick(self, shell: Shell) -> None:
         """Clients that wait to be sent away need the timers as before: so these go on until the last one is gone."""
@@ -226,9 +191,9 @@ class Service:
         while True:
             shell.tick()
             connections = shell.gateway.connection_count
-            if self._site is not None:
-                self._site.tick()
-                connections += self._site.connections
+            for serving in self._serving:
+                serving.tick()
+                connections += serving.connections
             ebb.tick(connections, self.now_s())
             await asyncio.sleep(_TICK_S)
 

@@ -9,45 +9,17 @@ from coldnotify_common.shares import SHARE_PERCENT, share_of
 from coldnotify_common.tls import SecureSettings
 
 from coldnotify_gateway.core import Limits
+from coldnotify_gateway.listeners.tcp.settings import TcpSettings
+from coldnotify_gateway.listeners.web.settings import WebSettings
 
-GATEWAY_PORT_SETTING = "COLDNOTIFY_GATEWAY_PORT / --gateway-port"
-GATEWAY_WEB_PORT_SETTING = "COLDNOTIFY_GATEWAY_WEB_PORT / --gateway-web-port"
 GATEWAY_HTTP_PORT_SETTING = "COLDNOTIFY_GATEWAY_HTTP_PORT / --gateway-http-port"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GatewaySettings(SecureSettings, InsideSettings):
-    """What `coldnotify gateway` can be told."""
+class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings):
+    """What `coldnotify gateway` can be told: each listener's settings, and those of all."""
 
     gateway_host: str = setting("127.0.0.1", "address that devices connect to")
-    gateway_port: int = setting(
-        55000,
-        "TCP port that devices connect to; several gateways may share it; 0: any free port",
-        minimum=0,
-        maximum=65535,
-    )
-    gateway_web_port: int = setting(
-        55003,
-        "port that devices connect to with WebSocket and HTTP; several gateways may share it; 0: any free port",
-        minimum=0,
-        maximum=65535,
-    )
-    gateway_web_origins: str = setting(
-        "",
-        "origins whose web pages may connect with WebSocket and HTTP, separated by spaces, as "
-        "https://host[:port]; pages whose origin is the address they connect to always may; *: all",
-    )
-    gateway_sync_bytes_max: int = setting(
-        # 10,000 names of 255 bytes fit.
-        4 * 1024 * 1024,
-        "maximum size of the body of a POST to /v1/sync (bytes)",
-        minimum=1024,
-    )
-    gateway_sync_s: float = setting(
-        30,
-        "seconds that a POST to /v1/sync may wait for its body, for the matcher, or for the client to read",
-        minimum=1,
-    )
     gateway_http_host: str = setting("127.0.0.1", "address of the gateway's HTTP port")
     gateway_http_port: int = setting(
         55001, "port of the gateway's /healthz, /readyz, /metrics and /v1; 0: any free port", minimum=0, maximum=65535

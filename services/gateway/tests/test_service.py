@@ -1,6 +1,6 @@
 """The gateway as a process, with a real Kafka and real sockets; the test plays the matcher.
 
-Stands for: app, looking_in, server, topics_watch
+Stands for: app, looking_in, port, client_connection, topics_watch
 """
 
 import signal
@@ -9,7 +9,7 @@ import time
 from contextlib import ExitStack, closing
 
 import pytest
-from coldnotify_gateway.server import Port
+from coldnotify_gateway.listeners.port import Port
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.close_codes import CloseCode

@@ -9,15 +9,13 @@ import secrets
 
 from aiohttp import web
 from coldnotify_common.web import BadRequest
-from coldnotify_schemas.frames import encode
 from coldnotify_schemas.names import OBJECTS_PER_FRAME_MAX, check_name, check_object, looking_name
-from coldnotify_schemas.wire_pb2 import ClientFrame, Ping, Unregister
 
+from coldnotify_gateway.agent import Agent, Device
 from coldnotify_gateway.connection import ConnectionEvents
+from coldnotify_gateway.listeners.web import sync_body
+from coldnotify_gateway.listeners.web.sync import not_answered, session_of
 from coldnotify_gateway.settings import GatewaySettings
-from coldnotify_gateway.web import sync_body
-from coldnotify_gateway.web.exchange import Asked, Exchange
-from coldnotify_gateway.web.sync import not_answered, session_of
 
 OBJECTS_MAX = OBJECTS_PER_FRAME_MAX
 _QUIET_S = 15.0
@@ -35,11 +33,11 @@ class Events:
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """GET /v1/events?domain=&group=&object=&object=..."""
-        exchange = Exchange(_asked(request))
+        agent = Agent(_device(request))
         loop = asyncio.get_running_loop()
         due_s = loop.time() + self._settings.gateway_sync_s
         async with session_of(request, self._events, self._settings) as connection:
-            self._events.on_bytes(connection, exchange.begin())
+            self._events.on_bytes(connection, agent.begin())
             try:
                 response: web.StreamResponse | None = None
                 while True:
@@ -49,42 +47,41 @@ class Events:
                     except TimeoutError:
                         if response is None:
                             return not_answered(None)
-                        self._events.on_bytes(connection, encode(ClientFrame(ping=Ping())))
+                        self._events.on_bytes(connection, agent.ping())
                         await self._write(response, b":\n\n")
                         continue
-                    was_caught_up = exchange.caught_up
-                    said = exchange.receive(data)
+                    was_caught_up = agent.caught_up
+                    said = agent.receive(data)
                     if said:
                         self._events.on_bytes(connection, said)
-                    if response is None and not exchange.found and not exchange.caught_up:
-                        if exchange.closed is not None or not data:
-                            return not_answered(exchange.closed)
+                    if response is None and not agent.found and not agent.caught_up:
+                        if agent.closed is not None or not data:
+                            return not_answered(agent.closed)
                         continue
                     if response is None:
                         response = web.StreamResponse(headers={"Content-Type": _TYPE, "Cache-Control": "no-store"})
                         await response.prepare(request)
                         await self._write(response, f"retry: {_RETRY_MS}\n\n".encode())
-                    shown = b"".join(b"data: " + sync_body.show_line(one) + b"\n\n" for one in exchange.found)
-                    exchange.found.clear()
-                    if exchange.caught_up and not was_caught_up:
+                    shown = b"".join(b"data: " + sync_body.show_line(one) + b"\n\n" for one in agent.found)
+                    agent.found.clear()
+                    if agent.caught_up and not was_caught_up:
                         shown += b"event: caught-up\ndata: {}\n\n"
                     if shown:
                         await self._write(response, shown)
-                    if exchange.page_end:
-                        self._events.on_bytes(connection, exchange.acknowledge_page())
-                    if exchange.closed is not None or not data:
+                    if agent.page_end:
+                        self._events.on_bytes(connection, agent.acknowledge())
+                    if agent.closed is not None or not data:
                         return response  # the page comes back by itself
             finally:
                 if not connection.finished:
-                    unregister = Unregister(request=1, objects=exchange.asked.registrations)
-                    self._events.on_bytes(connection, encode(ClientFrame(unregister=unregister)))
+                    self._events.on_bytes(connection, agent.forget())
 
     async def _write(self, response: web.StreamResponse, data: bytes) -> None:
         async with asyncio.timeout(self._settings.gateway_sync_s):
             await response.write(data)
 
 
-def _asked(request: web.Request) -> Asked:
+def _device(request: web.Request) -> Device:
     """Who looks at what. Raises BadRequest and InvalidName."""
     query = request.query
     unknown = set(query) - {"domain", "group", "object"}
@@ -96,4 +93,4 @@ def _asked(request: web.Request) -> Asked:
         raise BadRequest("object", f"{len(objects)} of them, 1 to {OBJECTS_MAX} are taken")
     for name in objects:
         check_object(name)
-    return Asked(domain, group, looking_name(secrets.token_hex(12)), objects)
+    return Device(domain, group, looking_name(secrets.token_hex(12)), objects)

@@ -22,11 +22,11 @@ from coldnotify_schemas.frames import (
 )
 from coldnotify_schemas.wire_pb2 import Ack, Bye, ClientFrame, Close
 
+from coldnotify_gateway.agent import Agent, Device
 from coldnotify_gateway.connection import ConnectionEvents
+from coldnotify_gateway.listeners.web import sync_body
+from coldnotify_gateway.listeners.web.queued_connection import QueuedConnection
 from coldnotify_gateway.settings import GatewaySettings
-from coldnotify_gateway.web import sync_body
-from coldnotify_gateway.web.exchange import Asked, Exchange
-from coldnotify_gateway.web.queued import QueuedConnection
 
 FRAMES_TYPE = "application/vnd.coldnotify.frames"
 WAIT_S_MAX = 60.0
@@ -81,66 +81,66 @@ class Sync:
             del body
             return await self._frames(request, hello, rest, _wait_s(request))
         async with self._bodies.read(request) as body:
-            asked, wait_s = sync_body.parse(body, wait_s_max=WAIT_S_MAX)
+            device, wait_s = sync_body.parse(body, wait_s_max=WAIT_S_MAX)
         del body
-        return await self._json(request, asked, wait_s)
+        return await self._json(request, device, wait_s)
 
     # --- JSON
 
-    async def _json(self, request: web.Request, asked: Asked, wait_s: float) -> web.StreamResponse:
-        exchange = Exchange(asked)
+    async def _json(self, request: web.Request, device: Device, wait_s: float) -> web.StreamResponse:
+        agent = Agent(device)
         async with session_of(request, self._events, self._settings) as connection:
-            self._events.on_bytes(connection, exchange.begin())
+            self._events.on_bytes(connection, agent.begin())
             # As long as it is one page, it is one answer, with a status of its own. More pages leave one by one.
             streamed: web.StreamResponse | None = None
             shown = 0
             due_s = self._due_s()
-            while not exchange.caught_up:
-                if not await self._step(connection, exchange, due_s):
+            while not agent.caught_up:
+                if not await self._step(connection, agent, due_s):
                     if streamed is not None:
                         return _broken_off(request, streamed)
-                    return not_answered(exchange.closed)
-                if exchange.page_end:
+                    return not_answered(agent.closed)
+                if agent.page_end:
                     if streamed is None:
                         streamed = web.StreamResponse(headers={"Content-Type": "application/json"})
                         await streamed.prepare(request)
-                    await self._write(streamed, _notifications(exchange, shown))
-                    shown += len(exchange.found)
-                    exchange.found.clear()
-                    self._events.on_bytes(connection, exchange.acknowledge_page())
+                    await self._write(streamed, _notifications(agent, shown))
+                    shown += len(agent.found)
+                    agent.found.clear()
+                    self._events.on_bytes(connection, agent.acknowledge())
                     due_s = self._due_s()
             if wait_s and not shown:
-                await self._wait(connection, exchange, wait_s)
-                if exchange.closed is not None and exchange.closed.code != CloseCode.GOING_AWAY and not exchange.found:
-                    return not_answered(exchange.closed)
-        end = _notifications(exchange, shown) + b"]," + sync_body.show_end(exchange) + b"}\n"
+                await self._wait(connection, agent, wait_s)
+                if agent.closed is not None and agent.closed.code != CloseCode.GOING_AWAY and not agent.found:
+                    return not_answered(agent.closed)
+        end = _notifications(agent, shown) + b"]," + sync_body.show_end(agent) + b"}\n"
         if streamed is None:
             return web.Response(body=end, content_type="application/json")
         await self._write(streamed, end)
         return streamed
 
-    async def _wait(self, connection: QueuedConnection, exchange: Exchange, wait_s: float) -> None:
+    async def _wait(self, connection: QueuedConnection, agent: Agent, wait_s: float) -> None:
         """Until something is published, the time is over, or the session."""
         end_s = asyncio.get_running_loop().time() + wait_s
-        while not exchange.found:
-            if not await self._step(connection, exchange, end_s):
+        while not agent.found:
+            if not await self._step(connection, agent, end_s):
                 return
 
     def _due_s(self) -> float:
         """Until when, by the loop's clock, a part of the answer must come. A Wait is none: it says that none comes."""
         return asyncio.get_running_loop().time() + self._settings.gateway_sync_s
 
-    async def _step(self, connection: QueuedConnection, exchange: Exchange, due_s: float) -> bool:
+    async def _step(self, connection: QueuedConnection, agent: Agent, due_s: float) -> bool:
         """Takes what the gateway says next. False: nothing until `due_s`, or the session is over."""
         try:
             async with asyncio.timeout_at(due_s):
                 data = await connection.take()
         except TimeoutError:
             return False
-        reply = exchange.receive(data)
+        reply = agent.receive(data)
         if reply:
             self._events.on_bytes(connection, reply)
-        return bool(data) and exchange.closed is None
+        return bool(data) and agent.closed is None
 
     # --- frames
 
@@ -202,11 +202,11 @@ class Sync:
             await response.write(data)
 
 
-def _notifications(exchange: Exchange, shown: int) -> bytes:
+def _notifications(agent: Agent, shown: int) -> bytes:
     """More of the answer, which goes on after it."""
     begin = b"" if shown else b'{"notifications":['
-    separator = b"," if shown and exchange.found else b""
-    return begin + separator + b",".join(map(sync_body.show, exchange.found))
+    separator = b"," if shown and agent.found else b""
+    return begin + separator + b",".join(map(sync_body.show, agent.found))
 
 
 def _split(body: bytes, frame_bytes_max: int) -> tuple[bytes, bytes]:

@@ -9,9 +9,9 @@ from aiohttp.test_utils import TestServer
 from coldnotify_common.web import json_errors
 from coldnotify_gateway.connection import ConnectionEvents
 from coldnotify_gateway.core import encoding
+from coldnotify_gateway.listeners.web.events import Events
+from coldnotify_gateway.listeners.web.sync import FRAMES_TYPE, Sync
 from coldnotify_gateway.settings import GatewaySettings
-from coldnotify_gateway.web.events import Events
-from coldnotify_gateway.web.sync import FRAMES_TYPE, Sync
 from coldnotify_testkit.matcher_double import hello
 
 ASKED = {"domain": "d", "group": "g", "client": "c", "registrations": ["a"]}

@@ -5,8 +5,8 @@ import json
 import msgspec
 import pytest
 from coldnotify_common.web import BadRequest
-from coldnotify_gateway.web.exchange import Exchange
-from coldnotify_gateway.web.sync_body import cursor_of, parse, show, show_end, show_line
+from coldnotify_gateway.agent import Agent
+from coldnotify_gateway.listeners.web.sync_body import cursor_of, parse, show, show_end, show_line
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.wire_pb2 import Notification
 
@@ -19,16 +19,16 @@ def body(**fields):
 
 def test_a_cursor_is_good_for_the_set_it_was_told_about_only():
     asked, _ = parse(body(), wait_s_max=60)
-    exchange = Exchange(asked)
-    assert cursor_of(exchange) is None  # no epoch yet
-    exchange.epoch, exchange.cursor = 0xABC, 41
-    cursor = cursor_of(exchange)
+    agent = Agent(asked)
+    assert cursor_of(agent) is None  # no epoch yet
+    agent.epoch, agent.cursor = 0xABC, 41
+    cursor = cursor_of(agent)
     again, wait_s = parse(body(registrations=["a", "a"], cursor=cursor, wait_s=1.5), wait_s_max=60)
     assert (again.registrations, again.epoch, again.cursor, wait_s) == (["a"], 0xABC, 41, 1.5)
     changed, _ = parse(body(registrations=["a", "b"], cursor=cursor), wait_s_max=60)
     assert (changed.epoch, changed.cursor) == (0xABC, None)
-    exchange.cursor = None  # the partition is empty
-    empty, _ = parse(body(cursor=cursor_of(exchange)), wait_s_max=60)
+    agent.cursor = None  # the partition is empty
+    empty, _ = parse(body(cursor=cursor_of(agent)), wait_s_max=60)
     assert (empty.epoch, empty.cursor) == (0xABC, None)
 
 
@@ -69,9 +69,9 @@ def test_what_was_found_as_json():
         "deleted": True,
     }
     assert json.loads(show(Notification(name="a", answer=True))) == {"object": "a", "version": None}
-    exchange = Exchange(parse(body(), wait_s_max=60)[0])
-    exchange.refused["a"] = "no room"
-    assert json.loads(b"{" + show_end(exchange) + b"}") == {
+    agent = Agent(parse(body(), wait_s_max=60)[0])
+    agent.refused["a"] = "no room"
+    assert json.loads(b"{" + show_end(agent) + b"}") == {
         "cursor": None,
         "in_sync": False,
         "refused": {"a": "no room"},

@@ -14,7 +14,7 @@ from coldnotify_common.paced import Paced
 from coldnotify_common.proxy_protocol import ProxyError, ProxyHeader
 
 from coldnotify_gateway.connection import ConnectionEvents
-from coldnotify_gateway.server import ClientConnection
+from coldnotify_gateway.listeners.tcp.client_connection import ClientConnection
 
 _paced = Paced(structlog.get_logger())
 

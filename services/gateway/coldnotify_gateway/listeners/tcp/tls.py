@@ -15,7 +15,7 @@ import structlog
 from coldnotify_common.paced import Paced
 
 from coldnotify_gateway.connection import ConnectionEvents
-from coldnotify_gateway.server import ClientConnection
+from coldnotify_gateway.listeners.tcp.client_connection import ClientConnection
 
 _paced = Paced(structlog.get_logger())
 

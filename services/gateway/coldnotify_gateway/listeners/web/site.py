@@ -9,12 +9,12 @@ from coldnotify_common.web import Handler, error_response, json_errors
 from coldnotify_common.web_pages import foreign, is_known, names_of
 from coldnotify_common.web_port import WebPort
 
-from coldnotify_gateway.server import LINGER_S, Port
+from coldnotify_gateway.listeners.port import LINGER_S, Port
+from coldnotify_gateway.listeners.web import websocket
+from coldnotify_gateway.listeners.web.events import Events
+from coldnotify_gateway.listeners.web.sync import Sync
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
-from coldnotify_gateway.web import websocket
-from coldnotify_gateway.web.events import Events
-from coldnotify_gateway.web.sync import Sync
 
 ANY_ORIGIN = "*"
 _FOR_PAGES = "/v1/events"

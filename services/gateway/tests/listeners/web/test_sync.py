@@ -1,6 +1,6 @@
 """Whole wakes in one request, with a gateway's process and a real Kafka; the test plays the matcher.
 
-Stands for: events, exchange
+Stands for: events
 """
 
 import json
@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from coldnotify_gateway.web.sync import FRAMES_TYPE
+from coldnotify_gateway.listeners.web.sync import FRAMES_TYPE
 from coldnotify_schemas.partition import partition_of
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka

@@ -6,9 +6,9 @@ from contextlib import suppress
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from coldnotify_gateway.connection import ConnectionEvents
-from coldnotify_gateway.server import LINGER_S
+from coldnotify_gateway.listeners.port import LINGER_S
+from coldnotify_gateway.listeners.web.queued_connection import QueuedConnection
 from coldnotify_gateway.settings import GatewaySettings
-from coldnotify_gateway.web.queued import QueuedConnection
 
 _MESSAGE_FRAMES_MAX = 4
 """A message may carry several frames; clients that follow the protocol send no more than this at once."""

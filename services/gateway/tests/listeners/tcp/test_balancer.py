@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from coldnotify_common.addresses import Among, networks
-from coldnotify_gateway.balancer import Balanced
 from coldnotify_gateway.connection import ConnectionEvents
-from coldnotify_gateway.server import ClientConnection
+from coldnotify_gateway.listeners.tcp.balancer import Balanced
+from coldnotify_gateway.listeners.tcp.client_connection import ClientConnection
 
 V1 = b"PROXY TCP6 2001:db8::1 2001:db8::2 1 2\r\n"
 LOCAL = b"\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"

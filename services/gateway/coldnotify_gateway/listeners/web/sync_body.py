@@ -13,7 +13,7 @@ from coldnotify_schemas.digest import digest
 from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.wire_pb2 import Notification
 
-from coldnotify_gateway.web.exchange import Asked, Exchange
+from coldnotify_gateway.agent import Agent, Device
 
 _SPACE_FOR_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 _CURSOR = re.compile(r"([0-9a-f]{1,8})\.([0-9]{0,19})\.([0-9a-f]{1,16})")
@@ -28,7 +28,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     wait_s: float = 0
 
 
-def parse(body: bytes, *, wait_s_max: float) -> tuple[Asked, float]:
+def parse(body: bytes, *, wait_s_max: float) -> tuple[Device, float]:
     """Who asks for what, and for how many seconds it would wait. Raises BadRequest and InvalidName."""
     try:
         said = msgspec.json.decode(body, type=_Body)
@@ -45,7 +45,7 @@ def parse(body: bytes, *, wait_s_max: float) -> tuple[Asked, float]:
         raise BadRequest("wait_s", f"{said.wait_s:g} is not from 0 to {wait_s_max:g}")
     registrations = list(dict.fromkeys(said.registrations))
     epoch, cursor = _parse_cursor(said.cursor, registrations)
-    return Asked(said.domain, said.group, said.client, registrations, epoch, cursor), said.wait_s
+    return Device(said.domain, said.group, said.client, registrations, epoch, cursor), said.wait_s
 
 
 def _parse_cursor(text: str | None, registrations: list[str]) -> tuple[int | None, int | None]:
@@ -60,12 +60,12 @@ def _parse_cursor(text: str | None, registrations: list[str]) -> tuple[int | Non
     return int(epoch, 16), int(offset) if offset else None
 
 
-def cursor_of(exchange: Exchange) -> str | None:
+def cursor_of(agent: Agent) -> str | None:
     """The cursor to say next time; None: the service did not say its epoch."""
-    if exchange.epoch is None:
+    if agent.epoch is None:
         return None
-    offset = "" if exchange.cursor is None else exchange.cursor
-    return f"{exchange.epoch:x}.{offset}.{exchange.digest:x}"
+    offset = "" if agent.cursor is None else agent.cursor
+    return f"{agent.epoch:x}.{offset}.{agent.digest:x}"
 
 
 def show(notification: Notification) -> bytes:
@@ -87,9 +87,9 @@ def show_line(notification: Notification) -> bytes:
     return show(notification).translate(_SPACE_FOR_BREAKS)
 
 
-def show_end(exchange: Exchange) -> bytes:
+def show_end(agent: Agent) -> bytes:
     """What follows the notifications: the fields of the answer's object, without its braces."""
-    fields: dict[str, Any] = {"cursor": cursor_of(exchange), "in_sync": bool(exchange.was_in_sync)}
-    if exchange.refused:
-        fields["refused"] = exchange.refused
+    fields: dict[str, Any] = {"cursor": cursor_of(agent), "in_sync": bool(agent.was_in_sync)}
+    if agent.refused:
+        fields["refused"] = agent.refused
     return msgspec.json.encode(fields)[1:-1]

@@ -3,7 +3,7 @@
 import asyncio
 
 from coldnotify_gateway.connection import ConnectionEvents
-from coldnotify_gateway.web.queued import QueuedConnection
+from coldnotify_gateway.listeners.web.queued_connection import QueuedConnection
 
 
 class Events(ConnectionEvents):

@@ -1,0 +1,95 @@
+"""A port on which devices connect, as listeners hold it."""
+
+import socket
+
+from coldnotify_common.listening import ListenError, listen_error
+
+from coldnotify_gateway.settings import GatewaySettings
+
+BACKLOG = 4096
+"""Connections that wait to be accepted when all devices come back at once. Whoever serves a listener says it again:
+event loops call listen() themselves, with 100 by default. A SYN that finds no room is sent again only after a second.
+"""
+LINGER_S = 3.0
+"""After a Close, a client that does not read or close itself is cut off."""
+
+_UNSENT_BYTES = 16 * 1024
+"""What the kernel takes of a connection beyond what is on its way: it is sent although newer may exist, and a Pong
+waits behind it. With less, a fast connection would be looked at too often. Accepted sockets inherit it."""
+_TCP_NOTSENT_LOWAT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)  # not every OS has it
+
+
+class Port:
+    """A port for devices, held from the process's start to its end, also while nobody is accepted.
+
+    Several gateways may listen on one port (SO_REUSEPORT); the kernel spreads connections over them.
+    """
+
+    def __init__(self, settings: GatewaySettings, port: int, setting: str) -> None:
+        """`port` 0: any free one. `setting`: its name, for the words of errors. Raises ListenError."""
+        self.settings = settings
+        self._setting = setting
+        self._address = _resolve(settings.gateway_host, port)
+        # A socket that is bound and does not listen gets no connections, but keeps the port ours between two runs.
+        self._held = self._bound(port)
+        self.port: int = self._held.getsockname()[1]
+        """The actual one."""
+        self._early: socket.socket | None = None
+
+    def listen_early(self) -> None:
+        """Connections wait from now on for who serves them. Raises ListenError."""
+        self._early = self._listening()
+
+    def end_early(self) -> None:
+        """Who still waits is sent away, and nobody else is let in: another gateway may have time for them."""
+        if self._early is not None:
+            self._early.close()
+            self._early = None
+
+    def listener(self) -> socket.socket:
+        """A socket that listens. Raises ListenError."""
+        early, self._early = self._early, None
+        return early or self._listening()
+
+    def _listening(self) -> socket.socket:
+        listener = self._bound(self.port)
+        try:
+            listener.listen(BACKLOG)
+        except OSError as error:
+            listener.close()
+            raise self._error(self.port, error) from None
+        return listener
+
+    def close(self) -> None:
+        """Lets go of the port."""
+        self.end_early()
+        self._held.close()
+
+    def _bound(self, port: int) -> socket.socket:
+        family, host = self._address
+        bound = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            bound.setblocking(False)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if self.settings.gateway_send_buffer_bytes:
+                # Accepted sockets inherit it. The kernel doubles the number for its own book-keeping.
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.settings.gateway_send_buffer_bytes)
+            if _TCP_NOTSENT_LOWAT is not None:
+                bound.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
+            bound.bind((host, port))
+        except OSError as error:
+            bound.close()
+            raise self._error(port, error) from None
+        return bound
+
+    def _error(self, port: int, error: OSError) -> ListenError:
+        return listen_error(self._setting, self.settings.gateway_host, port, error)
+
+
+def _resolve(host: str, port: int) -> tuple[socket.AddressFamily, str]:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except OSError as error:
+        raise ListenError(f"COLDNOTIFY_GATEWAY_HOST / --gateway-host: {host!r} is no address here: {error}") from None
+    return family, str(address[0])

@@ -1,0 +1,47 @@
+"""The TCP listener: each connection is an asyncio protocol, with TLS or a balancer's header in front of it."""
+
+import asyncio
+
+from coldnotify_common.addresses import Among
+from coldnotify_common.tls import ServerTls
+
+from coldnotify_gateway.listeners.port import BACKLOG, Port
+from coldnotify_gateway.listeners.tcp.balancer import Balanced
+from coldnotify_gateway.listeners.tcp.client_connection import ClientConnection
+from coldnotify_gateway.listeners.tcp.tls import TlsConnection
+from coldnotify_gateway.shell import Shell
+
+
+class TcpListener(Port):
+    """The devices' port for TCP."""
+
+    async def serve(self, shell: Shell, tls: ServerTls) -> "TcpServing":
+        """Accepts connections for a run. Raises ListenError."""
+        context = tls.context(required=True)
+        proxies = Among(self.settings.proxies())
+
+        def connection() -> asyncio.Protocol:
+            accepted = ClientConnection(shell) if context is None else TlsConnection(shell, context)
+            return Balanced(accepted, shell, proxies) if proxies else accepted
+
+        loop = asyncio.get_running_loop()
+        return TcpServing(await loop.create_server(connection, sock=self.listener(), backlog=BACKLOG))
+
+
+class TcpServing:
+    """It has no connections of its own: each is one of the core's."""
+
+    connections = 0
+
+    def __init__(self, server: asyncio.Server) -> None:
+        self._server = server
+
+    def tick(self) -> None:
+        """The core has the timers of its connections."""
+
+    def stop_listening(self) -> None:
+        """Takes no more connections; those that are there stay."""
+        self._server.close()
+
+    async def stop(self) -> None:
+        """The shell has closed all there were."""

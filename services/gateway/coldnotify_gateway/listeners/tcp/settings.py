@@ -1,0 +1,17 @@
+"""The settings of the TCP listener."""
+
+from dataclasses import dataclass
+
+from coldnotify_common.settings import Settings, setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class TcpSettings(Settings):
+    """Where devices connect by TCP."""
+
+    gateway_port: int = setting(
+        55000,
+        "TCP port that devices connect to; several gateways may share it; 0: any free port",
+        minimum=0,
+        maximum=65535,
+    )

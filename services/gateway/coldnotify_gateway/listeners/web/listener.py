@@ -1,0 +1,46 @@
+"""The web listener: what serves it is imported when the first rush of devices on other listeners is over."""
+
+import asyncio
+import sys
+from typing import TYPE_CHECKING
+
+from coldnotify_common.tls import ServerTls
+
+from coldnotify_gateway.listeners.port import Port
+from coldnotify_gateway.shell import Shell
+
+if TYPE_CHECKING:
+    from coldnotify_gateway.listeners.web.site import WebSite
+
+_QUIET_S = 0.1
+_QUIET_AFTER_S = 0.7
+"""The web port is served when no device has said anything for a moment, or after so long: what serves it is imported
+first, which takes a fifth of a second, and the devices that all come back at once do not wait for it."""
+
+
+class WebListener(Port):
+    """The devices' port for WebSocket and HTTP."""
+
+    async def serve(self, shell: Shell, tls: ServerTls) -> "WebSite":
+        """Accepts connections for a run. Raises ListenError."""
+        await _quiet(shell)
+        from coldnotify_gateway.listeners.web.site import WebSite
+
+        site = WebSite(self.settings, shell, self, tls.context(required=False))
+        try:
+            await site.start()
+        except BaseException:
+            await site.stop()
+            raise
+        return site
+
+
+async def _quiet(shell: Shell) -> None:
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + _QUIET_AFTER_S
+    heard_bytes = -1
+    while "aiohttp" not in sys.modules and loop.time() < until_s:
+        if heard_bytes == shell.gateway.counters.received_bytes:
+            return
+        heard_bytes = shell.gateway.counters.received_bytes
+        await asyncio.sleep(_QUIET_S)

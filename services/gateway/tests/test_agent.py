@@ -1,0 +1,227 @@
+"""The agent that plays a device's part: against the gateway's core, with the matcher played."""
+
+from collections import deque
+from typing import Any
+
+from coldnotify_gateway.agent import Agent, Device
+from coldnotify_gateway.core import Gateway, Limits, Produce, Send, SendAll
+from coldnotify_schemas.digest import digest
+from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
+from coldnotify_schemas.internal_pb2 import Inbox
+from coldnotify_schemas.wire_pb2 import CaughtUp, ClientFrame, GatewayFrame, Notification, Refusal, Registered, Welcome
+from coldnotify_testkit.matcher_double import EPOCH, MatcherDouble, WireDouble, inbox_outputs
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+KEY = "d/g/c"
+NAMES = ["a", "b", "c", "d"]
+
+
+def device(*registrations: str, cursor: int | None = None) -> Device:
+    return Device("d", "g", "c", registrations, None if cursor is None else EPOCH, cursor)
+
+
+def frames(data: bytes) -> list[ClientFrame]:
+    return [parse_client_frame(body) for body in FrameBuffer(1 << 20).feed(data)]
+
+
+def said(**frame: Any) -> bytes:
+    return encode(GatewayFrame(**frame))
+
+
+def welcomed(agent: Agent) -> Agent:
+    agent.begin()
+    assert agent.receive(said(welcome=Welcome(in_sync=True))) == b""
+    return agent
+
+
+def test_it_resumes_where_it_was_and_with_a_cursor_of_another_epoch_from_the_beginning():
+    agent = Agent(device("a", cursor=41))
+    (frame,) = frames(agent.begin())
+    assert (frame.hello.epoch, frame.hello.cursor, frame.hello.digest) == (EPOCH, 41, digest(["a"]))
+    agent.receive(said(welcome=Welcome(in_sync=True, epoch=EPOCH + 1)))
+    assert (agent.epoch, agent.cursor) == (EPOCH + 1, None)
+    agent.receive(said(notification=Notification(name="a", version=1, offset=7, behind=2)))
+    assert agent.cursor == 5
+    agent.receive(said(caught_up=CaughtUp(complete=9)))
+    assert (agent.cursor, agent.caught_up) == (9, True)
+
+
+def test_the_whole_set_is_said_in_chunks_where_the_service_has_another():
+    agent = Agent(device(*(f"n{i}" for i in range(65))))
+    agent.begin()
+    first, last = frames(agent.receive(said(welcome=Welcome(in_sync=False))))
+    assert (len(first.sync.objects), first.sync.last, last.sync.index, last.sync.last) == (64, False, 1, True)
+    assert agent.was_in_sync is False
+
+
+def test_a_change_before_the_welcome_waits_for_it_and_is_in_the_whole_set():
+    agent = Agent(device("a"))
+    agent.begin()
+    assert agent.register(["b"]) + agent.unregister(["a"]) == b""
+    unregister, register = frames(agent.receive(said(welcome=Welcome(in_sync=True))))
+    assert (list(unregister.unregister.objects), list(register.register.objects)) == (["a"], ["b"])
+    other = Agent(device("a"))
+    other.begin()
+    other.register(["b"])
+    (chunk,) = frames(other.receive(said(welcome=Welcome(in_sync=False))))
+    assert list(chunk.sync.objects) == ["a", "b"]
+    assert other.receive(said(welcome=Welcome(in_sync=True))) == b""
+
+
+def test_what_is_wanted_already_is_not_asked_for_and_many_are_several_requests():
+    agent = welcomed(Agent(device("a")))
+    assert agent.register(["a"]) + agent.unregister(["b"]) == b""
+    requests = frames(agent.register(f"n{i}" for i in range(65)))
+    assert [(one.register.request, len(one.register.objects)) for one in requests] == [(1, 64), (2, 1)]
+    assert not agent.settled
+    agent.receive(said(registered=Registered(request=1)) + said(registered=Registered(request=2)))
+    assert agent.settled
+
+
+def test_a_ping_compares_the_set_only_where_it_is_settled_and_without_what_is_refused():
+    agent = welcomed(Agent(device("a")))
+    assert frames(agent.ping(check=True))[0].ping.digest == digest(["a"])
+    assert not frames(agent.ping())[0].ping.HasField("digest")
+    agent.register(["b"])
+    assert not frames(agent.ping(check=True))[0].ping.HasField("digest")
+    agent.receive(said(registered=Registered(request=1, refused=[Refusal(object="b", reason="no room")])))
+    assert (agent.refused, frames(agent.ping(check=True))[0].ping.digest) == ({"b": "no room"}, digest(["a"]))
+    assert agent.digest == digest(["a", "b"])
+
+
+def test_what_was_taken_is_acknowledged_and_nothing_twice():
+    agent = welcomed(Agent(device("a")))
+    assert agent.acknowledge() == b""
+    agent.page_end = 3
+    (frame,) = frames(agent.acknowledge(complete=7))
+    assert (frame.ack.page, frame.ack.complete, agent.page_end) == (3, 7, 0)
+    assert agent.acknowledge() == b""
+
+
+def test_who_does_not_come_back_is_unregistered_whatever_the_service_has():
+    agent = Agent(device("a", "b"))
+    agent.begin()
+    (frame,) = frames(agent.forget())
+    assert list(frame.unregister.objects) == ["a", "b"]
+    assert agent.forget() == b""
+
+
+class Connected(RuleBasedStateMachine):
+    """A device that changes its mind at any time; what it says and hears is under way for as long as it likes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 1000.0
+        self.gateway = Gateway(7, 3, 1, Limits())
+        self.matcher = MatcherDouble(page_objects=2)
+        self.requests: deque[Produce] = deque()
+        self.records: deque[Inbox] = deque()
+        self.taken: dict[str, int] = {}
+        self.versions = 0
+        self.lost = False
+        self.come(device("a"))
+
+    def come(self, who: Device) -> None:
+        self.agent, self.wire, self.to_gateway, self.to_agent = Agent(who), WireDouble(), b"", b""
+        self.do(self.gateway.on_connect(self.wire, "127.0.0.1", self.now_s))
+        self.to_gateway += self.agent.begin()
+
+    def do(self, outputs) -> None:
+        for output in outputs:
+            match output:
+                case Send(peer, data) if peer is self.wire:
+                    self.to_agent += data
+                case SendAll(peers, data) if self.wire in peers:
+                    self.to_agent += data
+                case Produce():
+                    self.requests.append(output)
+
+    @rule(name=st.sampled_from(NAMES))
+    def register(self, name: str) -> None:
+        self.to_gateway += self.agent.register([name])
+
+    @rule(name=st.sampled_from(NAMES))
+    def unregister(self, name: str) -> None:
+        self.to_gateway += self.agent.unregister([name])
+
+    @rule(name=st.sampled_from(NAMES))
+    def publish(self, name: str) -> None:
+        self.versions += 1
+        self.matcher.publish(name, self.versions)
+        self.matcher_says()
+
+    @rule()
+    def resume(self) -> None:
+        """The device's connection ends and it comes back: somebody has kept its set and its cursor."""
+        self.agent.found.clear()
+        self.do(self.gateway.on_disconnected(self.wire, self.now_s))
+        agent = self.agent
+        cursor = agent.cursor if agent.settled and not self.to_gateway else None
+        names = tuple(agent.registrations)
+        self.come(Device("d", "g", "c", names, agent.epoch if cursor is not None else None, cursor))
+
+    @rule()
+    def registrations_are_lost(self) -> None:
+        for registered in self.matcher.registrations.values():
+            registered.clear()
+        self.lost = True
+
+    @rule()
+    def gateway_hears(self) -> None:
+        data, self.to_gateway = self.to_gateway, b""
+        self.do(self.gateway.on_client_bytes(self.wire, data, self.now_s))
+
+    @rule()
+    def matcher_hears(self) -> None:
+        if self.requests:
+            self.matcher.on_request(self.requests.popleft().request)
+            self.matcher_says()
+
+    def matcher_says(self) -> None:
+        self.records.extend(record for _, record in self.matcher.take_records())
+
+    @rule()
+    def gateway_is_told(self) -> None:
+        if self.records:
+            self.do(inbox_outputs(self.gateway, self.records.popleft(), self.now_s))
+
+    @rule(size=st.sampled_from([1, 1000]))
+    def agent_hears(self, size: int) -> None:
+        data, self.to_agent = self.to_agent[:size], self.to_agent[size:]
+        self.to_gateway += self.agent.receive(data)
+        for one in self.agent.found:
+            if one.name and one.HasField("version"):
+                self.taken[one.name] = max(self.taken.get(one.name, 0), one.version)
+        if self.agent.page_end:
+            self.to_gateway += self.agent.acknowledge()
+
+    @invariant()
+    def it_is_never_sent_away(self) -> None:
+        assert self.agent.closed is None
+
+    def flow(self) -> None:
+        while self.to_gateway or self.requests or self.records or self.to_agent:
+            self.gateway_hears()
+            self.matcher_hears()
+            self.gateway_is_told()
+            self.agent_hears(1000)
+
+    def teardown(self) -> None:
+        """In the end the service has the device's set, and it has come to know the newest of everything in it."""
+        self.flow()
+        for _ in range(2 if self.lost else 0):  # a loss shows by the digest
+            self.to_gateway += self.agent.ping(check=True)
+            self.flow()
+        assert self.agent.settled
+        assert self.agent.caught_up
+        assert self.matcher.registrations.get(KEY, set()) == set(self.agent.registrations)
+        for name in self.agent.registrations:
+            newest = self.matcher.newest(name)
+            if newest is not None:
+                assert self.taken.get(name) == newest.version
+
+
+TestConnected = Connected.TestCase
+TestConnected.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
