@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coldnotify_common.errors import SettingError
+from coldnotify_gateway.listeners.registry import LISTENERS, WEB, Row
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, free_port
 from coldnotify_kafka.broker.ports import check_port_is_free
@@ -25,8 +26,8 @@ from coldnotify_cli.tls_parts import TlsParts
 
 HOST = "127.0.0.1"
 _PORT_MAX = 65535
-_HTTP_BESIDE, _WEB_BESIDE = 1, 3
-"""Where the gateway's other ports are, counted from the one for devices: 55001 and 55003 beside 55000."""
+_HTTP_BESIDE = 1
+"""Where the gateway's HTTP port is, counted from the first one for devices: 55001 beside 55000."""
 _LOOK_TIMEOUT_S = 5.0
 """For an answer of /readyz: it says what the part knows, and asks nobody."""
 
@@ -37,9 +38,8 @@ class Addresses:
 
     kafka: int
     """Of the first node; others have the next ones."""
-    gateway: int
-    web: int
-    """The gateways' for WebSocket and HTTP."""
+    devices: dict[Row, int]
+    """The gateways' for devices, by listener."""
     http: int
     matchers: list[int]
     gateways_http: list[int] = field(default_factory=list)
@@ -65,20 +65,22 @@ class Addresses:
             kafka = free_port(HOST)
         for one in _row(kafka, settings.kafka_nodes):
             port(one, "--kafka-port")
-        gateway = port(settings.gateway_port, "--gateway-port")
+        first, *others = LISTENERS
+        devices = {first: port(getattr(settings, first.port_setting), first.flag)}
         http = port(settings.http_port, "--http-port")
         matchers = [port(0 if i else settings.matcher_port, "--matcher-port") for i in range(settings.matchers)]
 
         def beside(distance: int) -> int:
-            near = gateway + distance
+            near = devices[first] + distance
             return near if near <= _PORT_MAX and near not in taken and _is_free(near) else 0
 
-        web = port(settings.gateway_web_port or beside(_WEB_BESIDE), "--gateway-web-port")
+        for row in others:
+            devices[row] = port(getattr(settings, row.port_setting) or beside(row.beside), row.flag)
         gateways = [
             port(0 if i else settings.gateway_http_port or beside(_HTTP_BESIDE), "--gateway-http-port")
             for i in range(settings.gateways)
         ]
-        return cls(kafka, gateway, web, http, matchers, gateways)
+        return cls(kafka, devices, http, matchers, gateways)
 
 
 class Stack:
@@ -104,8 +106,7 @@ class Stack:
                 i,
                 "gateway",
                 port,
-                f"--gateway-port={ports.gateway}",
-                f"--gateway-web-port={ports.web}",
+                *(f"{row.flag}={at}" for row, at in ports.devices.items()),
                 f"--gateway-http-port={port}",
                 *self.tls.flags("gateway"),
             )
@@ -114,7 +115,7 @@ class Stack:
         look = [
             f"--matcher={','.join(f'{HOST}:{port}' for port in ports.matchers)}",
             f"--gateway-http={','.join(f'{HOST}:{port}' for port in ports.gateways_http)}",
-            f"--http-gateways={self.tls.scheme}://{HOST}:{ports.web}",
+            f"--http-gateways={self.tls.scheme}://{HOST}:{ports.devices[WEB]}",
             *([f"--http-gateways-ca={self.tls.ca}"] if self.tls.on else []),
             *self.tls.flags("http"),
         ]
@@ -127,8 +128,7 @@ class Stack:
         ports = self.addresses
         return {
             "kafka": self._kafka.bootstrap,
-            "gateway": f"{HOST}:{ports.gateway}",
-            "web": f"{HOST}:{ports.web}",
+            **{row.ready_key: f"{HOST}:{port}" for row, port in ports.devices.items()},
             "http": f"{HOST}:{ports.http}",
             "matcher": f"{HOST}:{ports.matchers[0]}",
             "matchers": [f"{HOST}:{port}" for port in ports.matchers],

@@ -4,11 +4,13 @@ import json
 import socket
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from coldnotify_cli.settings import UpSettings
 from coldnotify_cli.stack import Addresses, write_atomically
 from coldnotify_common.settings import SettingError
+from coldnotify_gateway.listeners.registry import LISTENERS, Row
 from coldnotify_kafka.errors import PortTakenError
 from coldnotify_testkit.kafka import free_port
 
@@ -17,9 +19,27 @@ FREE = UpSettings(kafka_port=0, gateway_port=0, http_port=0, matcher_port=0)
 
 def test_zero_takes_any_free_port_each_another() -> None:
     chosen = Addresses.choose(replace(FREE, gateways=3, matchers=3))
-    ports = [chosen.kafka, chosen.gateway, chosen.http, *chosen.matchers, *chosen.gateways_http]
-    assert len(set(ports)) == len(ports) == 9
+    ports = [chosen.kafka, *chosen.devices.values(), chosen.http, *chosen.matchers, *chosen.gateways_http]
+    assert len(set(ports)) == len(ports) == 10
     assert all(ports)
+
+
+@pytest.mark.parametrize("row", LISTENERS, ids=lambda row: row.name)
+def test_each_listener_has_the_port_that_was_asked_for(row: Row) -> None:
+    port = free_port()
+    wanted: dict[str, Any] = {row.port_setting: port}
+    assert Addresses.choose(replace(FREE, **wanted)).devices[row] == port
+
+
+def test_listeners_are_as_far_behind_the_first_as_their_table_says() -> None:
+    chosen = Addresses.choose(FREE)
+    others = {chosen.kafka, chosen.http, *chosen.matchers}
+    first = chosen.devices[LISTENERS[0]]
+    for row in LISTENERS[1:]:
+        near = first + row.beside
+        with socket.socket() as probe:
+            free = near <= 65535 and near not in others and probe.connect_ex(("127.0.0.1", near)) != 0
+        assert chosen.devices[row] == near or not free
 
 
 def test_a_taken_port_is_named_with_its_setting() -> None:
