@@ -182,7 +182,7 @@ class FromMatcher:
         if session is None:
             return []  # it left while it was asked for
         asked = session.question.number, session.pages.due
-        if (page.ask, page.page) != asked or session.state is not State.CATCHING:
+        if (page.ask, page.page) != asked or not page.page or session.state is not State.CATCHING:
             self._counters.stale_answers += 1
             if session.state is State.LIVE:
                 # A new matcher answers once more what the old one had answered, perhaps one of the session's earlier

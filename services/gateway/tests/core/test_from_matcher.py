@@ -539,3 +539,17 @@ def test_an_announcement_that_is_not_in_sync_is_told(bench):
     bench.inbox(opened(1, request.open.ask, in_sync=False))
     assert not wire.take()[0].welcome.in_sync
     assert bench.session(1).state is State.UNSYNCED
+
+
+def test_a_page_without_a_number_is_none(bench):
+    """No page is due while the client has one to acknowledge, and 0 is no page's number."""
+    wire = bench.opening()
+    bench.inbox(opened(1, 1), page(1, 1))
+    wire.take()
+    bench.inbox(page(1, 1, 0, last=True))
+    assert wire.kinds() == []
+    assert bench.session(1).state is State.CATCHING
+    bench.take_requests()
+    bench.say(wire, ack(page=1))
+    (request,) = bench.take_requests("catch_up")
+    assert request.catch_up.page == 1

@@ -187,7 +187,7 @@ class Anything(RuleBasedStateMachine):
     # --- the matcher, Kafka, time
 
     def inbox(self, partition: int, *items: Item) -> None:
-        self.numbers[partition] += 1
+        self.numbers[partition] = (self.numbers[partition] + 1) % (1 << 64)
         record = Inbox(
             format=1,
             partition=partition,
