@@ -21,8 +21,8 @@ class Member(Protocol):
     def assign(self, partition: int) -> None:
         """Serve this partition from now on."""
 
-    def give_up(self, partition: int) -> bool:
-        """Commit it and let it go. False: it is in the middle of a step, ask again."""
+    def revoke(self, partition: int) -> None:
+        """Commit it, then `release` it."""
 
 
 class Group:
@@ -34,6 +34,8 @@ class Group:
         self.members: list[Member] = []
         self.owners: dict[int, Member | None] = dict.fromkeys(range(PARTITIONS))
         self._balancing = False
+        self._revoked: dict[int, Member] = {}
+        """Asked for, and not released yet."""
 
     def owns(self, member: Member, partition: int) -> bool:
         """Whether a commit of this member counts."""
@@ -52,7 +54,15 @@ class Group:
         for partition, owner in self.owners.items():
             if owner is member:
                 self.owners[partition] = None
+                self._revoked.pop(partition, None)
         self._balance_soon()
+
+    def release(self, member: Member, partition: int) -> None:
+        """A member lets a partition go, as it was asked to."""
+        self._revoked.pop(partition, None)
+        if self.owners[partition] is member:
+            self.owners[partition] = None
+            self._balance_soon()
 
     def _balance_soon(self) -> None:
         if not self._balancing:
@@ -67,12 +77,16 @@ class Group:
         for partition, owner in self.owners.items():
             if owner is None:
                 self._give(partition)
-            elif list(self.owners.values()).count(owner) > most:
-                if owner.responsive and owner.give_up(partition):
-                    self.owners[partition] = None
-                    self._give(partition)
+            elif self._load_of(owner) > most and partition not in self._revoked:
+                if owner.responsive:
+                    self._revoked[partition] = owner
+                    owner.revoke(partition)
                 else:
                     self._balance_soon()
+
+    def _load_of(self, member: Member) -> int:
+        """How many partitions it has, and keeps."""
+        return sum(owner is member and n not in self._revoked for n, owner in self.owners.items())
 
     def _give(self, partition: int) -> None:
         loads = {id(m): list(self.owners.values()).count(m) for m in self.members}

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import msgspec
-from coldnotify_matcher.epoch import EPOCH_MARK
 from coldnotify_schemas import topics
 from coldnotify_schemas.state import GENERATION_KEY
+from coldnotify_streams.core.job import EPOCH_MARK
 
 PARTITIONS = 2
 """Of the co-partitioned topics: one for each group, so that a record can be misplaced."""
@@ -34,6 +34,13 @@ class PartitionLog:
         self.entries: list[Entry] = []
         self.start = 0
         self.end = 0
+        self.open_at: int | None = None
+        """The offset at which a transaction is open: nobody is given what stands from there on."""
+
+    @property
+    def stable_end(self) -> int:
+        """Up to where it can be read."""
+        return self.end if self.open_at is None else min(self.end, self.open_at)
 
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers = ()) -> int:
         """The record's offset."""

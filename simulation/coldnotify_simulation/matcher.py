@@ -1,41 +1,94 @@
-"""A matcher: the real engine and the real takeover, stepped as the worker does, over the simulated Kafka.
+"""A matcher: the run and the job that ship, over the simulated Kafka.
 
-A step's writes go out one by one: state first, then what rests on it, then the commit. Between any two of them the
-process may be killed, stopped, or Kafka may not take one. Writes to different partitions overtake each other.
+The shell executes the actions of `coldnotify_streams.core.run.Run`, as the one over Kafka does, and has no order of its
+own. What it decides is what the world decides: when a question is answered, how much a reader has by then, which write
+becomes durable before which, and whether the process is killed, stopped, or refused between any two of them.
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from random import Random
+from typing import Any
 
-from coldnotify_matcher import worker
-from coldnotify_matcher.engine import Write
+from coldnotify_matcher.cluster import Cluster
 from coldnotify_matcher.engine.rules import Rules
 from coldnotify_matcher.epoch import epoch_of
-from coldnotify_matcher.partition import NOT_UNDERSTOOD, Cluster, Ends, Partition, PendingRequests, Phase, TakenOver
-from coldnotify_matcher.readers import Record
+from coldnotify_matcher.job import MatcherJob
+from coldnotify_matcher.partition import TOPICS, Partition
 from coldnotify_matcher.record_headers import read_headers
-from coldnotify_matcher.request_records import parse_request
-from coldnotify_matcher.state_records import Unreadable
-from coldnotify_schemas import topics
+from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.names import REGISTRATIONS_MAX
+from coldnotify_streams.core import actions
+from coldnotify_streams.core.actions import Action, Doing, Offset
+from coldnotify_streams.core.events import (
+    Assigned,
+    Began,
+    Event,
+    Failed,
+    NotCommitted,
+    Now,
+    Record,
+    Records,
+    Revoked,
+    Rewound,
+    Takeover,
+    Where,
+)
+from coldnotify_streams.core.job import Outputs, Produced
+from coldnotify_streams.core.run import TICK_S, Limits, Run
+from coldnotify_streams.errors import Failure
 
 from coldnotify_simulation.clock import Clock, Process
 from coldnotify_simulation.group import SESSION_TIMEOUT_S, Group
 from coldnotify_simulation.kafka import INBOXES, PARTITIONS, Kafka, PartitionLog
 from coldnotify_simulation.trace import Trace
 
-_COMPACTED = (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
-_TICK_S = 1.0
+_TICK_S = TICK_S + 0.001
+"""A step that comes so long after the last tick ticks."""
 _RESTART_S = 0.5
-_COMMIT_EVERY_S = 1.0
 _WATCH_TOPICS_S = 5.0
+_FOLLOWED_RECORDS_MAX = 20
 
-Queues = dict[tuple[str, int], deque[Write]]
+POISON_RAISES, POISON_STEP = "poison-raises", "poison-step"
+"""As a request's client: handling it raises; the step that it is in cannot be taken."""
+
+Queues = dict[tuple[str, int], deque[Produced]]
 
 
-class Failure(Exception):
-    """The run cannot go on; the next loads what is durable."""
+class Planted(Exception):
+    """What a handler raises by design: any other exception of a handler breaks the schedule."""
+
+
+class PoisonedPartition(Partition):
+    """One that some requests make raise."""
+
+    _poisoned = False
+
+    def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
+        """Those before a poisoned one are handled."""
+        before: list[tuple[int, internal_pb2.Request]] = []
+        for offset, request in requests:
+            if request.client == POISON_RAISES:
+                super().on_requests(before, now_ms)
+                self.engine.at = topics.REQUESTS, offset
+                raise Planted
+            if request.client == POISON_STEP:
+                self._poisoned = True
+            else:
+                before.append((offset, request))
+        super().on_requests(before, now_ms)
+
+    def take_step(self, now_ms: int) -> Outputs:
+        """Nobody knows which record it is that the step fails of."""
+        if self._poisoned:
+            raise Planted
+        return super().take_step(now_ms)
+
+
+class Job(MatcherJob):
+    """The matcher's, with partitions that can be poisoned."""
+
+    partition_type = PoisonedPartition
 
 
 class Matcher(Process):
@@ -56,7 +109,10 @@ class Matcher(Process):
         """The group's coordinator takes no commits: a successor reads again what this one has done."""
         self.requests_at_once = 1000
         self.rules = Rules()
-        self.run: Run | None = None
+        self.limits = Limits()
+        self.standby = False
+        """It follows the partitions of the other one."""
+        self.run: Shell | None = None
 
     def start(self) -> None:
         """Begin to run."""
@@ -64,7 +120,7 @@ class Matcher(Process):
         self._begin()
 
     def _begin(self) -> None:
-        self.run = Run(self)
+        self.run = Shell(self)
         self.group.join(self.run)
         self.later(_TICK_S, self.run.tick)
 
@@ -106,42 +162,75 @@ class Matcher(Process):
         if self.alive and not self.stopped and self.run is not None:
             self.trace(self.name, "shuts down")
             run = self.run
-            for number in list(run.partitions):
-                run.give_up(number)
+            run.end()
             self._died()
             self.run = None
             self.group.leave(run)
 
-    def failed(self, run: "Run", reason: str) -> None:
+    def failed(self, run: "Shell", reason: str) -> None:
         """The run ended by itself: drop everything, begin anew."""
         if run is not self.run:
             return
         self.trace(self.name, "begins anew", reason)
-        run.partitions.clear()
         self.group.leave(run)
         self.life += 1  # whatever the run was about to do is not done
         self.run = None
         self.later(_RESTART_S, self._begin)
 
+    def fate(self) -> str:
+        """What becomes of it at the next write: "" for nothing."""
+        if self.doom is None:
+            return ""
+        writes, fate = self.doom
+        if writes > 0:
+            self.doom = writes - 1, fate
+            return ""
+        self.doom = None
+        return fate
 
-class Run:
+
+class Shell:
     """From joining the group to the first failure."""
 
     def __init__(self, matcher: Matcher) -> None:
         self.matcher = matcher
         self.kafka = matcher.kafka
         self.random = matcher.random
-        self.partitions: dict[int, Partition] = {}
         self.cluster = self._describe()
-        self.owner = f"{matcher.name}:{matcher.life}"
-        self._topic_ids: dict[tuple[str, int], str] = {}
-        self._read: dict[tuple[str, int], int] = {}
+        job = Job(
+            self.cluster,
+            f"{matcher.name}:{matcher.life}",
+            rules=matcher.rules,
+            registrations_max=REGISTRATIONS_MAX,
+        )
+        self.core = Run(job, standby=matcher.standby, limits=matcher.limits)
+        self._assigned: set[int] | None = None
+        """As the requests reader knows it."""
+        self._events: list[Event] = []
+        """What the readers have for the next step, before any records."""
+        self._revoked: list[Revoked] = []
+        self._topic_ids: dict[Where, str] = {}
+        self._read: dict[Where, int] = {}
+        """How far the two readers are."""
+        self._ended: set[Where] = set()
+        """Of which the end has been said, and nothing has come since."""
+        self._stale: dict[int, list[Record]] = {}
+        """Read of the compacted topics before they were dropped, and still on the way."""
+        self._reading: set[int] = set()
         self._serving: set[int] = set()
-        self._queues: list[Queues] = []
-        self._busy = False
+        self._follows: dict[Where, int] = {}
+        """How far the standby's reader is."""
+        self._followed_events: deque[Event] = deque()
+        self._step: Doing[None] | None = None
+        self._queued: list[Produced] = []
+        self._queues: Queues = {}
         self._look_due = False
-        self._committed_at_s = matcher.clock.now_s
         self._watched_at_s = matcher.clock.now_s
+
+    @property
+    def partitions(self) -> Mapping[int, Any]:
+        """What it serves, or is about to."""
+        return self.core.partitions
 
     @property
     def responsive(self) -> bool:
@@ -151,90 +240,80 @@ class Run:
     def _describe(self) -> Cluster:
         objects, requests = self.kafka.topics[topics.OBJECTS].id, self.kafka.topics[topics.REQUESTS].id
         epoch = epoch_of(objects, PARTITIONS, self.matcher.epoch_counter)
-        state = tuple(self.kafka.topics[topic].id for topic in (topics.REGISTRATIONS, topics.SESSIONS))
+        state = tuple(self.kafka.topics[topic].id for topic in TOPICS.state)
         return Cluster(PARTITIONS, INBOXES, objects, requests, epoch, state)
 
     # ---- the group
 
     def assign(self, partition: int) -> None:
-        """Load it, from the beginning of the compacted topics."""
+        """The requests reader hears that it is to serve this partition."""
         if not self.responsive:
             return  # it hears of it when it goes on, or never
         self.matcher.trace(self.matcher.name, "is assigned", partition)
         if self._describe() != self.cluster:
             self.matcher.later(0.0, lambda: self.matcher.failed(self, "a topic was recreated"))
             return
-        ends = {topic: self.kafka.log(topic, partition).end for topic in _COMPACTED}
-        for topic in (*_COMPACTED, topics.REQUESTS):
-            self._topic_ids[topic, partition] = self.kafka.topics[topic].id
-            self._read[topic, partition] = 0
-        requests, objects = self.kafka.log(topics.REQUESTS, partition), self.kafka.log(topics.OBJECTS, partition)
+        requests, table = self.kafka.log(topics.REQUESTS, partition), self.kafka.log(topics.OBJECTS, partition)
         start, _ = self.kafka.committed_offset(topics.REQUESTS, partition)
-        self._read[topics.REQUESTS, partition] = start if requests.start <= start <= requests.end else requests.start
         committed, mark = self.kafka.committed_offset(topics.OBJECTS, partition)
-        self.partitions[partition] = Partition(
-            partition,
-            self.cluster,
-            self.owner,
-            ends=ends,
-            objects_committed=committed if 0 <= committed <= objects.end else None,
-            registrations_max=REGISTRATIONS_MAX,
+        takeover = Takeover(
+            requests_start=start if requests.start <= start <= requests.end else requests.start,
+            requests_committed=start >= 0,
+            table_committed=committed if 0 <= committed <= table.end else None,
+            table_in_epoch=mark == self.cluster.marks[topics.OBJECTS],
         )
-        self.partitions[partition].requests_start = self._read[topics.REQUESTS, partition]
-        self.partitions[partition].requests_committed = start >= 0
-        self.partitions[partition].committed_in_epoch = mark == self.cluster.marks[topics.OBJECTS]
+        self._topic_ids[topics.REQUESTS, partition] = self.kafka.topics[topics.REQUESTS].id
+        self._read[topics.REQUESTS, partition] = takeover.requests_start
         self._serving.discard(partition)
+        self._assigned = (self._assigned or set()) | {partition}
+        self._events.append(Assigned(partition, takeover))
         self.look_soon()
 
-    def give_up(self, partition: int) -> bool:
-        """Another one is to serve it."""
-        if self._busy:
-            return False
-        if partition in self.partitions:
-            self._commit_one(partition)  # which may find out that the run is over
-            self.partitions.pop(partition, None)
-        return True
+    def revoke(self, partition: int) -> None:
+        """Another one is to serve it, once its work is committed."""
+        self._give_up((partition,), lost=False)
+
+    def _give_up(self, partitions: Iterable[int], *, lost: bool) -> None:
+        self._revoked.append(Revoked(tuple(partitions), lost))
+        self.look_soon()
 
     def hear_of_the_group(self) -> None:
-        """After a stop: partitions that are not ours any more are dropped; those that came meanwhile are loaded."""
+        """After a stop: partitions that are not ours any more are lost; those that came meanwhile are loaded."""
         if self.matcher.run is not self:
             return
+        ours = self._assigned or set()
         for number, owner in self.matcher.group.owners.items():
-            if owner is self and number not in self.partitions:
+            if owner is self and number not in ours:
                 self.assign(number)
-        gone = [number for number in self.partitions if not self.group_has(number)]
+        gone = [number for number in ours if not self.group_has(number)]
         if not gone:
             self.matcher.group.join(self)  # it may be out of it without having lost anything
             return
         self.matcher.trace(self.matcher.name, "hears that it has lost", gone)
         if self.random.random() < 0.5:
-            self.matcher.failed(self, "commit refused")
+            self._not_committed(fenced=True)
             return
-        for number in gone:
-            del self.partitions[number]
+        self._give_up(gone, lost=True)
         self.matcher.group.join(self)
-
-    def _on_taken_over(self, number: int, reason: str) -> None:
-        """Somebody has claimed it. If the group still gives it to this run after a while, it claims it again."""
-        self.matcher.trace(self.matcher.name, "drops", number, reason)
-        del self.partitions[number]
-        self._serving.discard(number)
-
-        def load_again() -> None:
-            if self.matcher.run is self and number not in self.partitions and self.group_has(number):
-                self.assign(number)
-
-        self.matcher.later(worker.TAKEN_OVER_RETRY_S, load_again)
 
     def group_has(self, partition: int) -> bool:
         """Whether the group gives it to this run."""
         return self.matcher.group.owns(self, partition)
 
-    # ---- a step
+    def end(self) -> None:
+        """SIGTERM: what is finished is committed. A step that is under way is not waited for."""
+        if self._step is None:
+            self._commit(self.core.last_offsets())
+
+    # ---- steps
+
+    def reads(self, partition: int) -> bool:
+        """Whether it reads anything of this partition."""
+        return partition in self._reading or (topics.OBJECTS, partition) in self._follows
 
     def look_soon(self) -> None:
         """There may be something to read."""
-        if not self._look_due and not self._busy:
+        if not self._look_due and self._step is None:
             self._look_due = True
             self.matcher.later(self.random.uniform(0.001, 0.02), self._look)
 
@@ -249,143 +328,215 @@ class Run:
             if self._describe() != self.cluster:
                 self.matcher.failed(self, "a topic was recreated")
                 return
-        if self._busy:
-            return
-        for partition in self.partitions.values():
-            if partition.phase is Phase.OWNED:
-                partition.engine.on_tick(self.matcher.clock.now_ms)
         self._look()
 
     def _look(self) -> None:
         self._look_due = False
-        if self._busy or self.matcher.run is not self:
+        if self._step is not None or self.matcher.run is not self:
             return
-        now_ms = self.matcher.clock.now_ms
+        clock = self.matcher.clock
+        assigned = None if self._assigned is None else frozenset(self._assigned)
+        self._step = self.core.step(self._take_events(), Now(clock.now_s, clock.now_ms), assigned)
+        self._go_on(None)
+
+    def _go_on(self, answer: object, error: Exception | None = None) -> None:
+        """Do what the step wants, until it ends, waits, or the process does."""
+        step = self._step
+        assert step is not None
         try:
-            left = False
-            for number, partition in list(self.partitions.items()):
-                try:
-                    left |= self._take(number, partition, now_ms)
-                except TakenOver as error:
-                    self._on_taken_over(number, str(error))
-            claims = [p.claim() for p in self.partitions.values() if p.loaded or p.must_claim_again]
-            if claims:
-                self._write([self._queued(claims)])
-                return
-            for partition in self.partitions.values():
-                self._advance(partition, now_ms)
-        except Failure as error:
-            self.matcher.failed(self, str(error))
-            return
-        owned = [p for p in self.partitions.values() if p.phase is Phase.OWNED]
-        steps = [partition.engine.take_step(now_ms) for partition in owned]
-        state = [write for step in steps for write in step.state]
-        state += [write for partition in owned for write in partition.take_repairs()]
-        rest = [write for step in steps for write in (*step.tombstones, *worker._inbox_writes(step))]
-        if state or rest:
-            self._write([self._queued(state), self._queued(rest)])
-        else:
+            action = step.send(answer) if error is None else step.throw(error)
+            while True:
+                if isinstance(action, actions.Flush):
+                    self._flush()
+                    return
+                if isinstance(action, actions.AskBounds | actions.AskEnds) and self.random.random() < 0.1:
+                    self._answer_later(action)
+                    return
+                done = self._do(action)
+                if self.matcher.run is not self:
+                    return
+                action = step.send(done)
+        except StopIteration:
             self._finish_step()
-        if left:
+        except Failure as failure:
+            self.matcher.failed(self, str(failure))
+
+    def _answer_later(self, action: Action) -> None:
+        """Kafka takes its time, and its answer is of then."""
+        self.matcher.later(self.random.uniform(0.001, 0.3), lambda: self._go_on(self._do(action)))
+
+    def _finish_step(self) -> None:
+        self._step = None
+        if self._events or self._revoked or self.core.careful or self._is_behind():
             self.look_soon()
+        due_ms = self.core.next_due_ms()
+        if due_ms is not None:
+            self.matcher.later(max(0.001, (due_ms - self.matcher.clock.now_ms) / 1000), self.look_soon)
 
-    def _take(self, number: int, partition: Partition, now_ms: int) -> bool:
-        """Read what there is of the partition's topics. Whether something was left."""
-        left = False
-        for topic in _COMPACTED:
-            log = self._checked_log(topic, number)
-            position = self._read[topic, number]
-            if position < log.end and self.random.random() < self.matcher.lag:
-                left = True
-                continue
-            for entry in log.read(position, log.end - position):
-                said = read_headers(entry.headers)
-                record = Record(
-                    topic,
-                    number,
-                    entry.offset,
-                    end=False,
-                    key=entry.key,
-                    value=entry.value,
-                    timestamp_ms=entry.timestamp_ms,
-                    moved=said.moved,
-                    since=said.since,
-                )
-                partition.on_record(record, now_ms)
-            self._read[topic, number] = log.end
-            partition.on_end(topic, log.end)
-        if number in self._serving:
-            self._take_requests(number, partition)
-        return left
+    def _is_behind(self) -> bool:
+        if any(self._read[w] < self.kafka.log(*w).stable_end for n in self._reading for w in _compacted(n)):
+            return True
+        if any(self._read[w] < self.kafka.log(*w).end for n in self._serving for w in [(topics.REQUESTS, n)]):
+            return True
+        if self._followed_events:
+            return self.core.all_owned
+        return self.core.all_owned and any(at < self.kafka.log(*w).stable_end for w, at in self._follows.items())
 
-    def _take_requests(self, number: int, partition: Partition) -> None:
-        log = self._checked_log(topics.REQUESTS, number)
-        entries = log.read(self._read[topics.REQUESTS, number], self.matcher.requests_at_once)
-        if not entries:
-            return
-        batch = []
-        now_ms = self.matcher.clock.now_ms
-        for entry in entries:
-            value = entry.value or b""
-            try:
-                request = parse_request(value, partition=number, partitions=PARTITIONS, inboxes=INBOXES, now_ms=now_ms)
-            except Unreadable as error:
-                record = Record(topics.REQUESTS, number, entry.offset, end=False, key=entry.key, value=value)
-                partition.set_aside(record, str(error), NOT_UNDERSTOOD)
-                continue
-            batch.append((entry.offset, request))
-        self._read[topics.REQUESTS, number] = partition.requests_position = entries[-1].offset + 1
-        if not batch:
-            return
-        need = any(request.WhichOneof("body") in worker._NEED_BARRIER for _, request in batch)
-        barrier = self.kafka.log(topics.OBJECTS, number).end if need else 0
-        partition.pending.append(PendingRequests(barrier, batch))
+    # ---- what it reads
 
-    def _checked_log(self, topic: str, number: int) -> PartitionLog:
-        log = self.kafka.log(topic, number)
-        recreated = self.kafka.topics[topic].id != self._topic_ids[topic, number] and self._read[topic, number] > 0
-        if recreated or self._read[topic, number] > log.end:
-            raise Failure(f"{topic}: the offset that was to be read next does not exist")
+    def _take_events(self) -> list[Event]:
+        events, self._events = self._events, []
+        try:
+            for number in sorted(self._reading):
+                if records := [record for where in _compacted(number) for record in self._take(where)]:
+                    events.append(Records(records))
+            for number in sorted(self._serving):
+                if records := self._take_requests((topics.REQUESTS, number)):
+                    events.append(Records(records))
+        except OSError as error:
+            return [*events, Failed(error)]
+        revoked, self._revoked = self._revoked, []
+        return [*events, *revoked]
+
+    def _take(self, where: Where) -> list[Record]:
+        """What there is of a compacted topic's partition, and its end."""
+        log, position = self._checked_log(where, self._read[where]), self._read[where]
+        if position < log.stable_end:
+            if self.random.random() < self.matcher.lag:
+                return []
+        elif where in self._ended:
+            return []
+        records = _records(where, log, position)
+        self._read[where] = max(position, log.stable_end)
+        self._ended.add(where)
+        return [*records, Record(*where, self._read[where], end=True)]
+
+    def _take_requests(self, where: Where) -> list[Record]:
+        log = self._checked_log(where, self._read[where])
+        records = _records(where, log, self._read[where], self.matcher.requests_at_once)
+        if records:
+            self._read[where] = records[-1].offset + 1
+        return records
+
+    def _checked_log(self, where: Where, position: int) -> PartitionLog:
+        log = self.kafka.log(*where)
+        recreated = self.kafka.topics[where[0]].id != self._topic_ids[where] and position > 0
+        if recreated or position > log.end:
+            raise OSError(f"{where[0]}: the offset that was to be read next does not exist")
         return log
 
-    def _advance(self, partition: Partition, now_ms: int) -> None:
-        number, engine = partition.number, partition.engine
-        if partition.claimed:
-            engine.rules = self.matcher.rules
-            ends = (self.kafka.log(topic, number).end for topic in (topics.REQUESTS, topics.OBJECTS))
-            partition.own(now_ms, Ends(*ends))
-            self.matcher.trace(self.matcher.name, "owns", number, "generation", engine.generation)
-            if partition.requests_topic_changed:
-                self._read[topics.REQUESTS, number] = 0
-            self._serving.add(number)
-            self._take_requests(number, partition)
-        if partition.phase is Phase.OWNED:
-            engine.flush(now_ms)
-            while partition.pending and engine.position >= partition.pending[0].barrier:
-                engine.on_requests(partition.pending.popleft().requests, now_ms)
+    def _take_followed(self) -> Event | None:
+        """A small batch for the standby."""
+        if self._followed_events:
+            return self._followed_events.popleft()
+        for where, position in self._follows.items():
+            try:
+                log = self._checked_log(where, position)
+            except OSError as error:
+                self._follows.clear()
+                return Failed(error)
+            if position < log.stable_end and self.random.random() >= self.matcher.lag:
+                records = _records(where, log, position, _FOLLOWED_RECORDS_MAX)
+                rest = len(records) == _FOLLOWED_RECORDS_MAX
+                end = self._follows[where] = records[-1].offset + 1 if rest else log.stable_end
+                return Records(records if rest else [*records, Record(*where, end, end=True)])
+        return None
+
+    # ---- what the run wants
+
+    def _do(self, action: Action) -> object:
+        match action:
+            case actions.AskBounds(places):
+                starts = {where: self.kafka.log(*where).start for where in places}
+                return starts, {where: self.kafka.log(*where).stable_end for where in places}
+            case actions.AskEnds(places, uncommitted):
+                logs = {where: self.kafka.log(*where) for where in places}
+                return {where: log.end if uncommitted else log.stable_end for where, log in logs.items()}
+            case actions.Write(records):
+                self._queued += records
+            case actions.TakeFollowed():
+                return self._take_followed()
+            case actions.Read(number, offsets):
+                for where in _compacted(number):
+                    self._topic_ids[where] = self.kafka.topics[where[0]].id
+                    self._read[where] = offsets[where[0]]
+                    self._ended.discard(where)
+                self._reading.add(number)
+                if stale := self._stale.pop(number, []):
+                    self._events.append(Records(stale))
+                self._events.append(Began(number))
+            case actions.Drop(number):
+                self._drop(number)
+            case actions.Serve(number, from_beginning):
+                if number in (self._assigned or ()):
+                    self._serving.add(number)
+                    if from_beginning:
+                        self._read[topics.REQUESTS, number] = 0
+            case actions.Pause(number):
+                self._serving.discard(number)
+            case actions.Rewind(number, offset):
+                self._serving.discard(number)
+                self._read[topics.REQUESTS, number] = offset
+                self._events.append(Rewound(number))
+            case actions.Commit(offsets):
+                if self.matcher.fate() == "kill":
+                    self.matcher.kill()
+                else:
+                    self._commit(offsets)
+            case actions.Release(revoked, offsets):
+                self._release(revoked, offsets)
+            case actions.Follow(number):
+                for where in _compacted(number):
+                    self._topic_ids[where] = self.kafka.topics[where[0]].id
+                    self._follows[where] = 0
+                self._followed_events.append(Began(number))
+            case actions.Unfollow(number):
+                for where in _compacted(number):
+                    self._follows.pop(where, None)
+            case actions.TookOver(partition):
+                about = "generation", partition.about["generation"], "followed" if partition.warm else ""
+                self.matcher.trace(self.matcher.name, "owns", partition.number, *about)
+            case actions.Say(level, words, about, error):
+                if error is not None and not isinstance(error, Planted):
+                    raise error
+                if level != "info":
+                    self.matcher.trace(self.matcher.name, "says:", words, dict(about))
+            case _:
+                pass  # for whoever looks on
+        return None
+
+    def _drop(self, number: int) -> None:
+        if number not in self._reading:
+            return
+        self._reading.discard(number)
+        self._stale[number] = []
+        for where in _compacted(number):
+            if self.kafka.topics[where[0]].id == self._topic_ids[where]:
+                self._stale[number] += _records(where, self.kafka.log(*where), self._read[where])
+
+    def _release(self, revoked: Revoked, offsets: Sequence[Offset]) -> None:
+        self._commit(offsets)
+        for number in revoked.partitions:
+            self._serving.discard(number)
+            self._stale.pop(number, None)
+            if self._assigned is not None:
+                self._assigned.discard(number)
+            self.matcher.group.release(self, number)
 
     # ---- writes
 
-    def _queued(self, writes: Iterable[Write]) -> Queues:
-        queues: Queues = {}
-        for write in writes:
-            queues.setdefault((write.topic, write.partition or 0), deque()).append(write)
-        return queues
-
-    def _write(self, phases: list[Queues]) -> None:
-        self._busy = True
-        self._queues = phases
+    def _flush(self) -> None:
+        queued, self._queued = self._queued, []
+        self._queues = {}
+        for write in queued:
+            self._queues.setdefault((write.topic, write.partition or 0), deque()).append(write)
         self._write_on()
 
     def _write_on(self) -> None:
         """Write until all is written, or fate strikes, or time passes between two writes."""
-        matcher = self.matcher
-        while self._queues:
-            queues = self._queues[0]
-            if not queues:
-                self._queues.pop(0)
-                continue
-            fate = self._fate()
+        matcher, queues = self.matcher, self._queues
+        while queues:
+            fate = matcher.fate()
             if fate == "kill":
                 matcher.kill()
                 return
@@ -399,7 +550,7 @@ class Run:
                     for other in list(others):
                         if self.random.random() < 0.5:
                             self._append(other)
-                matcher.failed(self, "a write failed")
+                self._go_on(None, Failure("a write failed"))
                 return
             if fate == "stop":
                 queues.setdefault(target, deque()).appendleft(write)
@@ -410,56 +561,46 @@ class Run:
             if self.random.random() < 0.05:
                 matcher.later(self.random.uniform(0.001, 0.05), self._write_on)
                 return
-        self._finish_step()
+        self._go_on([])
 
-    def _fate(self) -> str:
-        matcher = self.matcher
-        if matcher.doom is None:
-            return ""
-        writes, fate = matcher.doom
-        if writes > 0:
-            matcher.doom = writes - 1, fate
-            return ""
-        matcher.doom = None
-        return fate
-
-    def _append(self, write: Write) -> None:
+    def _append(self, write: Produced) -> None:
         timestamp_ms = self.matcher.clock.now_ms if write.timestamp_ms is None else write.timestamp_ms
         self.kafka.append(write.topic, write.partition or 0, timestamp_ms, write.key, write.value, write.headers)
 
-    def _finish_step(self) -> None:
-        self._busy = False
-        now_s = self.matcher.clock.now_s
-        if now_s - self._committed_at_s >= _COMMIT_EVERY_S:
-            self._committed_at_s = now_s
-            if self._fate() == "kill":
-                self.matcher.kill()
-                return
-            for number in list(self.partitions):
-                if self.matcher.run is self:
-                    self._commit_one(number)
-        if any(self._behind(number) for number in self.partitions):
+    # ---- commits
+
+    def _commit(self, offsets: Sequence[Offset]) -> None:
+        ours = [one for one in offsets if one.partition in (self._assigned or ())]
+        if any(not self.group_has(one.partition) for one in ours):
+            self._not_committed(fenced=True)
+        elif ours and self.matcher.commits_held:
+            self._not_committed(fenced=False)
+        else:
+            for one in ours:
+                self.kafka.committed[one.topic, one.partition] = one.offset, one.mark
+
+    def _not_committed(self, *, fenced: bool) -> None:
+        self._events.append(NotCommitted("commit refused", fenced))
+        if fenced:
             self.look_soon()
-        due_ms = [due for p in self.partitions.values() if (due := p.engine.next_due_ms()) is not None]
-        if due_ms:
-            self.matcher.later(max(0.001, (min(due_ms) - self.matcher.clock.now_ms) / 1000), self.look_soon)
 
-    def _behind(self, number: int) -> bool:
-        seen = (*_COMPACTED, topics.REQUESTS) if number in self._serving else _COMPACTED
-        return any(self._read[topic, number] < self.kafka.log(topic, number).end for topic in seen)
 
-    def _commit_one(self, number: int) -> None:
-        partition = self.partitions[number]
-        if partition.phase is not Phase.OWNED:
-            return
-        if not self.group_has(number):
-            self.matcher.failed(self, "commit refused")
-            return
-        if self.matcher.commits_held:
-            return
-        if partition.requests_position is not None:
-            self._commit_offset(topics.REQUESTS, number, partition.requests_handled)
-        self._commit_offset(topics.OBJECTS, number, partition.engine.objects_done)
+def _compacted(number: int) -> list[Where]:
+    return [(topic, number) for topic in TOPICS.compacted]
 
-    def _commit_offset(self, topic: str, number: int, offset: int) -> None:
-        self.kafka.committed[topic, number] = offset, self.cluster.marks[topic]
+
+def _records(where: Where, log: PartitionLog, position: int, records_max: int = 1 << 30) -> list[Record]:
+    """What can be read from here on."""
+    return [
+        Record(
+            *where,
+            entry.offset,
+            end=False,
+            key=entry.key,
+            value=entry.value,
+            timestamp_ms=entry.timestamp_ms,
+            said=read_headers(entry.headers) if entry.headers else None,
+        )
+        for entry in log.read(position, records_max)
+        if entry.offset < log.stable_end
+    ]

@@ -162,7 +162,7 @@ class World:
                     self.promises.on_registered(client, record.objects)
             self.promises.on_state_record(client)
         for matcher in self.matchers:
-            if matcher.run is not None and partition in matcher.run.partitions:
+            if matcher.run is not None and matcher.run.reads(partition):
                 matcher.run.look_soon()
 
     def _note_moved(self, key: str, version: Version) -> None:

@@ -9,6 +9,7 @@ import pytest
 from coldnotify._core.reconnect import Backoff
 from coldnotify._core.registrations import Operation, Registrations
 from coldnotify._core.session import Session
+from coldnotify_matcher.cluster import Cluster
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client as Known
 from coldnotify_matcher.engine.conflation import Conflation
@@ -17,7 +18,6 @@ from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.requests import Requests
 from coldnotify_matcher.engine.rules import Intervals, Rules
 from coldnotify_matcher.engine.strays import Strays
-from coldnotify_matcher.partition import Cluster
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.state import FORMAT, RegistrationsRecord
@@ -325,9 +325,9 @@ def the_log_is_truncated_and_the_first_to_take_over_fails() -> None:
     world.run(3.0)  # committed, above what will be there
     claims = world.promises.takeovers
     world.truncate_objects(0, 2, new_epoch=True)
-    world.clock.run_until(lambda: world.promises.takeovers >= claims + PARTITIONS)
     for one in world.matchers:
         one.commits_held = True
+    world.clock.run_until(lambda: world.promises.takeovers >= claims + PARTITIONS)
     world.clock.run_until(lambda: client.caught_up)
     world.run(8.0)
     no_matcher(world)

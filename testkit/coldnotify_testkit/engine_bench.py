@@ -7,14 +7,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 
+from coldnotify_matcher.cluster import Cluster
 from coldnotify_matcher.engine import Engine, Rules, Step, Write
-from coldnotify_matcher.partition import Cluster, Ends, Partition
-from coldnotify_matcher.readers import Record
+from coldnotify_matcher.partition import Partition
 from coldnotify_matcher.record_headers import read_headers
 from coldnotify_schemas import internal_pb2, topics, wire_pb2
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.names import REGISTRATIONS_MAX
 from coldnotify_schemas.partition import partition_of
+from coldnotify_streams.core.events import Record, Takeover
+from coldnotify_streams.core.job import Ends
 
 PARTITIONS = 8
 INBOXES = 4
@@ -73,9 +75,7 @@ class Log:
             key=key,
             value=value,
             timestamp_ms=timestamp_ms,
-            moved=said.moved,
-            traceparent=said.traceparent,
-            since=said.since,
+            said=said,
         )
         self.records[topic].append(record)
         return record
@@ -147,10 +147,16 @@ class Bench:
             PARTITION,
             self.cluster,
             f"matcher:{self.runs}",
-            ends=ends,
-            objects_committed=objects_committed,
             registrations_max=self.registrations_max,
+            rules=self.rules,
         )
+        takeover = Takeover(
+            requests_start=requests_committed,
+            requests_committed=True,
+            table_committed=objects_committed,
+            table_in_epoch=True,
+        )
+        partition.load(dict.fromkeys(ends, 0), ends, takeover)
         self._read = dict.fromkeys(self.log.records, 0)
         self._requests_read = requests_committed
         self.read()
@@ -158,7 +164,6 @@ class Bench:
         while not partition.claimed:
             self.log.write(partition.claim())
             self.read()
-        partition.engine.rules = self.rules
         partition.own(self.now_ms, Ends(len(self.log.requests), self.log.end(topics.OBJECTS)))
         return partition.engine.take_step(self.now_ms)
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from coldnotify_matcher.state_records import (
-    NewerFormat,
     Unreadable,
     generation_of,
     is_generation_key,
@@ -31,6 +30,7 @@ from coldnotify_schemas.records import (
     parse_public_record,
 )
 from coldnotify_schemas.state import GENERATION_KEY, generation_max
+from coldnotify_streams.errors import NewerFormat
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 

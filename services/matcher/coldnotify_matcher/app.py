@@ -17,10 +17,10 @@ from coldnotify_common.listening import ListenError, first_rush, listening
 from coldnotify_common.log import configure
 from coldnotify_common.stop import StopFlag, stop_flag
 from coldnotify_common.tracing import tracer_of
+from coldnotify_streams.errors import Failure
 from confluent_kafka import KafkaException
 
 from coldnotify_matcher import metrics
-from coldnotify_matcher.errors import Failure
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.worker import Worker
 
@@ -133,7 +133,7 @@ def run(settings: MatcherSettings) -> int:
             finally:
                 current.worker = None
             del worker
-            gc.collect()  # what it held refers to itself, and no collection of all comes soon (worker.GC_THRESHOLDS)
+            gc.collect()  # what it held refers to itself, and no collection of all comes soon (GC_THRESHOLDS)
         http.stop()
         if http.error is not None:
             log.error("the HTTP port is not served", error=str(http.error))

@@ -2,9 +2,6 @@
 
 import hashlib
 
-EPOCH_MARK = "/"
-"""Between a topic's id and an epoch, in what offsets are committed with."""
-
 
 def epoch_of(objects_topic_id: str, partitions: int, counter: int) -> int:
     """32 bits, not 0, that change with the objects topic's id, its partition count and the operator's counter."""

@@ -16,10 +16,11 @@ from coldnotify_common.web import BadRequest
 from coldnotify_schemas.names import check_name
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import VERSION_MAX
+from coldnotify_streams.core.job import Phase
 
 from coldnotify_matcher.engine.history import REJECTED, Taken
 from coldnotify_matcher.looking_in import HasWorker
-from coldnotify_matcher.partition import Partition, Phase
+from coldnotify_matcher.partition import Partition
 
 OFFSETS_MAX = 200
 """In one question: a URL of 4 KB."""

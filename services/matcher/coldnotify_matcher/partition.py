@@ -1,24 +1,23 @@
-"""One partition on its way to being served: follow or load the compacted topics, claim a generation, then own it."""
+"""A partition of the matcher's job: what its records mean while it is loaded, claimed and owned, around its engine."""
 
-import time
-from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Self, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 import msgspec
 import structlog
 from coldnotify_common.paced import Paced
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.state import FORMAT, GENERATION_KEY, GenerationRecord, RegistrationsRecord, SessionRecord
+from coldnotify_streams.core.events import Record, Takeover
+from coldnotify_streams.core.job import NOT_UNDERSTOOD, RAISED, At, Ends, JobPartition, Outputs, Phase, Topics
+from coldnotify_streams.errors import NewerFormat, TakenOver
 
-from coldnotify_matcher.engine import Engine, Write
+from coldnotify_matcher.cluster import Cluster
+from coldnotify_matcher.engine import Engine, Rules, Step, Write
 from coldnotify_matcher.engine.rejected import rejected
-from coldnotify_matcher.epoch import EPOCH_MARK, epoch_of
-from coldnotify_matcher.readers import Record
+from coldnotify_matcher.record_headers import NOTHING_SAID, ObjectRecord
+from coldnotify_matcher.request_records import parse_request
 from coldnotify_matcher.state_records import (
-    NewerFormat,
     Unreadable,
     check_bucket_key,
     check_client_key,
@@ -31,86 +30,20 @@ from coldnotify_matcher.state_records import (
 
 _paced = Paced(structlog.get_logger())
 
-COMPACTED = (topics.OBJECTS, topics.REGISTRATIONS, topics.SESSIONS)
-"""The topics that a partition's state is loaded from."""
-STATE = frozenset((topics.REGISTRATIONS, topics.SESSIONS))
-NOT_UNDERSTOOD = "not_understood"
-"""Why a record is set aside: its parser says what is wrong with it."""
-RAISED = "raised"
-"""Why a record is set aside: whatever handled it raised an exception."""
+TOPICS = Topics(requests=topics.REQUESTS, table=topics.OBJECTS, state=(topics.REGISTRATIONS, topics.SESSIONS))
+STATE = frozenset(TOPICS.state)
 ASIDE_MAX = 1_000
 """Records that wait to be rejected until the partition is owned. What comes above it is only counted and logged."""
 _NOTHING_IS_FRESH = 1 << 63
 """As the committed offset of objects: whatever is read, its owner is to reject and to move."""
+_NEED_BARRIER = frozenset(("open", "register", "sync", "catch_up"))
+"""Requests whose answer promises the newest version."""
 
 R = TypeVar("R", RegistrationsRecord, SessionRecord)
 
 
-class TakenOver(Exception):
-    """Another matcher has claimed the partition: whatever this one still knows of it is stale."""
-
-
-class Phase(Enum):
-    """How far the partition is."""
-
-    FOLLOWING = "following"
-    """Another matcher's: what it writes is read, for the case that it goes."""
-    LOADING = "loading"
-    """Reading the compacted topics up to where they ended at the start."""
-    CLAIMING = "claiming"
-    """The next generation is written; what stands before it in the log still counts."""
-    OWNED = "owned"
-
-
-@dataclass(frozen=True, slots=True)
-class Cluster:
-    """What must not change while a matcher runs: topics' ids and sizes."""
-
-    partitions: int
-    inboxes: int
-    objects_topic_id: str
-    requests_topic_id: str
-    epoch: int
-    state_topic_ids: tuple[str, ...] = ()
-    """Of registrations and sessions: what was read from the ones of before is no longer what is durable."""
-
-    @property
-    def marks(self) -> dict[str, str]:
-        """By topic, what offsets are committed with: its id, and the epoch behind it where an operator began another.
-
-        Those of another topic do not count: a run commits until it notices that it was made anew. Those of another
-        epoch do not say what was fanned out in this one: the first to take over in it may fail before it commits.
-        """
-        objects = self.objects_topic_id
-        if self.epoch != epoch_of(objects, self.partitions, 0):
-            objects += f"{EPOCH_MARK}{self.epoch:08x}"
-        return {topics.REQUESTS: self.requests_topic_id, topics.OBJECTS: objects}
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """The offsets that the next records of a partition's inputs will get, as of a time after its claim came back."""
-
-    requests: int
-    objects: int
-
-
-@dataclass(slots=True)
-class PendingRequests:
-    """Requests that wait until the objects topic has been read as far as it went when they came."""
-
-    barrier: int
-    requests: list[tuple[int, internal_pb2.Request]]
-    since_s: float = field(default_factory=time.monotonic)
-
-
-class Partition:
-    """The state of one partition. `owner` tells this matcher's run from all others.
-
-    It begins with its assignment, or before that, while another matcher serves it (`following`). What is read then has
-    no outputs. What the predecessor may not have rejected or moved stands at or above the objects offset it committed,
-    which is known at the assignment only: from there on the objects are read once more (`load`).
-    """
+class Partition(JobPartition):
+    """The state of one partition. `owner` tells this matcher's run from all others."""
 
     def __init__(
         self,
@@ -118,45 +51,18 @@ class Partition:
         cluster: Cluster,
         owner: str,
         *,
-        ends: Mapping[str, int] | None,
-        objects_committed: int | None,
         registrations_max: int,
+        rules: Rules | None = None,
+        traced: Callable[[Record, str], str] | None = None,
     ) -> None:
-        """`ends`: by compacted topic, the offset up to which it is read before a generation is claimed.
-
-        None: it is not this matcher's yet.
-        """
-        self.number = number
-        self.phase = Phase.FOLLOWING
-        self.warm = False
-        """It was followed before it was assigned."""
+        """`traced`: begins the span of a record that has this traceparent, and returns the span's own."""
+        super().__init__(number, TOPICS)
         self.engine = Engine(number, cluster.partitions, cluster.epoch, registrations_max=registrations_max)
-        self.requests_position: int | None = None
-        """The next offset of the requests topic; None: nothing read yet."""
-        self.pending: deque[PendingRequests] = deque()
-        self.held_back = False
-        """So many requests are pending that the reader leaves the others in Kafka."""
-        self.started_s = time.monotonic()
-        self.reading = False
-        """What comes of the compacted topics is of this assignment, not of an earlier one."""
-        self.load_objects_committed: int | None = None
-        self.committed_in_epoch = True
-        """Whether that was in today's epoch: only then it says what has been fanned out to today's sessions."""
-        self.positions: dict[str, int] = {}
-        """By compacted topic, the offset up to which it has been read."""
-        self.behind: set[str] = set(COMPACTED)
-        """The compacted topics of which the reader has not been at the end so far."""
-        self.requests_start = 0
-        """From where the requests are handled, as the group says."""
-        self.requests_committed = True
-        """Whether that was committed."""
-        self.requests_topic_known = False
-        """The run has handled requests of the present topic already."""
-        self.requests_reading = True
-        """What comes of the requests topic is of this load, not of an earlier one."""
+        if rules is not None:
+            self.engine.rules = rules
+        self._traced = traced
         self._cluster = cluster
         self._owner = owner
-        self._ends: dict[str, int] = {}
         self._generation = 0
         self._claimed = 0
         self._last_generation: GenerationRecord | None = None
@@ -172,54 +78,27 @@ class Partition:
         follows under its key takes it back while it is loaded: what is outdone was rejected by a predecessor."""
         self._newer: dict[tuple[str, bytes], NewerFormat] = {}
         """By (topic, key): records of a later release that stand last under their key. It is theirs then."""
-        self.clients_aside: frozenset[str] = frozenset()
-        """Keys of clients whose stored state is set aside: they are loaded as if they had none."""
         self._claim_lost = False
-        if ends is None:
-            self.engine.start_load(_NOTHING_IS_FRESH)
-        else:
-            self.load(dict.fromkeys(ends, 0), ends, objects_committed)
+        self.engine.start_load(_NOTHING_IS_FRESH)
 
-    @classmethod
-    def following(cls, number: int, cluster: Cluster, owner: str, *, registrations_max: int) -> Self:
-        """One that another matcher owns."""
-        return cls(number, cluster, owner, ends=None, objects_committed=None, registrations_max=registrations_max)
-
-    def can_load_on(self, starts: Mapping[str, int], ends: Mapping[str, int], objects_committed: int | None) -> bool:
-        """Whether what was followed is worth something: else all is to be loaded from the beginning."""
-        return objects_committed is not None and all(
-            starts[topic] <= self.positions.get(topic, -1) <= ends[topic] for topic in COMPACTED
-        )
-
-    def load(self, starts: Mapping[str, int], ends: Mapping[str, int], objects_committed: int | None) -> dict[str, int]:
-        """It is assigned to this matcher: read on up to `ends`, then claim.
-
-        Returns, by topic, the offset from which it is to be read: where it starts, or how far it was followed.
-        """
-        self.phase = Phase.LOADING
-        self.started_s = time.monotonic()
-        self.reading = False
-        self.warm = bool(self.positions)
-        self.load_objects_committed = objects_committed
-        self.engine.start_load(objects_committed)
-        begin = {topic: self.positions.get(topic, start) for topic, start in starts.items()}
-        if self.warm and objects_committed is not None:
-            begin[topics.OBJECTS] = max(starts[topics.OBJECTS], min(begin[topics.OBJECTS], objects_committed))
-        self._ends = {topic: end for topic, end in ends.items() if end > begin[topic]}
-        return begin
+    def on_load(self, takeover: Takeover) -> None:
+        """Objects from the committed offset on are this matcher's to reject and to move."""
+        self.engine.start_load(takeover.table_committed)
 
     @property
-    def requests_handled(self) -> int:
-        """The requests topic has been handled up to this offset: what waits for its barrier has not."""
-        waiting = next(iter(self.pending), None)
-        if waiting is not None:
-            return waiting.requests[0][0]
-        return self.requests_start if self.requests_position is None else self.requests_position
+    def at(self) -> At:
+        """What the engine is handling."""
+        return self.engine.at
 
     @property
-    def requests_pending(self) -> int:
-        """How many requests wait for the objects topic."""
-        return sum(len(batch.requests) for batch in self.pending)
+    def position(self) -> int:
+        """The next offset of the objects topic."""
+        return self.engine.position
+
+    @property
+    def table_done(self) -> int:
+        """Up to which offset of the objects topic all is fanned out."""
+        return self.engine.objects_done
 
     @property
     def clients(self) -> int:
@@ -227,13 +106,20 @@ class Partition:
         return len(self.engine.clients) or len(self._sessions)
 
     @property
+    def about(self) -> dict[str, object]:
+        """Its generation, and how much it holds."""
+        engine = self.engine
+        return {"generation": engine.generation, "objects": len(engine.objects), "clients": len(engine.clients)}
+
+    @property
     def requests_topic_changed(self) -> bool:
         """The predecessor's committed offsets are of a requests topic that is no more."""
-        if self.requests_topic_known:
+        takeover = self.takeover
+        if takeover is not None and takeover.requests_known:
             return False
         last = self._last_generation
         if last is None:  # the claims are lost, or there never were any
-            return not self.requests_committed
+            return takeover is not None and not takeover.requests_committed
         return last.requests_topic_id != self._cluster.requests_topic_id
 
     @property
@@ -251,26 +137,30 @@ class Partition:
         if topic == topics.OBJECTS:
             self.engine.on_objects_end(offset)
         self.behind.discard(topic)
-        self._note_progress(topic, offset)
+        self.note_progress(topic, offset)
 
     def on_record(self, record: Record, now_ms: int) -> None:
         """One record of a compacted topic. Raises TakenOver, or what a handler raises over it."""
-        if record.topic == topics.OBJECTS:
-            self.engine.on_object(record, now_ms)
-        elif record.key is not None:
-            self._on_state_record(record.topic, record.key, record.value, record.offset, now_ms)
-        self._note_progress(record.topic, record.offset + 1)
+        topic, _, offset, _, key, value, timestamp_ms, said = record
+        if topic == topics.OBJECTS:
+            moved, traceparent, since = said or NOTHING_SAID
+            if traceparent and self._traced is not None and self.phase is Phase.OWNED:
+                traceparent = self._traced(record, traceparent)
+            # Each is made here, a hundred thousand behind a long log: by its class it would take three times as long.
+            fields = (key, value, offset, timestamp_ms, moved, traceparent, since)
+            self.engine.on_object(tuple.__new__(ObjectRecord, fields), now_ms)
+        elif key is not None:
+            self._on_state_record(topic, key, value, offset, now_ms)
+        self.note_progress(topic, offset + 1)
 
     def skip(self, record: Record, reason: str) -> None:
         """One record that is set aside: it counts as read, and as nothing else."""
-        if record.topic == topics.REQUESTS:
-            self.requests_position = record.offset + 1
-        elif record.topic == topics.OBJECTS:
+        if record.topic == topics.OBJECTS:
             self.engine.skip_object(record.key, record.offset)
-        elif record.key is not None and not is_generation_key(record.key):
+        elif record.topic in STATE and record.key is not None and not is_generation_key(record.key):
             self._overwrite(record.topic, record.key)
         self.set_aside(record, reason, RAISED)
-        self._note_progress(record.topic, record.offset + 1)
+        self.note_progress(record.topic, record.offset + 1)
 
     def set_aside(self, record: Record, reason: str, why: str) -> None:
         """The record goes to the rejected topic with the next step. `why`: NOT_UNDERSTOOD or RAISED."""
@@ -286,10 +176,51 @@ class Partition:
             reason=reason, why=why,
         )  # fmt: skip
 
-    @property
-    def loaded(self) -> bool:
-        """Everything that was there at the start has been read: time to claim."""
-        return self.phase is Phase.LOADING and not self._ends
+    def request_of(self, record: Record, now_ms: int) -> internal_pb2.Request | None:
+        """What a record of the requests topic says; None: it is none, and set aside."""
+        cluster = self._cluster
+        try:
+            return parse_request(
+                record.value or b"",
+                partition=self.number,
+                partitions=cluster.partitions,
+                inboxes=cluster.inboxes,
+                now_ms=now_ms,
+            )
+        except Unreadable as error:
+            self.set_aside(record, str(error), NOT_UNDERSTOOD)
+            return None
+
+    def needs_barrier(self, request: internal_pb2.Request) -> bool:
+        """Whether its answer promises the newest version."""
+        return request.WhichOneof("body") in _NEED_BARRIER
+
+    def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
+        """A batch of (offset, request), in order."""
+        self.engine.on_requests(requests, now_ms)
+
+    def flush(self, now_ms: int) -> None:
+        """Fan out what was held back until now."""
+        self.engine.flush(now_ms)
+
+    def next_due_ms(self) -> int | None:
+        """When a publish that is held back is to be fanned out (Unix time); None: none is."""
+        return self.engine.next_due_ms()
+
+    def on_tick(self, now_ms: int) -> None:
+        """About a second has passed."""
+        self.engine.on_tick(now_ms)
+
+    def take_step(self, now_ms: int) -> Outputs:
+        """The engine's step and repairs; then tombstones and inbox records."""
+        step = self.engine.take_step(now_ms)
+        rest = [*step.tombstones, *_inbox_writes(step)]
+        return Outputs([*step.state, *self.take_repairs()], rest)
+
+    def take_counts(self) -> dict[str, int]:
+        """The engine's events since the last time."""
+        counts, self.engine.counts = self.engine.counts, {}
+        return counts
 
     @property
     def claimed(self) -> bool:
@@ -351,7 +282,8 @@ class Partition:
             if self._is_believed(topics.SESSIONS, key, session, ends, applied_counts=counts):
                 self.engine.load_session(key, session, now_ms, applied_counts=counts)
         self._buckets, self._sessions = {}, {}
-        committed = self.load_objects_committed if self.committed_in_epoch else None
+        takeover = self.takeover
+        committed = None if takeover is None or not takeover.table_in_epoch else takeover.table_committed
         self.engine.finish_load(self._claimed, self._cluster.inboxes, now_ms, objects_committed=committed)
         self.phase = Phase.OWNED
         for topic, key in self._to_rewrite:
@@ -366,12 +298,12 @@ class Partition:
         They are known only now: a predecessor may have gone on writing until this matcher's claim.
         """
         client = key if topic == topics.SESSIONS else key.rpartition("/")[0]
-        if client in self.clients_aside:
+        if self.takeover is not None and client in self.takeover.aside:
             words, why = "what is stored of this client cannot be handled", RAISED
         elif applied_counts and record.applied >= ends.requests:
             words, why = f"applied: is {record.applied}, and the requests end at {ends.requests}", NOT_UNDERSTOOD
         elif isinstance(record, SessionRecord) and self._is_beyond(record, ends):
-            words, why = f"cursor: is {record.cursor}, and the objects end at {ends.objects}", NOT_UNDERSTOOD
+            words, why = f"cursor: is {record.cursor}, and the objects end at {ends.table}", NOT_UNDERSTOOD
         else:
             return True
         write = rejected(topic, self.number, None, key.encode(), msgspec.json.encode(record), words)
@@ -380,7 +312,7 @@ class Partition:
         return False
 
     def _is_beyond(self, record: SessionRecord, ends: Ends) -> bool:
-        return record.epoch == self._cluster.epoch and record.cursor >= ends.objects
+        return record.epoch == self._cluster.epoch and record.cursor >= ends.table
 
     def _on_state_record(self, topic: str, key: bytes, value: bytes | None, offset: int, now_ms: int) -> None:
         if self.phase in (Phase.FOLLOWING, Phase.LOADING):
@@ -493,3 +425,7 @@ def _merge(records: dict[str, R], key: str, record: R | None) -> bool:
         return False
     records[key] = record
     return True
+
+
+def _inbox_writes(step: Step) -> Iterable[Write]:
+    return (Write(topics.NOTIFICATIONS, inbox, None, record.SerializeToString()) for inbox, record in step.inboxes)

@@ -20,6 +20,21 @@ class Said(NamedTuple):
     """Where its version was first, as one of our matchers wrote it down again (`records.since_of`); b"" without one."""
 
 
+NOTHING_SAID = Said()
+
+
+class ObjectRecord(NamedTuple):
+    """A record of the objects topic with what its headers say, as the engine takes it."""
+
+    key: bytes | None
+    value: bytes | None
+    offset: int
+    timestamp_ms: int
+    moved: bool
+    traceparent: str
+    since: bytes
+
+
 def read_headers(headers: Headers) -> Said:
     """What they say; a header that is damaged counts as none."""
     moved, since = False, b""

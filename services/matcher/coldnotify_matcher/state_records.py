@@ -16,6 +16,7 @@ from coldnotify_schemas.state import (
     SessionRecord,
     generation_max,
 )
+from coldnotify_streams.errors import NewerFormat
 
 OFFSET_MAX = (1 << 63) - 1
 """Kafka's offsets are signed 64-bit integers."""
@@ -29,10 +30,6 @@ R = TypeVar("R")
 
 class Unreadable(ValueError):
     """A state record that none of our matchers wrote; the message names the field and what is wrong with it."""
-
-
-class NewerFormat(Exception):
-    """A state record of a later release: it must be neither used nor overwritten by this one."""
 
 
 class _Head(msgspec.Struct):

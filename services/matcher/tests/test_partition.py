@@ -5,17 +5,19 @@ from collections.abc import Mapping
 from random import Random
 
 import pytest
+from coldnotify_matcher.cluster import Cluster
 from coldnotify_matcher.engine import Write
 from coldnotify_matcher.epoch import epoch_of
-from coldnotify_matcher.partition import COMPACTED, Cluster, Ends, Partition, PendingRequests, Phase, TakenOver
-from coldnotify_matcher.readers import Record
-from coldnotify_matcher.state_records import NewerFormat
+from coldnotify_matcher.partition import TOPICS, Partition
 from coldnotify_schemas import topics
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Request
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import PLACE_HEADER
 from coldnotify_schemas.state import BUCKET_OBJECTS_MAX, generation_max
+from coldnotify_streams.core.events import Record, Takeover
+from coldnotify_streams.core.job import Ends, PendingRequests, Phase
+from coldnotify_streams.errors import NewerFormat, TakenOver
 from coldnotify_testkit.engine_bench import (
     CLUSTER,
     DOMAIN,
@@ -30,19 +32,27 @@ from coldnotify_testkit.engine_bench import (
 )
 
 KEY = f"{PREFIX}client-1"
-ENDS = Ends(requests=1000, objects=1000)
+ENDS = Ends(requests=1000, table=1000)
+COMPACTED = TOPICS.compacted
 OTHER_GROUP = next(g for g in map(str, range(100)) if partition_of(DOMAIN, g, PARTITIONS) != PARTITION)
 
 
-def partition(owner: str = "a", *, cluster: Cluster = CLUSTER, **ends: int) -> Partition:
-    return Partition(
-        PARTITION,
-        cluster,
-        owner,
-        ends={topic: ends.get(topic.rpartition(".")[2], 0) for topic in COMPACTED},
-        objects_committed=None,
-        registrations_max=100,
+def handled_on(
+    table_committed: int | None = None, *, requests_start: int = 0, requests_committed: bool = True
+) -> Takeover:
+    return Takeover(
+        requests_start=requests_start,
+        requests_committed=requests_committed,
+        table_committed=table_committed,
+        table_in_epoch=True,
     )
+
+
+def partition(owner: str = "a", *, cluster: Cluster = CLUSTER, **ends: int) -> Partition:
+    one = Partition(PARTITION, cluster, owner, registrations_max=100)
+    ends = {topic: ends.get(topic.rpartition(".")[2], 0) for topic in COMPACTED}
+    one.load(dict.fromkeys(COMPACTED, 0), ends, handled_on())
+    return one
 
 
 def record(topic: str, key: str | bytes, value: object, offset: int = 0) -> Record:
@@ -290,7 +300,7 @@ def test_cursors_of_another_epoch_do_not_count() -> None:
 def test_without_claims_and_commits_the_requests_topic_is_taken_for_another_one() -> None:
     """The claims are lost with the sessions topic: what the state says of offsets may be of a topic that is no more."""
     one = partition()
-    one.requests_committed = False
+    one.takeover = handled_on(requests_committed=False)
     assert one.requests_topic_changed
 
 
@@ -373,7 +383,7 @@ STRANGE_VALUES = [
     (topics.SESSIONS, session(session=-1)),
     (topics.SESSIONS, session(session=1 << 32)),
     (topics.SESSIONS, session(cursor=1 << 63)),
-    (topics.SESSIONS, session(cursor=ENDS.objects)),
+    (topics.SESSIONS, session(cursor=ENDS.table)),
     (topics.SESSIONS, session(cursor=-2)),
     (topics.SESSIONS, session(applied=ENDS.requests)),
     (topics.SESSIONS, session(applied=-2)),
@@ -485,16 +495,17 @@ def test_what_was_followed_and_is_then_loaded_is_as_if_loaded_from_the_beginning
         committed = random.randint(0, ends[topics.OBJECTS])
         reached = {topic: random.randint(0, end) for topic, end in ends.items()}
 
-        cold = Partition(PARTITION, CLUSTER, "a", ends=ends, objects_committed=committed, registrations_max=100)
+        cold = Partition(PARTITION, CLUSTER, "a", registrations_max=100)
+        cold.load(dict.fromkeys(ends, 0), ends, handled_on(committed))
         read(cold, log, dict.fromkeys(ends, 0))
-        warm = Partition.following(PARTITION, CLUSTER, "a", registrations_max=100)
+        warm = Partition(PARTITION, CLUSTER, "a", registrations_max=100)
         for topic, end in reached.items():
             for one in log.records[topic][:end]:
                 warm.on_record(one, 0)
             warm.on_end(topic, end)
         starts = dict.fromkeys(ends, 0)
-        assert warm.can_load_on(starts, ends, committed)
-        begin = warm.load(starts, ends, committed)
+        assert warm.can_load_on(starts, ends, handled_on(committed))
+        begin = warm.load(starts, ends, handled_on(committed))
         assert all(begin[topic] <= reached[topic] for topic in ends)
         read(warm, log, begin)
 
@@ -548,17 +559,17 @@ def state_of(one: Partition) -> object:
     ids=["the topics were made anew", "what was not read yet is gone", "nothing was committed"],
 )
 def test_what_was_followed_may_be_worth_nothing(starts: int, ends: int, committed: int | None) -> None:
-    one = Partition.following(PARTITION, CLUSTER, "a", registrations_max=100)
+    one = Partition(PARTITION, CLUSTER, "a", registrations_max=100)
     for topic in COMPACTED:
-        assert not one.can_load_on(dict.fromkeys(COMPACTED, 0), dict.fromkeys(COMPACTED, 5), 0)
+        assert not one.can_load_on(dict.fromkeys(COMPACTED, 0), dict.fromkeys(COMPACTED, 5), handled_on(0))
         one.on_end(topic, 2)
-    assert one.can_load_on(dict.fromkeys(COMPACTED, 0), dict.fromkeys(COMPACTED, 5), 0)
+    assert one.can_load_on(dict.fromkeys(COMPACTED, 0), dict.fromkeys(COMPACTED, 5), handled_on(0))
 
-    assert not one.can_load_on(dict.fromkeys(COMPACTED, starts), dict.fromkeys(COMPACTED, ends), committed)
+    assert not one.can_load_on(dict.fromkeys(COMPACTED, starts), dict.fromkeys(COMPACTED, ends), handled_on(committed))
 
 
 def test_strays_that_were_moved_are_not_kept_while_following() -> None:
-    one = Partition.following(PARTITION, CLUSTER, "a", registrations_max=100)
+    one = Partition(PARTITION, CLUSTER, "a", registrations_max=100)
     for offset in range(0, 2000, 2):
         key = f"{DOMAIN}/{OTHER_GROUP}/{offset}"
         one.on_record(record(topics.OBJECTS, key, {"version": 1}, offset), 0)
@@ -568,10 +579,10 @@ def test_strays_that_were_moved_are_not_kept_while_following() -> None:
 
 
 def test_claims_by_others_are_normal_while_following() -> None:
-    one = Partition.following(PARTITION, CLUSTER, "a", registrations_max=100)
+    one = Partition(PARTITION, CLUSTER, "a", registrations_max=100)
     for offset in range(3):
         one.on_record(record(topics.SESSIONS, "@generation", claim(offset + 4, "b"), offset), 0)
-    one.load(dict.fromkeys(COMPACTED, 0), dict.fromkeys(COMPACTED, 0), 0)
+    one.load(dict.fromkeys(COMPACTED, 0), dict.fromkeys(COMPACTED, 0), handled_on(0))
 
     assert own(one).engine.generation == 7
 
@@ -581,7 +592,7 @@ def test_claims_by_others_are_normal_while_following() -> None:
 
 def test_requests_count_as_handled_only_when_those_that_wait_are() -> None:
     one = partition()
-    one.requests_start = 3
+    one.takeover = handled_on(requests_start=3)
     assert one.requests_handled == 3
     one.requests_position = 9
     assert one.requests_handled == 9

@@ -7,7 +7,6 @@ from functools import partial
 import msgspec
 import pytest
 from coldnotify_matcher.state_records import (
-    NewerFormat,
     Unreadable,
     check_bucket_key,
     check_client_key,
@@ -18,6 +17,7 @@ from coldnotify_matcher.state_records import (
     parse_session,
 )
 from coldnotify_schemas.state import GenerationRecord, RegistrationsRecord, SessionRecord
+from coldnotify_streams.errors import NewerFormat
 from hypothesis import given
 from hypothesis import strategies as st
 

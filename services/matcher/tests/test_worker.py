@@ -4,22 +4,15 @@ import json
 import re
 import signal
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
-from coldnotify_common.stop import StopFlag
-from coldnotify_matcher import worker as worker_module
-from coldnotify_matcher.errors import Failure
-from coldnotify_matcher.partition import PendingRequests, TakenOver
-from coldnotify_matcher.readers import Record
-from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_matcher.topics_watch import cluster_of
-from coldnotify_matcher.worker import PENDING_REQUESTS_MAX, Worker
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_matcher.cluster import cluster_of
+from coldnotify_matcher.worker import Worker
+from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
-from coldnotify_testkit.engine_bench import CLUSTER, Bench, answered, closed
-from coldnotify_testkit.kafka import free_port
+from coldnotify_streams.core.run import Limits
+from coldnotify_testkit.engine_bench import answered, closed
 from coldnotify_testkit.matcher_process import (
     DOMAIN,
     GROUP,
@@ -35,24 +28,16 @@ from coldnotify_testkit.matcher_process import (
     worker_of,
 )
 from coldnotify_testkit.waiting import wait_for
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 pytestmark = pytest.mark.kafka
 
 
-def test_a_worker_that_hangs_is_not_ready(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_module, "HUNG_AFTER_S", 1.0)
-    with worker_of(bootstrap) as worker:
-        with worker.lock:
-            wait_for(lambda: "nothing has been done for" in (worker.readiness() or ""), "its saying so")
-        wait_for(lambda: worker.readiness() is None, "its going on")
-
-
 def test_what_is_acknowledged_behind_an_open_transaction_is_waited_for(
     bootstrap: str, player: Player, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(worker_module, "BARRIER_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(Worker, "limits", Limits(barrier_timeout_s=0.5))
     in_transaction = Producer({"bootstrap.servers": bootstrap, "transactional.id": "a-back-end"})
     in_transaction.init_transactions(60)
     said: list[str] = []
@@ -273,7 +258,7 @@ def test_a_state_record_of_a_later_release_stops_its_partition_alone_and_is_not_
     value = b'{"format":2,"generation":1,"everything":"else"}'
     key = f"{DOMAIN}/{GROUP}/client-1".encode()
     write(bootstrap, topics.SESSIONS, key, value)
-    monkeypatch.setattr(worker_module, "NEWER_RETRY_S", 0.5)
+    monkeypatch.setattr(Worker, "limits", Limits(newer_retry_s=0.5))
     with worker_of(bootstrap) as worker:
         assert worker.partitions.keys() == set(range(PARTITIONS)) - {PARTITION}
         assert [v for k, v, _ in records_of(bootstrap, topics.SESSIONS, PARTITION)] == [value]
@@ -339,68 +324,6 @@ def test_sessions_that_requests_do_not_know_are_told(bootstrap: str, player: Pla
         process.wait_serving()
         player.request(9, catch_up={"ask": 1})
         player.wait(lambda items: closed(items) == [(9, 6)], "Closed")
-
-
-def test_nobody_is_answered_from_an_objects_topic_that_was_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until it is noticed that its id is another one, seconds may pass."""
-    worker = Worker(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), StopFlag())
-    bench = Bench()
-    bench.version("a", 1)
-    bench.version("a", 2)
-    bench.settle()
-    number = bench.partition.number
-    worker.partitions[number] = bench.partition
-    worker._cluster = CLUSTER
-    wake = internal_pb2.Request(
-        format=1, gateway=1, session=1, domain=DOMAIN, group=GROUP, client="c", open=internal_pb2.Open()
-    )
-    read = [Record(topics.REQUESTS, number, 7, end=False, value=wake.SerializeToString())]
-    monkeypatch.setattr(worker_module, "log_ends", lambda _admin, places, *, uncommitted: dict.fromkeys(places, 2))
-    worker._on_records(read, 0)
-    assert len(bench.partition.pending) == 1
-    monkeypatch.setattr(worker_module, "log_ends", lambda _admin, places, *, uncommitted: dict.fromkeys(places, 1))
-    with pytest.raises(Failure, match="made anew"):
-        worker._on_records(read, 0)
-
-
-def test_a_partition_that_is_loaded_anew_knows_that_its_requests_were_handled_in_this_run() -> None:
-    """Where nothing had been committed before, a claim that is lost would have all of them handled again."""
-    worker = Worker(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), StopFlag())
-    partition = Bench().partition
-    worker.partitions[partition.number] = partition
-    partition.requests_committed, partition.requests_position = False, 7
-    worker._commits.note(partition)
-    worker._on_fault(partition, TakenOver("another took it"), sure=None)
-
-    again = worker._waiting[partition.number].assigned
-    assert (again.requests_start, again.requests_committed) == (7, True)
-
-
-def test_of_requests_that_wait_for_the_objects_only_so_many_are_read() -> None:
-    worker = Worker(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), StopFlag())
-    consumer = Mock(spec=Consumer)
-    partition = Bench().partition
-    worker._requests.assigned = {partition.number}
-
-    def advance() -> list[str]:
-        """What becomes of the reading."""
-        worker._bound_pending(partition)
-        consumer.reset_mock()
-        while not worker._requests._to_do.empty():
-            worker._requests._to_do.get()(consumer)
-        return [name for name, _, _ in consumer.method_calls]
-
-    one = (0, internal_pb2.Request())
-    partition.pending.extend([PendingRequests(100, [one] * (PENDING_REQUESTS_MAX // 2)) for _ in range(2)])
-    assert advance() == []
-    partition.pending.append(PendingRequests(100, [one]))
-    assert advance() == ["pause"]
-    assert advance() == [], "once is enough"
-    partition.pending.popleft()
-    assert advance() == [], "not at every single one"
-    partition.pending.popleft()
-    assert advance() == ["resume"]
-    assert advance() == []
 
 
 def write(bootstrap: str, topic: str, key: bytes, value: bytes | None) -> None:

@@ -3,12 +3,12 @@
 import pytest
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, UNKNOWN
-from coldnotify_matcher.readers import Record
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_matcher.record_headers import ObjectRecord
+from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.records import (
     INCARNATION_JUMP_MAX,
 )
-from coldnotify_testkit.engine_bench import PARTITION, PREFIX, Bench, fan_outs, versions
+from coldnotify_testkit.engine_bench import PREFIX, Bench, fan_outs, versions
 
 
 def newest(bench: Bench, name: str = "o") -> tuple[int, int] | None:
@@ -98,9 +98,7 @@ def test_a_fan_out_is_never_larger_than_the_room_that_is_kept_for_it(monkeypatch
 
     monkeypatch.setattr(GatewayView, "new_item", noted)
     offset = 2**62
-    record = Record(
-        topics.OBJECTS, PARTITION, offset, end=False, key=key, value=value, timestamp_ms=2**62, traceparent=trace
-    )
+    record = ObjectRecord(key, value, offset, timestamp_ms=2**62, moved=False, traceparent=trace, since=b"")
     bench.engine.on_object(record, bench.now_ms)
     ((_, told),) = bench.engine.take_step(bench.now_ms).inboxes
 

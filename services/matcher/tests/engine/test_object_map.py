@@ -7,8 +7,7 @@ import pytest
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.readers import Record
-from coldnotify_schemas import topics
+from coldnotify_matcher.record_headers import ObjectRecord
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import PublicRecord
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, PARTITION, PARTITIONS, PREFIX
@@ -47,8 +46,8 @@ class Eager(Engine):
         self._intake._keep_unmade = lambda _: False  # type: ignore[method-assign, assignment]
 
 
-def record(key: bytes | None, value: bytes | None, offset: int, timestamp_ms: int) -> Record:
-    return Record(topics.OBJECTS, PARTITION, offset, end=False, key=key, value=value, timestamp_ms=timestamp_ms)
+def record(key: bytes | None, value: bytes | None, offset: int, timestamp_ms: int) -> ObjectRecord:
+    return ObjectRecord(key, value, offset, timestamp_ms, moved=False, traceparent="", since=b"")
 
 
 def shown(obj: Obj) -> dict[str, Any]:

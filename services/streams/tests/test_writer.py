@@ -5,10 +5,10 @@ import threading
 import pytest
 from coldnotify_common.stop import StopFlag
 from coldnotify_matcher.engine import Write
-from coldnotify_matcher.errors import Failure
 from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_matcher.writer import FLUSH_SLICE_S, STOP_FLUSH_TIMEOUT_S, Writer
 from coldnotify_schemas import topics
+from coldnotify_streams.errors import Failure
+from coldnotify_streams.writer import FLUSH_SLICE_S, STOP_FLUSH_TIMEOUT_S, Writer
 from coldnotify_testkit.kafka import free_port
 from coldnotify_testkit.matcher_process import PARTITION
 

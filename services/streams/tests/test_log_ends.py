@@ -5,9 +5,9 @@ import time
 import pytest
 from coldnotify_common.kafka import KafkaUnavailable
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_matcher import log_ends as module
-from coldnotify_matcher.log_ends import log_ends, log_starts
 from coldnotify_schemas import topics
+from coldnotify_streams import log_ends as module
+from coldnotify_streams.log_ends import log_ends, log_starts
 from coldnotify_testkit.kafka import free_port
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer, TopicPartition

@@ -1,13 +1,15 @@
 """Which offsets are committed: of what is durable, each once, with the topic's id, and again where it failed."""
 
 import pytest
-from coldnotify_matcher import commits as module
-from coldnotify_matcher.commits import Commits
-from coldnotify_matcher.errors import Failure
-from coldnotify_matcher.partition import PendingRequests
+from coldnotify_matcher.partition import TOPICS
 from coldnotify_schemas import internal_pb2, topics
+from coldnotify_streams.core import commits as module
+from coldnotify_streams.core.actions import Offset
+from coldnotify_streams.core.commits import Commits
+from coldnotify_streams.core.events import NotCommitted
+from coldnotify_streams.core.job import PendingRequests
+from coldnotify_streams.errors import Failure
 from coldnotify_testkit.engine_bench import Bench
-from confluent_kafka import KafkaError, TopicPartition
 
 
 @pytest.fixture(autouse=True)
@@ -15,56 +17,58 @@ def always_due(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "COMMIT_EVERY_S", 0.0)
 
 
-def offset_of(offsets: list[TopicPartition], topic: str) -> int | None:
+def new(marks: dict[str, str] | None = None) -> Commits:
+    return Commits(TOPICS, marks or {})
+
+
+def offset_of(offsets: list[Offset], topic: str) -> int | None:
     return next((tp.offset for tp in offsets if tp.topic == topic), None)
 
 
 def test_nothing_is_committed_that_waits_for_the_objects() -> None:
-    commits, partition = Commits(), Bench().partition
+    commits, partition = new(), Bench().partition
     partition.requests_position = 9
     partition.pending.append(PendingRequests(100, [(6, internal_pb2.Request())]))
     commits.note(partition)
-    assert offset_of(commits.take_due(), topics.REQUESTS) == 6
+    assert offset_of(commits.take_due(1.0), topics.REQUESTS) == 6
 
     partition.pending.clear()
     commits.note(partition)
-    assert offset_of(commits.take_due(), topics.REQUESTS) == 9
+    assert offset_of(commits.take_due(1.0), topics.REQUESTS) == 9
 
 
 def test_what_has_not_moved_is_not_committed_again_unless_it_failed_or_is_old(monkeypatch: pytest.MonkeyPatch) -> None:
-    commits, partition = Commits(), Bench().partition
+    commits, partition = new(), Bench().partition
     partition.requests_position = 9
 
     def taken() -> int | None:
         commits.note(partition)
-        return offset_of(commits.take_due(), topics.REQUESTS)
+        return offset_of(commits.take_due(1.0), topics.REQUESTS)
 
     assert [taken(), taken()] == [9, None]
-    commits.on_commit(None, [])
     assert taken() is None
-    commits.on_commit(KafkaError(KafkaError.REQUEST_TIMED_OUT), [])
+    commits.on_refused(NotCommitted("timed out", fenced=False))
     commits.check()
     assert [taken(), taken()] == [9, None]
     monkeypatch.setattr(module, "COMMIT_ALL_EVERY_S", -1.0)
-    commits.take_due()  # finds that it is time to
+    commits.take_due(1.0)  # finds that it is time to
     assert taken() == 9
 
 
 def test_what_was_taken_is_among_the_last_until_it_is_forgotten() -> None:
-    commits, partition = Commits(), Bench().partition
-    commits.marks = {topics.REQUESTS: "the-id"}
+    commits, partition = new({topics.REQUESTS: "the-id"}), Bench().partition
     partition.requests_position = 9
     commits.note(partition)
-    commits.take_due()
+    commits.take_due(1.0)
     assert commits.last_of([partition.number + 1]) == []
     last = commits.last_of([partition.number])
-    assert {(tp.topic, tp.metadata) for tp in last} == {(topics.REQUESTS, "the-id"), (topics.OBJECTS, "")}
+    assert {(tp.topic, tp.mark) for tp in last} == {(topics.REQUESTS, "the-id"), (topics.OBJECTS, "")}
     commits.forget([partition.number])
     assert commits.last_of([partition.number]) == []
 
 
 def test_a_group_that_goes_on_without_this_member_ends_the_run() -> None:
-    commits = Commits()
-    commits.on_commit(KafkaError(KafkaError.FENCED_INSTANCE_ID), [])
+    commits = new()
+    commits.on_refused(NotCommitted("another has its name", fenced=True))
     with pytest.raises(Failure, match=r"^committing: "):
         commits.check()

@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_matcher.errors import Failure
-from coldnotify_matcher.topics_watch import cluster_of
 from coldnotify_schemas import topics
 from coldnotify_testkit.engine_bench import opened
 from coldnotify_testkit.kafka import reset_topics
@@ -66,21 +64,3 @@ def test_without_topics_it_is_not_ready_and_says_why(kafka: EmbeddedBroker, tmp_
         assert not process.ready
         reset_topics(kafka.bootstrap)
         process.wait_serving()
-
-
-def test_topics_that_do_not_fit_together_are_refused(bootstrap: str) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    before = cluster_of(admin, 0)
-    assert before.partitions == PARTITIONS
-    assert cluster_of(admin, 0) == before
-    assert cluster_of(admin, 1).epoch != before.epoch
-    add_partitions(admin, topics.SESSIONS, PARTITIONS + 1)
-
-    def refused() -> bool:
-        """Not at once: the broker that is asked may not have heard of it yet."""
-        try:
-            return cluster_of(admin, 0) != before
-        except Failure as error:
-            return f"{topics.SESSIONS} has {PARTITIONS + 1} partitions, {topics.OBJECTS} has" in str(error)
-
-    wait_for(refused, "its being refused")

@@ -1,17 +1,23 @@
 """The warm standby over a real Kafka: it takes over what it followed without a load, and harms nobody."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
-from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.partition import Phase
-from coldnotify_matcher.readers import Failed
+from coldnotify_matcher.engine import Engine, Rules
+from coldnotify_matcher.job import MatcherJob
+from coldnotify_matcher.partition import TOPICS, Partition
+from coldnotify_matcher.record_headers import read_headers
 from coldnotify_matcher.settings import MatcherSettings
-from coldnotify_matcher.standby import Standby
 from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
+from coldnotify_streams.core.actions import Action, Follow, Unfollow
+from coldnotify_streams.core.events import Failed
+from coldnotify_streams.core.following import RETRY_AFTER_S, Following
+from coldnotify_streams.core.job import Phase
+from coldnotify_streams.standby import Standby as Reading
 from coldnotify_testkit.engine_bench import CLUSTER, answered
 from coldnotify_testkit.kafka import free_port
 from coldnotify_testkit.matcher_process import (
@@ -33,12 +39,46 @@ pytestmark = pytest.mark.kafka
 CLIENT = f"/v1/domains/{DOMAIN}/groups/{GROUP}/clients/client-1"
 
 
+class Standby:
+    """What is followed, and the reader that reads it."""
+
+    def __init__(self, settings: MatcherSettings) -> None:
+        job = MatcherJob(CLUSTER, "a", rules=Rules(), registrations_max=100)
+        self.following = Following(job)
+        self.reading = Reading(settings, "group", TOPICS, read_headers)
+        self.now_s = 100.0
+
+    @property
+    def partitions(self) -> dict[int, Partition]:
+        return cast(dict[int, Partition], self.following.partitions)
+
+    def do(self, actions: Iterable[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Follow):
+                self.reading.begin(action.partition)
+            elif isinstance(action, Unfollow):
+                self.reading.drop(action.partition)
+
+    def follow(self, numbers: Iterable[int]) -> None:
+        self.do(self.following.follow(numbers, self.now_s))
+
+    def take(self, number: int) -> Partition | None:
+        partition, actions = self.following.take(number)
+        self.do(actions)
+        return cast(Partition | None, partition)
+
+    def turn(self) -> None:
+        event = self.reading.take()
+        if event is not None:
+            self.do(self.following.on_event(event, self.now_s, 0))
+
+
 @pytest.fixture
 def standby(bootstrap: str) -> Iterator[Standby]:
-    one = Standby(MatcherSettings(kafka=bootstrap), CLUSTER, "a")
+    one = Standby(MatcherSettings(kafka=bootstrap))
     yield one
-    one.stop()
-    one.join(60)
+    one.reading.stop()
+    one.reading.join(60)
 
 
 def following(process: MatcherProcess) -> set[int]:
@@ -145,25 +185,25 @@ def test_a_reader_that_fails_is_replaced_later_and_fails_nobody(
 ) -> None:
     standby.follow({PARTITION})
     read_on(standby, PARTITION)
-    standby._events.put(Failed(OSError("gone")))
+    standby.reading._events.put(Failed(OSError("gone")))
     wait_for(lambda: turned(standby) and not standby.partitions, "its giving up")
     standby.follow({PARTITION})
     assert not standby.partitions, "not at once"
-    monkeypatch.setattr(standby, "_retry_at_s", 0.0)
+    standby.now_s += RETRY_AFTER_S
     standby.follow({PARTITION})
     read_on(standby, PARTITION)
 
 
 def test_without_kafka_it_neither_waits_nor_fails() -> None:
-    one = Standby(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"), CLUSTER, "a")
+    one = Standby(MatcherSettings(kafka=f"127.0.0.1:{free_port()}"))
     one.follow({1, 2})
-    one.turn(0)
-    one.stop()
-    one.join(60)
+    one.turn()
+    one.reading.stop()
+    one.reading.join(60)
 
 
 def turned(standby: Standby) -> bool:
-    standby.turn(0)
+    standby.turn()
     return True
 
 

@@ -11,11 +11,12 @@ from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.object_records import ObjectRecord
 from coldnotify_matcher.engine.requests import Requests
 from coldnotify_matcher.engine.sessions import Session
-from coldnotify_matcher.faults import FAULTS_AT_ONCE_MAX, RETRY_FIRST_S, RETRY_MAX_S, Faults, Place
 from coldnotify_matcher.worker import Worker
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
+from coldnotify_streams.core.faults import FAULTS_AT_ONCE_MAX, RETRY_FIRST_S, RETRY_MAX_S, Faults
+from coldnotify_streams.core.job import Place
 from coldnotify_testkit.matcher_process import (
     DOMAIN,
     GROUP,
@@ -56,13 +57,13 @@ def test_the_record_that_was_being_handled_is_set_aside_at_once() -> None:
     assert note(faults, sure=(REQUESTS, 3), suspect="d/g/c") == 0
 
     assert faults.records == {(REQUESTS, 3): "handling it raised ValueError: by design"}
-    assert (faults.clients, faults.careful) == ({}, False)
+    assert (faults.stored, faults.careful) == ({}, False)
 
 
 def test_where_a_step_failed_each_record_is_a_step_of_its_own_until_all_of_it_is_handled() -> None:
     faults = Faults()
     assert note(faults, suspect="d/g/c") == 0
-    assert (faults.records, faults.clients, faults.careful) == ({}, {}, True)
+    assert (faults.records, faults.stored, faults.careful) == ({}, {}, True)
 
     faults.reached({REQUESTS: 8, OBJECTS: 9})
     assert faults.careful
@@ -79,7 +80,7 @@ def test_what_was_loaded_is_to_blame_where_a_careful_step_fails_without_a_record
     for _ in range(2):
         assert note(faults, suspect=suspect) == 0
 
-    assert [*faults.records, *faults.clients] == [suspect]
+    assert [*faults.records, *faults.stored] == [suspect]
 
 
 def test_where_nothing_can_be_blamed_the_partition_waits_longer_each_time() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from coldnotify_matcher.step_bell import StepBell
+from coldnotify_streams.step_bell import StepBell
 
 
 async def test_a_ring_from_another_thread_wakes_all_who_wait_for_it() -> None:

@@ -3,15 +3,14 @@
 import threading
 import time
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from coldnotify_common.kafka import connect, producer_config
+from coldnotify_common.settings import ServiceSettings
 from coldnotify_common.stop import StopFlag
 from confluent_kafka import KafkaError, Message, Producer
 
-from coldnotify_matcher.engine import Write
-from coldnotify_matcher.errors import Failure
-from coldnotify_matcher.settings import MatcherSettings
+from coldnotify_streams.core.job import Produced, Refused
+from coldnotify_streams.errors import Failure
 
 FLUSH_TIMEOUT_S = 35.0
 """Beyond the producer's message.timeout.ms: whatever has no answer by then never gets one."""
@@ -38,19 +37,10 @@ _OF_THE_RECORD = frozenset(
 """What is wrong is the record itself: the next run would write the same again, and fail again."""
 
 
-class Refused(NamedTuple):
-    """A record that Kafka does not take, however often it is written."""
-
-    topic: str
-    partition: int
-    value: bytes | None
-    error: str
-
-
 class Writer:
     """The producer of one run. Used by one thread. A delivery that fails ends the run, by the next call."""
 
-    def __init__(self, settings: MatcherSettings, stop: StopFlag) -> None:
+    def __init__(self, settings: ServiceSettings, stop: StopFlag) -> None:
         self._stop = stop
         self._producer = Producer(
             producer_config(
@@ -64,7 +54,7 @@ class Writer:
         """Connects meanwhile: a claim that finds the producer not connected waits for a second."""
         threading.Thread(target=connect, args=(self._producer,), name="writer-connects", daemon=True).start()
 
-    def write(self, writes: Iterable[Write]) -> None:
+    def write(self, writes: Iterable[Produced]) -> None:
         """Hands records to the producer, in order; waits while it is full.
 
         Raises Failure; whatever else it raises (KafkaException, OverflowError ...) is a fault of the record it was at.

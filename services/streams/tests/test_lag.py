@@ -1,10 +1,18 @@
 """What the lag gauges show: records that are not handled yet, of partitions that are served or followed now."""
 
-from coldnotify_matcher.lag import Lag
-from coldnotify_matcher.partition import COMPACTED, Partition
+from coldnotify_matcher import metrics
+from coldnotify_matcher.partition import TOPICS, Partition
 from coldnotify_schemas import topics
+from coldnotify_streams.lag import Gauges, Lag
 from coldnotify_testkit.engine_bench import CLUSTER, Bench
 from prometheus_client import REGISTRY
+
+COMPACTED = TOPICS.compacted
+
+
+def new() -> Lag:
+    gauges = Gauges(metrics.LAG_REQUESTS, metrics.LAG_OBJECTS, metrics.LAG_STANDBY, metrics.PARTITIONS_STANDBY)
+    return Lag(TOPICS, gauges)
 
 
 def value(name: str, partition: int) -> float | None:
@@ -12,7 +20,7 @@ def value(name: str, partition: int) -> float | None:
 
 
 def test_it_shows_what_is_not_handled_yet() -> None:
-    bench, lag = Bench(), Lag()
+    bench, lag = Bench(), new()
     bench.version("a", 1)
     bench.settle()
     owned = {3: bench.partition}
@@ -29,7 +37,7 @@ def test_it_shows_what_is_not_handled_yet() -> None:
 
 
 def test_what_is_given_up_is_not_shown_any_more() -> None:
-    bench, lag = Bench(), Lag()
+    bench, lag = Bench(), new()
     lag.show({3: bench.partition}, {}, {(topics.OBJECTS, 3): 11, (topics.REQUESTS, 3): 6})
     assert value("lag_objects", 3) is not None
 
@@ -39,7 +47,7 @@ def test_what_is_given_up_is_not_shown_any_more() -> None:
 
 
 def test_what_is_followed_counts_as_standing_by_once_it_was_read_to_its_end() -> None:
-    one, lag = Partition.following(2, CLUSTER, "a", registrations_max=100), Lag()
+    one, lag = Partition(2, CLUSTER, "a", registrations_max=100), new()
     ends = {(topic, 2): 5 for topic in COMPACTED}
     assert lag.topics_of({}, {2: one}) == list(ends)
 

@@ -2,13 +2,13 @@
 
 Theory of operation
 -------------------
-An exception leaves the engine in a state that nobody has thought of, so the partition's state is dropped and loaded
+An exception leaves a partition in a state that nobody has thought of, so the partition's state is dropped and loaded
 anew, without the record that is to blame. Other partitions go on meanwhile.
 
 Which record is to blame is certain where it was being handled when it raised. It is not where a whole step was made
 durable: the step held many records. Then nothing is set aside at first. The partition is loaded anew and *careful*:
 each record is a step of its own, up to where the failed step had come. The one whose step fails is to blame. What fails
-in a step without a record is what was loaded: then the engine says at which client or object it was.
+in a step without a record is what was loaded: then the partition says what it was at.
 
 If nothing can be blamed, or one record after the other fails, the partition waits, longer each time.
 """
@@ -16,19 +16,14 @@ If nothing can be blamed, or one record after the other fails, the partition wai
 from collections import deque
 from collections.abc import Mapping
 
-from coldnotify_matcher.engine.state import At
+from coldnotify_streams.core.job import At, Place
 
 RETRY_FIRST_S = 1.0
 RETRY_MAX_S = 60.0
 """How long a partition waits that nothing can be blamed for. The cause may pass; loading it anew costs all others."""
-NEWER_RETRY_S = 30.0
-"""How soon a partition with a record of a later release is looked at again: an operator may have written over it."""
 FAULTS_AT_ONCE_MAX = 20
 FAULTS_WITHIN_S = 60.0
 """So many records may fail within this time before the partition waits between one and the next."""
-
-Place = tuple[str, int]
-"""(topic, offset)."""
 
 
 class Faults:
@@ -37,8 +32,8 @@ class Faults:
     def __init__(self) -> None:
         self.records: dict[Place, str] = {}
         """Set aside, and why."""
-        self.clients: dict[str, str] = {}
-        """Keys of clients whose stored state is set aside, and why."""
+        self.stored: dict[str, str] = {}
+        """Pieces of stored state that are set aside, by the job's names, and why."""
         self._careful_until: dict[str, int] = {}
         """By topic: below this offset each record is a step of its own."""
         self._at_s: deque[float] = deque(maxlen=FAULTS_AT_ONCE_MAX)
@@ -60,7 +55,7 @@ class Faults:
     ) -> float:
         """Something raised. Returns in how many seconds the partition is to be loaded anew.
 
-        `sure`: the record that was being handled, or the only one of its step. `suspect`: what the engine was at.
+        `sure`: the record that was being handled, or the only one of its step. `suspect`: what the partition was at.
         `positions`: by topic, the offsets up to which records had been taken in.
         """
         words = f"handling it raised {type(error).__name__}: {error}"
@@ -70,8 +65,8 @@ class Faults:
             self._careful_until = dict(positions)
         elif isinstance(suspect, tuple) and suspect not in self.records:
             self.records[suspect] = words
-        elif isinstance(suspect, str) and suspect not in self.clients:
-            self.clients[suspect] = words
+        elif isinstance(suspect, str) and suspect not in self.stored:
+            self.stored[suspect] = words
         else:
             return self._longer_each_time()
         often = len(self._at_s) == FAULTS_AT_ONCE_MAX and now_s - self._at_s[0] < FAULTS_WITHIN_S

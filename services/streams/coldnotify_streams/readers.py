@@ -8,13 +8,12 @@ call that waits for librdkafka's answer may never get it while another thread po
 import queue
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 from coldnotify_common.kafka import connect
-from coldnotify_schemas import topics
 from confluent_kafka import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -28,9 +27,20 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from coldnotify_matcher.epoch import EPOCH_MARK
-from coldnotify_matcher.log_ends import log_ends, log_starts
-from coldnotify_matcher.record_headers import Said, read_headers
+from coldnotify_streams.core.events import (
+    Assigned,
+    Began,
+    Event,
+    Failed,
+    NotCommitted,
+    Record,
+    Records,
+    Revoked,
+    Rewound,
+    Takeover,
+)
+from coldnotify_streams.core.job import EPOCH_MARK, Topics
+from coldnotify_streams.log_ends import log_ends, log_starts
 
 log = structlog.get_logger()
 
@@ -43,81 +53,45 @@ POLL_S = 0.05
 KAFKA_TIMEOUT_S = 10
 Headers = list[tuple[str, str | bytes | None]]
 """A record's, as librdkafka hands them out."""
-_NO_HEADERS = Said()
+_FENCED = frozenset(
+    (
+        KafkaError.FENCED_INSTANCE_ID,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.ILLEGAL_GENERATION,
+    )
+)
+"""Commits refused with these mean that the group goes on without this member."""
 REVOKE_TIMEOUT_S = 20
 """Longer than a step with a flush that has to wait for a broker's restart, shorter than the group's poll limit."""
 
 
-class Record(NamedTuple):
-    """What the worker needs of one message."""
-
-    topic: str
-    partition: int
-    offset: int
-    end: bool
-    """No record: the reader is at the end of the partition, which is `offset`."""
-    key: bytes | None = None
-    value: bytes | None = None
-    timestamp_ms: int = -1
-    moved: bool = False
-    traceparent: str = ""
-    since: bytes = b""
-    """These three: see record_headers.Said."""
+ReadHeaders = Callable[[Headers], object]
+"""What a job makes of a record's headers; it stands in `Record.said`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Assigned:
-    """This matcher is to serve a partition."""
+@dataclass(frozen=True, eq=False)
+class Revocation(Revoked):
+    """Whoever reads waits for `done`: all work of these partitions is committed or dropped then."""
 
-    partition: int
-    requests_start: int
-    objects_committed: int | None
-    requests_committed: bool
-    """Whether any were handled by then."""
-    committed_in_epoch: bool = True
-    """Whether `objects_committed` is of today's epoch."""
+    done: threading.Event = field(default_factory=threading.Event)
+    offsets: list[TopicPartition] = field(default_factory=list)
+    """What is to be committed before the partitions go."""
 
-
-@dataclass(frozen=True, slots=True)
-class Revoked:
-    """Partitions go to another matcher; `done` is to be set when all their work is committed or dropped."""
-
-    partitions: tuple[int, ...]
-    lost: bool
-    done: threading.Event
-    offsets: list[TopicPartition]
-    """To be filled in with what is to be committed before the partitions go."""
+    def let_go(self, offsets: Iterable[TopicPartition]) -> None:
+        """They may go, once these are committed."""
+        self.offsets.extend(offsets)
+        self.done.set()
 
 
-@dataclass(frozen=True, slots=True)
-class Records:
-    """Records, and ends of partitions, in order."""
-
-    records: list[Record]
-
-
-@dataclass(frozen=True, slots=True)
-class Began:
-    """All that was read before is of an earlier assignment of this partition's compacted topics, if there was one."""
-
-    partition: int
-
-
-@dataclass(frozen=True, slots=True)
-class Rewound:
-    """What was read of this partition's requests before it is handled again: they come once more from where it says."""
-
-    partition: int
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """A reader cannot go on."""
-
-    error: BaseException
-
-
-Event = Assigned | Revoked | Records | Began | Rewound | Failed
+def hand_on(events: "queue.Queue[Event]", event: Event, stopped: Callable[[], bool]) -> bool:
+    """Hand an event on, waiting for room; False if it was stopped meanwhile."""
+    while not stopped():
+        try:
+            events.put(event, timeout=POLL_S)
+        except queue.Full:
+            continue
+        return True
+    return False
 
 
 class Reader(threading.Thread):
@@ -129,11 +103,13 @@ class Reader(threading.Thread):
         config: dict[str, Any],
         events: "queue.Queue[Event]",
         *,
+        read_headers: ReadHeaders | None = None,
         batch_records_max: int = BATCH_RECORDS_MAX,
     ) -> None:
         super().__init__(name=name, daemon=True)
         self.consumer = Consumer(config)
         self._events = events
+        self._read_headers = read_headers
         self._batch_records_max = batch_records_max
         self._stopping = threading.Event()
         self._to_do: queue.SimpleQueue[Callable[[Consumer], object]] = queue.SimpleQueue()
@@ -143,6 +119,10 @@ class Reader(threading.Thread):
     def stop(self) -> None:
         """Ask the thread to end: it commits `final_offsets` and closes the consumer."""
         self._stopping.set()
+
+    def stopped(self) -> bool:
+        """Whether it was asked to end."""
+        return self._stopping.is_set()
 
     def do(self, action: Callable[[Consumer], object]) -> None:
         """Have the thread do something to the consumer, soon. What it raises ends the run."""
@@ -159,7 +139,7 @@ class Reader(threading.Thread):
                 if first is None:
                     continue
                 messages = [first, *self.consumer.consume(self._batch_records_max - 1, 0)]
-                self.put(Records([_record(message) for message in messages]))
+                self.put(Records([_record(message, self._read_headers) for message in messages]))
         except BaseException as error:
             self.put(Failed(error))
         self._commit(self.final_offsets)
@@ -176,16 +156,10 @@ class Reader(threading.Thread):
 
     def put(self, event: Event) -> bool:
         """Hand an event on, waiting for room; False if the thread was stopped meanwhile."""
-        while not self._stopping.is_set():
-            try:
-                self._events.put(event, timeout=POLL_S)
-            except queue.Full:
-                continue
-            return True
-        return False
+        return hand_on(self._events, event, self._stopping.is_set)
 
 
-def _record(message: Message) -> Record:
+def _record(message: Message, read_headers: ReadHeaders | None) -> Record:
     """Raises KafkaException where the consumer says by the message that it cannot go on."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     error = message.error()
@@ -199,17 +173,35 @@ def _record(message: Message) -> Record:
     kind, timestamp_ms = message.timestamp()
     if kind == TIMESTAMP_NOT_AVAILABLE:
         timestamp_ms = -1
+    said = None if read_headers is None else _said_by(message, read_headers)
     # Each is made here, a hundred thousand behind a long log: by its class it would take three times as long.
-    fields = (topic, partition, offset, False, message.key(), message.value(), timestamp_ms, *_headers_of(message))
+    fields = (topic, partition, offset, False, message.key(), message.value(), timestamp_ms, said)
     return tuple.__new__(Record, fields)
 
 
-def _headers_of(message: Message) -> Said:
+def _said_by(message: Message, read_headers: ReadHeaders) -> object:
     try:
         headers: Headers | None = message.headers()  # type: ignore[assignment]
     except UnicodeDecodeError:
-        return _NO_HEADERS  # a name that is no UTF-8: nothing that we would look for
-    return read_headers(headers) if headers else _NO_HEADERS
+        return None  # a name that is no UTF-8: nothing that a job would look for
+    return read_headers(headers) if headers else None
+
+
+def begin_reading(reader: Reader, topics: Topics, number: int, offsets: Mapping[str, int]) -> None:
+    """Have the compacted topics of a partition read, by topic from these offsets on; `Began` is said before."""
+    beginnings = [TopicPartition(topic, number, offsets[topic]) for topic in topics.compacted]
+
+    def begin(consumer: Consumer) -> None:
+        consumer.incremental_assign(beginnings)
+        reader.put(Began(number))
+
+    reader.do(begin)
+
+
+def stop_reading(reader: Reader, topics: Topics, number: int) -> None:
+    """Have the compacted topics of a partition read no more."""
+    places = [TopicPartition(topic, number) for topic in topics.compacted]
+    reader.do(lambda consumer: consumer.incremental_unassign(places))
 
 
 class RequestsReader(Reader):
@@ -220,16 +212,18 @@ class RequestsReader(Reader):
         config: dict[str, Any],
         events: "queue.Queue[Event]",
         admin: AdminClient,
+        topics: Topics,
         check_topics: Callable[[], None] = lambda: None,
     ) -> None:
         """`check_topics` raises Failure if the topics are not those that this run began with."""
-        super().__init__("requests-reader", config, events)
+        super().__init__("requests-reader", {**config, "on_commit": self._on_commit}, events)
+        self._topics = topics
         self._admin = admin
         self._check_topics = check_topics
         self.assigned: set[int] | None = None
         """The partitions that the group has given this matcher; None: it has not said yet."""
-        self.marks: dict[str, str] = {}
-        """By topic, what its offsets are committed with (`Cluster.marks`). One with another mark is of no use."""
+        self.marks: Mapping[str, str] = {}
+        """By topic, what its offsets are committed with (`Job.marks`). One with another mark is of no use."""
 
     def run(self) -> None:
         """The thread."""
@@ -247,7 +241,7 @@ class RequestsReader(Reader):
 
     def _subscribe(self, consumer: Consumer) -> None:
         consumer.subscribe(
-            [topics.REQUESTS], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            [self._topics.requests], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
 
     def serve(self, partition: int, *, from_beginning: bool) -> None:
@@ -257,8 +251,8 @@ class RequestsReader(Reader):
             if partition not in (self.assigned or ()):
                 return  # given up meanwhile
             if from_beginning:
-                consumer.seek(TopicPartition(topics.REQUESTS, partition, OFFSET_BEGINNING))
-            consumer.resume([TopicPartition(topics.REQUESTS, partition)])
+                consumer.seek(TopicPartition(self._topics.requests, partition, OFFSET_BEGINNING))
+            consumer.resume([TopicPartition(self._topics.requests, partition)])
 
         self.do(resume)
 
@@ -267,7 +261,7 @@ class RequestsReader(Reader):
 
         def pause(consumer: Consumer) -> None:
             if partition in (self.assigned or ()):
-                consumer.pause([TopicPartition(topics.REQUESTS, partition)])
+                consumer.pause([TopicPartition(self._topics.requests, partition)])
 
         self.do(pause)
 
@@ -276,8 +270,8 @@ class RequestsReader(Reader):
 
         def rewind(consumer: Consumer) -> None:
             if partition in (self.assigned or ()):
-                consumer.pause([TopicPartition(topics.REQUESTS, partition)])
-                consumer.seek(TopicPartition(topics.REQUESTS, partition, offset))
+                consumer.pause([TopicPartition(self._topics.requests, partition)])
+                consumer.seek(TopicPartition(self._topics.requests, partition, offset))
                 self.put(Rewound(partition))
 
         self.do(rewind)
@@ -292,12 +286,16 @@ class RequestsReader(Reader):
 
         self.do(commit)
 
+    def _on_commit(self, error: KafkaError | None, _offsets: list[TopicPartition]) -> None:
+        if error is not None:
+            self.put(NotCommitted(error.str(), fenced=error.code() in _FENCED))
+
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         try:
             assigned = self._positions(consumer, [tp.partition for tp in partitions])
-            # An objects topic that was made anew, loaded as if it were the one before, would answer wakes by its epoch.
+            # A table that was made anew, loaded as if it were the one before, would be answered from by its epoch.
             self._check_topics()
-            starts = [TopicPartition(topics.REQUESTS, a.partition, a.requests_start) for a in assigned]
+            starts = [TopicPartition(self._topics.requests, a.partition, a.takeover.requests_start) for a in assigned]
             consumer.incremental_assign(starts)
             consumer.pause(starts)
         except BaseException as error:
@@ -314,7 +312,7 @@ class RequestsReader(Reader):
 
     def _positions(self, consumer: Consumer, partitions: list[int]) -> list[Assigned]:
         """From where on each partition's inputs are to be handled."""
-        both = [(topic, partition) for partition in partitions for topic in (topics.REQUESTS, topics.OBJECTS)]
+        both = [(topic, partition) for partition in partitions for topic in (self._topics.requests, self._topics.table)]
         committed, in_epoch = {}, {}
         for tp in consumer.committed([TopicPartition(*tp) for tp in both], timeout=KAFKA_TIMEOUT_S):
             if tp.error is not None:
@@ -327,12 +325,18 @@ class RequestsReader(Reader):
         starts, ends = log_starts(self._admin, both), log_ends(self._admin, both)
         assigned = []
         for partition in partitions:
-            requests, objects = (topics.REQUESTS, partition), (topics.OBJECTS, partition)
+            requests, table = (self._topics.requests, partition), (self._topics.table, partition)
             # Nothing committed, or an offset that is no more: the topic was recreated, or retention took it.
             handled = starts[requests] <= committed[requests] <= ends[requests]
             start = committed[requests] if handled else starts[requests]
-            objects_committed = committed[objects] if 0 <= committed[objects] <= ends[objects] else None
-            assigned.append(Assigned(partition, start, objects_committed, committed[requests] >= 0, in_epoch[objects]))
+            table_committed = committed[table] if 0 <= committed[table] <= ends[table] else None
+            takeover = Takeover(
+                requests_start=start,
+                requests_committed=committed[requests] >= 0,
+                table_committed=table_committed,
+                table_in_epoch=in_epoch[table],
+            )
+            assigned.append(Assigned(partition, takeover))
         return assigned
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -342,8 +346,8 @@ class RequestsReader(Reader):
         self._give_up(consumer, partitions, lost=True)
 
     def _give_up(self, consumer: Consumer, partitions: list[TopicPartition], *, lost: bool) -> None:
-        done = threading.Event()
-        revoked = Revoked(tuple(tp.partition for tp in partitions), lost, done, [])
+        revoked = Revocation(tuple(tp.partition for tp in partitions), lost)
+        done = revoked.done
         if self.put(revoked):
             until_s = time.monotonic() + REVOKE_TIMEOUT_S
             # Once it is to stop, the worker takes no events any more. Waiting on would keep this member alive until

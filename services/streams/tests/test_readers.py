@@ -9,21 +9,18 @@ from pathlib import Path
 import pytest
 from coldnotify_common.kafka import KafkaUnavailable, consumer_config
 from coldnotify_common.settings import ServiceSettings
-from coldnotify_matcher.errors import Failure
-from coldnotify_matcher.readers import (
-    REVOKE_TIMEOUT_S,
-    Assigned,
-    Began,
-    Event,
-    Failed,
-    Reader,
-    Record,
-    Records,
-    RequestsReader,
-    Revoked,
-)
+from coldnotify_matcher.partition import TOPICS
+from coldnotify_matcher.record_headers import Said, read_headers
 from coldnotify_schemas import topics
 from coldnotify_schemas.records import MOVED_HEADER
+from coldnotify_streams.core.events import Assigned, Began, Event, Failed, Record, Records, Revoked
+from coldnotify_streams.errors import Failure
+from coldnotify_streams.readers import (
+    REVOKE_TIMEOUT_S,
+    Reader,
+    RequestsReader,
+    Revocation,
+)
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -52,7 +49,7 @@ def start(bootstrap: str) -> Iterator[Callable[[Reader], Reader]]:
 
 def reader(bootstrap: str, events: "queue.Queue[Event]") -> Reader:
     config = consumer_config(ServiceSettings(kafka=bootstrap), "state", enable_partition_eof=True)
-    return Reader("compacted-reader", config, events)
+    return Reader("compacted-reader", config, events, read_headers=read_headers)
 
 
 def requests_reader(
@@ -69,7 +66,7 @@ def requests_reader(
         heartbeat_interval_ms=500,
         partition_assignment_strategy="cooperative-sticky",
     )
-    return RequestsReader(config, events, AdminClient({"bootstrap.servers": bootstrap}), check_topics)
+    return RequestsReader(config, events, AdminClient({"bootstrap.servers": bootstrap}), TOPICS, check_topics)
 
 
 def produce(bootstrap: str, topic: str, *values: bytes | None, partition: int = 0, **more: object) -> None:
@@ -103,7 +100,7 @@ def test_records_and_ends_come_in_order(bootstrap: str, start: Callable[[Reader]
 
     assert [(record.offset, record.value) for record in seen[:-1]] == [(0, b"a"), (1, None), (2, b"c")]
     assert seen[-1] == Record(topics.OBJECTS, 0, 3, end=True)
-    assert seen[0] == Record(topics.OBJECTS, 0, 0, False, b"key", b"a", 7, True)
+    assert seen[0] == Record(topics.OBJECTS, 0, 0, False, b"key", b"a", 7, Said(moved=True))
 
 
 def test_a_full_queue_loses_nothing(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
@@ -187,7 +184,8 @@ def test_requests_of_a_partition_wait_until_it_is_served(bootstrap: str, start: 
     one = requests_reader(bootstrap, events)
     start(one)
     assigned = assignments(events, PARTITIONS)
-    assert (assigned[0].requests_start, assigned[0].objects_committed) == (0, None)
+    takeover = assigned[0].takeover
+    assert (takeover.requests_start, takeover.table_committed) == (0, None)
     with pytest.raises(queue.Empty):
         events.get(timeout=1)
 
@@ -247,12 +245,12 @@ def test_it_begins_where_the_group_had_committed(
     start(two)
     assigned = assignments(events, PARTITIONS)
 
-    of_0, of_1, of_2, of_3 = (assigned[number] for number in range(4))
-    assert (of_3.objects_committed, of_3.committed_in_epoch) == (0, False)
-    assert of_0.committed_in_epoch
-    assert (of_0.requests_start, of_0.objects_committed, of_0.requests_committed) == (1, 2, True)
-    assert (of_1.requests_start, of_1.objects_committed, of_1.requests_committed) == (0, None, False)
-    assert (of_2.requests_start, of_2.objects_committed, of_2.requests_committed) == (0, None, False)
+    of_0, of_1, of_2, of_3 = (assigned[number].takeover for number in range(4))
+    assert (of_3.table_committed, of_3.table_in_epoch) == (0, False)
+    assert of_0.table_in_epoch
+    assert (of_0.requests_start, of_0.table_committed, of_0.requests_committed) == (1, 2, True)
+    assert (of_1.requests_start, of_1.table_committed, of_1.requests_committed) == (0, None, False)
+    assert (of_2.requests_start, of_2.table_committed, of_2.requests_committed) == (0, None, False)
     two.serve(0, from_beginning=False)
     assert [record.value for record in read(events, lambda _: True)] == [b"b"]
 
@@ -270,7 +268,8 @@ def test_a_commit_beyond_the_topics_end_counts_as_none(bootstrap: str, start: Ca
     start(requests_reader(bootstrap, events))
 
     assigned = assignments(events, PARTITIONS)
-    assert (assigned[0].requests_start, assigned[0].objects_committed) == (0, None)
+    takeover = assigned[0].takeover
+    assert (takeover.requests_start, takeover.table_committed) == (0, None)
 
 
 def test_from_the_beginning(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
@@ -307,17 +306,16 @@ def test_partitions_go_only_once_their_work_is_committed(bootstrap: str, start: 
     start(requests_reader(bootstrap, others, "b"))
 
     revoked = events.get(timeout=90)
-    assert isinstance(revoked, Revoked)
+    assert isinstance(revoked, Revocation)
     assert not revoked.lost
     assert len(revoked.partitions) == PARTITIONS // 2
     assert others.empty(), "they are not the other's before they are given up"
     number = revoked.partitions[0]
     produce(bootstrap, topics.REQUESTS, *(b"x" for _ in range(5)), partition=number)
-    revoked.offsets.append(TopicPartition(topics.REQUESTS, number, 3))
-    revoked.done.set()
+    revoked.let_go([TopicPartition(topics.REQUESTS, number, 3)])
 
     assigned = assignments(others, len(revoked.partitions))
-    assert assigned[number].requests_start == 3
+    assert assigned[number].takeover.requests_start == 3
     wait_for(lambda: one.assigned is not None and number not in one.assigned, "its own view")
     one.serve(number, from_beginning=True)  # too late: it does nothing, and ends nothing
     one.commit_soon([TopicPartition(topics.REQUESTS, number, 1)])

@@ -1,0 +1,79 @@
+"""The matcher as a job: which partitions a run of it has, and what its steps are traced as."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from coldnotify_schemas import internal_pb2, topics
+from coldnotify_streams.core.events import Record
+from coldnotify_streams.core.job import Refused, Topics
+
+from coldnotify_matcher.cluster import Cluster
+from coldnotify_matcher.engine import Rules
+from coldnotify_matcher.partition import TOPICS, Partition
+
+
+class Traced(Protocol):
+    """Begins the span of a publish."""
+
+    def __call__(self, record: Record, traceparent: str) -> str:
+        """Returns the span's own traceparent."""
+
+
+class MatcherJob:
+    """Makes the partitions of one run. `owner` tells it from all others."""
+
+    partition_type = Partition
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        owner: str,
+        *,
+        rules: Rules,
+        registrations_max: int,
+        traced: Traced | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._owner = owner
+        self._rules = rules
+        self._registrations_max = registrations_max
+        self._traced = traced
+
+    @property
+    def topics(self) -> Topics:
+        """Requests, objects, and the state of clients."""
+        return TOPICS
+
+    @property
+    def partitions(self) -> int:
+        """How many there are."""
+        return self._cluster.partitions
+
+    @property
+    def marks(self) -> Mapping[str, str]:
+        """By topic, what offsets are committed with."""
+        return self._cluster.marks
+
+    @property
+    def puts_off(self) -> bool:
+        """Whether publishes are held back."""
+        return self._rules.conflation.holds
+
+    def partition(self, number: int) -> Partition:
+        """A partition of which nothing is known yet."""
+        return self.partition_type(
+            number,
+            self._cluster,
+            self._owner,
+            registrations_max=self._registrations_max,
+            rules=self._rules,
+            traced=self._traced,
+        )
+
+    def owner_of(self, refused: Refused) -> int | None:
+        """The partition whose step a record was of that Kafka does not take."""
+        if refused.topic == topics.REJECTED:
+            return None
+        if refused.topic == topics.NOTIFICATIONS:
+            return internal_pb2.Inbox.FromString(refused.value or b"").partition
+        return refused.partition

@@ -1,0 +1,88 @@
+"""Which offsets of both inputs are to be committed: noted by the steps, taken now and then, and at the end. Pure."""
+
+from collections.abc import Container, Iterable, Mapping
+
+from coldnotify_streams.core.actions import Offset
+from coldnotify_streams.core.events import NotCommitted, Where
+from coldnotify_streams.core.job import JobPartition, Topics
+from coldnotify_streams.errors import Failure
+
+COMMIT_EVERY_S = 1.0
+"""What is read again after a crash: a second's requests and publishes. Committing at each step would cost latency."""
+COMMIT_ALL_EVERY_S = 3600.0
+"""Also what has not moved: Kafka forgets week-old offsets of a topic that the group does not subscribe to."""
+
+
+class Commits:
+    """The offsets of one run."""
+
+    def __init__(self, topics: Topics, marks: Mapping[str, str]) -> None:
+        """`marks`: committed with the offsets. After a topic was made anew, a run still commits until it notices."""
+        self._topics = topics
+        self._marks = marks
+        self._committable: dict[Where, int] = {}
+        """What has moved since it was last taken."""
+        self._committed: dict[Where, int] = {}
+        """What was taken; the reader may not have come to commit it."""
+        self._noted: dict[Where, int] = {}
+        """All of it, whatever became of the commits."""
+        self._committed_at_s = 0.0
+        self._all_committed_at_s: float | None = None
+        self._fenced: str | None = None
+
+    def note(self, partition: JobPartition) -> None:
+        """What the partition has handled is durable."""
+        if partition.requests_position is not None:
+            self._note_offset((self._topics.requests, partition.number), partition.requests_handled)
+        self._note_offset((self._topics.table, partition.number), partition.table_done)
+
+    def take_due(self, now_s: float) -> list[Offset]:
+        """What is to be committed now; empty while nothing has moved, or the last time is not long ago."""
+        if self._all_committed_at_s is None:
+            self._all_committed_at_s = now_s
+        if now_s - self._all_committed_at_s > COMMIT_ALL_EVERY_S:
+            self._all_committed_at_s = now_s
+            self._committed.clear()
+        if now_s - self._committed_at_s < COMMIT_EVERY_S or not self._committable:
+            return []
+        self._committed_at_s = now_s
+        offsets = [self._offset_of(place, offset) for place, offset in self._committable.items()]
+        self._committed |= self._committable
+        self._committable.clear()
+        return offsets
+
+    def last_of(self, numbers: Container[int]) -> list[Offset]:
+        """All that is known of these partitions, also what was taken before."""
+        offsets = {**self._committed, **self._committable}
+        return [self._offset_of(place, offset) for place, offset in offsets.items() if place[1] in numbers]
+
+    def noted(self, topic: str, number: int) -> int | None:
+        """Up to which offset all is durable, as far as this run has come; None: nowhere."""
+        return self._noted.get((topic, number))
+
+    def forget(self, numbers: Iterable[int]) -> None:
+        """These partitions are given up."""
+        for number in numbers:
+            for place in ((self._topics.requests, number), (self._topics.table, number)):
+                self._committable.pop(place, None)
+                self._committed.pop(place, None)
+                self._noted.pop(place, None)
+
+    def on_refused(self, refused: NotCommitted) -> None:
+        """A commit was refused: it is tried again."""
+        self._committed.clear()
+        if refused.fenced:
+            self._fenced = refused.reason
+
+    def check(self) -> None:
+        """Raises Failure once the group goes on without this member."""
+        if self._fenced is not None:
+            raise Failure(f"committing: {self._fenced}")
+
+    def _note_offset(self, place: Where, offset: int) -> None:
+        self._noted[place] = offset
+        if self._committed.get(place) != offset:
+            self._committable[place] = offset
+
+    def _offset_of(self, place: Where, offset: int) -> Offset:
+        return Offset(*place, offset, self._marks.get(place[0], ""))

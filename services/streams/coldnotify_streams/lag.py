@@ -1,0 +1,64 @@
+"""How far this member is behind the topics it reads, as metrics: what stands in them and is not handled yet."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from prometheus_client import Gauge
+
+from coldnotify_streams.core.events import Offsets
+from coldnotify_streams.core.job import JobPartition, Phase, Topics
+
+
+class Gauges(NamedTuple):
+    """Those that a job shows; all but the last by partition."""
+
+    requests: Gauge
+    table: Gauge
+    standby: Gauge
+    """Of what is followed."""
+    standing_by: Gauge
+    """How many partitions are followed, and were read to their end."""
+
+
+class Lag:
+    """What the gauges show. Used by one thread; the partitions may change meanwhile."""
+
+    def __init__(self, topics: Topics, gauges: Gauges) -> None:
+        self._topics = topics
+        self._gauges = gauges
+        self._shown: set[tuple[Gauge, str]] = set()
+
+    def topics_of(
+        self, owned: Mapping[int, JobPartition], followed: Mapping[int, JobPartition]
+    ) -> list[tuple[str, int]]:
+        """The (topic, partition) of which `show` needs the ends."""
+        inputs = [(topic, number) for number in list(owned) for topic in (self._topics.table, self._topics.requests)]
+        return inputs + [(topic, number) for number in list(followed) for topic in self._topics.compacted]
+
+    def show(self, owned: Mapping[int, JobPartition], followed: Mapping[int, JobPartition], ends: Offsets) -> None:
+        """Set the gauges, and forget the partitions that are neither owned nor followed any more."""
+        lags: dict[tuple[Gauge, str], int] = {}
+        for number, partition in list(owned.items()):
+            for topic, gauge, handled in (
+                (self._topics.table, self._gauges.table, partition.position),
+                (self._topics.requests, self._gauges.requests, partition.requests_handled),
+            ):
+                if (topic, number) in ends:
+                    lags[gauge, str(number)] = max(0, ends[topic, number] - handled)
+        up_to_date = 0
+        for number, partition in list(followed.items()):
+            if any((topic, number) not in ends for topic in self._topics.compacted):
+                continue
+            read = ((topic, partition.positions.get(topic, 0)) for topic in self._topics.compacted)
+            lags[self._gauges.standby, str(number)] = sum(max(0, ends[topic, number] - at) for topic, at in read)
+            up_to_date += partition.phase is Phase.FOLLOWING and not partition.behind
+        for gauge, label in self._shown - lags.keys():
+            gauge.remove(label)
+        for (gauge, label), lag in lags.items():
+            gauge.labels(label).set(lag)
+        self._shown = set(lags)
+        self._gauges.standing_by.set(up_to_date)
+
+    def clear(self) -> None:
+        """Nothing is read any more."""
+        self.show({}, {}, {})

@@ -1,0 +1,362 @@
+"""The shell of a run over Kafka: threads that read, a producer, and the thread that does what the run wants done."""
+
+import gc
+import queue
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from coldnotify_common.errors import ServiceError
+from coldnotify_common.kafka import admin_config, consumer_config
+from coldnotify_common.settings import ServiceSettings
+from coldnotify_common.stop import StopFlag
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from coldnotify_streams.core import actions
+from coldnotify_streams.core.actions import Action, Doing, Offset
+from coldnotify_streams.core.events import Event, Failed, Now, Offsets, Revoked
+from coldnotify_streams.core.job import Job, JobPartition, Phase, Refused, Topics
+from coldnotify_streams.core.run import TICK_S, Limits, Run
+from coldnotify_streams.errors import Failure
+from coldnotify_streams.lag import Gauges, Lag
+from coldnotify_streams.log_ends import log_ends, log_starts
+from coldnotify_streams.readers import (
+    QUEUE_BATCHES_MAX,
+    Reader,
+    ReadHeaders,
+    RequestsReader,
+    Revocation,
+    begin_reading,
+    hand_on,
+    stop_reading,
+)
+from coldnotify_streams.standby import Standby
+from coldnotify_streams.step_bell import StepBell
+from coldnotify_streams.topics_watch import TopicsWatch
+from coldnotify_streams.writer import Writer
+
+log = structlog.get_logger()
+
+HUNG_AFTER_S = 120.0
+"""A step that takes so long waits for something that does not come: even its three flushes give up before."""
+EVENTS_A_STEP_MAX = 64
+GC_THRESHOLDS = (10_000, 20, 10)
+"""Of Python's garbage collector. A batch is thousands of tuples, which go without it; the default of 700 has it look
+through them several times a batch, and now and then through all clients: 0.2 s without a publish for 60,000 of them."""
+CLOSE_TIMEOUT_S = 5.0
+"""For the consumers to commit and to close. Kafka may be away, and the process does not wait for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """This process, as a member of its consumer group."""
+
+    settings: ServiceSettings
+    group: str
+    id: str
+    session_timeout_ms: int
+    standby: bool
+    """It also follows the partitions of other members."""
+
+
+class Worker(ABC):
+    """Serves the partitions that the group assigns to this member. A job's worker says what it cannot know."""
+
+    limits = Limits()
+
+    def __init__(
+        self, member: Member, topics: Topics, stop: StopFlag, gauges: Gauges, *, read_headers: ReadHeaders | None
+    ) -> None:
+        self.lock = threading.RLock()
+        """Held while partitions change: looking in from another thread takes it."""
+        self.bell = StepBell()
+        """Rings in each step once its records are taken in."""
+        self.was_ready = False
+        """Whether this run ever served all it had."""
+        self.admin = AdminClient(admin_config(member.settings))
+        self._member = member
+        self._topics = topics
+        self._stop = stop
+        self._lag = Lag(topics, gauges)
+        self._writer = Writer(member.settings, stop)
+        self._events: queue.Queue[Event] = queue.Queue(QUEUE_BATCHES_MAX)
+        self._requests = RequestsReader(
+            consumer_config(
+                member.settings,
+                member.group,
+                name="requests-reader",
+                group_instance_id=member.id,
+                session_timeout_ms=member.session_timeout_ms,
+                heartbeat_interval_ms=max(300, member.session_timeout_ms // 6),
+                partition_assignment_strategy="cooperative-sticky",
+                fetch_wait_max_ms=100,
+            ),
+            self._events,
+            self.admin,
+            topics,
+            self._check_topics,
+        )
+        self._compacted = Reader(
+            "compacted-reader",
+            consumer_config(
+                member.settings,
+                f"{member.group}-state",
+                name="compacted-reader",
+                enable_partition_eof=True,
+                fetch_wait_max_ms=100,
+            ),
+            self._events,
+            read_headers=read_headers,
+        )
+        self._standby = Standby(member.settings, member.group, topics, read_headers) if member.standby else None
+        self._run: Run | None = None
+        self._stepped_s = time.monotonic()
+        """When the last step began."""
+        self._polled_s = 0.0
+        self._watch: TopicsWatch | None = None
+        self._closing = False
+        self._doing: dict[type[Action], Callable[[Any], object]] = {
+            actions.AskBounds: self._ask_bounds,
+            actions.AskEnds: self._ask_ends,
+            actions.Write: lambda action: self._writer.write(action.records),
+            actions.Flush: self._flush,
+            actions.TakeFollowed: lambda _: None if self._standby is None else self._standby.take(),
+            actions.Read: lambda action: begin_reading(self._compacted, topics, action.partition, action.offsets),
+            actions.Drop: lambda action: stop_reading(self._compacted, topics, action.partition),
+            actions.Serve: lambda action: self._requests.serve(action.partition, from_beginning=action.from_beginning),
+            actions.Pause: lambda action: self._requests.hold_back(action.partition),
+            actions.Rewind: lambda action: self._requests.rewind(action.partition, action.offset),
+            actions.Commit: lambda action: self._requests.commit_soon(committable(action.offsets)),
+            actions.Release: self._release,
+            actions.Follow: self._follow,
+            actions.Unfollow: self._unfollow,
+            actions.Say: _say,
+            actions.TakenIn: lambda _: self.bell.ring(),
+            actions.Durable: lambda action: self.on_durable(action.partitions),
+            actions.TookOver: self._took_over,
+            actions.LoadsAnew: lambda _: self.on_loads_anew(),
+            actions.Looked: self.on_looked,
+        }
+
+    # ---- what the job's worker says ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def begin(self) -> Job:
+        """Look at the topics, and make the run's job. Raises Failure, ServiceError."""
+
+    @abstractmethod
+    def check_topics(self) -> None:
+        """Raises Failure if the topics are not those that the run began with, ServiceError if they are not known."""
+
+    @abstractmethod
+    def on_durable(self, partitions: Sequence[JobPartition]) -> None:
+        """What these have handled is durable."""
+
+    @abstractmethod
+    def on_took_over(self, partition: JobPartition, seconds: float) -> None:
+        """A partition is served, so long after it was assigned."""
+
+    @abstractmethod
+    def on_loads_anew(self) -> None:
+        """A partition that had failed is loaded once more."""
+
+    @abstractmethod
+    def on_looked(self, looked: actions.Looked) -> None:
+        """What is served and what waits; now and then."""
+
+    @abstractmethod
+    def on_stepped(self, seconds: float) -> None:
+        """A step that had something to do took so long."""
+
+    # ---- for others ----------------------------------------------------------------------------------------------
+
+    @property
+    def owned(self) -> Mapping[int, JobPartition]:
+        """The partitions of this member that can be served."""
+        return {} if self._run is None else self._run.partitions
+
+    @property
+    def others(self) -> Mapping[int, JobPartition]:
+        """The partitions of others that the warm standby follows."""
+        return {} if self._run is None else self._run.followed
+
+    def readiness(self) -> str | None:
+        """None when all assigned partitions are served, else what is missing."""
+        if self._closing:
+            return "stopping, or about to load anew"
+        if self._watch is None or self._run is None:
+            return "the topics are not known yet"
+        if self._watch.kafka_away is not None:
+            return self._watch.kafka_away
+        still_s = time.monotonic() - self._stepped_s
+        if still_s > HUNG_AFTER_S:
+            return f"nothing has been done for {still_s:.0f} s"
+        assigned = self._requests.assigned
+        if assigned is None:
+            return "the consumer group has assigned no partition yet"
+        owned = {p.number for p in list(self._run.partitions.values()) if p.phase is Phase.OWNED}
+        # What waits is told by an alert: this process serves all that it can, and a new one could do no more.
+        loading = sorted(assigned - owned - set(self._run.waiting))
+        if loading:
+            return f"partitions {loading} are being loaded"
+        self.was_ready = True
+        return None
+
+    def run(self) -> None:
+        """Serve until `stop` is set. Raises Failure, KafkaException, ServiceError.
+
+        Then all state is to be dropped.
+        """
+        gc.set_threshold(*GC_THRESHOLDS)
+        self._writer.connect_soon()
+        job = self.begin()
+        run = Run(job, standby=self._standby is not None, limits=self.limits)
+        self._run = run
+        self._watch = TopicsWatch(
+            self.admin,
+            self._stop,
+            self._requests.is_alive,
+            check_topics=self.check_topics,
+            fail=lambda error: hand_on(self._events, Failed(error), self._requests.stopped),
+            lag=self._lag,
+            owned=run.partitions,
+            followed=lambda: run.followed,
+            member=(self._member.group, self._requests.join_again, job.partitions),
+        )
+        self._requests.marks = job.marks
+        self._requests.start()
+        self._compacted.start()
+        self._watch.start()
+        clean = False
+        try:
+            while not self._stop.is_set():
+                self._stepped_s = time.monotonic()
+                self._turn(run)
+            clean = True
+        finally:
+            self._close(run, commit=clean)
+
+    # ---- steps ---------------------------------------------------------------------------------------------------
+
+    def _check_topics(self) -> None:
+        """Called by the requests reader's thread. Raises Failure."""
+        try:
+            self.check_topics()
+        except ServiceError as error:
+            log.warning("topics cannot be looked at", error=str(error))  # the watch tries again
+
+    def _turn(self, run: Run) -> None:
+        events = self._take_events(run)
+        with self.lock:
+            started_s = time.monotonic()
+            self._drive(run.step(events, Now(started_s, time.time_ns() // 1_000_000), self._requests.assigned))
+            if events:
+                self.on_stepped(time.monotonic() - started_s)
+        if started_s - self._polled_s >= TICK_S:
+            self._polled_s = started_s
+            self._writer.poll()
+
+    def _drive(self, step: Doing[None]) -> None:
+        """Do what the step wants, to its end. What goes wrong is thrown into it where it had asked."""
+        try:
+            action = next(step)
+            while True:
+                try:
+                    answer = self._doing[type(action)](action)
+                except ServiceError as error:
+                    action = step.throw(Failure(str(error)))
+                except Exception as error:
+                    action = step.throw(error)
+                else:
+                    action = step.send(answer)
+        except StopIteration:
+            return
+
+    def _take_events(self, run: Run) -> list[Event]:
+        followed_waits = self._standby is not None and self._standby.waiting and run.all_owned
+        try:
+            first = self._events.get_nowait() if followed_waits else self._events.get(timeout=_wait_s(run))
+        except queue.Empty:
+            return []
+        events = [first]
+        while len(events) < EVENTS_A_STEP_MAX and not isinstance(events[-1], Revoked):
+            try:
+                events.append(self._events.get_nowait())
+            except queue.Empty:
+                break
+        return events
+
+    def _ask_bounds(self, action: actions.AskBounds) -> tuple[Offsets, Offsets]:
+        return log_starts(self.admin, action.places), log_ends(self.admin, action.places)
+
+    def _ask_ends(self, action: actions.AskEnds) -> Offsets:
+        return log_ends(self.admin, action.places, uncommitted=action.uncommitted)
+
+    def _flush(self, _: actions.Flush) -> list[Refused]:
+        self._writer.flush()
+        return self._writer.take_refused()
+
+    def _release(self, action: actions.Release) -> None:
+        assert isinstance(action.revoked, Revocation)
+        action.revoked.let_go(committable(action.offsets))
+
+    def _follow(self, action: actions.Follow) -> None:
+        assert self._standby is not None
+        self._standby.begin(action.partition)
+
+    def _unfollow(self, action: actions.Unfollow) -> None:
+        assert self._standby is not None
+        self._standby.drop(action.partition)
+
+    def _took_over(self, action: actions.TookOver) -> None:
+        partition, seconds = action.partition, time.monotonic() - action.since_s
+        self.on_took_over(partition, seconds)
+        log.info(
+            "partition taken over",
+            partition=partition.number,
+            **partition.about,
+            followed=partition.warm,
+            seconds=round(seconds, 3),
+        )
+
+    def _close(self, run: Run, *, commit: bool) -> None:
+        self._closing = True
+        if commit:
+            self._requests.final_offsets = committable(run.last_offsets())
+        readers: list[Reader | Standby] = [self._requests, self._compacted]
+        if self._standby is not None:
+            readers.append(self._standby)
+        for reader in readers:
+            reader.stop()
+        until_s = time.monotonic() + CLOSE_TIMEOUT_S
+        for reader in readers:
+            reader.join(max(0.0, until_s - time.monotonic()))
+        with self.lock:
+            run.partitions.clear()
+            if run.following is not None:
+                run.following.partitions.clear()
+        self.on_looked(actions.Looked((), 0, tick=False))
+        self._writer.close()
+
+
+def committable(offsets: Iterable[Offset]) -> list[TopicPartition]:
+    """Offsets as the consumer commits them."""
+    return [TopicPartition(one.topic, one.partition, one.offset, metadata=one.mark) for one in offsets]
+
+
+def _wait_s(run: Run) -> float:
+    """Until a tick may be due, or something that was put off."""
+    if run.careful:
+        return 0.001
+    due_ms = run.next_due_ms()
+    return TICK_S / 4 if due_ms is None else min(TICK_S / 4, max(0.001, due_ms / 1000 - time.time()))
+
+
+def _say(action: actions.Say) -> None:
+    about = dict(action.about) if action.error is None else {**action.about, "exc_info": action.error}
+    getattr(log, action.level)(action.words, **about)
