@@ -42,6 +42,17 @@ class PartitionLog:
         """Up to where it can be read."""
         return self.end if self.open_at is None else min(self.end, self.open_at)
 
+    def open_transaction(self) -> None:
+        """Somebody begins one here: what stands from here on is given to nobody, although it is acknowledged."""
+        if self.open_at is None:
+            self.open_at = self.end
+
+    def end_transaction(self) -> None:
+        """It is committed: the record that says so takes an offset."""
+        if self.open_at is not None:
+            self.open_at = None
+            self.end += 1
+
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers = ()) -> int:
         """The record's offset."""
         self.entries.append(Entry(self.end, timestamp_ms, key, value, headers))

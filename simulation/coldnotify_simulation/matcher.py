@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from coldnotify_matcher.cluster import Cluster
+from coldnotify_matcher.engine import Write
 from coldnotify_matcher.engine.rules import Rules
 from coldnotify_matcher.epoch import epoch_of
 from coldnotify_matcher.job import MatcherJob
@@ -34,7 +35,7 @@ from coldnotify_streams.core.events import (
     Takeover,
     Where,
 )
-from coldnotify_streams.core.job import Outputs, Produced
+from coldnotify_streams.core.job import Outputs, Produced, Refused
 from coldnotify_streams.core.run import TICK_S, Limits, Run
 from coldnotify_streams.errors import Failure
 
@@ -48,9 +49,11 @@ _TICK_S = TICK_S + 0.001
 _RESTART_S = 0.5
 _WATCH_TOPICS_S = 5.0
 _FOLLOWED_RECORDS_MAX = 20
+_STANDBY_FAILS = 0.001
+"""How likely the standby's reader has failed at a look."""
 
-POISON_RAISES, POISON_STEP = "poison-raises", "poison-step"
-"""As a request's client: handling it raises; the step that it is in cannot be taken."""
+POISON_RAISES, POISON_STEP, POISON_REFUSED = POISONS = "poison-raises", "poison-step", "poison-refused"
+"""As a request's client: handling it raises; the step that it is in cannot be taken; Kafka takes a record not."""
 
 Queues = dict[tuple[str, int], deque[Produced]]
 
@@ -62,7 +65,7 @@ class Planted(Exception):
 class PoisonedPartition(Partition):
     """One that some requests make raise."""
 
-    _poisoned = False
+    _poisoned = ""
 
     def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
         """Those before a poisoned one are handled."""
@@ -72,17 +75,21 @@ class PoisonedPartition(Partition):
                 super().on_requests(before, now_ms)
                 self.engine.at = topics.REQUESTS, offset
                 raise Planted
-            if request.client == POISON_STEP:
-                self._poisoned = True
+            if request.client in POISONS:
+                self._poisoned = request.client
             else:
                 before.append((offset, request))
         super().on_requests(before, now_ms)
 
     def take_step(self, now_ms: int) -> Outputs:
         """Nobody knows which record it is that the step fails of."""
-        if self._poisoned:
+        if self._poisoned == POISON_STEP:
             raise Planted
-        return super().take_step(now_ms)
+        outputs = super().take_step(now_ms)
+        if self._poisoned:
+            refused = Write(topics.SESSIONS, self.number, POISON_REFUSED.encode(), b"")
+            return outputs._replace(state=[*outputs.state, refused])
+        return outputs
 
 
 class Job(MatcherJob):
@@ -220,10 +227,12 @@ class Shell:
         self._serving: set[int] = set()
         self._follows: dict[Where, int] = {}
         """How far the standby's reader is."""
+        self._followed_ended: set[Where] = set()
         self._followed_events: deque[Event] = deque()
         self._step: Doing[None] | None = None
         self._queued: list[Produced] = []
         self._queues: Queues = {}
+        self._refused: list[Refused] = []
         self._look_due = False
         self._watched_at_s = matcher.clock.now_s
 
@@ -429,13 +438,19 @@ class Shell:
         """A small batch for the standby."""
         if self._followed_events:
             return self._followed_events.popleft()
+        if self._follows and self.random.random() < _STANDBY_FAILS:
+            self._follows.clear()
+            return Failed(OSError("by design"))
         for where, position in self._follows.items():
             try:
                 log = self._checked_log(where, position)
             except OSError as error:
                 self._follows.clear()
                 return Failed(error)
-            if position < log.stable_end and self.random.random() >= self.matcher.lag:
+            if position == log.stable_end and where in self._followed_ended:
+                continue
+            if self.random.random() >= self.matcher.lag:
+                self._followed_ended.add(where)
                 records = _records(where, log, position, _FOLLOWED_RECORDS_MAX)
                 rest = len(records) == _FOLLOWED_RECORDS_MAX
                 end = self._follows[where] = records[-1].offset + 1 if rest else log.stable_end
@@ -489,6 +504,7 @@ class Shell:
                 for where in _compacted(number):
                     self._topic_ids[where] = self.kafka.topics[where[0]].id
                     self._follows[where] = 0
+                    self._followed_ended.discard(where)
                 self._followed_events.append(Began(number))
             case actions.Unfollow(number):
                 for where in _compacted(number):
@@ -497,7 +513,7 @@ class Shell:
                 about = "generation", partition.about["generation"], "followed" if partition.warm else ""
                 self.matcher.trace(self.matcher.name, "owns", partition.number, *about)
             case actions.Say(level, words, about, error):
-                if error is not None and not isinstance(error, Planted):
+                if error is not None and not (isinstance(error, Planted) or "by design" in str(error)):
                     raise error
                 if level != "info":
                     self.matcher.trace(self.matcher.name, "says:", words, dict(about))
@@ -527,8 +543,11 @@ class Shell:
 
     def _flush(self) -> None:
         queued, self._queued = self._queued, []
-        self._queues = {}
+        self._queues, self._refused = {}, []
         for write in queued:
+            if write.key == POISON_REFUSED.encode():
+                self._refused.append(Refused(write.topic, write.partition or 0, write.value, "by design"))
+                continue
             self._queues.setdefault((write.topic, write.partition or 0), deque()).append(write)
         self._write_on()
 
@@ -561,7 +580,7 @@ class Shell:
             if self.random.random() < 0.05:
                 matcher.later(self.random.uniform(0.001, 0.05), self._write_on)
                 return
-        self._go_on([])
+        self._go_on(self._refused)
 
     def _append(self, write: Produced) -> None:
         timestamp_ms = self.matcher.clock.now_ms if write.timestamp_ms is None else write.timestamp_ms

@@ -11,11 +11,12 @@ from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Acks, Beat, CatchUp, Inbox, Open, Request
 from coldnotify_schemas.state import BUCKET_OBJECTS_MAX, GenerationRecord
 from coldnotify_schemas.wire_pb2 import Register
+from coldnotify_streams.core.run import Limits
 
 from coldnotify_simulation import second_opinion
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.gateway import Gateway
-from coldnotify_simulation.matcher import Matcher
+from coldnotify_simulation.matcher import POISONS, Matcher
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.world import CLAIMS, DOMAIN, GROUPS, OBJECTS, World
 
@@ -64,6 +65,9 @@ class Schedule:
             "commits held": (1, self._hold_commits),
             "blackout": (0.6, self._black_out),
             "inbox expires": (0.5, self._expire_inbox),
+            "open transaction": (1.5, self._open_transaction),
+            "poison": (0.5, self._poison),
+            "later release": (0.2, self._write_newer_state),
             "compaction": (1, self.world.compact),
             "topic lost": (0.1, self._lose_topic),
             "state lost": (0.3, self._lose_state),
@@ -78,7 +82,15 @@ class Schedule:
                 intervals = Intervals(auto=frozenset({"*"}), bounds=Bounds(own.choice([0, 300]), 3000))
         # Few objects in a record: a client's registrations stand in several, and a step may be cut between any two.
         bucket_objects_max = Random(seed ^ 0xB0C).choice([1, 2, BUCKET_OBJECTS_MAX])
+        own = Random(seed ^ 0x57EA)
+        standby = own.random() < 0.7
+        limits = Limits(
+            pending_requests_max=own.choice([0, 2, 20_000]),
+            barrier_timeout_s=own.choice([0.5, 2.0, 60.0]),
+            newer_retry_s=own.choice([1.0, 30.0]),
+        )
         for matcher in self.world.matchers:
+            matcher.standby, matcher.limits = standby, limits
             matcher.rules = Rules(conflation=intervals, bucket_objects_max=bucket_objects_max)
         self._sources = Random(seed ^ 0x50CE)
         self._by_clients = self._sources.choice([0.0, 0.3, 0.7])
@@ -184,6 +196,18 @@ class Schedule:
         )  # fmt: skip
         request.MergeFrom(wrong)
         self.world.trace("stranger", "requests", wrong.WhichOneof("body"))
+        self.world.kafka.append(topics.REQUESTS, number, self.world.clock.now_ms, b"", request.SerializeToString())
+
+    def _poison(self) -> None:
+        """A request that makes its handler raise, or its step, or that leads to a record that Kafka does not take."""
+        gateway = self.random.choice(self.world.gateways).core
+        number = self.random.randrange(len(GROUPS))
+        client = self.random.choice(POISONS)
+        self.world.trace("stranger", "requests", client, "in", number)
+        request = Request(
+            format=1, gateway=gateway.id, inbox=gateway.inbox, session=2**32 - 1,
+            domain=DOMAIN, group=GROUPS[number], client=client, open=Open(ask=1),
+        )  # fmt: skip
         self.world.kafka.append(topics.REQUESTS, number, self.world.clock.now_ms, b"", request.SerializeToString())
 
     def _tell_nonsense(self) -> None:
@@ -357,7 +381,7 @@ class Schedule:
 
     def _lag(self) -> None:
         matcher = self._matcher()
-        matcher.lag = 0.7
+        matcher.lag = self.random.choice([0.7, 1.0])
 
         def recover() -> None:
             matcher.lag = 0.0
@@ -400,6 +424,15 @@ class Schedule:
         self.world.clock.later(self.random.uniform(0.0, 4.0), begin)
 
     # ---- Kafka
+
+    def _open_transaction(self) -> None:
+        self.world.open_transaction(self.random.randrange(len(GROUPS)), self.random.choice([0.3, 2.0, 12.0]))
+
+    def _write_newer_state(self) -> None:
+        """Its partition is served by nobody until somebody has written over it."""
+        number = self.random.randrange(len(GROUPS))
+        self.world.write_newer_state(number)
+        self.world.clock.later(self.random.choice([0.5, 6.0]), lambda: self.world.write_over_newer_state(number))
 
     def _expire_inbox(self) -> None:
         """Retention takes what a gateway that is behind has not read."""

@@ -16,7 +16,7 @@ from coldnotify_simulation.client import Client
 from coldnotify_simulation.clock import Clock
 from coldnotify_simulation.gateway import Gateway
 from coldnotify_simulation.group import Group
-from coldnotify_simulation.kafka import PARTITIONS, Entry, Kafka, merged_state, state_order
+from coldnotify_simulation.kafka import PARTITIONS, Entry, Kafka, PartitionLog, merged_state, state_order
 from coldnotify_simulation.link import Link
 from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.promises import Broken, Promises, group_partition
@@ -31,6 +31,8 @@ SETTLED_WITHIN_S = 400.0
 """Of virtual time, from the end of faults on: the longest timers have had several turns by then."""
 CLAIMS = GENERATION_KEY.encode()
 """The key of a partition's claims."""
+NEWER = "newer"
+"""The client whose records a matcher of a later release has written."""
 _LOOK_EVERY_S = 5.0
 _STAYS_SO_S = 25.0
 """Beats and keepalives have had a turn: what held by chance does not hold any more."""
@@ -291,6 +293,32 @@ class World:
         if not new_epoch:
             self.promises.epoch = 0
 
+    def open_transaction(self, partition: int, seconds: float) -> None:
+        """A back-end holds one open on the objects topic for so long."""
+        log = self.kafka.log(topics.OBJECTS, partition)
+        self.trace("back-end", "opens a transaction in", partition)
+        log.open_transaction()
+        self.clock.later(seconds, lambda: self._end_transaction(log))
+
+    def _end_transaction(self, log: PartitionLog) -> None:
+        log.end_transaction()
+        for matcher in self.matchers:
+            if matcher.run is not None:
+                matcher.run.look_soon()
+
+    def write_newer_state(self, partition: int) -> None:
+        """A matcher of a later release has left a record."""
+        self.trace("stranger", "writes a session record of a later release in", partition)
+        self._write_newer_state(partition, b'{"format":2,"generation":1,"applied":0}')
+
+    def write_over_newer_state(self, partition: int) -> None:
+        """An operator has decided to go on without it."""
+        self._write_newer_state(partition, None)
+
+    def _write_newer_state(self, partition: int, value: bytes | None) -> None:
+        key = f"{DOMAIN}/{GROUPS[partition]}/{NEWER}".encode()
+        self.kafka.append(topics.SESSIONS, partition, self.clock.now_ms, key, value)
+
     def _note_epoch(self) -> None:
         self.promises.epoch = epoch_of(self.kafka.topics[topics.OBJECTS].id, PARTITIONS, self.epoch_counter)
 
@@ -333,6 +361,9 @@ class World:
         """Faults stop: what was stopped goes on, what is dead is started."""
         self.trace("world", "no faults from here on")
         self.trace.event("calm")
+        for number in range(PARTITIONS):
+            self._end_transaction(self.kafka.log(topics.OBJECTS, number))
+            self.write_over_newer_state(number)
         for matcher in self.matchers:
             matcher.doom, matcher.lag, matcher.commits_held = None, 0.0, False
             matcher.go_on()

@@ -1,0 +1,176 @@
+"""What a run does beside its steps, scripted: barriers that come late, hold-back, the standby, faults of partitions."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from unittest.mock import patch
+
+import msgspec
+import pytest
+from coldnotify_schemas import topics
+from coldnotify_schemas.internal_pb2 import Open, Request
+from coldnotify_schemas.state import GenerationRecord
+from coldnotify_simulation.matcher import POISONS
+from coldnotify_simulation.scripted import Rule, check, connected, must, must_be_told, takeover
+from coldnotify_simulation.world import CLAIMS, DOMAIN, GROUPS, World
+from coldnotify_streams.core import run as run_module
+from coldnotify_streams.core.actions import AskEnds
+from coldnotify_streams.core.events import Takeover
+from coldnotify_streams.core.job import JobPartition
+from coldnotify_streams.core.run import Limits, Run
+
+
+def nothing_to_do(*_: object) -> Iterator[None]:
+    return iter(())
+
+
+# ---- barriers
+
+
+def a_wake_while_what_was_acknowledged_stands_behind_an_open_transaction() -> None:
+    world = connected("a")
+    (client,) = world.clients
+    world.shut_down(client)
+    world.run(3.0)
+    world.open_transaction(0, 5.0)
+    world.publish_next(client.key_of("a"))
+    world.start_client(client)
+    world.run(8.0)
+    world.calm()
+    world.settle([client])
+
+
+@contextmanager
+def the_barrier_is_what_can_be_read() -> Iterator[None]:
+    with patch.object(run_module, "AskEnds", lambda places, **_: AskEnds(places, uncommitted=False)):
+        yield
+
+
+def requests_are_held_back_while_the_objects_topic_is_behind() -> None:
+    world = connected("a")
+    (client,) = world.clients
+    for matcher in world.matchers:
+        matcher.limits = replace(Limits(), pending_requests_max=0)
+    takeover(world)
+    world.clock.run_until(lambda: client.caught_up)
+    world.open_transaction(0, 4.0)
+    world.publish_next(client.key_of("a"))
+    world.register(client, "b")
+    world.run(2.0)
+    must(any(p.held_back for m in world.matchers if m.run for p in m.run.partitions.values()), "nothing is held back")
+    world.run(20.0)
+    world.register(client, "c")
+    world.publish_next(client.key_of("a"))
+    world.settle([client])
+
+
+@contextmanager
+def what_is_held_back_stays_in_kafka() -> Iterator[None]:
+    bound_pending = Run._bound_pending
+
+    def without(self: Run, partition: JobPartition) -> None:
+        if not partition.held_back:
+            bound_pending(self, partition)
+
+    with patch.object(Run, "_bound_pending", without):
+        yield
+
+
+# ---- takeovers
+
+
+def a_stray_that_was_followed_is_moved_by_whoever_takes_over() -> None:
+    world = connected("a")
+    (client,) = world.clients
+    for matcher in world.matchers:
+        matcher.standby = True
+    takeover(world)
+    world.run(5.0)
+    owner = next(m for m in world.matchers if m.run is not None and 1 in m.run.partitions)
+    owner.kill()
+    world.publish(client.key_of("a"), 7, partition=1)
+    world.run(2.0)
+    other = next(m for m in world.matchers if m is not owner)
+    assert other.run is not None
+    must(1 in other.run.core.followed, "the other one does not follow it")
+    world.run(8.0)
+    must(other.run.partitions[1].warm, "it was loaded")
+    world.settle([client])
+    must_be_told(world, client, "a", (0, 7))
+
+
+@contextmanager
+def what_was_followed_is_not_read_again() -> Iterator[None]:
+    load = JobPartition.load
+
+    def without(
+        self: JobPartition, starts: Mapping[str, int], ends: Mapping[str, int], takeover: Takeover
+    ) -> dict[str, int]:
+        before = dict(self.positions)
+        return load(self, starts, ends, takeover) | before
+
+    with patch.object(JobPartition, "load", without):
+        yield
+
+
+def somebody_else_claims_a_partition_and_serves_nobody() -> None:
+    world = connected("a")
+    (client,) = world.clients
+    claims = [e.value for e in world.kafka.log(topics.SESSIONS, 0).entries if e.key == CLAIMS and e.value]
+    last = msgspec.json.decode(claims[-1], type=GenerationRecord)
+    forged = msgspec.structs.replace(last, generation=last.generation + 5, owner="stranger")
+    world.kafka.append(topics.SESSIONS, 0, world.clock.now_ms, CLAIMS, msgspec.json.encode(forged))
+    world.run(1.0)
+    world.publish_next(client.key_of("a"))
+    world.settle([client])
+
+
+@contextmanager
+def a_dropped_partition_is_not_claimed_again() -> Iterator[None]:
+    with patch.object(Run, "_load_what_waited", nothing_to_do):
+        yield
+
+
+# ---- faults
+
+
+def poisoned(kind: str) -> Callable[[], None]:
+    def play() -> None:
+        world = connected("a")
+        (client,) = world.clients
+        append_poison(world, kind)
+        world.register(client, "b")
+        world.publish_next(client.key_of("b"))
+        world.settle([client])
+
+    play.__name__ = kind
+    return play
+
+
+def append_poison(world: World, kind: str) -> None:
+    gateway = world.gateways[0].core
+    request = Request(
+        format=1, gateway=gateway.id, inbox=gateway.inbox, session=2**32 - 1,
+        domain=DOMAIN, group=GROUPS[0], client=kind, open=Open(ask=1),
+    )  # fmt: skip
+    world.kafka.append(topics.REQUESTS, 0, world.clock.now_ms, b"", request.SerializeToString())
+
+
+@contextmanager
+def nothing_is_set_aside() -> Iterator[None]:
+    with patch.object(Run, "_is_set_aside", lambda *_: False):
+        yield
+
+
+CASES = [
+    (a_wake_while_what_was_acknowledged_stands_behind_an_open_transaction, the_barrier_is_what_can_be_read),
+    (requests_are_held_back_while_the_objects_topic_is_behind, what_is_held_back_stays_in_kafka),
+    (a_stray_that_was_followed_is_moved_by_whoever_takes_over, what_was_followed_is_not_read_again),
+    (somebody_else_claims_a_partition_and_serves_nobody, a_dropped_partition_is_not_claimed_again),
+    *((poisoned(kind), nothing_is_set_aside) for kind in POISONS),
+]
+
+
+@pytest.mark.parametrize(("play", "rule"), CASES, ids=[play.__name__ for play, _ in CASES])
+def test_it_holds_and_fails_without_its_rule(play: Callable[[], None], rule: Rule) -> None:
+    check(play, rule)
