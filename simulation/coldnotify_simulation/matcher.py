@@ -11,13 +11,11 @@ from random import Random
 from typing import Any
 
 from coldnotify_matcher.cluster import Cluster
-from coldnotify_matcher.engine import Write
 from coldnotify_matcher.engine.rules import Rules
 from coldnotify_matcher.epoch import epoch_of
-from coldnotify_matcher.job import MatcherJob
-from coldnotify_matcher.partition import TOPICS, Partition
+from coldnotify_matcher.partition import TOPICS
 from coldnotify_matcher.record_headers import read_headers
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import topics
 from coldnotify_schemas.names import REGISTRATIONS_MAX
 from coldnotify_streams.core import actions
 from coldnotify_streams.core.actions import Action, Doing, Offset
@@ -35,13 +33,14 @@ from coldnotify_streams.core.events import (
     Takeover,
     Where,
 )
-from coldnotify_streams.core.job import Outputs, Produced, Refused
+from coldnotify_streams.core.job import Produced, Refused
 from coldnotify_streams.core.run import TICK_S, Limits, Run
 from coldnotify_streams.errors import Failure
 
 from coldnotify_simulation.clock import Clock, Process
 from coldnotify_simulation.group import SESSION_TIMEOUT_S, Group
 from coldnotify_simulation.kafka import INBOXES, PARTITIONS, Kafka, PartitionLog
+from coldnotify_simulation.poison import POISON_REFUSED, Job, Planted
 from coldnotify_simulation.trace import Trace
 
 _TICK_S = TICK_S + 0.001
@@ -52,50 +51,7 @@ _FOLLOWED_RECORDS_MAX = 20
 _STANDBY_FAILS = 0.001
 """How likely the standby's reader has failed at a look."""
 
-POISON_RAISES, POISON_STEP, POISON_REFUSED = POISONS = "poison-raises", "poison-step", "poison-refused"
-"""As a request's client: handling it raises; the step that it is in cannot be taken; Kafka takes a record not."""
-
 Queues = dict[tuple[str, int], deque[Produced]]
-
-
-class Planted(Exception):
-    """What a handler raises by design: any other exception of a handler breaks the schedule."""
-
-
-class PoisonedPartition(Partition):
-    """One that some requests make raise."""
-
-    _poisoned = ""
-
-    def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
-        """Those before a poisoned one are handled."""
-        before: list[tuple[int, internal_pb2.Request]] = []
-        for offset, request in requests:
-            if request.client == POISON_RAISES:
-                super().on_requests(before, now_ms)
-                self.engine.at = topics.REQUESTS, offset
-                raise Planted
-            if request.client in POISONS:
-                self._poisoned = request.client
-            else:
-                before.append((offset, request))
-        super().on_requests(before, now_ms)
-
-    def take_step(self, now_ms: int) -> Outputs:
-        """Nobody knows which record it is that the step fails of."""
-        if self._poisoned == POISON_STEP:
-            raise Planted
-        outputs = super().take_step(now_ms)
-        if self._poisoned:
-            refused = Write(topics.SESSIONS, self.number, POISON_REFUSED.encode(), b"")
-            return outputs._replace(state=[*outputs.state, refused])
-        return outputs
-
-
-class Job(MatcherJob):
-    """The matcher's, with partitions that can be poisoned."""
-
-    partition_type = PoisonedPartition
 
 
 class Matcher(Process):

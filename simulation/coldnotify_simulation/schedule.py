@@ -16,7 +16,8 @@ from coldnotify_streams.core.run import Limits
 from coldnotify_simulation import second_opinion
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.gateway import Gateway
-from coldnotify_simulation.matcher import POISONS, Matcher
+from coldnotify_simulation.matcher import Matcher
+from coldnotify_simulation.poison import POISONS
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.world import CLAIMS, DOMAIN, GROUPS, OBJECTS, World
 

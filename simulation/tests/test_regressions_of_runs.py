@@ -1,4 +1,7 @@
-"""What a run does beside its steps, scripted: barriers that come late, hold-back, the standby, faults of partitions."""
+"""What a run does beside its steps, scripted: barriers that come late, hold-back, the standby, faults of partitions.
+
+Stands for: poison
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,7 +13,7 @@ import pytest
 from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Open, Request
 from coldnotify_schemas.state import GenerationRecord
-from coldnotify_simulation.matcher import POISONS
+from coldnotify_simulation.poison import POISONS
 from coldnotify_simulation.scripted import Rule, check, connected, must, must_be_told, takeover
 from coldnotify_simulation.world import CLAIMS, DOMAIN, GROUPS, World
 from coldnotify_streams.core import run as run_module

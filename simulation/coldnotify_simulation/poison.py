@@ -1,0 +1,52 @@
+"""Requests that make a handler raise, its step fail, or Kafka refuse a record: what the policy of faults is for."""
+
+from collections.abc import Sequence
+
+from coldnotify_matcher.engine import Write
+from coldnotify_matcher.job import MatcherJob
+from coldnotify_matcher.partition import Partition
+from coldnotify_schemas import internal_pb2, topics
+from coldnotify_streams.core.job import Outputs
+
+POISON_RAISES, POISON_STEP, POISON_REFUSED = POISONS = "poison-raises", "poison-step", "poison-refused"
+"""As a request's client: handling it raises; the step that it is in cannot be taken; Kafka takes a record not."""
+
+
+class Planted(Exception):
+    """What a handler raises by design: any other exception of a handler breaks the schedule."""
+
+
+class PoisonedPartition(Partition):
+    """One that some requests make raise."""
+
+    _poisoned = ""
+
+    def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
+        """Those before a poisoned one are handled."""
+        before: list[tuple[int, internal_pb2.Request]] = []
+        for offset, request in requests:
+            if request.client == POISON_RAISES:
+                super().on_requests(before, now_ms)
+                self.engine.at = topics.REQUESTS, offset
+                raise Planted
+            if request.client in POISONS:
+                self._poisoned = request.client
+            else:
+                before.append((offset, request))
+        super().on_requests(before, now_ms)
+
+    def take_step(self, now_ms: int) -> Outputs:
+        """Nobody knows which record it is that the step fails of."""
+        if self._poisoned == POISON_STEP:
+            raise Planted
+        outputs = super().take_step(now_ms)
+        if self._poisoned:
+            refused = Write(topics.SESSIONS, self.number, POISON_REFUSED.encode(), b"")
+            return outputs._replace(state=[*outputs.state, refused])
+        return outputs
+
+
+class Job(MatcherJob):
+    """The matcher's, with partitions that can be poisoned."""
+
+    partition_type = PoisonedPartition
