@@ -1,8 +1,9 @@
 """The embedded Kafka: a real Apache Kafka broker out of Python wheels and Maven jars, and Kafka's console tools.
 
 jars.py fetches, java.py finds a Java, config.py and server.properties say how a node runs, node.py starts, watches and
-stops it, cluster.py three of them, data_dir.py knows for how many nodes a directory was made, readiness.py knows when
-they serve, tools.py runs Kafka's own commands.
+stops it, formatting.py gives its directory an identity, class_archive.py lets it start sooner, cluster.py runs three,
+data_dir.py knows for how many nodes a directory was made, readiness.py knows when they serve, tools.py runs Kafka's own
+commands.
 """
 
 from coldnotify_kafka.broker.cluster import EmbeddedCluster

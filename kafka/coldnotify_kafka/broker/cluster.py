@@ -15,7 +15,8 @@ from coldnotify_kafka.broker import data_dir as directories
 from coldnotify_kafka.broker import jars
 from coldnotify_kafka.broker.config import HEAP_MIB_DEFAULT, BrokerConfig
 from coldnotify_kafka.broker.data_dir import ClusterFile
-from coldnotify_kafka.broker.node import READY_SECONDS_MAX, STOP_SECONDS_MAX, EmbeddedBroker, Startable, new_cluster_id
+from coldnotify_kafka.broker.formatting import new_id
+from coldnotify_kafka.broker.node import READY_SECONDS_MAX, STOP_SECONDS_MAX, EmbeddedBroker, Startable
 from coldnotify_kafka.broker.ports import check_port_is_free, free_port
 from coldnotify_kafka.broker.process import KILL_SECONDS_MAX
 from coldnotify_kafka.broker.readiness import (
@@ -72,7 +73,7 @@ class EmbeddedCluster(Startable):
         ports = [_free(taken) if port == 0 else port + number for number in range(NODES)]
         taken.update(ports)
         controller_ports = [_kept_or_free(kept.controller_ports[i] if kept else 0, taken) for i in range(NODES)]
-        self._file = ClusterFile(kept.cluster_id if kept else new_cluster_id(), tuple(controller_ports))
+        self._file = ClusterFile(kept.cluster_id if kept else new_id(), tuple(controller_ports))
         self._lock: int | None = None
         voters = dict(enumerate(controller_ports, 1))
         self.nodes = {

@@ -1,12 +1,10 @@
 """The embedded broker: one real Apache Kafka node, started, watched and stopped."""
 
-import base64
 import os
 import shutil
 import subprocess
 import tempfile
 import time
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,12 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from coldnotify_kafka.broker import class_archive, jars, private
 from coldnotify_kafka.broker import data_dir as directories
-from coldnotify_kafka.broker import jars, private
 from coldnotify_kafka.broker.config import HEAP_MIB_DEFAULT, BrokerConfig
+from coldnotify_kafka.broker.formatting import format_if_new
 from coldnotify_kafka.broker.java import find_java
 from coldnotify_kafka.broker.ports import check_port_is_free, free_port
-from coldnotify_kafka.broker.process import KILL_SECONDS_MAX, end, spawn
+from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_kafka.broker.readiness import NotReadyInTimeError, wait_until_ready
 from coldnotify_kafka.errors import BrokerError, BrokerNotReadyError, DataDirectoryError
 
@@ -28,7 +27,6 @@ READY_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 30.0
 """Default limit for a stop in order (0.5 s are usual), before the process is killed."""
 
-_FORMAT_SECONDS_MAX = 60.0
 _TAIL_BYTES_MAX = 64 * 1024
 
 
@@ -131,16 +129,18 @@ class EmbeddedBroker(Startable):
         config = self.config
         check_port_is_free(config.host, config.port, "--kafka-port (COLDNOTIFY_KAFKA_PORT)")
         check_port_is_free(config.controller_host, config.controller_port, "controller_port")
-        java = [str(find_java().path), *config.java_options(), "-cp", jars.classpath(self._progress)]
+        java, classes = find_java(), jars.jars(self._progress)
+        archive = class_archive.options(java, classes)
+        java_line = [str(java.path), *archive, *config.java_options(), "-cp", os.pathsep.join(map(str, classes))]
         lock = directories.lock(config.data_dir)
         try:
             if not config.voters:
                 directories.check_nodes(config.data_dir, 1)
             private.write_text(config.properties_file, config.server_properties())
-            self._format_if_new(java)
+            format_if_new(config)
             # Java inherits the lock and so holds it exactly as long as it lives, whatever becomes of this process.
             self._process = spawn(
-                [*java, "kafka.Kafka", str(config.properties_file)],
+                [*java_line, "kafka.Kafka", str(config.properties_file)],
                 config.output_file,
                 keep_open=[lock],
                 umask=private.UMASK,
@@ -212,29 +212,6 @@ class EmbeddedBroker(Startable):
         if status is not None:
             raise BrokerNotReadyError(f"the broker ended by itself (status {status}). Its log ends:\n{self.log_tail()}")
 
-    def _format_if_new(self, java: list[str]) -> None:
-        """Gives an empty data directory a cluster id. Raises DataDirectoryError."""
-        # Kafka writes this file last, so a format that was cut short is simply done again.
-        if (self.config.log_dir / "meta.properties").exists():
-            return
-        properties = str(self.config.properties_file)
-        cluster_id = self.config.cluster_id or new_cluster_id()
-        tool = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", properties]
-        process = spawn([*tool, "--ignore-formatted"], self.config.output_file, umask=private.UMASK)
-        try:
-            status: int | None = process.wait(_FORMAT_SECONDS_MAX)
-        except subprocess.TimeoutExpired:
-            status = None
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait(KILL_SECONDS_MAX)
-        if status != 0:
-            why = f"ended with status {status}" if status is not None else f"took over {_FORMAT_SECONDS_MAX:.0f} s"
-            raise DataDirectoryError(
-                f"data directory {self.config.data_dir} could not be formatted ({why}):\n{self.log_tail()}"
-            )
-
 
 @contextmanager
 def run(
@@ -264,12 +241,3 @@ def run(
     finally:
         if temporary:
             shutil.rmtree(temporary, ignore_errors=True)
-
-
-def new_cluster_id() -> str:
-    """A random id in Kafka's own form: 22 characters of URL-safe base64."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        # One that begins with a dash would be taken for an option.
-        if not text.startswith("-"):
-            return text
