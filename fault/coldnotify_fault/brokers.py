@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, free_port
+from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_kafka.errors import BrokerError
 from confluent_kafka import KafkaException
 
@@ -42,15 +43,23 @@ class Broker:
         with self._lock:
             self._start()
 
-    def signal(self, number: int) -> None:
-        """Send a signal to Java, if it runs."""
-        if self._node.poll() is None:
-            os.kill(self._node.pid, number)
+    def freeze(self) -> None:
+        """Stop Java where it is, if it runs: SIGSTOP, and wait until all its threads have obeyed."""
+        with suppress(ProcessLookupError):
+            if self._node.poll() is None:
+                freeze(self._node.pid)
+
+    def thaw(self) -> None:
+        """Let it go on: SIGCONT, if it runs."""
+        with suppress(ProcessLookupError):
+            if self._node.poll() is None:
+                thaw(self._node.pid)
 
     def kill(self) -> None:
         """kill -9, and wait for its end."""
         with suppress(BrokerError):
-            self.signal(signal.SIGKILL)
+            if self._node.poll() is None:
+                os.kill(self._node.pid, signal.SIGKILL)
             self._node.stop(0.0)
 
     def stop(self) -> None:

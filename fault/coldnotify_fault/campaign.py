@@ -2,7 +2,6 @@
 
 import logging
 import shutil
-import signal
 import threading
 import time
 from collections import Counter
@@ -161,7 +160,7 @@ class _Campaign:
         for proxy in (*services.brokers.proxies.values(), *services.gateway_proxies.values()):
             proxy.heal()
         for name in services.names():
-            services.parts[name].signal(signal.SIGCONT)
+            services.parts[name].thaw()
             if services.parts[name].ended() is not None:
                 services.parts[name].start()
         self._devices.start_all()
@@ -238,7 +237,7 @@ class _Campaign:
             self._down.add(target)
             services.parts[target].kill()
         elif kind in (Fault.GATEWAY_PAUSED, Fault.MATCHER_PAUSED, Fault.BROKER_PAUSED):
-            services.parts[target].signal(signal.SIGSTOP)
+            services.parts[target].freeze()
         elif kind is Fault.ALL_KILLED:
             self._down.update(services.names())
             for part in reversed(services.parts.values()):
@@ -269,7 +268,7 @@ class _Campaign:
                 self._start_again(name, kind)
             return
         if kind in (Fault.GATEWAY_PAUSED, Fault.MATCHER_PAUSED, Fault.BROKER_PAUSED):
-            services.parts[target].signal(signal.SIGCONT)
+            services.parts[target].thaw()
         elif kind is Fault.DEVICE_KILLED:
             self._devices.start(target)
         elif kind is Fault.CLIENTS_SILENT:

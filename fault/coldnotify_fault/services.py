@@ -1,6 +1,5 @@
 """The services as processes to be killed, paused and started again; proxies stand before Kafka and the gateways."""
 
-import signal
 import subprocess
 import sys
 import urllib.error
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import free_port
+from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_kafka.errors import TopicsError
@@ -44,20 +44,28 @@ class Service:
         if self._process is None or self._process.poll() is not None:
             self._process = spawn(self._argv, self._log)
 
-    def signal(self, number: int) -> None:
-        """Send a signal, if it runs."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(number)
+    def freeze(self) -> None:
+        """Stop it where it is, if it runs: SIGSTOP, and wait until all its threads have obeyed."""
+        # One that has just ended by itself is for `ended` to tell.
+        with suppress(ProcessLookupError):
+            if self._process is not None and self._process.poll() is None:
+                freeze(self._process.pid)
+
+    def thaw(self) -> None:
+        """Let it go on: SIGCONT, if it runs."""
+        with suppress(ProcessLookupError):
+            if self._process is not None and self._process.poll() is None:
+                thaw(self._process.pid)
 
     def kill(self) -> None:
         """kill -9, and wait for its end."""
-        self.signal(signal.SIGKILL)
         if self._process is not None:
+            self._process.kill()
             self._process.wait(_STOP_S)
 
     def stop(self) -> None:
         """SIGTERM; kill -9 if that does not suffice."""
-        self.signal(signal.SIGCONT)
+        self.thaw()
         if self._process is not None:
             end(self._process, _STOP_S)
 

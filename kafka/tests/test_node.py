@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker, free_port, run
+from coldnotify_kafka.broker.freezing import freeze
 from coldnotify_kafka.errors import (
     BrokerError,
     BrokerNotReadyError,
@@ -101,14 +102,14 @@ def test_a_frozen_broker_is_killed_at_the_stops_limit(broker: EmbeddedBroker) ->
     broker.start()
     # Before Java has its own handler for SIGTERM, that signal ends it even when frozen.
     broker.wait_ready()
-    os.kill(broker.pid, signal.SIGSTOP)
+    freeze(broker.pid)
     assert broker.stop(timeout=0.1) == -signal.SIGKILL
 
 
 @pytest.mark.kafka
 def test_the_limit_for_readiness_ends_the_wait_with_the_log(broker: EmbeddedBroker) -> None:
     broker.start()
-    os.kill(broker.pid, signal.SIGSTOP)
+    freeze(broker.pid)
     with pytest.raises(BrokerNotReadyError, match=r"not ready within 0.1 s \(nothing listens"):
         broker.wait_ready(timeout=0.1)
 

@@ -7,7 +7,6 @@ import fcntl
 import os
 import resource
 import secrets
-import signal
 import subprocess
 import sys
 import termios
@@ -23,6 +22,7 @@ from urllib.request import urlopen
 
 from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import console_tool, free_port
+from coldnotify_kafka.broker.freezing import frozen
 from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, REQUESTS, SESSIONS
@@ -111,11 +111,8 @@ def repeated(action: Callable[[threading.Event], None]) -> Iterator[None]:
 @contextmanager
 def standing_still(pid: int) -> Iterator[None]:
     """A process that gets no CPU."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with frozen(pid):
         yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 @contextmanager

@@ -1,8 +1,6 @@
 """Publishes of one object in quick succession leave as few, the last of them the newest; the cursor waits for it."""
 
-import os
 import re
-import signal
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -14,6 +12,7 @@ import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
 from coldnotify_testkit.gateway_process import GatewayProcess
@@ -109,13 +108,13 @@ def test_a_gateway_that_lags_makes_the_interval_grow_and_the_newest_is_told(slow
 
         def grows() -> bool:
             """The gateway runs for a moment of each second only, and says in its Beats how far it is."""
-            os.kill(pid, signal.SIGSTOP)
+            freeze(pid)
             try:
                 for _ in range(10):
                     publisher.publish(TUNED, GROUP, "busy", version=next(versions))
                     time.sleep(0.1)
             finally:
-                os.kill(pid, signal.SIGCONT)
+                thaw(pid)
             return interval_s(slowed) > 0
 
         wait_for(grows, "the interval grows")

@@ -2,7 +2,6 @@
 
 import json
 import re
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 from coldnotify import Notify
 from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_schemas import topics
 from coldnotify_schemas.partition import partition_of
@@ -145,7 +145,7 @@ def test_a_matcher_frozen_for_long_undoes_nothing_and_comes_back(tmp_path: Path)
         # What is under way when it is frozen it may do as soon as it goes on, long after its successor.
         for group in groups:
             ous[group][0].register("in-its-hands").subscribe(ous[group][1])
-        zombie.send(signal.SIGSTOP)
+        freeze(zombie.process.pid)
         wait_for(lambda: of_others() >= its, "a successor")
         publish(publisher, 2)
         wait_told(ous, 2, "by the successor")
@@ -156,7 +156,7 @@ def test_a_matcher_frozen_for_long_undoes_nothing_and_comes_back(tmp_path: Path)
         wait_for(lambda: all(ous[group][0].status.pending == 0 for group in groups), "all is acknowledged")
         generations = {number: merged(up.kafka, number)[0] for number in its}
 
-        zombie.send(signal.SIGCONT)
+        thaw(zombie.process.pid)
         wait_for(lambda: re.search("all state dropped|lost=True", plain(zombie.log)), "its finding out")
         wait_for(lambda: zombie.ready and zombie.owned() and not zombie.owned() & of_others(), "its share again")
         wait_for(lambda: len(zombie.owned() | of_others()) == PARTITIONS, "all are served")

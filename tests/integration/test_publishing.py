@@ -4,8 +4,6 @@ And each says what it has changed, where it has changed nothing, too.
 """
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -15,6 +13,7 @@ from typing import Any
 
 import pytest
 from coldnotify.publisher import NeverApplied, Publisher
+from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.stack import Recorder, Up, notify, running
 from coldnotify_testkit.waiting import wait_for
@@ -165,7 +164,7 @@ def test_a_publish_is_acknowledged_in_time_where_nobody_can_say_what_it_changes(
     with running(tmp_path) as up:
         post(up, "away", "o", {"version": 1}, "?outcome=no")
         pid = up.report["pids"]["matcher"]
-        os.kill(pid, signal.SIGSTOP)
+        freeze(pid)
         try:
             begin_s = time.monotonic()
             shown = post(up, "away", "o", {"version": 2})
@@ -174,7 +173,7 @@ def test_a_publish_is_acknowledged_in_time_where_nobody_can_say_what_it_changes(
             assert 2 <= time.monotonic() - begin_s < 30
             assert "outcome" not in post(up, "away", "o", {"version": 3}, "?outcome=no")
         finally:
-            os.kill(pid, signal.SIGCONT)
+            thaw(pid)
         with Publisher(kafka=up.kafka, http=up.report["http"]) as publisher:
             stale = publisher.publish("animal.observer", "away", "o", 1)
             assert stale.outcome(timeout_s=60).outcome == "stale"

@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -36,6 +34,7 @@ from coldnotify.publisher import (
     make_record,
 )
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_schemas.partition import partition_of
 from coldnotify_schemas.topics import OBJECTS
 from coldnotify_testkit.kafka import broker, reset_topics
@@ -298,14 +297,14 @@ def test_when_kafka_falls_silent_in_the_middle_the_outcome_is_indeterminate(own_
                 break
             except PublishTimeout:
                 assert time.monotonic() < deadline_s
-        os.kill(own_kafka.pid, signal.SIGSTOP)
+        freeze(own_kafka.pid)
         try:
             with pytest.raises(PublishTimeout, match="indeterminate") as caught:
                 publisher.publish(DOMAIN, GROUP, "o", 2)
             assert caught.value.indeterminate
             assert publisher.flush(0) <= 1
         finally:
-            os.kill(own_kafka.pid, signal.SIGCONT)
+            thaw(own_kafka.pid)
         # It carries on with the same publisher; the same version again is safe.
         deadline_s = time.monotonic() + 60
         while True:

@@ -12,6 +12,7 @@ import pytest
 from coldnotify_gateway.listeners.port import Port
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.internal_pb2 import Inbox
@@ -101,14 +102,14 @@ def test_acks_are_merged_and_position_is_told_by_pong(matcher, gateway):
 
 
 def test_a_gateway_that_stands_still_makes_a_crowd_wait_in_its_backlog(gateway):
-    gateway.process.send_signal(signal.SIGSTOP)
+    freeze(gateway.process.pid)
     try:
         begun_s = time.monotonic()
         crowd = [socket.create_connection(("127.0.0.1", gateway.port), 60) for _ in range(400)]
         # Without room a SYN is sent again, after 1, 3, 7 ... seconds; the gateway stands still meanwhile.
         took_s = time.monotonic() - begun_s
     finally:
-        gateway.process.send_signal(signal.SIGCONT)
+        thaw(gateway.process.pid)
     for one in crowd:
         one.close()
     assert took_s < 50

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from urllib.request import Request
 import pytest
 from aiohttp import ClientError, ClientSession
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
+from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_schemas.topics import OBJECTS
 from coldnotify_testkit.child import ServiceProcess
 from coldnotify_testkit.fetching import fetch
@@ -105,14 +105,14 @@ async def test_a_stop_finishes_what_is_under_way(kafka: EmbeddedBroker) -> None:
         async with ClientSession() as client:
             publishers = [asyncio.ensure_future(publish(client, i)) for i in range(20)]
             await enough.wait()
-            os.kill(kafka.pid, signal.SIGSTOP)
+            freeze(kafka.pid)
             try:
                 under_way = "coldnotify_http_publishes_under_way 20.0"
                 await asyncio.to_thread(wait_for, lambda: under_way in service.get("/metrics")[1])
                 service.process.send_signal(signal.SIGTERM)
                 await asyncio.to_thread(wait_for, lambda: takes_nothing_more(service))
             finally:
-                os.kill(kafka.pid, signal.SIGCONT)
+                thaw(kafka.pid)
             await asyncio.wait_for(asyncio.gather(*publishers), 100)
         assert await asyncio.to_thread(service.process.wait, 60) == 0
         # ... so all that Kafka has was answered.
@@ -142,7 +142,7 @@ def test_while_kafka_stands_still_publishers_are_told_that_the_outcome_is_unknow
         reset_topics(kafka.bootstrap)
         with http_service(kafka.bootstrap, http_publish_timeout_s=2) as service:
             wait_for(lambda: service.post("/v1/domains/d/groups/g/objects/o")[0] == 200)
-            os.kill(kafka.pid, signal.SIGSTOP)
+            freeze(kafka.pid)
             try:
                 status, answer = service.post("/v1/domains/d/groups/g/objects/o", {"version": 1})
                 assert status == 503
@@ -150,7 +150,7 @@ def test_while_kafka_stands_still_publishers_are_told_that_the_outcome_is_unknow
                 wait_for(lambda: service.get("/readyz")[0] == 503)
                 assert service.get("/healthz")[0] == 200
             finally:
-                os.kill(kafka.pid, signal.SIGCONT)
+                thaw(kafka.pid)
             wait_for(lambda: service.get("/readyz")[0] == 200)
             wait_for(lambda: service.post("/v1/domains/d/groups/g/objects/o")[0] == 200)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_testkit.kafka import broker, free_port, reset_topics
 from coldnotify_testkit.matcher_process import Player, matcher
 from coldnotify_testkit.waiting import wait_for
@@ -42,7 +43,7 @@ def test_a_port_that_is_taken_is_an_error_that_names_the_setting(tmp_path: Path)
 def test_sigint_is_a_clean_stop_too(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
     with matcher(fresh_kafka.bootstrap, tmp_path / "log") as process:
         process.wait_serving()
-        process.send(signal.SIGINT)
+        process.process.send_signal(signal.SIGINT)
 
         assert process.process.wait(60) == 0
     assert "Traceback" not in process.log.read_text()
@@ -59,7 +60,10 @@ def test_kafka_goes_away_under_it(how: str, tmp_path: Path) -> None:
             player.open("camera")
             player.wait_opened()
             player.close()
-            os.kill(kafka.pid, signal.SIGKILL if how == "killed" else signal.SIGSTOP)
+            if how == "killed":
+                os.kill(kafka.pid, signal.SIGKILL)
+            else:
+                freeze(kafka.pid)
             try:
                 wait_for(lambda: not process.ready, "its saying that it is not ready")
                 assert process.get("/healthz")[0] == 200
@@ -67,7 +71,7 @@ def test_kafka_goes_away_under_it(how: str, tmp_path: Path) -> None:
                 code, seconds = process.stop_timed()
             finally:
                 if how == "frozen":
-                    os.kill(kafka.pid, signal.SIGCONT)
+                    thaw(kafka.pid)
     assert code == 0
     assert seconds < STOP_S_MAX
 
@@ -76,11 +80,11 @@ def test_kafka_goes_away_under_it(how: str, tmp_path: Path) -> None:
 def test_kafka_comes_back(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
     with matcher(fresh_kafka.bootstrap, tmp_path / "log") as process:
         process.wait_serving()
-        os.kill(fresh_kafka.pid, signal.SIGSTOP)
+        freeze(fresh_kafka.pid)
         try:
             wait_for(lambda: not process.ready, "its saying that it is not ready")
         finally:
-            os.kill(fresh_kafka.pid, signal.SIGCONT)
+            thaw(fresh_kafka.pid)
         process.wait_serving()
         player = Player(fresh_kafka.bootstrap)
         player.open("camera")

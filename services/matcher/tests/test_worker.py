@@ -2,10 +2,10 @@
 
 import json
 import re
-import signal
 from pathlib import Path
 
 import pytest
+from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_matcher.cluster import cluster_of
 from coldnotify_matcher.worker import Worker
 from coldnotify_schemas import topics
@@ -172,13 +172,13 @@ def test_a_matcher_that_was_stopped_for_long_cannot_undo_its_successor(
             zombie, successor = successor, zombie
         player.open("camera")
         player.wait_opened()
-        zombie.send(signal.SIGSTOP)
+        freeze(zombie.process.pid)
         player.request(register={"request": 5, "objects": ["late"]})  # may be in the zombie's hands already
         wait_for(lambda: PARTITION in successor.owned(), "a successor")
         player.request(unregister={"request": 6, "objects": ["camera"]})
         player.wait(lambda items: 6 in [answer.request for answer in answered(items)], "the successor's answer")
         generation = successor.generation()
-        zombie.send(signal.SIGCONT)
+        thaw(zombie.process.pid)
         # From the group or from the log, whichever it hears first.
         wait_for(lambda: re.search("all state dropped|lost=True", zombie.log.read_text()), "the zombie's finding out")
         wait_for(lambda: zombie.ready and successor.ready, "both ready again")
