@@ -6,6 +6,9 @@ import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_testkit.kafka import broker, reset_topics
 
+# In this order: which tests come first depends on what they need.
+pytest_plugins = ["coldnotify_testkit.order", "coldnotify_testkit.needs"]
+
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[EmbeddedBroker]:

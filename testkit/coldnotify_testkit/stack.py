@@ -28,9 +28,10 @@ def get_json(url: str) -> Any:
 class Up:
     """`coldnotify up` as a process of its own, on free ports; `report` is its ready file."""
 
-    def __init__(self, directory: Path, *flags: str) -> None:
+    def __init__(self, directory: Path, *flags: str, **settings: str) -> None:
         self._directory = directory
         self._flags = flags
+        self._environ = {**os.environ, **{f"COLDNOTIFY_{name.upper()}": value for name, value in settings.items()}}
         self._ready_file = directory / "ready.json"
         self._process: subprocess.Popen[bytes] | None = None
         self.report: dict[str, Any] = {}
@@ -63,9 +64,8 @@ class Up:
             for name in ("kafka", "gateway", "http", "matcher")
         ]
         argv = [sys.executable, "-m", "coldnotify_cli.main", "up", f"--data={self._directory / 'data'}"]
-        self._process = spawn(
-            [*argv, f"--ready-file={self._ready_file}", *ports, *self._flags], self._directory / "up.log"
-        )
+        argv += [f"--ready-file={self._ready_file}", *ports, *self._flags]
+        self._process = spawn(argv, self._directory / "up.log", environ=self._environ)
         self.wait_ready(timeout_s=_START_S)
 
     def wait_ready(self, *, other_than: dict[str, int] | None = None, timeout_s: float = WAIT_S) -> None:
@@ -142,9 +142,9 @@ class Up:
 
 
 @contextmanager
-def running(directory: Path, *flags: str) -> Iterator[Up]:
-    """All of ColdNotify, ready; stopped in order at the end."""
-    up = Up(directory, *flags)
+def running(directory: Path, *flags: str, **settings: str) -> Iterator[Up]:
+    """All of ColdNotify, ready; stopped in order at the end. `settings` by name: auth="any" for COLDNOTIFY_AUTH."""
+    up = Up(directory, *flags, **settings)
     try:
         up.start()
         yield up

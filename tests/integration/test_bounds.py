@@ -48,11 +48,9 @@ def bounded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """All of it, with low bounds."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in SETTINGS.items():
-            patch.setenv(f"COLDNOTIFY_GATEWAY_{name}", str(value))
-        with running(tmp_path_factory.mktemp("bounded")) as up:
-            yield up
+    settings = {f"gateway_{name}": str(value) for name, value in SETTINGS.items()}
+    with running(tmp_path_factory.mktemp("bounded"), **settings) as up:
+        yield up
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 

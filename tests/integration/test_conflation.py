@@ -31,13 +31,9 @@ _INTERVAL = re.compile(rf'^coldnotify_matcher_conflation_interval_seconds{{domai
 @pytest.fixture(scope="module")
 def slowed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Everything running; what follows a publish within 3 s is held, in another domain as long as gateways need."""
-    patch = pytest.MonkeyPatch()
-    patch.setenv("COLDNOTIFY_MATCHER_CONFLATION", f"{DOMAIN}=3000,{TUNED}=auto,*=0")
-    try:
-        with running(tmp_path_factory.mktemp("up")) as one:
-            yield one
-    finally:
-        patch.undo()
+    conflation = f"{DOMAIN}=3000,{TUNED}=auto,*=0"
+    with running(tmp_path_factory.mktemp("up"), matcher_conflation=conflation) as one:
+        yield one
 
 
 def settle(ou: Notify, told: Recorder, *names: str) -> None:

@@ -23,11 +23,9 @@ DRAIN_PER_S = 4
 @pytest.fixture
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Two gateways that share a port, slow to send clients away."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COLDNOTIFY_GATEWAY_DRAIN_PER_S", str(DRAIN_PER_S))
-        patch.setenv("COLDNOTIFY_GATEWAY_DRAIN_S", "60")
-        with running(tmp_path_factory.mktemp("two"), "--gateways=2") as up:
-            yield up
+    settings = {"gateway_drain_per_s": str(DRAIN_PER_S), "gateway_drain_s": "60"}
+    with running(tmp_path_factory.mktemp("two"), "--gateways=2", **settings) as up:
+        yield up
 
 
 def sessions(url: str) -> int:

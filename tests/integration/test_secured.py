@@ -70,14 +70,11 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     authority.inside(["127.0.0.1", "localhost"])
     key, _ = make_key(authority.directory)
     revoked.write_text("")
-    with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("COLDNOTIFY_AUTH", "any")
-        environment.setenv("COLDNOTIFY_AUTH_REVOKED", str(revoked))
-        with running(directory, f"--tls={authority.directory}") as up:
-            with Publisher(up.kafka) as publisher:
-                for domain in (OURS, THEIRS):
-                    publisher.publish(domain, GROUP, "camera", version=1)
-            yield Secured(up, authority, key, revoked)
+    with running(directory, f"--tls={authority.directory}", auth="any", auth_revoked=str(revoked)) as up:
+        with Publisher(up.kafka) as publisher:
+            for domain in (OURS, THEIRS):
+                publisher.publish(domain, GROUP, "camera", version=1)
+        yield Secured(up, authority, key, revoked)
 
 
 def test_the_ledger_and_overview_are_for_who_may_publish_there(secured: Secured) -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
 from pathlib import Path
@@ -20,17 +20,21 @@ _PR_SET_PDEATHSIG = 1
 
 
 def spawn(
-    argv: Sequence[str], output: Path | None, keep_open: Sequence[int] = (), umask: int = -1
+    argv: Sequence[str],
+    output: Path | None,
+    keep_open: Sequence[int] = (),
+    umask: int = -1,
+    environ: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Starts `argv`, output appended to the file `output` (None: to our stderr), descriptors `keep_open` handed on.
 
-    The file is for its owner only. `umask`: the child's; -1: as ours.
+    The file is for its owner only. `umask`: the child's; -1: as ours. `environ`: its environment; None: ours.
 
     The child gets SIGKILL when this process ends, however it ends (on Linux). It has a session of its own, so that
     Ctrl-C in a terminal reaches the parent only, which then stops its children in order. Raises OSError.
     """
     started: Future[subprocess.Popen[bytes]] = Future()
-    _Starter.of_this_process().orders.put((started, lambda: _spawn(argv, output, keep_open, umask)))
+    _Starter.of_this_process().orders.put((started, lambda: _spawn(argv, output, keep_open, umask, environ)))
     return started.result()
 
 
@@ -82,7 +86,13 @@ class _Starter:
                 started.set_exception(error)
 
 
-def _spawn(argv: Sequence[str], output: Path | None, keep_open: Sequence[int], umask: int) -> subprocess.Popen[bytes]:
+def _spawn(
+    argv: Sequence[str],
+    output: Path | None,
+    keep_open: Sequence[int],
+    umask: int,
+    environ: Mapping[str, str] | None,
+) -> subprocess.Popen[bytes]:
     with nullcontext(sys.stderr.fileno()) if output is None else open_file(output, "ab") as stream:
         return subprocess.Popen(
             argv,
@@ -93,6 +103,7 @@ def _spawn(argv: Sequence[str], output: Path | None, keep_open: Sequence[int], u
             start_new_session=True,
             preexec_fn=_die_with_parent(),
             umask=umask,
+            env=environ,
         )
 
 

@@ -1,0 +1,137 @@
+"""A pytest plugin that marks each test with what it needs: `stack`, `kafka`, or, where it starts nothing, `pure`.
+
+What a test and its fixtures call is followed through the functions and classes of tests and testkit, by name. Whoever
+starts a stack, a broker or a process in a way that cannot be seen so (a shell command, say) is marked by hand.
+"""
+
+import subprocess
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+
+import pytest
+from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, run
+from coldnotify_kafka.broker.process import spawn
+
+from coldnotify_testkit import stack
+
+_STARTS: dict[object, str] = {
+    stack.Up: "stack",
+    EmbeddedBroker: "kafka",
+    EmbeddedCluster: "kafka",
+    run: "kafka",
+    spawn: "processes",
+    subprocess.run: "processes",
+    subprocess.Popen: "processes",
+    subprocess.check_output: "processes",
+    subprocess.check_call: "processes",
+}
+"""What starts something, by the thing that is called. `processes` is no marker, but such a test is not pure."""
+_MARKERS = ("stack", "kafka", "pure")
+_TESTKIT = Path(__file__).parent
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Before anything is left out: `-m pure` looks at these marks."""
+    for item in items:
+        if isinstance(item, pytest.Function):
+            for marker in markers(item):
+                item.add_marker(marker)
+
+
+def markers(item: pytest.Function) -> list[str]:
+    """Those of a test that are not there yet: of what it starts, or `pure`."""
+    there = {marker.name for marker in item.iter_markers()}
+    found: set[str] = set()
+    for function in _functions(item):
+        found |= _reaches(function)
+    wanted = {"stack"} & found or {"kafka"} & found or found or {"pure"}
+    # What says by hand that it needs something is not pure.
+    if there & {"stack", "kafka", "alone", "drill"}:
+        wanted -= {"pure"}
+    return sorted(wanted & set(_MARKERS) - there)
+
+
+def _functions(item: pytest.Function) -> Iterator[Callable[..., object]]:
+    """The test, and the fixtures that it uses, also by way of others."""
+    yield item.function
+    definitions = item._fixtureinfo.name2fixturedefs
+    for name in item.fixturenames:
+        for definition in definitions.get(name, ()):
+            yield definition.func
+
+
+@cache
+def _reaches(function: object) -> frozenset[str]:
+    """What it starts, itself or by what it calls."""
+    found: set[str] = set()
+    seen: set[int] = set()
+    waiting = [function]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        try:
+            if one in _STARTS:
+                found.add(_STARTS[one])
+                continue
+        except TypeError:  # cannot be looked up, so it is none of them
+            continue
+        waiting += _called_by(one)
+    return frozenset(found)
+
+
+def _called_by(one: object) -> list[object]:
+    """What a function or class of test code names; nothing for other code: that is what is tested."""
+    if isinstance(one, type):
+        if not _is_test_code(one.__module__, one):
+            return []
+        return [*vars(one).values(), *one.__bases__]
+    if isinstance(one, property):
+        return [part for part in (one.fget, one.fset) if part is not None]
+    if isinstance(one, staticmethod | classmethod):
+        return [one.__func__]
+    function = getattr(one, "__wrapped__", one)
+    if isinstance(function, ModuleType) or not isinstance(function, FunctionType):
+        return []
+    if not _is_test_code(function.__module__, function):
+        return []
+    found: list[object] = []
+    for names in _names(function.__code__):
+        thing: object = function.__globals__.get(names[0])
+        if isinstance(thing, ModuleType):
+            # module.function: the attributes stand beside it among the code's names.
+            found += [vars(thing)[name] for name in names[1:] if name in vars(thing)]
+        elif thing is not None:
+            found.append(thing)
+    found += [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
+    return found
+
+
+def _names(code: CodeType) -> Iterator[tuple[str, ...]]:
+    """Each name that the code uses, with all others behind it; and those of the functions inside of it."""
+    for name in code.co_names:
+        yield (name, *code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _is_filled(cell: object) -> bool:
+    try:
+        cell.cell_contents  # type: ignore[attr-defined]  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+def _is_test_code(module: str, one: object) -> bool:
+    if module.startswith("coldnotify_testkit") or module == "conftest":
+        return True
+    code = getattr(one, "__code__", None)
+    if code is not None:
+        return "tests" in Path(code.co_filename).parts or Path(code.co_filename).name == "conftest.py"
+    return ".tests." in f".{module}." or module.startswith("test_")

@@ -1,0 +1,66 @@
+"""A pytest plugin that runs tests in another order each time: no test may rest on what ran before it.
+
+The order follows from a seed, which is said at the beginning and may be given by `--seed`. Modules come in a random
+order, in each of them its tests; those that take longest (whole stacks, then Kafka's) come first, so that the last
+worker is not left alone with them.
+"""
+
+import random
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+_SEEDS = 1_000_000
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """--seed."""
+    parser.addoption(
+        "--seed", type=int, default=None, help="the order of modules and tests; default: another each time"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draws the seed, once: a worker of pytest-xdist gets it from the process that started it."""
+    given = getattr(config, "workerinput", {}).get("seed", config.option.seed)
+    config.option.seed = random.randrange(_SEEDS) if given is None else given
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Hands the seed to a worker, which must find the same order."""
+    node.workerinput["seed"] = node.config.option.seed
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Says how to run the same order again."""
+    return f"order of tests: --seed={config.option.seed}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """pytest itself then brings those together again that share a parameter of a fixture of a module."""
+    items[:] = ordered(items, config.option.seed)
+
+
+def ordered(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
+    """By module; the same seed and items give the same order."""
+    modules: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        modules[item.nodeid.partition("::")[0]].append(item)
+    names = sorted(modules)
+    draw = random.Random(seed)
+    draw.shuffle(names)
+    names.sort(key=lambda name: min(map(_rank, modules[name])))
+    for name in names:
+        draw.shuffle(modules[name])
+    return [item for name in names for item in modules[name]]
+
+
+def _rank(item: pytest.Item) -> int:
+    """How soon it comes."""
+    for rank, marker in enumerate(("stack", "kafka")):
+        if item.get_closest_marker(marker) is not None:
+            return rank
+    return 2
