@@ -3,7 +3,7 @@
 SHELL := /bin/sh
 PYTHON ?= python3
 BIN := .venv/bin
-# Passed on to pytest or `coldnotify up`: make test ARGS="-k digest", make up ARGS="--gateways 2".
+# Passed on to pytest or `coldnotify up`: make test ARGS="-k digest --seed 7", make up ARGS="--gateways 2".
 ARGS ?=
 
 PACKAGES := $(filter-out dist/%,$(wildcard clients/python/coldnotify */coldnotify_* services/*/coldnotify_*))
@@ -28,7 +28,11 @@ walkthrough: $(INSTALLED) ## mutual TLS step by step: certificates, clients of a
 
 .PHONY: test
 test: $(INSTALLED) ## all tests, against a real Kafka that they start themselves
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m coldnotify_testkit.suite $(ARGS)
+
+.PHONY: check
+check: $(INSTALLED) ## the tests that start neither Kafka nor other processes: in a minute
+	@$(BIN)/python -m coldnotify_testkit.suite --alone=without -q -m pure $(ARGS)
 
 .PHONY: fault
 fault: $(INSTALLED) ## run the fault campaign: real processes, drawn faults, a checker; ARGS="--seeds 1-20 --seconds 90 --brokers 3"

@@ -1,10 +1,13 @@
 """A pytest plugin that marks each test with what it needs: `stack`, `kafka`, or, where it starts nothing, `pure`.
 
 What a test and its fixtures call is followed through the functions and classes of tests and testkit, by name. Whoever
-starts a stack, a broker or a process in a way that cannot be seen so (a shell command, say) is marked by hand.
+starts a stack, a broker or a process in a way that cannot be seen so (a shell command, say) is marked by hand; a test
+that is `pure` and all the same starts one of these programs fails.
 """
 
+import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -29,16 +32,67 @@ _STARTS: dict[object, str] = {
 }
 """What starts something, by the thing that is called. `processes` is no marker, but such a test is not pure."""
 _MARKERS = ("stack", "kafka", "pure")
-_TESTKIT = Path(__file__).parent
+_NOT_PURE = {"java", "coldnotify", "node", "chromium", "prometheus", "promtool", "haproxy"}
+"""Programs that take long to start."""
+
+_started: list[str] = []
+"""Of these, what was started since the last test began."""
+_looking: list[bool] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """--alone, for `suite`, which runs the two parts one behind the other."""
+    parser.addoption("--alone", choices=("only", "without"), help="only tests that are marked so, or all but these")
+
+
+def pytest_configure() -> None:
+    """Sees each process that this one starts. Such a hook stays for good, so there is one."""
+    if not _looking:
+        sys.addaudithook(_look)
+        _looking.append(True)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    """Fixtures count as the test that they are made for."""
+    _started.clear()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fails a test that is not as pure as it is marked."""
+    result = yield
+    if _started and item.get_closest_marker("pure") is not None:
+        pytest.fail(f"it started {_started}: mark it (kafka, stack), or let it start nothing")
+    return result
+
+
+def _look(event: str, arguments: tuple[object, ...]) -> None:
+    if event != "subprocess.Popen":
+        return
+    argv = arguments[1]
+    if not isinstance(argv, list | tuple) or not argv:
+        return
+    words = [os.fsdecode(word) for word in argv]
+    # Asking for a version is no start worth the name.
+    if Path(words[0]).name in _NOT_PURE and not {"-version", "--version"} & set(words):
+        _started.append(" ".join(words)[:200])
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Before anything is left out: `-m pure` looks at these marks."""
     for item in items:
         if isinstance(item, pytest.Function):
             for marker in markers(item):
                 item.add_marker(marker)
+    if config.option.alone is None:
+        return
+    wanted = config.option.alone == "only"
+    left_out = [item for item in items if (item.get_closest_marker("alone") is not None) != wanted]
+    items[:] = [item for item in items if (item.get_closest_marker("alone") is not None) == wanted]
+    config.hook.pytest_deselected(items=left_out)
 
 
 def markers(item: pytest.Function) -> list[str]:
@@ -131,7 +185,8 @@ def _is_filled(cell: object) -> bool:
 def _is_test_code(module: str, one: object) -> bool:
     if module.startswith("coldnotify_testkit") or module == "conftest":
         return True
+    if module.rpartition(".")[2].startswith("test_"):
+        return True
     code = getattr(one, "__code__", None)
-    if code is not None:
-        return "tests" in Path(code.co_filename).parts or Path(code.co_filename).name == "conftest.py"
-    return ".tests." in f".{module}." or module.startswith("test_")
+    file = Path("" if code is None else code.co_filename)
+    return "tests" in file.parts or file.name == "conftest.py" or file.name.startswith("test_")

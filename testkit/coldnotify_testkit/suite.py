@@ -1,0 +1,55 @@
+"""Runs the tests: most of them by several workers, then one by one those that must be alone.
+
+`python -m coldnotify_testkit.suite [pytest's arguments]` is `make test`. Exit status: pytest's, of the run that failed.
+`--alone=without` leaves the second run out.
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+WORKERS_PER_CORE = 1.5
+"""Tests wait about a third of their time, for Kafka or for each other."""
+_INTERRUPTED, _NONE_SELECTED = 2, 5
+"""pytest's exit statuses."""
+
+
+def beside_each_other(arguments: Sequence[str], cores: int) -> list[str]:
+    """The command for those that may: all tests of a module by one worker, in the order that `order` gives."""
+    workers = max(2, round(cores * WORKERS_PER_CORE))
+    spread = [f"-n{workers}", "--dist=loadfile", "--no-loadscope-reorder"]
+    return [sys.executable, "-m", "pytest", *spread, "--alone=without", *arguments]
+
+
+def one_by_one(arguments: Sequence[str]) -> list[str]:
+    """The command for those that must be alone."""
+    return [sys.executable, "-m", "pytest", "--alone=only", *arguments]
+
+
+def status_of_both(first: int, second: int) -> int:
+    """0 if both are well; nothing selected is well if the other selected something."""
+    bad = [status for status in (first, second) if status not in (0, _NONE_SELECTED)]
+    return bad[0] if bad else min(first, second)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Both runs; the second one also if the first failed, but not if it was interrupted."""
+    first = _run(beside_each_other(arguments, len(os.sched_getaffinity(0))))
+    if first == _INTERRUPTED or "--alone=without" in arguments:
+        return first
+    return status_of_both(first, _run(one_by_one(arguments)))
+
+
+def _run(argv: Sequence[str]) -> int:
+    with subprocess.Popen(argv) as tests:
+        while True:
+            try:
+                return tests.wait()
+            except KeyboardInterrupt:
+                # Ctrl-C reaches pytest, too, which ends its workers and their brokers: that is waited for.
+                continue
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
