@@ -19,6 +19,6 @@ def kafka() -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture
 def fresh_kafka(kafka: EmbeddedBroker) -> EmbeddedBroker:
-    """The shared broker with all of ColdNotify's topics made anew: empty, with other ids than before."""
-    reset_topics(kafka.bootstrap)
+    """The shared broker with all of ColdNotify's topics, empty; those that were not are made anew, with other ids."""
+    reset_topics(kafka.bootstrap, keep_empty=True)
     return kafka

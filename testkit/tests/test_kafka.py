@@ -1,9 +1,9 @@
 import pytest
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import OBJECTS, REQUESTS
 from coldnotify_testkit.kafka import reset_topics
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 
@@ -28,3 +28,35 @@ def test_topics_and_commits_are_gone_after_a_reset(fresh_kafka: EmbeddedBroker) 
     fresh.close()
     plan = topic_plan.plan(AdminClient({"bootstrap.servers": bootstrap}), topics.load(partitions=2))
     assert str(plan) == "nothing to change"
+
+
+def ids(bootstrap: str) -> dict[str, str]:
+    """The id of each of ColdNotify's topics."""
+    names = [spec.name for spec in topics.load()]
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    described = admin.describe_topics(TopicCollection(names), request_timeout=60)
+    return {name: str(answer.result(60).topic_id) for name, answer in described.items()}
+
+
+@pytest.mark.kafka
+def test_only_topics_that_were_written_to_are_made_anew_where_empty_ones_may_stay(fresh_kafka: EmbeddedBroker) -> None:
+    bootstrap = fresh_kafka.bootstrap
+    before = ids(bootstrap)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    producer.produce(OBJECTS, b"value", b"key", partition=7)
+    producer.produce(REQUESTS, None, b"key", partition=0)
+    assert producer.flush(30) == 0
+
+    reset_topics(bootstrap, keep_empty=True)
+    after = ids(bootstrap)
+    assert {name for name in before if after[name] != before[name]} == {OBJECTS, REQUESTS}
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "test"})
+    assert consumer.get_watermark_offsets(TopicPartition(OBJECTS, 7), timeout=30) == (0, 0)
+    consumer.close()
+
+    # Of another number of partitions none stays, and without being asked for nothing does.
+    reset_topics(bootstrap, partitions=2, keep_empty=True)
+    fewer = ids(bootstrap)
+    assert fewer[OBJECTS] != after[OBJECTS]
+    reset_topics(bootstrap, partitions=2)
+    assert not set(ids(bootstrap).values()) & set(fewer.values())
