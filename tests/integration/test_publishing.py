@@ -157,11 +157,8 @@ def test_a_version_that_is_outdone_while_it_is_waited_for_counts_as_applied(up: 
         assert first.outcome(timeout_s=60).outcome == "published"
 
 
-def test_a_publish_is_acknowledged_in_time_where_nobody_can_say_what_it_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLDNOTIFY_HTTP_OUTCOME_TIMEOUT_S", "2")
-    with running(tmp_path) as up:
+def test_a_publish_is_acknowledged_in_time_where_nobody_can_say_what_it_changes(tmp_path: Path) -> None:
+    with running(tmp_path, http_outcome_timeout_s="2") as up:
         post(up, "away", "o", {"version": 1}, "?outcome=no")
         pid = up.report["pids"]["matcher"]
         freeze(pid)
