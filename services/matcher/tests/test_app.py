@@ -43,7 +43,7 @@ def test_a_port_that_is_taken_is_an_error_that_names_the_setting(tmp_path: Path)
 def test_sigint_is_a_clean_stop_too(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
     with matcher(fresh_kafka.bootstrap, tmp_path / "log") as process:
         process.wait_serving()
-        process.process.send_signal(signal.SIGINT)
+        process.send(signal.SIGINT)
 
         assert process.process.wait(60) == 0
     assert "Traceback" not in process.log.read_text()
