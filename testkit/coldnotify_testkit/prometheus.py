@@ -22,7 +22,7 @@ WINDOW = "20s"
 _FOR = "4s"
 _SCRAPE = "2s"
 _STOP_S = 30
-RULES = Path(__file__).parents[3] / "monitoring" / "prometheus" / "alerts.yml"
+RULES = Path(__file__).parents[2] / "monitoring" / "prometheus" / "alerts.yml"
 
 
 def available() -> bool:

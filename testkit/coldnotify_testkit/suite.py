@@ -1,7 +1,7 @@
-"""Runs the tests: most of them by several workers, then one by one those that must be alone.
+"""Runs the tests: one by one those that must be alone, then the others by several workers.
 
 `python -m coldnotify_testkit.suite [pytest's arguments]` is `make test`. Exit status: pytest's, of the run that failed.
-`--alone=without` leaves the second run out.
+`--alone=without` leaves the first run out.
 """
 
 import os
@@ -35,10 +35,10 @@ def status_of_both(first: int, second: int) -> int:
 
 def main(arguments: Sequence[str]) -> int:
     """Both runs; the second one also if the first failed, but not if it was interrupted."""
-    first = _run(beside_each_other(arguments, len(os.sched_getaffinity(0))))
-    if first == _INTERRUPTED or "--alone=without" in arguments:
+    first = _NONE_SELECTED if "--alone=without" in arguments else _run(one_by_one(arguments))
+    if first == _INTERRUPTED:
         return first
-    return status_of_both(first, _run(one_by_one(arguments)))
+    return status_of_both(first, _run(beside_each_other(arguments, len(os.sched_getaffinity(0)))))
 
 
 def _run(argv: Sequence[str]) -> int:

@@ -19,7 +19,7 @@ def test_the_status_is_that_of_the_run_that_failed(first: int, second: int, both
     ("arguments", "statuses", "runs", "status"),
     [
         ([], [1, 0], 2, 1),
-        (["-k", "x"], [0, 5], 2, 0),
+        (["-k", "x"], [5, 0], 2, 0),
         ([], [2], 1, 2),
         (["--alone=without"], [0], 1, 0),
     ],
