@@ -95,7 +95,7 @@ class Secured:
         """What a producer of this role is told of a record for this topic; None: it is taken."""
         producer = Producer({"bootstrap.servers": self.address, **self.options[role], "log_level": 0})
         answers: list[KafkaError | None] = []
-        producer.produce(topic, b"{}", b"d/g/o", on_delivery=lambda error, _record: answers.append(error))
+        producer.produce(topic, b"{}", b"d/g/of-nobody", on_delivery=lambda error, _record: answers.append(error))
         assert producer.flush(LIMIT_S) == 0
         return answers[0]
 

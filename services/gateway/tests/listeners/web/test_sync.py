@@ -184,7 +184,15 @@ def test_a_page_of_the_same_address_may_ask_first(gateway, path):
         assert (answer.status, allowed) == (status, origin if status == 204 else None)
 
 
-def test_waiting_ends_with_the_first_publish_with_another_session_and_with_the_gateway(matcher, gateway):
+@pytest.fixture
+def gateway_of_its_own(kafka, matcher):
+    """One that a test may end."""
+    with GatewayProcess(kafka.bootstrap) as running:
+        yield running.wait_ready()
+
+
+def test_waiting_ends_with_the_first_publish_with_another_session_and_with_the_gateway(matcher, gateway_of_its_own):
+    gateway = gateway_of_its_own
     answers = [ask(gateway, "a", client="waits")]
 
     def wait():
