@@ -30,11 +30,14 @@ class Ebb:
         self._last = 0
         self._not_before_s = float("-inf")
 
-    def tick(self, connections: int, now_s: float) -> bool:
-        """There are so many now. Returns whether memory was given back: when many have gone, and no more are going."""
+    def tick(self, connections: int, now_s: float, peak: int = 0) -> bool:
+        """There are so many now. Returns whether memory was given back: when many have gone, and no more are going.
+
+        `peak`: the most since the last tick, where that is known. A flood may come and go between two.
+        """
         going = connections < self._last
         self._last = connections
-        self._peak = max(self._peak, connections)
+        self._peak = max(self._peak, connections, peak)
         if going or self._peak - connections < FALL_MIN or now_s < self._not_before_s:
             return False
         self._peak = connections

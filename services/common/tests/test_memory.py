@@ -16,6 +16,15 @@ def test_it_is_given_back_when_many_have_gone_and_no_more_are_going() -> None:
     assert len(given_back) == 2
 
 
+def test_a_flood_that_comes_and_goes_between_two_looks_is_known_by_its_peak() -> None:
+    given_back: list[None] = []
+    ebb = Ebb(lambda: given_back.append(None))
+    assert not ebb.tick(10, now_s=100.0, peak=10)
+    assert ebb.tick(10, now_s=101.0, peak=10 + FALL_MIN)
+    assert not ebb.tick(10, now_s=200.0, peak=10)
+    assert len(given_back) == 1
+
+
 def test_the_systems_own_way_is_taken_where_it_has_one() -> None:
     malloc_trim()
     malloc_trim()

@@ -190,11 +190,12 @@ class Service:
         ebb = Ebb()
         while True:
             shell.tick()
-            connections = shell.gateway.connection_count
+            held = 0
             for serving in self._serving:
                 serving.tick()
-                connections += serving.connections
-            ebb.tick(connections, self.now_s())
+                held += serving.connections
+            gateway = shell.gateway
+            ebb.tick(held + gateway.connection_count, self.now_s(), held + gateway.take_connection_peak())
             await asyncio.sleep(_TICK_S)
 
     def _on_task_ended(self, task: "asyncio.Task[None]") -> None:

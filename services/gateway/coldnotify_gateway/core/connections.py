@@ -33,6 +33,7 @@ class Connections:
         timers: Timers[Unidentified | Identified],
     ) -> None:
         self.by_peer: dict[Peer, Unidentified | Identified] = {}
+        self._peak = 0
         self.views: list[PartitionView[Identified]] = [PartitionView(partition) for partition in range(partitions)]
         self._unidentified: Places[Peer] = Places(limits.unidentified_max, limits.unidentified_share_max or None)
         self.shares = Shares(
@@ -62,6 +63,7 @@ class Connections:
             raise Violation(CloseCode.OVERLOADED, "session numbers are used up, the gateway is to be restarted")
         connection = Unidentified(peer, address, now_s, self._limits)
         self.by_peer[peer] = connection
+        self._peak = max(self._peak, len(self.by_peer))
         if held:
             self._in_held.add(peer)
         else:
@@ -78,6 +80,11 @@ class Connections:
         leaving = self._unidentified.add(connection.peer, subscriber(address), shared=shared)
         found = None if leaving is None else self.by_peer[leaving]
         return found if isinstance(found, Unidentified) else None
+
+    def take_peak(self) -> int:
+        """The most connections at one time since this was asked last."""
+        peak, self._peak = self._peak, len(self.by_peer)
+        return peak
 
     def move(self, connection: Unidentified, address: str) -> None:
         """It is another address' connection, to be followed by `take_place`. Raises Violation where that has too many.

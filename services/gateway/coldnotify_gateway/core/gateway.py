@@ -60,6 +60,10 @@ class Gateway:
         """Connections that are not closed, identified or not."""
         return len(self._connections.by_peer)
 
+    def take_connection_peak(self) -> int:
+        """The most connections at one time since this was asked last."""
+        return self._connections.take_peak()
+
     @property
     def unidentified_count(self) -> int:
         """Those of them that have not said Hello yet."""
