@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from coldnotify_loadtest.processes import usage
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.internal_pb2 import Inbox
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
 from coldnotify_testkit.kafka import broker, reset_topics
 from coldnotify_testkit.matcher_double import ack, fan_out, hello

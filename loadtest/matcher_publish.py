@@ -19,7 +19,7 @@ from pathlib import Path
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_loadtest.processes import usage
 from coldnotify_schemas import internal_pb2, topics
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.kafka import broker, reset_topics
 from coldnotify_testkit.matcher_process import DOMAIN, PARTITIONS, MatcherProcess, Player, matcher
 from coldnotify_testkit.waiting import wait_for

@@ -20,7 +20,7 @@ from urllib.request import urlopen
 from coldnotify_schemas import topics
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import encode
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.wire_pb2 import ClientFrame, Hello
 from coldnotify_testkit.stack import Recorder, Up, notify, running
 from coldnotify_testkit.waiting import wait_for

@@ -38,7 +38,7 @@ from coldnotify_kafka.broker.cluster import NODES, coordinator
 from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_kafka.topics import load
 from coldnotify_schemas import topics
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.kafka import broker
 from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess

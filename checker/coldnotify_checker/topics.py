@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.matcher_state import GENERATION_KEY
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import PAYLOAD_BYTES_MAX
-from coldnotify_schemas.state import GENERATION_KEY
 from coldnotify_schemas.topics import OBJECTS, REGISTRATIONS, SESSIONS
 
 from coldnotify_checker.histories import Event, Record, Topic

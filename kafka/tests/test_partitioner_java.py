@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker, console_tool
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import OBJECTS
 from confluent_kafka import KafkaError, Producer
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from coldnotify_schemas import frames
 from coldnotify_schemas.digest import digest, object_crc
-from coldnotify_schemas.partition import murmur2, partition_of
+from coldnotify_schemas.partitioner import murmur2, partition_of
 from coldnotify_schemas.wire_pb2 import ClientFrame, GatewayFrame
 from google.protobuf.json_format import ParseDict
 

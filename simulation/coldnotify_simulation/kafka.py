@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 from coldnotify_schemas import topics
-from coldnotify_schemas.state import GENERATION_KEY
+from coldnotify_schemas.matcher_state import GENERATION_KEY
 from coldnotify_streams.core.job import EPOCH_MARK
 
 PARTITIONS = 2

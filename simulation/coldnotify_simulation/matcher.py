@@ -13,7 +13,7 @@ from typing import Any
 from coldnotify_matcher.cluster import Cluster
 from coldnotify_matcher.engine.rules import Rules
 from coldnotify_matcher.epoch import epoch_of
-from coldnotify_matcher.partition import TOPICS
+from coldnotify_matcher.matcher_partition import TOPICS
 from coldnotify_matcher.record_headers import read_headers
 from coldnotify_schemas import topics
 from coldnotify_schemas.names import REGISTRATIONS_MAX

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from coldnotify_matcher.engine import Write
-from coldnotify_matcher.job import MatcherJob
-from coldnotify_matcher.partition import Partition
+from coldnotify_matcher.matcher_job import MatcherJob
+from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_streams.core.job import Outputs
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from coldnotify._core.delivery import Job
 from coldnotify._core.document import Document
 from coldnotify_schemas import topics
-from coldnotify_schemas.partition import partition_of
-from coldnotify_schemas.state import RegistrationsRecord
+from coldnotify_schemas.matcher_state import RegistrationsRecord
+from coldnotify_schemas.partitioner import partition_of
 from msgspec.json import decode
 
 from coldnotify_simulation.client import Client

@@ -8,7 +8,7 @@ import msgspec
 from coldnotify_matcher.engine.loading import Loading
 from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Inbox, Request
-from coldnotify_schemas.state import RegistrationsRecord
+from coldnotify_schemas.matcher_state import RegistrationsRecord
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.kafka import merged_state

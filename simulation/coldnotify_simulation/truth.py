@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 from coldnotify_schemas.names import parse_object_key
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import MOVED_HEADER
 
 from coldnotify_simulation.kafka import PARTITIONS, Entry, PartitionLog

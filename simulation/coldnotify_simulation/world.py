@@ -8,9 +8,9 @@ from coldnotify._core.document import Document
 from coldnotify._core.reconnect import Address
 from coldnotify_matcher.epoch import epoch_of
 from coldnotify_schemas import topics
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.matcher_state import GENERATION_KEY, RegistrationsRecord
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import MOVED_HEADER
-from coldnotify_schemas.state import GENERATION_KEY, RegistrationsRecord
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.clock import Clock

@@ -7,8 +7,8 @@ from unittest.mock import patch
 import pytest
 from coldnotify._core.session import Session
 from coldnotify_gateway.core import Identified
-from coldnotify_gateway.core.partition import PartitionView
-from coldnotify_matcher import partition
+from coldnotify_gateway.core.partition_view import PartitionView
+from coldnotify_matcher import matcher_partition
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.requests import Requests
 from coldnotify_schemas import internal_pb2, topics
@@ -31,7 +31,7 @@ def a_publish_then_a_wake_while_the_matcher_is_behind_on_objects() -> None:
 
 @contextmanager
 def no_barrier() -> Iterator[None]:
-    with patch.object(partition, "_NEED_BARRIER", frozenset()):
+    with patch.object(matcher_partition, "_NEED_BARRIER", frozenset()):
         yield
 
 

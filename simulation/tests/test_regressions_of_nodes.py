@@ -9,11 +9,11 @@ import pytest
 from coldnotify_gateway.core.from_matcher import FromMatcher
 from coldnotify_gateway.core.gateway import Gateway as GatewayCore
 from coldnotify_gateway.core.identified import Identified
-from coldnotify_gateway.core.partition import PartitionView
+from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.states import State
 from coldnotify_matcher.engine import Engine, upkeep
-from coldnotify_matcher.partition import Partition
+from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.wire_pb2 import SyncChunk

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Open, Request
-from coldnotify_schemas.state import GenerationRecord
+from coldnotify_schemas.matcher_state import GenerationRecord
 from coldnotify_simulation.poison import POISONS
 from coldnotify_simulation.scripted import Rule, check, connected, must, must_be_told, takeover
 from coldnotify_simulation.world import CLAIMS, DOMAIN, GROUPS, World

@@ -20,7 +20,7 @@ from coldnotify_matcher.engine.rules import Intervals, Rules
 from coldnotify_matcher.engine.strays import Strays
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.digest import object_crc
-from coldnotify_schemas.state import FORMAT, RegistrationsRecord
+from coldnotify_schemas.matcher_state import FORMAT, RegistrationsRecord
 from coldnotify_schemas.wire_pb2 import SyncChunk
 from coldnotify_simulation import matcher
 from coldnotify_simulation import world as world_module

@@ -24,7 +24,7 @@ from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import console_tool, free_port
 from coldnotify_kafka.broker.freezing import frozen
 from coldnotify_kafka.broker.process import end, spawn
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, REQUESTS, SESSIONS
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient

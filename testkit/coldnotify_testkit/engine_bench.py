@@ -9,12 +9,12 @@ from operator import attrgetter
 
 from coldnotify_matcher.cluster import Cluster
 from coldnotify_matcher.engine import Engine, Rules, Step, Write
-from coldnotify_matcher.partition import Partition
+from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_matcher.record_headers import read_headers
 from coldnotify_schemas import internal_pb2, topics, wire_pb2
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.names import REGISTRATIONS_MAX
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_streams.core.events import Record, Takeover
 from coldnotify_streams.core.job import Ends
 

@@ -19,8 +19,9 @@ from coldnotify_matcher.state_records import (
 )
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.matcher_state import GENERATION_KEY, generation_max
 from coldnotify_schemas.names import InvalidName, parse_object_key
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import (
     MOVED_HEADER,
     PLACE_HEADER,
@@ -29,7 +30,6 @@ from coldnotify_schemas.records import (
     InvalidRecord,
     parse_public_record,
 )
-from coldnotify_schemas.state import GENERATION_KEY, generation_max
 from coldnotify_streams.errors import NewerFormat
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message

@@ -13,7 +13,7 @@ from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_matcher.worker import Worker
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.digest import digest
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from coldnotify_testkit.child import ServiceProcess

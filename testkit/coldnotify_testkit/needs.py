@@ -75,7 +75,7 @@ def _look(event: str, arguments: tuple[object, ...]) -> None:
     if not isinstance(argv, list | tuple) or not argv:
         return
     words = [os.fsdecode(word) for word in argv]
-    # Asking for a version is no start worth the name.
+    # NodeClient for a version is no start worth the name.
     if Path(words[0]).name in _NOT_PURE and not {"-version", "--version"} & set(words):
         _started.append(" ".join(words)[:200])
 

@@ -31,7 +31,7 @@ from coldnotify_checker.histories import (
 from coldnotify_checker.judging import OFFLINE_RECORDS_MAX
 from coldnotify_checker.publishes import Key
 from coldnotify_checker.verdict import Promise
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import OBJECTS, REGISTRATIONS, SESSIONS
 
 PARTITIONS = 8

@@ -19,7 +19,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from coldnotify_schemas.internal_pb2 import Request
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
 from coldnotify_schemas.topics import NOTIFICATIONS, REJECTED, REQUESTS
 from coldnotify_testkit.crowd import Crowd

@@ -11,7 +11,7 @@ from coldnotify_schemas import topics
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, encode, encode_length, parse_gateway_frame
 from coldnotify_schemas.names import InvalidName
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import REASON_HEADER
 from coldnotify_schemas.wire_pb2 import ClientFrame, Close, Hello
 from coldnotify_testkit.fetching import fetch

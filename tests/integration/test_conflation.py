@@ -14,7 +14,7 @@ from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_schemas import topics
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.matcher_process import PARTITIONS, committed, group_of, matcher
 from coldnotify_testkit.stack import Recorder, Up, notify, running

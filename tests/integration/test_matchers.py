@@ -13,8 +13,8 @@ from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_schemas import topics
-from coldnotify_schemas.partition import partition_of
-from coldnotify_schemas.state import GENERATION_KEY
+from coldnotify_schemas.matcher_state import GENERATION_KEY
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, matcher, records_of, registrations_of
 from coldnotify_testkit.stack import Recorder, Up, get_json, notify, running
 from coldnotify_testkit.waiting import wait_for

@@ -11,7 +11,7 @@ from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.matcher_process import registrations_of
 from coldnotify_testkit.stack import Recorder, Up, running
 from coldnotify_testkit.waiting import wait_for

@@ -14,7 +14,7 @@ from coldnotify.publisher import Publisher, PublishError
 from coldnotify_kafka.broker import EmbeddedCluster, free_port
 from coldnotify_kafka.broker.cluster import coordinator
 from coldnotify_kafka.broker.readiness import quiet_admin
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, REQUESTS
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.command import running as service

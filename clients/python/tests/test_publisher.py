@@ -35,7 +35,7 @@ from coldnotify.publisher import (
 )
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.freezing import freeze, thaw
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import OBJECTS
 from coldnotify_testkit.kafka import broker, reset_topics
 from confluent_kafka import Consumer, KafkaException, TopicPartition

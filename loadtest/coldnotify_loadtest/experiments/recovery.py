@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from coldnotify_kafka.topics import co_partitions
 from coldnotify_schemas import topics
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from confluent_kafka import Producer
 
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity

@@ -115,8 +115,8 @@ async def _serve_http(current: Current, listener: socket.socket, host: str, insi
     from coldnotify_common.admin import AdminServer
     from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
-    from coldnotify_gateway.looking_in import routes
     from coldnotify_gateway.metrics import GatewayCollector
+    from coldnotify_gateway.session_pages import routes
 
     registry = CollectorRegistry()
     registry.register(GatewayCollector(current))

@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 from coldnotify_gateway.inbox_records import OFFSET_MAX, Unreadable, parse_inbox
 from coldnotify_schemas.internal_pb2 import Answered, BeatAnswer, Closed, FanOut, Inbox, Item, Newest, Opened, Page
-from coldnotify_schemas.state import generation_max
+from coldnotify_schemas.matcher_state import generation_max
 from hypothesis import given
 from hypothesis import strategies as st
 

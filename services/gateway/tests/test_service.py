@@ -1,6 +1,6 @@
 """The gateway as a process, with a real Kafka and real sockets; the test plays the matcher.
 
-Stands for: app, looking_in, port, client_connection, topics_watch
+Stands for: app, session_pages, port, client_connection, topics_watch
 """
 
 import signal
@@ -16,7 +16,7 @@ from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.internal_pb2 import Inbox
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
 from coldnotify_testkit.kafka import broker, reset_topics
 from coldnotify_testkit.matcher_double import (

@@ -28,12 +28,12 @@ from coldnotify_common.web_port import WebPort
 from coldnotify_schemas.topics import OBJECTS
 from prometheus_client import REGISTRY, CollectorRegistry
 
-from coldnotify_http import console, ledger
-from coldnotify_http.asking import Asking
+from coldnotify_http import console, ledger_pages
+from coldnotify_http.gateway_proxy import GatewayProxy
 from coldnotify_http.metrics import Metrics
+from coldnotify_http.node_client import NodeClient
 from coldnotify_http.outcomes import Outcomes
-from coldnotify_http.overview import Overview
-from coldnotify_http.passing_on import PassingOn
+from coldnotify_http.overview_pages import Overview
 from coldnotify_http.publishing import Publishing
 from coldnotify_http.settings import HTTP_HOSTS_SETTING, HttpSettings
 
@@ -67,10 +67,10 @@ class HttpService:
         self._authenticator = Authenticator(settings)
         self.tls = ServerTls(settings)
         self._tracer = tracer_of(settings, "http")
-        self._asking = Asking(settings)
+        self._asking = NodeClient(settings)
         self._outcomes = Outcomes(settings)
         self._overview = Overview(self._asking, settings.http_overdue_s, self._authenticator.holds)
-        self._passing_on = PassingOn(settings)
+        self._passing_on = GatewayProxy(settings)
         self.shares = Shares(
             share_of(self._passing_on.open_files.connections_max, settings.http_address_share_percent),
             # What a balancer has not said the address of yet is no one address'.
@@ -110,7 +110,7 @@ class HttpService:
                 *standard_routes(lambda: self._not_ready, self._registry),
                 *publishing.routes(),
                 *self._outcomes.routes(),
-                *ledger.routes(self._asking),
+                *ledger_pages.routes(self._asking),
                 *self._overview.routes(),
                 *console.routes(),
                 *self._passing_on.routes(),

@@ -11,9 +11,9 @@ from coldnotify_common.web import BadRequest
 from coldnotify_schemas.names import check_name
 from coldnotify_schemas.records import PublicRecord
 
-from coldnotify_http.asking import Answer, Asking, NobodyAnswers, path
 from coldnotify_http.bodies import Named
-from coldnotify_http.ledger import answered
+from coldnotify_http.ledger_pages import answered
+from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient, path
 from coldnotify_http.settings import HttpSettings
 
 _OFFSETS_MAX = 200
@@ -38,7 +38,7 @@ class Outcomes:
     def __init__(self, settings: HttpSettings) -> None:
         """Raises SettingError."""
         self._timeout_s = settings.http_outcome_timeout_s
-        self._asking = Asking(settings, timeout_s=self._timeout_s)
+        self._asking = NodeClient(settings, timeout_s=self._timeout_s)
         self._waiting: dict[_About, list[tuple[int, asyncio.Future[Mapping[str, Any] | str]]]] = {}
         """Offsets that are in no question yet, with who waits."""
         self._under_way: Counter[_About] = Counter()

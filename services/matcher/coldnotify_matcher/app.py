@@ -79,7 +79,7 @@ class HttpPort(threading.Thread):
         from coldnotify_common.admin import AdminServer, AdminThread
 
         from coldnotify_matcher import ledger, outcomes, overview
-        from coldnotify_matcher.looking_in import routes
+        from coldnotify_matcher.state_pages import routes
 
         current = self._current
         server = AdminServer(

@@ -25,9 +25,9 @@ from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.sessions import NO_CURSOR
-from coldnotify_matcher.looking_in import HasWorker, Look, client_summary, in_a_thread, show_object
+from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_matcher.outcomes import show_outcome, whole_number
-from coldnotify_matcher.partition import Partition
+from coldnotify_matcher.state_pages import HasWorker, Look, client_summary, in_a_thread, show_object
 
 STEPS_A_LOCK = 2_000
 """Registrations that are looked at while the worker waits: some milliseconds, 20 at most."""

@@ -14,13 +14,13 @@ from typing import Any
 from aiohttp import web
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.names import check_name
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import VERSION_MAX
 from coldnotify_streams.core.job import Phase
 
 from coldnotify_matcher.engine.history import REJECTED, Taken
-from coldnotify_matcher.looking_in import HasWorker
-from coldnotify_matcher.partition import Partition
+from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.state_pages import HasWorker
 
 OFFSETS_MAX = 200
 """In one question: a URL of 4 KB."""

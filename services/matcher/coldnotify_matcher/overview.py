@@ -22,8 +22,8 @@ from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.ledger import STEPS_A_LOCK, lacking_since_ms, portions
-from coldnotify_matcher.looking_in import HasWorker, Look, in_a_thread
-from coldnotify_matcher.partition import Partition
+from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.state_pages import HasWorker, Look, in_a_thread
 
 SHOWN_MAX = 20
 """Slowest clients and oldest objects, of each partition."""

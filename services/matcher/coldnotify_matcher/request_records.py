@@ -6,9 +6,9 @@ Whoever may write to the topic may write anything. A request that is not underst
 from collections.abc import Sequence
 
 from coldnotify_schemas import internal_pb2
+from coldnotify_schemas.matcher_state import generation_max
 from coldnotify_schemas.names import OBJECTS_PER_FRAME_MAX, InvalidName, check_name, check_object
-from coldnotify_schemas.partition import home_of
-from coldnotify_schemas.state import generation_max
+from coldnotify_schemas.partitioner import home_of
 from google.protobuf.message import DecodeError
 
 from coldnotify_matcher.state_records import Unreadable

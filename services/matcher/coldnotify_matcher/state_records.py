@@ -6,8 +6,7 @@ Every number has bounds here: one that no matcher can have come to would otherwi
 from typing import TypeVar
 
 import msgspec
-from coldnotify_schemas.names import REGISTRATIONS_MAX, InvalidName, check_name, check_object
-from coldnotify_schemas.state import (
+from coldnotify_schemas.matcher_state import (
     BUCKET_OBJECTS_MAX,
     FORMAT,
     GENERATION_KEY,
@@ -16,6 +15,7 @@ from coldnotify_schemas.state import (
     SessionRecord,
     generation_max,
 )
+from coldnotify_schemas.names import REGISTRATIONS_MAX, InvalidName, check_name, check_object
 from coldnotify_streams.errors import NewerFormat
 
 OFFSET_MAX = (1 << 63) - 1

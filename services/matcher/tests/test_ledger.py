@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_matcher import ledger, overview
-from coldnotify_matcher.looking_in import routes
+from coldnotify_matcher.state_pages import routes
 from coldnotify_schemas.names import looking_name
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, Bench
 from coldnotify_testkit.fetching import fetch

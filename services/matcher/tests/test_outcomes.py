@@ -11,7 +11,7 @@ import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_matcher import ledger
 from coldnotify_matcher.outcomes import Outcomes, routes
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_streams.core.job import Phase
 from coldnotify_streams.step_bell import StepBell
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, Bench

@@ -16,7 +16,7 @@ from coldnotify_matcher.state_records import (
     parse_registrations,
     parse_session,
 )
-from coldnotify_schemas.state import GenerationRecord, RegistrationsRecord, SessionRecord
+from coldnotify_schemas.matcher_state import GenerationRecord, RegistrationsRecord, SessionRecord
 from coldnotify_streams.errors import NewerFormat
 from hypothesis import given
 from hypothesis import strategies as st

@@ -9,7 +9,7 @@ from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_matcher.cluster import cluster_of
 from coldnotify_matcher.worker import Worker
 from coldnotify_schemas import topics
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
 from coldnotify_streams.core.run import Limits
 from coldnotify_testkit.engine_bench import answered, closed

@@ -12,7 +12,7 @@ from coldnotify_streams.core.job import JobPartition
 from coldnotify_streams.errors import Failure
 from coldnotify_streams.lag import Lag
 from coldnotify_streams.log_ends import log_ends
-from coldnotify_streams.unserved import Unserved
+from coldnotify_streams.unserved_partitions import Unserved
 
 log = structlog.get_logger()
 

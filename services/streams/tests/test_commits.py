@@ -1,7 +1,7 @@
 """Which offsets are committed: of what is durable, each once, with the topic's id, and again where it failed."""
 
 import pytest
-from coldnotify_matcher.partition import TOPICS
+from coldnotify_matcher.matcher_partition import TOPICS
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_streams.core import commits as module
 from coldnotify_streams.core.actions import Offset

@@ -13,7 +13,7 @@ from coldnotify_matcher.engine.requests import Requests
 from coldnotify_matcher.engine.sessions import Session
 from coldnotify_matcher.worker import Worker
 from coldnotify_schemas import internal_pb2, topics
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
 from coldnotify_streams.core.faults import FAULTS_AT_ONCE_MAX, RETRY_FIRST_S, RETRY_MAX_S, Faults
 from coldnotify_streams.core.job import Place

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from coldnotify_common.kafka import KafkaUnavailable, consumer_config
 from coldnotify_common.settings import ServiceSettings
-from coldnotify_matcher.partition import TOPICS
+from coldnotify_matcher.matcher_partition import TOPICS
 from coldnotify_matcher.record_headers import Said, read_headers
 from coldnotify_schemas import topics
 from coldnotify_schemas.records import MOVED_HEADER

@@ -7,12 +7,12 @@ from typing import cast
 
 import pytest
 from coldnotify_matcher.engine import Engine, Rules
-from coldnotify_matcher.job import MatcherJob
-from coldnotify_matcher.partition import TOPICS, Partition
+from coldnotify_matcher.matcher_job import MatcherJob
+from coldnotify_matcher.matcher_partition import TOPICS, Partition
 from coldnotify_matcher.record_headers import read_headers
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_schemas import topics
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_streams.core.actions import Action, Follow, Unfollow
 from coldnotify_streams.core.events import Failed
 from coldnotify_streams.core.following import RETRY_AFTER_S, Following

@@ -11,7 +11,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple, cast
 
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import PublicRecord, encode_public_record
 from coldnotify_schemas.topics import OBJECTS
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER

@@ -7,7 +7,7 @@ from coldnotify_common.kafka_options import read_options
 from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.commands.publish import parse_payload
-from coldnotify_cli.looking_in import Matchers
+from coldnotify_cli.matcher_client import Matchers
 from coldnotify_cli.outcomes import outcome_of, say
 from coldnotify_cli.settings import ResetSettings
 

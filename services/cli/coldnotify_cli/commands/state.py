@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import click
 from coldnotify_common.settings import settings_options
 
-from coldnotify_cli.looking_in import Matchers
+from coldnotify_cli.matcher_client import Matchers
 from coldnotify_cli.settings import LookSettings
 from coldnotify_cli.tables import print_list, print_one, print_table
 

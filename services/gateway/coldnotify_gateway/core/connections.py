@@ -4,7 +4,7 @@ from coldnotify_common.addresses import subscriber
 from coldnotify_common.places import Places
 from coldnotify_common.shares import Shares
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.wire_pb2 import Hello
 
 from coldnotify_gateway.core import encoding
@@ -12,7 +12,7 @@ from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import Finish, Output, Peer, Send
-from coldnotify_gateway.core.partition import PartitionView
+from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.timers import Timers
 from coldnotify_gateway.core.unidentified import Unidentified

@@ -16,7 +16,7 @@ from coldnotify_gateway.core.from_client import FromClient
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import Output, Send, SendAll
-from coldnotify_gateway.core.partition import PartitionView
+from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.requests import FORMAT, Requests
 from coldnotify_gateway.core.states import State
 

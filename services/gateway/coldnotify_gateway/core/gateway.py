@@ -19,7 +19,7 @@ from coldnotify_gateway.core.from_matcher import FromMatcher, Intake
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import HighWater, Output, Peer, Produce, Send
-from coldnotify_gateway.core.partition import PartitionView
+from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.timers import NEVER_S, Timers
 from coldnotify_gateway.core.unidentified import Unidentified

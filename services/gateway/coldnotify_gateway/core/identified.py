@@ -15,7 +15,7 @@ from coldnotify_gateway.core.claim import Claim
 from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.pages import Pages
-from coldnotify_gateway.core.partition import PartitionView
+from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.question import Question
 from coldnotify_gateway.core.quota import Quota
 from coldnotify_gateway.core.states import TABLE, Event, State

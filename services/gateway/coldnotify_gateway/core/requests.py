@@ -9,7 +9,7 @@ from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import CATCH_UPS_BEFORE_OPEN, Limits
 from coldnotify_gateway.core.outputs import Output, Produce
-from coldnotify_gateway.core.partition import PartitionView
+from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.question import Asked, Step
 from coldnotify_gateway.core.states import Event, State
 from coldnotify_gateway.core.timers import Timers

@@ -1,6 +1,6 @@
 """Inbox records, one rule after the other.
 
-Stands for: requests, partition
+Stands for: requests, partition_view
 """
 
 import pytest

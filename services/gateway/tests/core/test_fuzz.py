@@ -4,7 +4,7 @@ And whatever happens while the core's outputs are done, none of its handlers is 
 """
 
 from coldnotify_gateway.core import Finish, Gateway, HighWater, Identified, Limits, Peer, Produce, Send, SendAll, State
-from coldnotify_gateway.core.partition import LEAVES_OWED_MAX
+from coldnotify_gateway.core.partition_view import LEAVES_OWED_MAX
 from coldnotify_gateway.core.timers import LOOK_AHEAD_S
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import encode, encode_length

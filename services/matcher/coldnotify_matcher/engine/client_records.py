@@ -2,12 +2,12 @@
 
 import msgspec
 from coldnotify_schemas import topics
-from coldnotify_schemas.state import FORMAT, RegistrationsRecord, SessionRecord
+from coldnotify_schemas.matcher_state import FORMAT, RegistrationsRecord, SessionRecord
 
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.outputs import Write
-from coldnotify_matcher.engine.state import State
+from coldnotify_matcher.engine.partition_state import State
 
 _encode = msgspec.json.Encoder().encode
 

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from coldnotify_schemas.digest import MODULUS
+from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX
 from coldnotify_schemas.names import is_looking_name
-from coldnotify_schemas.state import BUCKET_OBJECTS_MAX
 
 from coldnotify_matcher.engine.interests.by_name import ByName
 from coldnotify_matcher.engine.objects import Obj

@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.engine.state import State
+from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.tuning import Tuning
 
 

@@ -25,8 +25,8 @@ request below it changes nothing when it comes again, and what was done in part 
 from collections.abc import Mapping, Sequence
 
 from coldnotify_schemas import internal_pb2
+from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord
 from coldnotify_schemas.names import REGISTRATIONS_MAX
-from coldnotify_schemas.state import RegistrationsRecord, SessionRecord
 
 from coldnotify_matcher.engine.client_records import ClientRecords
 from coldnotify_matcher.engine.clients import Client
@@ -43,10 +43,10 @@ from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.outputs import Step
 from coldnotify_matcher.engine.paging import Paging
+from coldnotify_matcher.engine.partition_state import At, State
 from coldnotify_matcher.engine.repairs import Repairs
 from coldnotify_matcher.engine.requests import Requests
 from coldnotify_matcher.engine.rules import Rules
-from coldnotify_matcher.engine.state import At, State
 from coldnotify_matcher.engine.strays import Strays
 from coldnotify_matcher.engine.upkeep import Upkeep
 

@@ -15,7 +15,7 @@ from coldnotify_schemas import topics
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.outputs import Write
-from coldnotify_matcher.engine.state import State
+from coldnotify_matcher.engine.partition_state import State
 
 LOOKED_AT_A_TICK_MAX = 1_000
 """A millisecond or two; a million clients of one partition are through in 17 minutes."""

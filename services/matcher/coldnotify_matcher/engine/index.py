@@ -2,8 +2,8 @@
 
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, Obj, Subscribers
+from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.sessions import Session
-from coldnotify_matcher.engine.state import State
 
 _FIXED_BYTES_MAX = 160
 """Of an Item with a FanOut: what is neither name, payload, traceparent nor sessions, so tags, lengths and numbers."""

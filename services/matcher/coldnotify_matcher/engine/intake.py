@@ -2,7 +2,7 @@
 
 from coldnotify_schemas import topics
 from coldnotify_schemas.names import OBJECT_BYTES_MAX, InvalidName, parse_object_key
-from coldnotify_schemas.partition import home_of, partition_of
+from coldnotify_schemas.partitioner import home_of, partition_of
 from coldnotify_schemas.records import (
     INCARNATION_JUMP_MAX,
     VERSION_MAX,
@@ -17,9 +17,9 @@ from coldnotify_matcher.engine.history import History
 from coldnotify_matcher.engine.object_records import ObjectRecord
 from coldnotify_matcher.engine.objects import UNKNOWN, Obj
 from coldnotify_matcher.engine.outbox import Outbox
+from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.rejected import rejected
 from coldnotify_matcher.engine.repairs import Repairs
-from coldnotify_matcher.engine.state import State
 from coldnotify_matcher.engine.strays import Strays
 
 UNMADE_BYTES_MAX = 8192

@@ -2,15 +2,15 @@
 
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.state import RegistrationsRecord, SessionRecord
+from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord
 
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.outbox import Outbox
+from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.repairs import Repairs
 from coldnotify_matcher.engine.sessions import NO_ASK, NO_CURSOR, Session, SessionState
-from coldnotify_matcher.engine.state import State
 from coldnotify_matcher.engine.strays import Strays
 
 

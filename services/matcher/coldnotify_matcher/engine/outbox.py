@@ -3,7 +3,7 @@
 from coldnotify_schemas import internal_pb2
 
 from coldnotify_matcher.engine.outputs import Step, Write
-from coldnotify_matcher.engine.state import State
+from coldnotify_matcher.engine.partition_state import State
 
 
 class Outbox:

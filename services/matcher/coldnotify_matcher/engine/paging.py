@@ -7,8 +7,8 @@ from coldnotify_schemas import internal_pb2
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.sessions import NO_CURSOR, Session, SessionState
-from coldnotify_matcher.engine.state import State
 
 PAGE_BYTES_MAX = 64 * 1024
 """Of one page, and its size where the gateway names none: what is under way at most, so that the newest is chosen late.

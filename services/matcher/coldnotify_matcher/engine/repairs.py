@@ -6,7 +6,7 @@ from coldnotify_schemas.records import since_header
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.outputs import Write
-from coldnotify_matcher.engine.state import State
+from coldnotify_matcher.engine.partition_state import State
 
 
 class Repairs:

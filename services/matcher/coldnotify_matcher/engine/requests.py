@@ -12,8 +12,8 @@ from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.paging import PAGE_BYTES_MAX, Paging
+from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.sessions import NO_CURSOR, Session, SessionState
-from coldnotify_matcher.engine.state import State
 from coldnotify_matcher.engine.superseded_opens import SupersededOpens
 
 REFUSALS_MAX = 500

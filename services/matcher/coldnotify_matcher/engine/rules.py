@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX
 from coldnotify_schemas.names import InvalidName, check_name
-from coldnotify_schemas.state import BUCKET_OBJECTS_MAX
 
 from coldnotify_matcher.engine.tuning import Bounds
 

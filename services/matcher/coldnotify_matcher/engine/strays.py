@@ -10,7 +10,7 @@ from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 from coldnotify_matcher.engine.object_records import ObjectRecord
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.outputs import Write
-from coldnotify_matcher.engine.state import State
+from coldnotify_matcher.engine.partition_state import State
 
 
 class Strays:

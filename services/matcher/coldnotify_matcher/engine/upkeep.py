@@ -1,7 +1,7 @@
 """What passing time alone does: gateways fall silent, stored cursors get old, a successor is noticed."""
 
 from coldnotify_matcher.engine.gateways import RETIRED_KEPT_MS, GatewayView
-from coldnotify_matcher.engine.state import State
+from coldnotify_matcher.engine.partition_state import State
 
 GATEWAY_SILENCE_MS_MAX = 15_000
 """Three beats: a gateway not heard of for so long is taken for dead, its sessions for offline."""

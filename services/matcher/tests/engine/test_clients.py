@@ -9,7 +9,7 @@ from coldnotify_matcher.engine.objects import Obj
 from coldnotify_schemas import topics
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.interests import by_name, digest_of
-from coldnotify_schemas.state import BUCKET_OBJECTS_MAX, RegistrationsRecord, SessionRecord
+from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, RegistrationsRecord, SessionRecord
 from coldnotify_testkit.engine_bench import Bench, answered, opened
 from hypothesis import given, settings
 from hypothesis import strategies as st

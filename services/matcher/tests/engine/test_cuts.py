@@ -6,7 +6,7 @@ import msgspec
 from coldnotify_matcher.engine import Rules, Step
 from coldnotify_schemas import topics
 from coldnotify_schemas.digest import digest
-from coldnotify_schemas.state import RegistrationsRecord
+from coldnotify_schemas.matcher_state import RegistrationsRecord
 from coldnotify_testkit.engine_bench import GATEWAY, PREFIX, Bench, answered, opened, pages
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -1,6 +1,6 @@
 """The engine as a whole: it begins with nothing, and all that it counts has a metric.
 
-Stands for: engine, state, outbox, object_records
+Stands for: engine, partition_state, outbox, object_records
 """
 
 import re

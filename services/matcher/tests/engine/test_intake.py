@@ -8,7 +8,7 @@ import json
 import pytest
 from coldnotify_matcher.engine.objects import UNKNOWN
 from coldnotify_schemas import internal_pb2, topics
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import (
     INCARNATION_JUMP_MAX,
     MOVED_HEADER,

@@ -3,7 +3,7 @@
 import msgspec
 from coldnotify_schemas import topics
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.state import SessionRecord
+from coldnotify_schemas.matcher_state import SessionRecord
 from coldnotify_testkit.engine_bench import (
     EPOCH,
     GATEWAY,

@@ -8,7 +8,7 @@ from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.record_headers import ObjectRecord
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import PublicRecord
 from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, PARTITION, PARTITIONS, PREFIX
 

@@ -15,7 +15,7 @@ import pytest
 from coldnotify_matcher.engine import Intervals, Rules, Step, paging, requests
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.digest import digest
-from coldnotify_schemas.state import BUCKET_OBJECTS_MAX, RegistrationsRecord
+from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, RegistrationsRecord
 from coldnotify_testkit.engine_bench import GATEWAY, OTHER_GATEWAY, PREFIX, Bench
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st

@@ -12,7 +12,7 @@ from coldnotify_matcher.engine.sessions import NO_CURSOR
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest
-from coldnotify_schemas.state import SessionRecord
+from coldnotify_schemas.matcher_state import SessionRecord
 from coldnotify_testkit.engine_bench import (
     EPOCH,
     GATEWAY,

@@ -2,7 +2,7 @@
 
 from coldnotify_matcher.engine.objects import UNKNOWN
 from coldnotify_schemas import topics
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import (
     MOVED_HEADER,
     REASON_HEADER,

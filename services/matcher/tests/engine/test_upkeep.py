@@ -3,7 +3,7 @@
 import msgspec
 from coldnotify_matcher.engine.upkeep import GATEWAY_SILENCE_MS_MAX, STORE_CURSORS_EVERY_MS
 from coldnotify_schemas import topics
-from coldnotify_schemas.state import SessionRecord
+from coldnotify_schemas.matcher_state import SessionRecord
 from coldnotify_testkit.engine_bench import (
     GATEWAY,
     OTHER_GATEWAY,

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import ClientSession, ClientTimeout, WSMsgType, WSServerHandshakeError
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, parse_gateway_frame
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
 from coldnotify_testkit.kafka import reset_topics
 from coldnotify_testkit.matcher_double import ack, bye, hello

@@ -11,7 +11,7 @@ import urllib.request
 
 import pytest
 from coldnotify_gateway.listeners.web.sync import FRAMES_TYPE
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
 from coldnotify_testkit.kafka import reset_topics

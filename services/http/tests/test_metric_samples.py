@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from coldnotify_http.samples import Figures, growth, largest, quantile, read
+from coldnotify_http.metric_samples import Figures, growth, largest, quantile, read
 
 METRICS = """# TYPE coldnotify_matcher_publishes_total counter
 coldnotify_matcher_publishes_total 7.0

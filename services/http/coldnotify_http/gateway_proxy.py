@@ -52,7 +52,7 @@ _CORS = "Access-Control-"
 _CHUNK_BYTES = 64 * 1024
 
 
-class PassingOn:
+class GatewayProxy:
     """GET /v1/connect (WebSocket), POST and OPTIONS /v1/sync, GET /v1/events: asked of the gateways in turn."""
 
     def __init__(self, settings: HttpSettings) -> None:

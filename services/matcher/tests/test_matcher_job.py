@@ -1,7 +1,7 @@
 """The matcher's job: whose step a record was of, and what its partitions begin with."""
 
 from coldnotify_matcher.engine import Intervals, Rules
-from coldnotify_matcher.job import MatcherJob
+from coldnotify_matcher.matcher_job import MatcherJob
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_streams.core.job import Phase, Refused
 from coldnotify_testkit.engine_bench import CLUSTER

@@ -7,7 +7,13 @@ import msgspec
 import structlog
 from coldnotify_common.paced import Paced
 from coldnotify_schemas import internal_pb2, topics
-from coldnotify_schemas.state import FORMAT, GENERATION_KEY, GenerationRecord, RegistrationsRecord, SessionRecord
+from coldnotify_schemas.matcher_state import (
+    FORMAT,
+    GENERATION_KEY,
+    GenerationRecord,
+    RegistrationsRecord,
+    SessionRecord,
+)
 from coldnotify_streams.core.events import Record, Takeover
 from coldnotify_streams.core.job import NOT_UNDERSTOOD, RAISED, At, Ends, JobPartition, Outputs, Phase, Topics
 from coldnotify_streams.errors import NewerFormat, TakenOver

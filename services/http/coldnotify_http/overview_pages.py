@@ -13,8 +13,8 @@ from coldnotify_common.identity import ANYBODY, Identity
 from coldnotify_common.web import error_response
 from coldnotify_common.web_auth import IDENTITY
 
-from coldnotify_http.asking import Answer, Asking, good, path
-from coldnotify_http.samples import Figures, growth, largest, quantile, read
+from coldnotify_http.metric_samples import Figures, growth, largest, quantile, read
+from coldnotify_http.node_client import Answer, NodeClient, good, path
 
 REFRESH_S = 2.0
 """How old an answer may be: whoever looks within it gets the same one."""
@@ -38,7 +38,7 @@ class Overview:
     """GET /v1/overview, and GET /v1/console/events: the same again and again, as server-sent events."""
 
     def __init__(
-        self, asking: Asking, overdue_s: int, holds: Callable[[Identity], bool] = lambda identity: True
+        self, asking: NodeClient, overdue_s: int, holds: Callable[[Identity], bool] = lambda identity: True
     ) -> None:
         """`holds`: whether an identity that was good at the request is good still."""
         self._asking = asking

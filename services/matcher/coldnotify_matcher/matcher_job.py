@@ -9,7 +9,7 @@ from coldnotify_streams.core.job import Refused, Topics
 
 from coldnotify_matcher.cluster import Cluster
 from coldnotify_matcher.engine import Rules
-from coldnotify_matcher.partition import TOPICS, Partition
+from coldnotify_matcher.matcher_partition import TOPICS, Partition
 
 
 class Traced(Protocol):

@@ -2,8 +2,14 @@
 
 import msgspec
 import pytest
+from coldnotify_schemas.matcher_state import (
+    FORMAT,
+    GENERATION_KEY,
+    GenerationRecord,
+    RegistrationsRecord,
+    SessionRecord,
+)
 from coldnotify_schemas.names import InvalidName, check_name
-from coldnotify_schemas.state import FORMAT, GENERATION_KEY, GenerationRecord, RegistrationsRecord, SessionRecord
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import click
 import pytest
 from aiohttp import web
-from coldnotify_cli.looking_in import Matchers, NotKnown
+from coldnotify_cli.matcher_client import Matchers, NotKnown
 from coldnotify_cli.settings import LookSettings
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.paging import page, page_request

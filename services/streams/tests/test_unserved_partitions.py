@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas import topics
-from coldnotify_streams.unserved import Members, Unserved, members_of, partitions_of
+from coldnotify_streams.unserved_partitions import Members, Unserved, members_of, partitions_of
 from coldnotify_testkit.matcher_process import PARTITIONS, group_of, matcher
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, TopicPartition

@@ -61,7 +61,7 @@ def path(*parts: str, **query: object) -> str:
     return "/v1/" + "/".join(quote(part, safe="") for part in parts) + (f"?{urlencode(given)}" if given else "")
 
 
-class Asking:
+class NodeClient:
     """The matchers and gateways of the settings."""
 
     def __init__(self, settings: HttpSettings, *, timeout_s: float | None = None) -> None:

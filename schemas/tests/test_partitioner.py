@@ -1,7 +1,7 @@
 """murmur2 as Kafka's own tests have it (UtilsTest.testMurmur2); kafka/tests asks Kafka's Java client itself."""
 
 import pytest
-from coldnotify_schemas.partition import murmur2, partition_of
+from coldnotify_schemas.partitioner import murmur2, partition_of
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_matcher import looking_in
-from coldnotify_matcher.looking_in import routes
-from coldnotify_matcher.partition import Partition
-from coldnotify_schemas.partition import partition_of
+from coldnotify_matcher import state_pages
+from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.state_pages import routes
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, Bench
 from coldnotify_testkit.fetching import fetch
 
@@ -193,7 +193,7 @@ def test_before_there_is_a_worker(port: int, current: Current) -> None:
 def test_a_step_that_lasts_holds_up_only_those_who_look_in(
     port: int, current: Current, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking_in, "LOCK_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(state_pages, "LOCK_TIMEOUT_S", 0.2)
     with current.worker.lock:
         status, body = get(port, "/v1/partitions")
         assert status == 503

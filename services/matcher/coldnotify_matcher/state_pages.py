@@ -12,13 +12,13 @@ from aiohttp import web
 from coldnotify_common.paging import page, page_request
 from coldnotify_common.web import error_response
 from coldnotify_schemas.names import check_name, check_object
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_streams.core.job import Phase
 
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.objects import Obj
-from coldnotify_matcher.partition import Partition
+from coldnotify_matcher.matcher_partition import Partition
 
 if TYPE_CHECKING:
     from coldnotify_matcher.worker import Worker

@@ -1,6 +1,6 @@
 """The ledger at an HTTP node in front of played matchers and gateways, over real ports.
 
-Stands for: asking
+Stands for: node_client
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from coldnotify_common.identity import Identity
 from coldnotify_common.settings import SettingError
 from coldnotify_common.web import error_response, json_errors
 from coldnotify_common.web_auth import IDENTITY
-from coldnotify_http import ledger
-from coldnotify_http.asking import Asking, addresses, path
+from coldnotify_http import ledger_pages
+from coldnotify_http.node_client import NodeClient, addresses, path
 from coldnotify_http.settings import HttpSettings
 
 OBJECT = "/v1/domains/d/groups/g/objects/a%2Fb%20c"
@@ -49,9 +49,9 @@ async def node(
     settings = HttpSettings(
         matcher=",".join(matchers), gateway_http=",".join(gateways or []), http_look_timeout_s=timeout_s
     )
-    asking = Asking(settings)
+    asking = NodeClient(settings)
     app = web.Application(middlewares=[json_errors, known])
-    app.add_routes(ledger.routes(asking))
+    app.add_routes(ledger_pages.routes(asking))
     runner = await listen(app, "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{bound_port(runner)}"

@@ -8,15 +8,15 @@ from coldnotify_common.web import Handler, error_response
 from coldnotify_common.web_auth import IDENTITY
 from coldnotify_schemas.names import check_name, check_object
 
-from coldnotify_http.asking import Answer, Asking, NobodyAnswers, good, path
 from coldnotify_http.explaining import AtGateway, Row, explain
+from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient, good, path
 
 _RETRY_AFTER_S = 1
 _NOBODY = "no matcher serves this group at the moment"
 _GROUP = "/v1/domains/{domain}/groups/{group}"
 
 
-def routes(asking: Asking) -> list[web.AbstractRouteDef]:
+def routes(asking: NodeClient) -> list[web.AbstractRouteDef]:
     """GET endpoints below /v1."""
     ledger = _Ledger(asking)
     return [
@@ -45,7 +45,7 @@ def answered(handler: Handler) -> Handler:
 
 
 class _Ledger:
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: NodeClient) -> None:
         self._asking = asking
 
     async def lacking(self, request: web.Request) -> web.Response:

@@ -10,7 +10,7 @@ from aiohttp.test_utils import TestServer
 from coldnotify_common.errors import SettingError
 from coldnotify_common.web import json_errors
 from coldnotify_common.web_bodies import SMALL_BYTES
-from coldnotify_http.passing_on import PassingOn
+from coldnotify_http.gateway_proxy import GatewayProxy
 from coldnotify_http.settings import HttpSettings
 from coldnotify_kafka.broker import free_port
 
@@ -69,7 +69,7 @@ async def events(request):
 
 @asynccontextmanager
 async def passing(*gateways, **settings):
-    passing_on = PassingOn(HttpSettings(http_gateways=",".join(gateways), **settings))
+    passing_on = GatewayProxy(HttpSettings(http_gateways=",".join(gateways), **settings))
     app = web.Application(middlewares=[json_errors])
     app.add_routes(passing_on.routes())
     async with TestServer(app) as front, client_of(front) as client:
@@ -129,15 +129,15 @@ async def test_without_a_gateway_it_says_so():
             async with client.request(method, path, headers=UPGRADE if "connect" in path else {}) as answer:
                 assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
     with pytest.raises(SettingError, match="HTTP_GATEWAYS"):
-        PassingOn(HttpSettings(http_gateways=" "))
+        GatewayProxy(HttpSettings(http_gateways=" "))
     with pytest.raises(SettingError, match="HTTP_GATEWAYS_CA"):
-        PassingOn(HttpSettings(http_gateways_ca="/not/there"))
+        GatewayProxy(HttpSettings(http_gateways_ca="/not/there"))
 
 
 @pytest.mark.parametrize("path", ["/v1/events", "/v1/connect?endless=1"])
 async def test_who_does_not_read_holds_its_place_for_a_while_only(path, monkeypatch):
-    monkeypatch.setattr("coldnotify_http.passing_on._WRITE_TIMEOUT_S", 0.5)
-    monkeypatch.setattr("coldnotify_http.passing_on._CLOSE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("coldnotify_http.gateway_proxy._WRITE_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("coldnotify_http.gateway_proxy._CLOSE_TIMEOUT_S", 0.5)
     async with gateway() as up, passing(up, http_passed_on_max=1) as (client, front, _):
         reader, writer = await asyncio.open_connection(front.host, front.port, limit=1024)
         upgrade = (
@@ -181,7 +181,7 @@ async def test_nothing_is_begun_for_who_asks_for_the_head_only():
 
 
 async def test_bodies_of_strangers_are_bounded_in_bytes_one_by_one_and_together(monkeypatch):
-    monkeypatch.setattr("coldnotify_http.passing_on._BODIES_BYTES_MAX", SMALL_BYTES)
+    monkeypatch.setattr("coldnotify_http.gateway_proxy._BODIES_BYTES_MAX", SMALL_BYTES)
     never = asyncio.Event()
 
     async def trickled():

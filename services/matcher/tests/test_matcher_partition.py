@@ -8,13 +8,13 @@ import pytest
 from coldnotify_matcher.cluster import Cluster
 from coldnotify_matcher.engine import Write
 from coldnotify_matcher.epoch import epoch_of
-from coldnotify_matcher.partition import TOPICS, Partition
+from coldnotify_matcher.matcher_partition import TOPICS, Partition
 from coldnotify_schemas import topics
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Request
-from coldnotify_schemas.partition import partition_of
+from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, generation_max
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import PLACE_HEADER
-from coldnotify_schemas.state import BUCKET_OBJECTS_MAX, generation_max
 from coldnotify_streams.core.events import Record, Takeover
 from coldnotify_streams.core.job import Ends, PendingRequests, Phase
 from coldnotify_streams.errors import NewerFormat, TakenOver
