@@ -56,26 +56,26 @@ def versions(answer):
 
 
 def test_a_wake_is_one_request_and_is_told_once(matcher, gateway):
-    matcher.publish(PARTITION, "a", 3, b'{"fps": 5}')
-    status, first = ask(gateway, "a", "b")
+    matcher.publish(PARTITION, "wake/a", 3, b'{"fps": 5}')
+    status, first = ask(gateway, "wake/a", "wake/b")
     assert status == 200
-    assert {"object": "a", "version": 3, "payload": {"fps": 5}} in first["notifications"]
-    assert (versions(first), first["in_sync"]) == ({"a": 3, "b": None}, False)
+    assert {"object": "wake/a", "version": 3, "payload": {"fps": 5}} in first["notifications"]
+    assert (versions(first), first["in_sync"]) == ({"wake/a": 3, "wake/b": None}, False)
 
     # Nothing new: one exchange of constant size.
-    _, second = ask(gateway, "a", "b", cursor=first["cursor"])
+    _, second = ask(gateway, "wake/a", "wake/b", cursor=first["cursor"])
     assert second == {"notifications": [], "cursor": first["cursor"], "in_sync": True}
 
     # The answer with what was registered in addition may be lost: whoever asks again is told again.
-    matcher.publish(PARTITION, "c", 1)
-    _, lost = ask(gateway, "a", "b", "c", cursor=second["cursor"])
-    _, again = ask(gateway, "a", "b", "c", cursor=second["cursor"])
-    assert versions(lost)["c"] == versions(again)["c"] == 1
+    matcher.publish(PARTITION, "wake/c", 1)
+    _, lost = ask(gateway, "wake/a", "wake/b", "wake/c", cursor=second["cursor"])
+    _, again = ask(gateway, "wake/a", "wake/b", "wake/c", cursor=second["cursor"])
+    assert versions(lost)["wake/c"] == versions(again)["wake/c"] == 1
 
-    matcher.publish(PARTITION, "b", 1)
-    matcher.publish(PARTITION, "b", 2)
-    _, missed = ask(gateway, "a", "b", "c", cursor=again["cursor"])
-    assert versions(missed) == {"b": 2}
+    matcher.publish(PARTITION, "wake/b", 1)
+    matcher.publish(PARTITION, "wake/b", 2)
+    _, missed = ask(gateway, "wake/a", "wake/b", "wake/c", cursor=again["cursor"])
+    assert versions(missed) == {"wake/b": 2}
     wait_for(lambda: not gateway.json("/v1/sessions")["items"], "no session stays")
 
 
