@@ -21,7 +21,7 @@ from coldnotify_loadtest.processes import usage
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.kafka import broker, reset_topics
-from coldnotify_testkit.matcher_process import DOMAIN, PARTITIONS, MatcherProcess, Player, matcher
+from coldnotify_testkit.matcher_process import DOMAIN, PARTITIONS, MatcherProcess, Player
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 
@@ -46,7 +46,7 @@ def run(publishes: int, clients: int, repeats: int) -> None:
         directory = stack.enter_context(tempfile.TemporaryDirectory())
         kafka = stack.enter_context(broker())
         reset_topics(kafka.bootstrap)
-        process = stack.enter_context(matcher(kafka.bootstrap, Path(directory, "matcher.log")))
+        process = stack.enter_context(MatcherProcess(kafka.bootstrap, Path(directory, "matcher.log")))
         process.wait_serving()
         measure(kafka, process, publishes, clients, repeats)
 

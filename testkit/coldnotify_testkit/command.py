@@ -37,10 +37,6 @@ class Service(Child):
         self.wait_for(lambda: http_status(port, "/readyz") == 200, f"port {port} is ready")
 
 
-running = Service
-"""As a context: killed at the end."""
-
-
 def http_status(port: int, path: str) -> int | None:
     """The status of a GET; None: nobody answers."""
     try:

@@ -18,11 +18,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from coldnotify_testkit.child import ServiceProcess
 from coldnotify_testkit.kafka import free_port
-from coldnotify_testkit.waiting import wait_for
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 
-TIMEOUT_S = 90.0
-_LOG_LINES_SHOWN = 60
-"""Nothing here needs so long but a machine that others keep busy."""
 SESSION_TIMEOUT_MS = 3000
 PARTITIONS = 8
 DOMAIN, GROUP = "animal.observer", "region-1"
@@ -70,10 +67,6 @@ class MatcherProcess(ServiceProcess):
         """With which it serves a partition; 0: it does not."""
         owned = [one for one in self.json("/v1/partitions")["items"] if one["phase"] == "owned"]
         return next((one["generation"] for one in owned if one["partition"] == partition), 0)
-
-
-matcher = MatcherProcess
-"""As a context: killed at the end, whatever state it is in."""
 
 
 @contextmanager
@@ -219,7 +212,7 @@ class Player:
     def _produce(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
         errors: list[object] = []
         self._producer.produce(topic, value, key, partition, on_delivery=lambda error, _message: errors.append(error))
-        assert self._producer.flush(TIMEOUT_S) == 0, "Kafka does not take records"
+        assert self._producer.flush(WAIT_S) == 0, "Kafka does not take records"
         assert errors == [None], errors
 
 
@@ -230,8 +223,8 @@ def records_of(kafka: str, topic: str, partition: int) -> list[tuple[bytes | Non
     found: list[tuple[bytes | None, bytes | None, dict[str, bytes]]] = []
     try:
         while True:
-            message = consumer.poll(TIMEOUT_S)
-            assert message is not None, f"no answer within {TIMEOUT_S:g} s"
+            message = consumer.poll(WAIT_S)
+            assert message is not None, f"no answer within {WAIT_S:g} s"
             if message.error():
                 return found
             headers: Any = message.headers() or ()
@@ -261,7 +254,7 @@ def committed(kafka: str, topic: str, partition: int, group: str) -> tuple[int, 
     """The offset that the matchers have committed, negative: none; and what it was committed with."""
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": group})
     try:
-        (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=TIMEOUT_S)
+        (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=WAIT_S)
         return found.offset, found.metadata or ""
     finally:
         consumer.close()

@@ -16,7 +16,7 @@ from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.gateway_process import GatewayProcess
-from coldnotify_testkit.matcher_process import PARTITIONS, committed, group_of, matcher
+from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, committed, group_of
 from coldnotify_testkit.stack import Recorder, Up, notify, running
 from coldnotify_testkit.waiting import wait_for
 
@@ -125,7 +125,7 @@ def test_a_matcher_killed_while_a_publish_is_held_back_owes_it(fresh_kafka: Embe
     partition = partition_of(DOMAIN, GROUP, PARTITIONS)
     with ExitStack() as stack:
         gateway = stack.enter_context(GatewayProcess(kafka))
-        killed = stack.enter_context(matcher(kafka, tmp_path / "killed", matcher_conflation="*=60000"))
+        killed = stack.enter_context(MatcherProcess(kafka, tmp_path / "killed", matcher_conflation="*=60000"))
         killed.wait_serving()
         gateway.wait_ready()
         connection = Connection("127.0.0.1", gateway.port)
@@ -145,6 +145,6 @@ def test_a_matcher_killed_while_a_publish_is_held_back_owes_it(fresh_kafka: Embe
         )
         assert told.newest("held") == 1
         killed.kill()
-        stack.enter_context(matcher(kafka, tmp_path / "next", matcher_conflation="*=60000")).wait_serving()
+        stack.enter_context(MatcherProcess(kafka, tmp_path / "next", matcher_conflation="*=60000")).wait_serving()
         wait_for(lambda: told.newest("held") == 2, "what the dead one held back is told")
         assert told.versions("held") == [None, 1, 2]

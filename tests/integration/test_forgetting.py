@@ -10,7 +10,7 @@ from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas import topics
 from coldnotify_testkit.gateway_process import GatewayProcess
-from coldnotify_testkit.matcher_process import DOMAIN, GROUP, PARTITION, MatcherProcess, matcher, records_of
+from coldnotify_testkit.matcher_process import DOMAIN, GROUP, PARTITION, MatcherProcess, records_of
 from coldnotify_testkit.stack import Recorder
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
@@ -64,7 +64,7 @@ def visit(port: int, client: str, state: Path) -> Recorder:
 def test_forgotten_after_half_a_year_and_whole_again(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
     kafka = fresh_kafka.bootstrap
     with GatewayProcess(kafka) as gateway:
-        with matcher(kafka, tmp_path / "before", matcher_id="a") as before:
+        with MatcherProcess(kafka, tmp_path / "before", matcher_id="a") as before:
             before.wait_serving()
             gateway.wait_ready()
             for client in ("gone", "kept"):
@@ -78,7 +78,7 @@ def test_forgotten_after_half_a_year_and_whole_again(fresh_kafka: EmbeddedBroker
             assert look_up(before, "gone") == 200
             before.stop()
         make_old(kafka, "gone")
-        with matcher(kafka, tmp_path / "after", matcher_id="a") as after:
+        with MatcherProcess(kafka, tmp_path / "after", matcher_id="a") as after:
             after.wait_serving()
             wait_for(lambda: look_up(after, "gone") == 404, "it is forgotten")
             wait_for(lambda: stored(kafka, "gone") == {}, "nothing is left of it in Kafka")

@@ -15,7 +15,7 @@ from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_schemas import topics
 from coldnotify_schemas.matcher_state import GENERATION_KEY
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, matcher, records_of, registrations_of
+from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, records_of, registrations_of
 from coldnotify_testkit.stack import Recorder, Up, get_json, notify, running
 from coldnotify_testkit.waiting import wait_for
 
@@ -68,14 +68,14 @@ def test_a_matcher_killed_and_started_again_in_time_causes_no_rebalance(
     fresh_kafka: EmbeddedBroker, tmp_path: Path
 ) -> None:
     kafka, timeout = fresh_kafka.bootstrap, {"matcher_session_timeout_ms": 60_000}
-    with matcher(kafka, tmp_path / "a", matcher_id="a", **timeout) as stays:
-        with matcher(kafka, tmp_path / "b", matcher_id="b", **timeout) as killed:
+    with MatcherProcess(kafka, tmp_path / "a", matcher_id="a", **timeout) as stays:
+        with MatcherProcess(kafka, tmp_path / "b", matcher_id="b", **timeout) as killed:
             wait_for(lambda: serving(stays, killed) and serving(killed, stays), "halves")
             mine, its = stays.owned(), killed.owned()
             generations = {n: stays.generation(n) for n in mine}, {n: killed.generation(n) for n in its}
             assigned = len(re.findall("partition assigned|given up", plain(stays.log)))
             killed.kill()
-        with matcher(kafka, tmp_path / "b", matcher_id="b", **timeout) as again:
+        with MatcherProcess(kafka, tmp_path / "b", matcher_id="b", **timeout) as again:
             wait_for(lambda: again.owned() == its, "the same partitions again")
             assert {n: again.generation(n) for n in its} == {n: g + 1 for n, g in generations[1].items()}
             assert {n: stays.generation(n) for n in mine} == generations[0]
@@ -100,7 +100,7 @@ def test_matchers_come_stop_and_are_killed_under_load(
         go_on("with one matcher")
         for round_, end in enumerate(("stopped", "killed")):
             log = tmp_path / f"extra-{round_}"
-            with matcher(up.kafka, log, matcher_id="extra", matcher_standby=standby, **BESIDE) as extra:
+            with MatcherProcess(up.kafka, log, matcher_id="extra", matcher_standby=standby, **BESIDE) as extra:
                 version += 1
                 publish(publisher, version)
                 wait_for(extra.owned, "a share of the partitions")
@@ -128,7 +128,7 @@ def test_a_matcher_frozen_for_long_undoes_nothing_and_comes_back(tmp_path: Path)
         running(tmp_path) as up,
         units(up) as ous,
         Publisher(kafka=up.kafka, timeout_s=60) as publisher,
-        matcher(up.kafka, tmp_path / "zombie", matcher_id="zombie", **BESIDE) as zombie,
+        MatcherProcess(up.kafka, tmp_path / "zombie", matcher_id="zombie", **BESIDE) as zombie,
     ):
 
         def of_others() -> set[int]:

@@ -10,7 +10,7 @@ from coldnotify import Connection, Notification, State, aio
 from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_testkit.gateway_process import GatewayProcess
-from coldnotify_testkit.matcher_process import DOMAIN, GROUP, matcher
+from coldnotify_testkit.matcher_process import DOMAIN, GROUP, MatcherProcess
 
 pytestmark = pytest.mark.kafka
 
@@ -95,7 +95,7 @@ async def play(kafka: str, gateways: list[GatewayProcess]) -> None:
 def test_clients_of_a_gateway_that_died_come_one_after_the_other(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
     kafka = fresh_kafka.bootstrap
     with (
-        matcher(kafka, tmp_path / "matcher") as process,
+        MatcherProcess(kafka, tmp_path / "matcher") as process,
         GatewayProcess(kafka) as first,
         GatewayProcess(kafka) as second,
     ):

@@ -10,7 +10,7 @@ from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_testkit.gateway_process import GatewayProcess
-from coldnotify_testkit.matcher_process import matcher
+from coldnotify_testkit.matcher_process import MatcherProcess
 from coldnotify_testkit.stack import Recorder, Up
 
 pytestmark = pytest.mark.kafka
@@ -87,7 +87,7 @@ def test_beside_each_other(
     kafka = fresh_kafka.bootstrap
     with ExitStack() as stack:
         with started_from(monkeypatch, release if old == "matcher" else None):
-            serving = stack.enter_context(matcher(kafka, tmp_path / "matcher.log"))
+            serving = stack.enter_context(MatcherProcess(kafka, tmp_path / "matcher.log"))
         with started_from(monkeypatch, release if old == "gateway" else None):
             gateway = stack.enter_context(GatewayProcess(kafka))
         serving.wait_serving()

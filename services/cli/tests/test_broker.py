@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify_kafka.broker import free_port
-from coldnotify_testkit.command import coldnotify, running
+from coldnotify_testkit.command import Service, coldnotify
 
 
 @pytest.mark.kafka
@@ -18,7 +18,7 @@ def test_the_broker_runs_until_it_is_told_to_stop_and_then_carries_on(tmp_path: 
     kafka_port = str(free_port())
     settings = {"data": str(tmp_path / "data"), "kafka_port": kafka_port}
     address = f"127.0.0.1:{kafka_port}"
-    with running(tmp_path / "first", "broker", **settings) as broker:
+    with Service(tmp_path / "first", "broker", **settings) as broker:
         broker.wait_for(lambda: f"Kafka is ready at {address}" in broker.output)
         assert coldnotify("topics", "apply", kafka=address).returncode == 0
         other = coldnotify("broker", "--kafka-port", "0", data=str(tmp_path / "data"))
@@ -29,7 +29,7 @@ def test_the_broker_runs_until_it_is_told_to_stop_and_then_carries_on(tmp_path: 
         assert "--kafka-port" in other.stderr
         assert broker.stop() == 0
         assert "Kafka has stopped" in broker.output
-    with running(tmp_path / "second", "broker", **settings) as broker:
+    with Service(tmp_path / "second", "broker", **settings) as broker:
         broker.wait_for(lambda: f"Kafka is ready at {address}" in broker.output)
         assert coldnotify("topics", "plan", kafka=address).stdout == "nothing to change\n"
         tool = coldnotify("kafka-tool", "topics", "--bootstrap-server", address, "--list")
@@ -39,7 +39,7 @@ def test_the_broker_runs_until_it_is_told_to_stop_and_then_carries_on(tmp_path: 
 
 @pytest.mark.kafka
 def test_a_stop_while_it_starts_is_a_clean_stop(tmp_path: Path) -> None:
-    with running(tmp_path / "output", "broker", data=str(tmp_path / "data"), kafka_port="0") as broker:
+    with Service(tmp_path / "output", "broker", data=str(tmp_path / "data"), kafka_port="0") as broker:
         broker.wait_for(lambda: (tmp_path / "data" / "broker.out").exists())
         assert broker.stop() == 0
         assert "Traceback" not in broker.output
@@ -48,7 +48,7 @@ def test_a_stop_while_it_starts_is_a_clean_stop(tmp_path: Path) -> None:
 @pytest.mark.kafka
 def test_three_nodes_run_a_dead_one_comes_back_and_the_directory_is_theirs(tmp_path: Path) -> None:
     data = str(tmp_path / "data")
-    with running(tmp_path / "output", "broker", "--nodes", "3", data=data, kafka_port="0") as broker:
+    with Service(tmp_path / "output", "broker", "--nodes", "3", data=data, kafka_port="0") as broker:
         pattern = re.compile(r"Kafka is ready at (\S+) \(data in \S+, pids (.*)\)")
         broker.wait_for(lambda: pattern.search(broker.output))
         [(address, pids)] = pattern.findall(broker.output)

@@ -9,7 +9,7 @@ import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_testkit.kafka import broker, free_port, reset_topics
-from coldnotify_testkit.matcher_process import Player, matcher
+from coldnotify_testkit.matcher_process import MatcherProcess, Player
 from coldnotify_testkit.waiting import wait_for
 
 STOP_S_MAX = 25
@@ -17,7 +17,7 @@ STOP_S_MAX = 25
 
 
 def test_without_kafka_it_lives_is_not_ready_and_stops_in_time(tmp_path: Path) -> None:
-    with matcher(f"127.0.0.1:{free_port()}", tmp_path / "log") as process:
+    with MatcherProcess(f"127.0.0.1:{free_port()}", tmp_path / "log") as process:
         wait_for(lambda: process.get("/healthz")[0] == 200, "the HTTP port")
         status, reason = process.get("/readyz")
         assert status == 503
@@ -34,14 +34,14 @@ def test_without_kafka_it_lives_is_not_ready_and_stops_in_time(tmp_path: Path) -
 def test_a_port_that_is_taken_is_an_error_that_names_the_setting(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with matcher("127.0.0.1:1", tmp_path / "log", matcher_port=port) as process:
+        with MatcherProcess("127.0.0.1:1", tmp_path / "log", matcher_port=port) as process:
             assert process.process.wait(60) == 1
     assert "COLDNOTIFY_MATCHER_PORT" in process.log.read_text()
 
 
 @pytest.mark.kafka
 def test_sigint_is_a_clean_stop_too(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
-    with matcher(fresh_kafka.bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(fresh_kafka.bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         process.send(signal.SIGINT)
 
@@ -55,7 +55,7 @@ def test_kafka_goes_away_under_it(how: str, tmp_path: Path) -> None:
     with broker() as kafka:
         reset_topics(kafka.bootstrap)
         player = Player(kafka.bootstrap)
-        with matcher(kafka.bootstrap, tmp_path / "log") as process:
+        with MatcherProcess(kafka.bootstrap, tmp_path / "log") as process:
             process.wait_serving()
             player.open("camera")
             player.wait_opened()
@@ -78,7 +78,7 @@ def test_kafka_goes_away_under_it(how: str, tmp_path: Path) -> None:
 
 @pytest.mark.kafka
 def test_kafka_comes_back(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
-    with matcher(fresh_kafka.bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(fresh_kafka.bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         freeze(fresh_kafka.pid)
         try:

@@ -19,10 +19,10 @@ from coldnotify_testkit.matcher_process import (
     OTHER_GROUP,
     PARTITION,
     PARTITIONS,
+    MatcherProcess,
     Player,
     committed,
     group_of,
-    matcher,
     records_of,
     wait_halves,
     worker_of,
@@ -62,7 +62,7 @@ def test_what_is_acknowledged_behind_an_open_transaction_is_waited_for(
 
 
 def test_a_publish_reaches_the_inbox_with_numbers_from_1(bootstrap: str, player: Player, tmp_path: Path) -> None:
-    with matcher(bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         player.open("camera")
         player.wait_opened()
@@ -78,7 +78,7 @@ def test_a_publish_reaches_the_inbox_with_numbers_from_1(bootstrap: str, player:
 
 
 def test_a_wake_after_a_publish_does_not_miss_it(bootstrap: str, player: Player, tmp_path: Path) -> None:
-    with matcher(bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         for version in range(1, 31):
             player.version("camera", version)
@@ -90,13 +90,13 @@ def test_a_wake_after_a_publish_does_not_miss_it(bootstrap: str, player: Player,
 
 def test_killed_in_the_middle_nothing_is_lost(bootstrap: str, player: Player, tmp_path: Path) -> None:
     names = [f"o{i}" for i in range(20)]
-    with matcher(bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         player.open(*names)
         player.wait_opened()
     version = 0
     for _ in range(3):
-        with matcher(bootstrap, tmp_path / "log") as process:
+        with MatcherProcess(bootstrap, tmp_path / "log") as process:
             wait_for(lambda p=process: PARTITION in p.owned(), "the partition")  # type: ignore[misc]
             for _ in range(10):
                 version += 1
@@ -106,7 +106,7 @@ def test_killed_in_the_middle_nothing_is_lost(bootstrap: str, player: Player, tm
             process.kill()
         version += 1
         player.version("o0", version)  # while nobody is there
-    with matcher(bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         for name in names[1:]:
             player.wait_told(name, version - 1)
@@ -120,7 +120,7 @@ def test_killed_in_the_middle_nothing_is_lost(bootstrap: str, player: Player, tm
 
 
 def test_a_stop_is_quick_clean_and_commits_all_that_was_handled(bootstrap: str, player: Player, tmp_path: Path) -> None:
-    with matcher(bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         player.open("camera")
         player.wait_opened()
@@ -137,7 +137,7 @@ def test_a_stop_is_quick_clean_and_commits_all_that_was_handled(bootstrap: str, 
     assert committed(bootstrap, topics.OBJECTS, PARTITION, group) == (5, marks[topics.OBJECTS])
     assert committed(bootstrap, topics.REQUESTS, PARTITION, group) == (1, marks[topics.REQUESTS])
     told = len(player.told("camera"))
-    with matcher(bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         player.version("camera", 6)
         player.wait_told("camera", 6)
@@ -147,11 +147,11 @@ def test_a_stop_is_quick_clean_and_commits_all_that_was_handled(bootstrap: str, 
 def test_two_share_the_partitions_and_one_takes_over_from_the_other(
     bootstrap: str, player: Player, tmp_path: Path
 ) -> None:
-    with matcher(bootstrap, tmp_path / "a", matcher_id="a") as first:
+    with MatcherProcess(bootstrap, tmp_path / "a", matcher_id="a") as first:
         first.wait_serving()
         player.open("camera")
         player.wait_opened()
-        with matcher(bootstrap, tmp_path / "b", matcher_id="b") as second:
+        with MatcherProcess(bootstrap, tmp_path / "b", matcher_id="b") as second:
             wait_halves(first, second)
             owner, other = (first, second) if PARTITION in first.owned() else (second, first)
             owner.kill()
@@ -164,8 +164,8 @@ def test_a_matcher_that_was_stopped_for_long_cannot_undo_its_successor(
     bootstrap: str, player: Player, tmp_path: Path
 ) -> None:
     with (
-        matcher(bootstrap, tmp_path / "a", matcher_id="a") as zombie,
-        matcher(bootstrap, tmp_path / "b", matcher_id="b") as successor,
+        MatcherProcess(bootstrap, tmp_path / "a", matcher_id="a") as zombie,
+        MatcherProcess(bootstrap, tmp_path / "b", matcher_id="b") as successor,
     ):
         wait_halves(zombie, successor)
         if PARTITION not in zombie.owned():
@@ -203,7 +203,7 @@ def test_a_matcher_that_was_stopped_for_long_cannot_undo_its_successor(
 def test_a_claim_by_another_makes_the_owner_drop_that_partition_alone(
     bootstrap: str, player: Player, tmp_path: Path
 ) -> None:
-    with matcher(bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         before = process.generation()
         other = (PARTITION + 1) % PARTITIONS
@@ -235,7 +235,7 @@ def test_strange_state_records_are_survived_and_overwritten(bootstrap: str, play
 
     for record in strange:
         write(bootstrap, *record)
-    with matcher(bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         player.open("camera")
         player.wait_opened()
@@ -245,7 +245,7 @@ def test_strange_state_records_are_survived_and_overwritten(bootstrap: str, play
         wait_for(overwritten, "what came later overwritten")
         generation = process.generation()
         process.kill()
-    with matcher(bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         assert process.generation() > generation
         player.version("camera", 1)
@@ -273,7 +273,7 @@ def test_strays_are_moved_rejected_records_say_why_and_stale_ones_are_outdone(
     bootstrap: str, player: Player, tmp_path: Path
 ) -> None:
     home = partition_of(DOMAIN, OTHER_GROUP, PARTITIONS)
-    with matcher(bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         player.open("camera", group=OTHER_GROUP)
         player.wait_opened()
@@ -297,7 +297,7 @@ def test_strays_are_moved_rejected_records_say_why_and_stale_ones_are_outdone(
 
 
 def test_a_record_as_large_as_kafka_takes_stops_nobody(bootstrap: str, player: Player, tmp_path: Path) -> None:
-    with matcher(bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         player.open("camera")
         player.wait_opened()
@@ -311,7 +311,7 @@ def test_a_record_as_large_as_kafka_takes_stops_nobody(bootstrap: str, player: P
 
 
 def test_a_request_that_is_none_is_skipped(bootstrap: str, player: Player, tmp_path: Path) -> None:
-    with matcher(bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         for value in (None, b"", b"\xff\xff\xff", b"\x08\x02"):
             write(bootstrap, topics.REQUESTS, b"key", value)
@@ -320,7 +320,7 @@ def test_a_request_that_is_none_is_skipped(bootstrap: str, player: Player, tmp_p
 
 
 def test_sessions_that_requests_do_not_know_are_told(bootstrap: str, player: Player, tmp_path: Path) -> None:
-    with matcher(bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         player.request(9, catch_up={"ask": 1})
         player.wait(lambda items: closed(items) == [(9, 6)], "Closed")

@@ -28,7 +28,6 @@ from coldnotify_testkit.matcher_process import (
     PARTITIONS,
     MatcherProcess,
     Player,
-    matcher,
     records_of,
     wait_halves,
 )
@@ -97,8 +96,8 @@ def test_a_standby_takes_over_what_it_followed_and_nothing_is_lost(
     bootstrap: str, player: Player, tmp_path: Path
 ) -> None:
     with (
-        matcher(bootstrap, tmp_path / "a", matcher_id="a", matcher_standby=True) as first,
-        matcher(bootstrap, tmp_path / "b", matcher_id="b", matcher_standby=True) as second,
+        MatcherProcess(bootstrap, tmp_path / "a", matcher_id="a", matcher_standby=True) as first,
+        MatcherProcess(bootstrap, tmp_path / "b", matcher_id="b", matcher_standby=True) as second,
     ):
         both = (first, second)
         wait_halves(first, second)
@@ -125,7 +124,7 @@ def test_a_standby_takes_over_what_it_followed_and_nothing_is_lost(
         home = partition_of(DOMAIN, OTHER_GROUP, PARTITIONS)
         wait_for(lambda: records_of(bootstrap, topics.OBJECTS, home), "the stray moved")
 
-        with matcher(bootstrap, tmp_path / "a", matcher_id="a", matcher_standby=True) as again:
+        with MatcherProcess(bootstrap, tmp_path / "a", matcher_id="a", matcher_standby=True) as again:
             wait_for(lambda: again.owned() and not again.owned() & other.owned(), "its share given back")
             wait_for(lambda: following(other) == again.owned(), "what was given up is followed anew")
             player.version("camera", 3)
@@ -135,8 +134,8 @@ def test_a_standby_takes_over_what_it_followed_and_nothing_is_lost(
 
 def test_without_the_setting_nothing_is_followed(bootstrap: str, tmp_path: Path) -> None:
     with (
-        matcher(bootstrap, tmp_path / "a", matcher_id="a") as first,
-        matcher(bootstrap, tmp_path / "b", matcher_id="b") as second,
+        MatcherProcess(bootstrap, tmp_path / "a", matcher_id="a") as first,
+        MatcherProcess(bootstrap, tmp_path / "b", matcher_id="b") as second,
     ):
         wait_for(lambda: first.owned() and second.owned() and first.ready and second.ready, "both serve")
         assert {one["phase"] for one in first.json("/v1/partitions")["items"]} == {"owned"}

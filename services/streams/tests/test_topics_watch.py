@@ -7,7 +7,7 @@ from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas import topics
 from coldnotify_testkit.engine_bench import opened
 from coldnotify_testkit.kafka import reset_topics
-from coldnotify_testkit.matcher_process import PARTITIONS, Player, matcher, records_of
+from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, Player, records_of
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka.admin import AdminClient, NewPartitions
 
@@ -20,7 +20,7 @@ def add_partitions(admin: AdminClient, topic: str, total: int) -> None:
 
 
 def test_topics_made_anew_are_read_anew(bootstrap: str, player: Player, tmp_path: Path) -> None:
-    with matcher(bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         for session in range(1, 4):
             player.open("camera", session=session)
@@ -45,7 +45,7 @@ def test_topics_made_anew_are_read_anew(bootstrap: str, player: Player, tmp_path
 
 
 def test_more_inboxes_are_noticed(bootstrap: str, player: Player, tmp_path: Path) -> None:
-    with matcher(bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(bootstrap, tmp_path / "log") as process:
         process.wait_serving()
         add_partitions(AdminClient({"bootstrap.servers": bootstrap}), topics.NOTIFICATIONS, 20)
 
@@ -59,7 +59,7 @@ def test_without_topics_it_is_not_ready_and_says_why(kafka: EmbeddedBroker, tmp_
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     for answer in admin.delete_topics([topics.SESSIONS]).values():
         answer.result(30)
-    with matcher(kafka.bootstrap, tmp_path / "log") as process:
+    with MatcherProcess(kafka.bootstrap, tmp_path / "log") as process:
         wait_for(lambda: "coldnotify topics apply" in process.log.read_text(), "its saying what is missing")
         assert not process.ready
         reset_topics(kafka.bootstrap)

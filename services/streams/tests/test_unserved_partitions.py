@@ -7,7 +7,7 @@ import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas import topics
 from coldnotify_streams.unserved_partitions import Members, Unserved, members_of, partitions_of
-from coldnotify_testkit.matcher_process import PARTITIONS, group_of, matcher
+from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, group_of
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -95,9 +95,9 @@ def test_a_member_restarted_between_the_two_rounds_of_a_rebalance(fresh_kafka: E
     polling.start()
     try:
         wait_for(lambda: settled_as(ALL), "the first member's having all")
-        with matcher(fresh_kafka.bootstrap, tmp_path / "b", matcher_id="b") as b:
+        with MatcherProcess(fresh_kafka.bootstrap, tmp_path / "b", matcher_id="b") as b:
             wait_for(lambda: settled_as(HIGH, frozenset()), "the first round's end")
-            with matcher(fresh_kafka.bootstrap, tmp_path / "a", matcher_id="a") as a:
+            with MatcherProcess(fresh_kafka.bootstrap, tmp_path / "a", matcher_id="a") as a:
                 wait_for(lambda: a.owned() and b.owned() and a.owned() | b.owned() == ALL, "all partitions served")
                 assert any("given to nobody" in one.log.read_text() for one in (a, b))
     finally:
