@@ -44,6 +44,9 @@ class Run:
         self._context = context
         self._callback_of = callback_of
         self._ended = ended
+        self._served = False
+        """The connection that stands, or stood last, has carried a session."""
+        self._outage_told = False
 
     # What is to be done
 
@@ -123,6 +126,8 @@ class Run:
         """Bytes came."""
         with self.lock:
             self.driver.received(data, time.monotonic())
+            if not self._served and self.driver.connected:
+                self._served, self._outage_told = True, False
 
     def sent(self) -> None:
         """Everything is written."""
@@ -134,3 +139,13 @@ class Run:
         logger.info("connection to the gateway ended: %s", problem)
         with self.lock:
             self.driver.link_down(problem, time.monotonic(), renew=renew)
+            self._tell_of_outage()
+
+    def _tell_of_outage(self) -> None:
+        """Warn once that no session comes about, until one does. Python prints warnings where logging is not set up."""
+        served, self._served = self._served, False
+        status = self.driver.status(time.monotonic())
+        if served or self._outage_told or status.next_connect_s is None:
+            return
+        self._outage_told = True
+        logger.warning("not connected yet: %s. Trying again until it works", status.last_problem)

@@ -324,6 +324,31 @@ def test_the_network_may_be_away(make, service):
     assert time.monotonic() - begun < LIMIT_S / 2
 
 
+def test_that_there_is_no_connection_yet_is_said_once_for_each_outage(make, service, caplog):
+    def warnings() -> list[str]:
+        return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+    with socket.socket() as reserved:
+        # Bound, but not listening: nobody else gets the port, and Linux lets the service listen there later.
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+        caplog.set_level(logging.INFO)
+        notify = make(address=f"127.0.0.1:{port}", address_rest_s=0.01)
+        notify.connect()
+        wait_for(lambda: caplog.text.count("connecting to") >= 3)
+        (first,) = warnings()
+        assert first.startswith(f"not connected yet: 127.0.0.1:{port} cannot be reached")
+        with FakeService(Service(), port=port) as late:
+            wait_for(lambda: notify.caught_up)
+            late.drop_all()
+            wait_for(lambda: late.accepted >= 2 and notify.caught_up)
+            assert len(warnings()) == 1, "one that breaks and is made again at once is no outage"
+        wait_for(lambda: len(warnings()) == 2)
+        notify.disconnect()
+        assert len(warnings()) == 2
+
+
 def test_a_host_that_does_not_exist(make):
     notify = make(address="no-such-host.invalid")
     notify.connect()
