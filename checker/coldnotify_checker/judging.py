@@ -34,6 +34,7 @@ matcher or a dead gateway adds. Far fewer than are published meanwhile."""
 UNNOTICED_US = 30_000_000
 """So long a lost registrations topic may go unnoticed: until then wakes are answered from memory, and it is the next
 contact that finds out. A matcher looks every 5 s; it may be stopped meanwhile, or without Kafka."""
+_NEEDS_AN_END = "needs --at-rest: that nothing had been published for a while when the dump began"
 _NAMED_MAX = 5
 """Objects that a violation names."""
 
@@ -70,10 +71,10 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool =
     verdict.statistics.clients = len(clients.by_name)
     _judge_lost(publishes, topics, verdict)
     if end is None:
-        verdict.not_judged["P2"] = "only wakes: no line says `end`"
-        verdict.not_judged["P5"] = "no line says `end`, and so who was connected; was it at rest?"
+        verdict.judged_in_part["P2"] = f"wakes only; who stays connected: {_NEEDS_AN_END}"
+        verdict.not_judged["P5"] = _NEEDS_AN_END
     elif REGISTRATIONS not in topics.dumped:
-        verdict.not_judged["P5"] = f"no dump of {REGISTRATIONS}"
+        verdict.not_judged["P5"] = f"needs a dump of the topic {REGISTRATIONS}"
     if end is not None and REGISTRATIONS in topics.dumped:
         lost_at = max(
             (event.t for event in history if isinstance(event, TopicLost) and event.topic == REGISTRATIONS), default=0
@@ -84,7 +85,7 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool =
         for client in clients.by_name.values():
             _judge_offline(client, topics, verdict)
     else:
-        verdict.not_judged["P6"] = f"no dump of {REGISTRATIONS} and {SESSIONS}"
+        verdict.not_judged["P6"] = f"needs a dump of the topics {REGISTRATIONS} and {SESSIONS}"
     return verdict
 
 
@@ -106,7 +107,7 @@ def _judge_lost(publishes: Publishes, topics: Topics, verdict: Verdict) -> None:
     """P1: of every object, the topic holds the newest that was acknowledged, or a newer one."""
     dumped = topics.dumped.get(OBJECTS)
     if dumped is None:
-        verdict.not_judged["P1"] = f"no dump of {OBJECTS}"
+        verdict.not_judged["P1"] = f"needs a dump of the topic {OBJECTS}"
         return
     for object_ in publishes.objects:
         call = publishes.newest(object_)

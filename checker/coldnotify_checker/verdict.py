@@ -64,7 +64,9 @@ class Verdict:
     counts: dict[Promise, int] = field(default_factory=lambda: dict.fromkeys(PROMISES, 0))
     """Violations by promise, also those beyond VIOLATIONS_MAX."""
     not_judged: dict[Promise, str] = field(default_factory=dict)
-    """What the history does not hold that this promise, or a part of it, is judged by."""
+    """Why a promise could not be judged: what the history lacks, and how to get it."""
+    judged_in_part: dict[Promise, str] = field(default_factory=dict)
+    """Which part of a promise was judged, and what the rest needs."""
     statistics: Statistics = field(default_factory=Statistics)
 
     @property

@@ -31,7 +31,7 @@ def test_a_service_without_a_bug_is_clean(incarnations_told: bool) -> None:
     for seed in range(SEEDS):
         verdict = judge(play(seed, incarnations_told=incarnations_told))
         assert verdict.clean, f"seed {seed}: {verdict}"
-        assert verdict.not_judged == {}
+        assert verdict.not_judged == verdict.judged_in_part == {}
 
 
 @pytest.mark.parametrize("bug", BUGS)
@@ -123,6 +123,7 @@ def test_who_is_connected_at_rest_is_judged_as_at_the_end() -> None:
     ]
     assert judge(history).clean
     assert "P5" in judge(history).not_judged
+    assert "P2" in judge(history).judged_in_part
     verdict = judge(history, at_rest=True)
     assert [(violation.promise, "d/g/there" in str(violation)) for violation in verdict.violations] == [
         ("P2", True),

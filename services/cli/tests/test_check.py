@@ -3,6 +3,7 @@
 Stands for: noting, topics_dump
 """
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,26 @@ def test_a_clean_history_and_one_that_is_not(tmp_path: Path) -> None:
     assert code == 1
     assert "P4: " in output
     assert f"{tmp_path / 'broken'}:" in output
+    assert [line.split("  ")[1] for line in output.splitlines()[:6] if line.startswith("P1")] == ["kept"]
+
+
+def test_the_verdict_for_programs(tmp_path: Path) -> None:
+    with HistoryWriter(tmp_path / "broken") as writer:
+        for event in Double(1, "tells another payload").play():
+            writer.write(event)
+    code, output = run("check", "--json", str(tmp_path / "broken"))
+    assert code == 1
+    said = json.loads(output)
+    assert not said["clean"]
+    assert said["promises"]["P4"]["violations"] == len(said["violations"]) > 0
+    assert said["promises"]["P1"] == {
+        "promise": "an acknowledged publish is not lost",
+        "judged": True,
+        "violations": 0,
+        "note": None,
+    }
+    assert said["violations"][0]["promise"] == "P4"
+    assert said["statistics"]["publishes"] > 0
 
 
 def test_wrong_use_is_named(tmp_path: Path) -> None:
@@ -69,11 +90,12 @@ def test_canaries_on_a_live_system(tmp_path: Path) -> None:
                 process.terminate()
     code, output = run("check", said, seen, dumped)
     assert code == 0, output
-    assert "no line says `end`" in output
+    assert "P5  not judged  registrations survive (needs --at-rest" in output
     at_rest = ("check", "--at-rest", said, seen, stayed, dumped)
     code, output = run(*at_rest)
     assert code == 0, output
-    assert "no line says" not in output
+    assert "not judged" not in output
+    assert "needs" not in output
     records = Path(dumped).read_text()
     Path(dumped).write_text("".join(line for line in records.splitlines(True) if "canary/g/stays/0" not in line))
     code, output = run(*at_rest)

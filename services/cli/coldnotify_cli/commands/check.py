@@ -1,12 +1,15 @@
 """`coldnotify check`: judges histories against the promises."""
 
+import dataclasses
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from coldnotify_checker import Verdict
+    from coldnotify_checker.verdict import Promise
 
 
 @click.command("check")
@@ -24,7 +27,8 @@ if TYPE_CHECKING:
     help="Nothing had been published for a while when the dump began: connected clients must be registered for all "
     "they want, and know it.",
 )
-def command_check(histories: tuple[Path, ...], clock_skew_s: float, at_rest: bool) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command_check(histories: tuple[Path, ...], clock_skew_s: float, at_rest: bool, as_json: bool) -> int:
     """Judge the HISTORY files together against the promises P1 to P6 (docs/histories.md).
 
     Prints one line per promise, then each violation with the lines that show it. Exit code 1 if there is a violation.
@@ -36,29 +40,38 @@ def command_check(histories: tuple[Path, ...], clock_skew_s: float, at_rest: boo
     except OSError as error:
         raise click.UsageError(f"HISTORY: {error.filename}: {error.strerror}") from None
     verdict = judge(events, clock_skew_s=clock_skew_s, at_rest=at_rest)
-    for line in table(verdict):
-        click.echo(line)
-    for violation in verdict.violations:
-        click.echo(f"\n{violation}")
+    if as_json:
+        click.echo(json.dumps(_as_json(verdict)))
+    else:
+        for line in table(verdict):
+            click.echo(line)
+        for violation in verdict.violations:
+            click.echo(f"\n{violation}")
     return 0 if verdict.clean else 1
+
+
+def _judgement(verdict: "Verdict", promise: "Promise") -> str:
+    if count := verdict.counts[promise]:
+        return f"violated {count} times"
+    return "not judged" if promise in verdict.not_judged else "kept"
 
 
 def table(verdict: "Verdict") -> list[str]:
     """The verdict in short, a line for each promise; then what the history holds."""
     from coldnotify_checker.verdict import PROMISES
 
-    lines = []
-    for promise, words in PROMISES.items():
-        count = verdict.counts[promise]
-        said = f"{count} violations" if count else "kept"
-        why = verdict.not_judged.get(promise)
-        if why is not None and not count:
-            said = "not judged" if promise != "P2" else "kept"
-        lines.append(f"{promise}  {words:<62} {said}{f' ({why})' if why else ''}")
+    judged = {promise: _judgement(verdict, promise) for promise in PROMISES}
+    width = max(map(len, judged.values()))
+    notes = {**verdict.not_judged, **verdict.judged_in_part}
+    lines = [
+        f"{promise}  {judged[promise]:<{width}}  {words}{f' ({notes[promise]})' if promise in notes else ''}"
+        for promise, words in PROMISES.items()
+    ]
     found = verdict.statistics
     lines.append(
         f"{found.publishes} publishes ({found.acknowledged} acknowledged, {found.failed} failed, "
-        f"{found.indeterminate} indeterminate), {found.clients} clients, told {found.told} times, {found.wakes} wakes"
+        f"{found.indeterminate} without a known outcome), {found.clients} clients, {found.told} notifications, "
+        f"{found.wakes} wakes"
     )
     if found.faults:
         lines.append(
@@ -68,3 +81,23 @@ def table(verdict: "Verdict") -> list[str]:
     if found.wire:
         lines.append(f"{found.wire} notification frames, of these {found.wire_duplicates} duplicates")
     return lines
+
+
+def _as_json(verdict: "Verdict") -> dict[str, Any]:
+    from coldnotify_checker.verdict import PROMISES
+
+    notes = {**verdict.not_judged, **verdict.judged_in_part}
+    return {
+        "clean": verdict.clean,
+        "promises": {
+            promise: {
+                "promise": words,
+                "judged": promise not in verdict.not_judged,
+                "violations": verdict.counts[promise],
+                "note": notes.get(promise),
+            }
+            for promise, words in PROMISES.items()
+        },
+        "violations": [dataclasses.asdict(violation) for violation in verdict.violations],
+        "statistics": dataclasses.asdict(verdict.statistics),
+    }
