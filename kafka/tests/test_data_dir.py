@@ -42,7 +42,7 @@ def test_a_directory_of_three_nodes_is_not_for_one(tmp_path: Path) -> None:
 
 def test_a_directory_is_for_one_at_a_time(tmp_path: Path) -> None:
     held = data_dir.lock(tmp_path)
-    with pytest.raises(DataDirectoryInUseError, match="in use by another broker"):
+    with pytest.raises(DataDirectoryInUseError, match="is in use: another broker runs there"):
         data_dir.lock(tmp_path)
     with pytest.raises(DataDirectoryInUseError):
         EmbeddedCluster(tmp_path).start()

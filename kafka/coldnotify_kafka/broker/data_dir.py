@@ -10,6 +10,7 @@ from coldnotify_kafka.broker import private
 from coldnotify_kafka.errors import DataDirectoryError, DataDirectoryInUseError
 
 _CLUSTER_FILE = "cluster.json"
+_LOCK_FILE = "lock"
 _META = Path("records", "meta.properties")
 """Kafka's own mark on a directory of records, here that of a single node."""
 
@@ -23,24 +24,43 @@ class ClusterFile:
     """By node, from node 1 on."""
 
 
+def check_unused(data_dir: Path, by: str) -> None:
+    """Raises DataDirectoryInUseError, which says `by` whom, if a broker runs on it. The directory need not exist."""
+    try:
+        descriptor = os.open(data_dir / _LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return  # whether it can be used is seen when it is
+    try:
+        _lock(descriptor, data_dir, by)
+    finally:
+        os.close(descriptor)
+
+
 def lock(data_dir: Path) -> int:
     """A descriptor of the data directory's lock file, locked; the directory is made. Raises DataDirectoryError."""
     try:
         private.make_directory(data_dir)
-        descriptor = os.open(data_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(data_dir / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise DataDirectoryError(f"data directory {data_dir} cannot be used: {error}") from error
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
+        _lock(descriptor, data_dir, "another broker")
+    except DataDirectoryError:
         os.close(descriptor)
-        if isinstance(error, BlockingIOError):
-            raise DataDirectoryInUseError(
-                f"data directory {data_dir} is in use by another broker: stop that one or choose another directory "
-                "with --data"
-            ) from None
-        raise DataDirectoryError(f"data directory {data_dir} cannot be locked: {error}") from error
+        raise
     return descriptor
+
+
+def _lock(descriptor: int, data_dir: Path, by: str) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise DataDirectoryInUseError(
+            f"data directory {data_dir} is in use: {by} runs there. Stop that one or choose another directory with "
+            "--data"
+        ) from None
+    except OSError as error:
+        raise DataDirectoryError(f"data directory {data_dir} cannot be locked: {error}") from error
 
 
 def check_nodes(data_dir: Path, nodes: int) -> None:

@@ -19,7 +19,7 @@ from coldnotify_cli.supervisor import Part
 LOG_BYTES_MAX = 32 * 1024 * 1024
 """Of the log, and of what went before it."""
 _REFRESH_PER_S = 2
-_STYLES = {"ready": "green", "starting": "yellow", "down": "red", "waiting": "dim"}
+_STYLES = {"ready": "green", "starting": "yellow", "down": "red", "waiting": "dim", "stopped": "dim"}
 
 
 class LiveStatus:

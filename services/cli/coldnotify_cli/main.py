@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 failed, 2 wrong use. COLDNOTIFY_LOG_LEVEL=debug shows where an error came from.
 """
 
+import difflib
 import importlib
 import os
 import sys
@@ -41,6 +42,8 @@ COMMANDS: dict[str, _Entry] = {
     "kafka-tool": _Entry("kafka_tool", "Run one of Kafka's own console tools."),
 }
 """Name -> module of coldnotify_cli.commands that has it (as `command_NAME`), and its help in the list of commands."""
+_SERVICES = {name for name, entry in COMMANDS.items() if entry.module == "services"}
+"""They warn of the environment in their logs, as all that they have to say."""
 
 
 class _LazyGroup(click.Group):
@@ -58,6 +61,18 @@ class _LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            near = difflib.get_close_matches(name, COMMANDS, n=1)
+            meant = f"; is {near[0]!r} meant?" if near else ""
+            raise click.UsageError(f"there is no command {name!r}{meant}", ctx)
+        if name not in _SERVICES:
+            _warn_of_variables()
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
@@ -70,6 +85,18 @@ def cli() -> None:
 
     Every setting is a flag or an environment variable of the same name, COLDNOTIFY_...; the flag takes precedence.
     """
+
+
+def _warn_of_variables() -> None:
+    """Warns of variables that look like settings and are none: misspelt ones, mostly."""
+    if not any(name.startswith("COLDNOTIFY_") for name in os.environ):
+        return  # every service's settings would be imported for nothing
+    from coldnotify_common.settings import unknown_variables
+
+    from coldnotify_cli.settings_doc import OTHER_VARIABLES, all_settings
+
+    for warning in unknown_variables(os.environ, all_settings(), OTHER_VARIABLES):
+        click.echo(f"Warning: {warning}", err=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

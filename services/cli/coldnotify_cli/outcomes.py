@@ -28,10 +28,13 @@ def outcome_of(get: Get, about: tuple[str, str, str], published: "Published", **
     return Outcome.of(shown["items"][0], object_, published.version)
 
 
-def say(about: tuple[str, str, str], published: "Published", outcome: "Outcome", *, as_json: bool = False) -> int:
-    """Prints where Kafka has it and what it has changed. Returns the exit code: 1 if it was in vain, as is known."""
+def say(
+    about: tuple[str, str, str], published: "Published", outcome: "Outcome", *, as_json: bool = False, **more: object
+) -> int:
+    """Prints where Kafka has it and what it has changed; as JSON with what `more` there is. Returns the exit code: 1 if
+    it was in vain, as is known."""
     if as_json:
-        click.echo(json.dumps({**published._asdict(), **outcome.shown()}))
+        click.echo(json.dumps({**published._asdict(), **outcome.shown(), **more}))
     else:
         place = f"version {published.version}  partition {published.partition}  offset {published.offset}"
         click.echo(f"{place}  outcome {outcome.outcome}")

@@ -14,9 +14,10 @@ from coldnotify_common.errors import SettingError
 from coldnotify_gateway.listeners.registry import LISTENERS, WEB, Row
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, free_port
+from coldnotify_kafka.broker.data_dir import check_unused
 from coldnotify_kafka.broker.ports import check_port_is_free
 from coldnotify_kafka.broker.process import spawn
-from coldnotify_kafka.errors import BrokerError
+from coldnotify_kafka.errors import BrokerError, PortTakenError
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_cli.kafka_parts import check_nodes, parts_of
@@ -46,8 +47,10 @@ class Addresses:
 
     @classmethod
     def choose(cls, settings: UpSettings) -> "Addresses":
-        """As the settings say, free ones for 0. Raises BrokerError if one is taken, SettingError for one used twice."""
+        """As the settings say, free ones for 0. Raises PortTakenError, which names all that are taken, BrokerError for
+        one that nobody can have, SettingError for one used twice."""
         taken: dict[int, str] = {}
+        troubles: list[str] = []
 
         def port(wanted: int, flag: str) -> int:
             chosen = wanted
@@ -56,7 +59,10 @@ class Addresses:
             name = f"{flag} (COLDNOTIFY_{flag[2:].replace('-', '_').upper()})"
             if chosen in taken:
                 raise SettingError(f"{name}: port {chosen} is {taken[chosen]} already")
-            check_port_is_free(HOST, chosen, name)
+            try:
+                check_port_is_free(HOST, chosen, name)
+            except PortTakenError as error:
+                troubles.append(str(error))
             taken[chosen] = flag
             return chosen
 
@@ -80,6 +86,8 @@ class Addresses:
             port(0 if i else settings.gateway_http_port or beside(_HTTP_BESIDE), "--gateway-http-port")
             for i in range(settings.gateways)
         ]
+        if troubles:
+            raise PortTakenError("\n".join(troubles))
         return cls(kafka, devices, http, matchers, gateways)
 
 
@@ -89,6 +97,8 @@ class Stack:
     def __init__(self, settings: UpSettings) -> None:
         """Nothing is started. Raises BrokerError, SettingError for ports that cannot be had."""
         check_nodes(settings.kafka_nodes, "--kafka-nodes")
+        # Before its ports, which are taken then, too: that they are says less.
+        check_unused(settings.data, "ColdNotify or a broker")
         self._settings = settings
         self.tls = TlsParts(settings.tls)
         self.addresses = ports = Addresses.choose(settings)

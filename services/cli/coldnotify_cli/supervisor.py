@@ -87,7 +87,7 @@ class Status(NamedTuple):
     """How a part is, in words."""
 
     word: str
-    """waiting (for others to be ready), starting, ready, down."""
+    """waiting (for others to be ready), starting, ready, down, stopped (in order)."""
     reason: str | None
     seconds: float | None
     """Since its process was started."""
@@ -113,6 +113,7 @@ class Part:
         self._started_s = 0.0
         self._reason: str | None = None
         self._look: _Look | None = None
+        self._stopped = False
 
     def turn(self, now_s: float) -> None:
         """Look after the part. Raises KeepsDying, NotReady."""
@@ -127,6 +128,8 @@ class Part:
     def status(self, now_s: float) -> Status:
         """How it is now; may be asked by another thread."""
         deaths = sum(death_s >= now_s - DEATHS_WINDOW_S for death_s in list(self._deaths_s))
+        if self._stopped:
+            return Status("stopped", None, None, deaths)
         if self.process is None:
             return Status("down" if deaths else "waiting", None, None, deaths)
         seconds = now_s - self._started_s
@@ -136,10 +139,12 @@ class Part:
 
     def stop(self, timeout_s: float) -> None:
         """End the process, if there is one."""
-        process, self.process = self.process, None
+        process = self.process
         if process is not None:
             process.stop(timeout_s)
+            self.process = None
             log.info("stopped", part=self.name)
+        self._stopped = True
 
     def _begin(self, now_s: float) -> None:
         try:

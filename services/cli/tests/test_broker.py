@@ -23,7 +23,7 @@ def test_the_broker_runs_until_it_is_told_to_stop_and_then_carries_on(tmp_path: 
         assert coldnotify("topics", "apply", kafka=address).returncode == 0
         other = coldnotify("broker", "--kafka-port", "0", data=str(tmp_path / "data"))
         assert other.returncode == 1
-        assert "in use by another broker" in other.stderr
+        assert "is in use: another broker runs there" in other.stderr
         other = coldnotify("broker", "--kafka-port", kafka_port, data=str(tmp_path / "other"))
         assert other.returncode == 1
         assert "--kafka-port" in other.stderr

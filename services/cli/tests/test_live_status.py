@@ -49,6 +49,8 @@ def test_each_part_is_shown_as_it_is() -> None:
     part.turn(2.0)
     assert part.status(2.0)[::3] == ("down", 1)
     assert "up.log" in shown(status)
+    part.stop(1.0)
+    assert "stopped" in shown(status)
 
 
 def test_log_lines_go_to_the_file_and_stderr_is_as_before_afterwards(

@@ -29,7 +29,8 @@ def test_the_version_is_told() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["nope"], 2, "No such command 'nope'"),
+        (["nope"], 2, "there is no command 'nope'"),
+        (["pubish"], 2, "is 'publish' meant?"),
         (["publish", "d", "g"], 2, "Missing argument 'OBJECT'"),
         (["publish", "d", "b c", "o"], 2, "group: 'b c' is not a name"),
         (["publish", "d", "g", ""], 2, "object: '' has 0 bytes"),
@@ -79,3 +80,8 @@ def test_debug_shows_where_an_error_came_from() -> None:
     done = coldnotify("publish", "d", "b c", "o", log_level="debug")
     assert done.returncode == 2
     assert "Traceback" in done.stderr
+
+
+def test_a_variable_that_is_no_setting_is_warned_of() -> None:
+    done = coldnotify("token", "/nowhere", "--client", "d/g/c", kafak="x")
+    assert "Warning: COLDNOTIFY_KAFAK: no setting has this name; is COLDNOTIFY_KAFKA meant?" in done.stderr

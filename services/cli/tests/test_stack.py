@@ -1,6 +1,7 @@
 """Which ports everything gets, and the ready file."""
 
 import json
+import os
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -8,10 +9,11 @@ from typing import Any
 
 import pytest
 from coldnotify_cli.settings import UpSettings
-from coldnotify_cli.stack import Addresses, write_atomically
+from coldnotify_cli.stack import Addresses, Stack, write_atomically
 from coldnotify_common.settings import SettingError
 from coldnotify_gateway.listeners.registry import LISTENERS, Row
-from coldnotify_kafka.errors import PortTakenError
+from coldnotify_kafka.broker.data_dir import lock
+from coldnotify_kafka.errors import DataDirectoryInUseError, PortTakenError
 from coldnotify_testkit.kafka import free_port
 
 FREE = UpSettings(kafka_port=0, gateway_port=0, http_port=0, matcher_port=0)
@@ -47,6 +49,25 @@ def test_a_taken_port_is_named_with_its_setting() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(PortTakenError, match=rf"port {port} .*--http-port \(COLDNOTIFY_HTTP_PORT\)"):
             Addresses.choose(replace(FREE, http_port=port))
+
+
+def test_all_taken_ports_are_named_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        http, matcher = (taken.getsockname()[1] for taken in (one, other))
+        with pytest.raises(PortTakenError) as caught:
+            Addresses.choose(replace(FREE, http_port=http, matcher_port=matcher))
+    assert [line.split(" ")[1] for line in str(caught.value).splitlines()] == [str(http), str(matcher)]
+
+
+def test_a_directory_in_use_is_named_before_the_ports(tmp_path: Path) -> None:
+    held = lock(tmp_path)
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            settings = replace(FREE, data=tmp_path, http_port=taken.getsockname()[1])
+            with pytest.raises(DataDirectoryInUseError, match="ColdNotify or a broker runs there"):
+                Stack(settings)
+    finally:
+        os.close(held)
 
 
 def test_a_port_wanted_twice_is_named_with_both_settings() -> None:

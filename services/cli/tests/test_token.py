@@ -1,5 +1,7 @@
 """`coldnotify token`: what it prints is a token, and nothing else."""
 
+import json
+import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,10 @@ from coldnotify_testkit.command import coldnotify
 
 
 def test_certificates_come_with_a_key_whose_tokens_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert coldnotify("certs", str(tmp_path)).returncode == 0
+    made = json.loads(coldnotify("certs", str(tmp_path), "--json").stdout)
+    assert made["keys"] == [str(tmp_path / name) for name in ("token.key", "token.pem")]
+    assert made["authority"] == [str(tmp_path / "ca.pem")]
+    assert made["certificates"]
     done = coldnotify(
         *("token", str(tmp_path / "token.key"), "--client", "d/g/*", "--publisher", "d,e", "--hours", "0.5")
     )
@@ -24,6 +29,9 @@ def test_certificates_come_with_a_key_whose_tokens_are_taken(tmp_path: Path, mon
     settings = AuthSettings(auth="token", auth_token_key=str(tmp_path / "token.pem"))
     identity = Authenticator(settings).identify(token=done.stdout.strip())
     assert (identity.clients, identity.publishes) == ((("d", "g", "*"),), ("d", "e"))
+    shown = json.loads(coldnotify("token", str(tmp_path / "token.key"), "--client", "d/g/c", "--json").stdout)
+    assert set(shown) == {"token", "id", "expires_at"}
+    assert shown["expires_at"] > time.time()
 
 
 def test_wrong_use_is_named(tmp_path: Path) -> None:

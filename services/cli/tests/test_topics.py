@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_testkit.command import coldnotify
@@ -11,6 +13,8 @@ def test_plan_shows_apply_makes_and_then_there_is_nothing_to_change(fresh_kafka:
     planned = coldnotify("topics", "plan", kafka=fresh_kafka.bootstrap)
     assert planned.returncode == 0
     assert planned.stdout.startswith("+ coldnotify.rejected: create")
+    (change,) = json.loads(coldnotify("topics", "plan", "--json", kafka=fresh_kafka.bootstrap).stdout)["changes"]
+    assert (change["kind"], change["spec"]["name"]) == ("create", "coldnotify.rejected")
     assert coldnotify("topics", "apply", "--kafka", fresh_kafka.bootstrap).stdout == planned.stdout
     assert coldnotify("topics", "plan", kafka=fresh_kafka.bootstrap).stdout == "nothing to change\n"
 
@@ -22,6 +26,10 @@ def test_what_would_lose_data_is_refused(fresh_kafka: EmbeddedBroker) -> None:
         assert done.returncode == 1
         assert "coldnotify.objects: partitions" in done.stdout + done.stderr
         assert "is refused" in done.stdout + done.stderr
+    done = coldnotify("topics", "plan", "--json", "--partitions", "3", kafka=fresh_kafka.bootstrap)
+    assert done.returncode == 1
+    refusals = json.loads(done.stdout)["refusals"]
+    assert {(one["kind"], one["key"], one["new"]) for one in refusals} == {("refusal", "partitions", "3")}
 
 
 @pytest.mark.kafka

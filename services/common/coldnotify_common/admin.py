@@ -1,4 +1,4 @@
-"""The HTTP port that every service has: /healthz, /readyz, /metrics and what routes it adds for looking in.
+"""The HTTP port that every service has: /, /healthz, /readyz, /metrics and what routes it adds for looking in.
 
 Where the services know each other by certificates (`inside`), those and operators may look in; the three are for all.
 """
@@ -17,6 +17,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from coldnotify_common.about import about
 from coldnotify_common.authentication import NotAuthenticated
 from coldnotify_common.inside import INSIDE_HOSTS_SETTING, Inside, InsideSettings, may_look
 from coldnotify_common.kafka_stats import STATISTICS
@@ -117,8 +118,10 @@ class AdminServer:
         setting: str = "",
         listener: socket.socket | None = None,
         inside: Inside | None = None,
+        what: str = "a service",
     ) -> None:
-        """`port` 0: any free one. `setting`: the name of the port's setting, for the words of errors.
+        """`port` 0: any free one. `setting`: the name of the port's setting, for the words of errors. `what`: the
+        service, as / says it.
 
         `listener`: listens already, on `host`; the server closes it. `inside`: None: without TLS, everybody may look.
         """
@@ -127,7 +130,8 @@ class AdminServer:
         self._wanted_port = port
         self._setting = setting
         self._listener = listener
-        self._routes = [*standard_routes(readiness, registry), *routes]
+        answered = [*standard_routes(readiness, registry), *routes]
+        self._routes = [about(what, answered), *answered]
         self._web: WebPort | None = None
         self._ticks: asyncio.Task[None] | None = None
         self.port = 0

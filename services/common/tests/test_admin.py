@@ -34,6 +34,9 @@ def test_health_readiness_and_metrics_are_answered() -> None:
     admin = thread(lambda: reason[0], registry=registry)
     admin.start()
     try:
+        status, text = get(admin.port, "/")
+        assert status == 200
+        assert {"  GET /healthz", "  GET /readyz", "  GET /metrics"} <= set(text.splitlines())
         assert get(admin.port, "/healthz") == (200, "ok\n")
         assert get(admin.port, "/readyz") == (503, "Kafka is away\n")
         reason[0] = None

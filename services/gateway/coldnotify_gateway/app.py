@@ -130,6 +130,7 @@ async def _serve_http(current: Current, listener: socket.socket, host: str, insi
         registry=registry,
         listener=listener,
         inside=inside,
+        what="a gateway, which holds devices' connections; this port is for looking in",
     )
     await admin.start()
     return admin

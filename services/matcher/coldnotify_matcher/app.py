@@ -89,6 +89,7 @@ class HttpPort(threading.Thread):
             routes=[*ledger.routes(current), *outcomes.routes(current), *overview.routes(current), *routes(current)],
             listener=self._listener,
             inside=self._inside,
+            what="a matcher, which matches publishes with registrations; this port is for looking in",
         )
         self._admin = AdminThread(server)
         self._admin.start()

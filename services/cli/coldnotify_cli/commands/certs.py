@@ -1,5 +1,6 @@
 """`coldnotify certs`: makes a private certificate authority, and certificates for services, clients and publishers."""
 
+import json
 from pathlib import Path
 
 import click
@@ -28,6 +29,7 @@ _HOSTS = ("localhost", "127.0.0.1", "::1")
 @click.option(
     "--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="Validity of the certificates in days."
 )
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command_certs(
     directory: Path,
     clients: tuple[str, ...],
@@ -35,6 +37,7 @@ def command_certs(
     operators: tuple[str, ...],
     hosts: tuple[str, ...],
     days: int,
+    as_json: bool,
 ) -> int:
     """Make a certificate authority in DIR, certificates for the services, and a key that signs tokens.
 
@@ -55,9 +58,14 @@ def command_certs(
         authority.publisher(publisher.split(","))
     for operator in operators:
         authority.operator(operator)
+    keys = make_key(directory)
+    if as_json:
+        made = {"certificates": authority.made, "keys": keys, "authority": [directory / "ca.pem"]}
+        click.echo(json.dumps({name: [str(path) for path in paths] for name, paths in made.items()}))
+        return 0
     for path in authority.made:
         click.echo(f"made {path} and its key")
-    for path in make_key(directory):
+    for path in keys:
         click.echo(f"made {path}")
     click.echo(f"authority {directory / 'ca.pem'}, its key for nobody else: {directory / 'ca.key'}")
     return 0

@@ -10,6 +10,7 @@ from coldnotify_cli.commands.publish import parse_payload
 from coldnotify_cli.matcher_client import Matchers
 from coldnotify_cli.outcomes import outcome_of, say
 from coldnotify_cli.settings import ResetSettings
+from coldnotify_cli.waiting_notice import waiting_notice
 
 _OUTCOME_WAIT_S = 2
 """For the matcher to read the record; it takes milliseconds where all is well."""
@@ -27,9 +28,17 @@ def command_object() -> None:
 @click.option("--version", type=int, default=0, show_default=True, help="First version of the new sequence.")
 @click.option("--payload", metavar="JSON", help="Payload of the version, at most 4 KiB of JSON.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @settings_options(ResetSettings)
 def reset(
-    domain: str, group: str, object_id: str, version: int, payload: str | None, yes: bool, settings: ResetSettings
+    domain: str,
+    group: str,
+    object_id: str,
+    version: int,
+    payload: str | None,
+    yes: bool,
+    as_json: bool,
+    settings: ResetSettings,
 ) -> int:
     """Start the versions of OBJECT over: publish a version that is newer than all earlier ones, whatever its number.
 
@@ -50,8 +59,13 @@ def reset(
             err=True,
         )
     options = read_options(settings.kafka_config)
-    with Publisher(settings.kafka, timeout_s=settings.publish_timeout_s, kafka_config=options) as publisher:
+    with (
+        Publisher(settings.kafka, timeout_s=settings.publish_timeout_s, kafka_config=options) as publisher,
+        waiting_notice(f"Kafka ({settings.kafka})", settings.publish_timeout_s),
+    ):
         published = publisher.publish(domain, group, object_id, version, value, incarnation=incarnation)
-    click.echo(f"incarnation {incarnation}  ", nl=False)
+    if not as_json:
+        click.echo(f"incarnation {incarnation}  ", nl=False)
     about = (domain, group, object_id)
-    return say(about, published, outcome_of(matchers.get, about, published, wait_s=_OUTCOME_WAIT_S))
+    outcome = outcome_of(matchers.get, about, published, wait_s=_OUTCOME_WAIT_S)
+    return say(about, published, outcome, as_json=as_json, incarnation=incarnation)

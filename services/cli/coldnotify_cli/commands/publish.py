@@ -12,6 +12,7 @@ from coldnotify_cli.http_node import HttpNode
 from coldnotify_cli.noting import noted
 from coldnotify_cli.outcomes import outcome_of, say
 from coldnotify_cli.settings import PublishCommandSettings
+from coldnotify_cli.waiting_notice import waiting_notice
 
 
 @click.command("publish")
@@ -67,9 +68,10 @@ def command_publish(
             history, domain, group, object_id, version, value, source=source, expires_at=expires_at, deleted=deleted
         ) as answer,
     ):
-        published = publisher.publish(
-            domain, group, object_id, version, value, source=source, expires_at=expires_at, deleted=deleted
-        )
+        with waiting_notice(f"Kafka ({settings.kafka})", settings.publish_timeout_s):
+            published = publisher.publish(
+                domain, group, object_id, version, value, source=source, expires_at=expires_at, deleted=deleted
+            )
         answer(published.version)
     about = (domain, group, object_id)
     return say(about, published, outcome_of(node.get, about, published), as_json=as_json)

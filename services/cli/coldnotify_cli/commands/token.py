@@ -1,6 +1,7 @@
 """`coldnotify token`: a signed token for a client or publisher, for development."""
 
 import datetime as dt
+import json
 import time
 from pathlib import Path
 
@@ -20,8 +21,11 @@ import click
     show_default=True,
     help="Validity of the token in hours.",
 )
+@click.option("--json", "as_json", is_flag=True, help="Print token, id and expiry as one JSON object.")
 @click.option("--audience", default="", help="The token's `aud`, if the services require one (--auth-token-audience).")
-def command_token(key: Path, client: str | None, publisher: str | None, hours: float, audience: str) -> int:
+def command_token(
+    key: Path, client: str | None, publisher: str | None, hours: float, audience: str, as_json: bool
+) -> int:
     """Print a token that is signed with KEYFILE: token.key of `coldnotify certs`, or another private key or secret.
 
     Services accept it with --auth token or any, and --auth-token-key token.pem. Prints its id and expiry on stderr.
@@ -35,6 +39,9 @@ def command_token(key: Path, client: str | None, publisher: str | None, hours: f
         raise click.UsageError("--client, --publisher: one of them is needed, or both")
     grant = Grant(names, publisher.split(",") if publisher is not None else (), audience)
     token = sign(key, grant, time.time(), hours * 3600)
+    if as_json:
+        click.echo(json.dumps({"token": token.text, "id": token.id, "expires_at": int(token.expires_at_s)}))
+        return 0
     end = dt.datetime.fromtimestamp(token.expires_at_s, dt.UTC)
     click.echo(f"token {token.id}, holds until {end:%Y-%m-%d %H:%M:%S} UTC", err=True)
     click.echo(token.text)

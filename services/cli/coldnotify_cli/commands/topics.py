@@ -1,6 +1,10 @@
 """`coldnotify topics plan|apply|dump`: the topics as code, compared with a Kafka or brought into it; what they hold."""
 
+import dataclasses
+import json
 import logging
+from contextlib import AbstractContextManager
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +13,7 @@ from coldnotify_common.kafka_options import read_options
 from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.settings import AclsSettings, TopicsSettings
+from coldnotify_cli.waiting_notice import waiting_notice
 
 if TYPE_CHECKING:
     from coldnotify_kafka.topic_plan import Plan
@@ -20,21 +25,39 @@ def command_topics() -> None:
     """Compare Kafka's topics and ACLs with what ColdNotify needs, change them, or dump what the topics hold."""
 
 
+_KINDS = {"CreateTopic": "create", "AlterSetting": "setting", "AddPartitions": "partitions", "Refusal": "refusal"}
+"""By class, a difference as --json names it."""
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+
+
 @command_topics.command("plan")
+@_json_option
 @settings_options(TopicsSettings)
-def plan(settings: TopicsSettings) -> int:
+def plan(as_json: bool, settings: TopicsSettings) -> int:
     """Show what `apply` would change, without changing it. Exit code 1 if `apply` would refuse."""
     todo = _run(settings, change=False)
-    click.echo(str(todo))
+    _show(todo, as_json)
     return 1 if todo.refusals else 0
 
 
 @command_topics.command("apply")
+@_json_option
 @settings_options(TopicsSettings)
-def apply(settings: TopicsSettings) -> int:
+def apply(as_json: bool, settings: TopicsSettings) -> int:
     """Create and change topics; change nothing if any change would lose data. Safe to repeat."""
-    click.echo(str(_run(settings, change=True)))
+    _show(_run(settings, change=True), as_json)
     return 0
+
+
+def _show(plan: "Plan", as_json: bool) -> None:
+    if not as_json:
+        click.echo(str(plan))
+        return
+    shown = {
+        name: [{"kind": _KINDS[type(item).__name__], **dataclasses.asdict(item)} for item in items]
+        for name, items in (("changes", plan.changes), ("refusals", plan.refusals))
+    }
+    click.echo(json.dumps(shown))
 
 
 @command_topics.command("dump")
@@ -53,7 +76,10 @@ def dump(history: Path, settings: TopicsSettings) -> int:
         with HistoryWriter(history) as writer:
             counts = dict.fromkeys(topics_dump.DUMPED, 0)
             options = read_options(settings.kafka_config)
-            for event in topics_dump.read(settings.kafka, settings.topics_timeout_s, options):
+            events = topics_dump.read(settings.kafka, settings.topics_timeout_s, options)
+            with _waiting(settings):
+                first = list(islice(events, 1))
+            for event in chain(first, events):
                 writer.write(event)
                 counts[event.topic] += isinstance(event, Record)
     except topics_dump.DumpError as error:
@@ -77,10 +103,16 @@ def acls(change: bool, settings: AclsSettings) -> int:
         raise click.UsageError(f"COLDNOTIFY_ACLS_PRINCIPAL / --acls-principal: {error}") from None
     run = acls.apply if change else acls.plan
     try:
-        click.echo(str(run(_admin(settings), wanted, settings.topics_timeout_s)))
+        with _waiting(settings):
+            todo = run(_admin(settings), wanted, settings.topics_timeout_s)
     except AclsNotAppliedError as error:
         raise click.ClickException(f"Kafka ({settings.kafka}): {error}") from None
+    click.echo(str(todo))
     return 0
+
+
+def _waiting(settings: TopicsSettings | AclsSettings) -> AbstractContextManager[None]:
+    return waiting_notice(f"Kafka ({settings.kafka})", settings.topics_timeout_s)
 
 
 def _run(settings: TopicsSettings, *, change: bool) -> "Plan":
@@ -90,7 +122,8 @@ def _run(settings: TopicsSettings, *, change: bool) -> "Plan":
     specs = topics.load(partitions=settings.partitions or None, replication_factor=settings.replication)
     try:
         run = topic_plan.apply if change else topic_plan.plan
-        return run(_admin(settings), specs, settings.topics_timeout_s)
+        with _waiting(settings):
+            return run(_admin(settings), specs, settings.topics_timeout_s)
     except TopicsNotAppliedError as error:
         raise click.ClickException(f"Kafka ({settings.kafka}): {error}") from None
     except TopicsRefusedError as error:

@@ -47,11 +47,7 @@ def command_up(settings: UpSettings) -> int:
             report = stack.ready_report(supervisor.pids())
             if ready_file is not None:
                 write_atomically(ready_file, report)
-            words = (
-                f"ColdNotify is ready (pid {os.getpid()}): devices {report['gateway']}, publish at "
-                f"{stack.tls.scheme}://{report['http']}, Kafka {report['kafka']}, looking in at "
-                f"{stack.tls.scheme}://{report['matcher']}"
-            )
+            words = _ready_words(report, stack.tls.scheme)
             if status is None:
                 click.echo(words)
             else:
@@ -62,8 +58,24 @@ def command_up(settings: UpSettings) -> int:
         finally:
             if ready_file is not None:
                 ready_file.unlink(missing_ok=True)
-    click.echo("ColdNotify has stopped")
+            if status is not None:
+                status.headline = "ColdNotify has stopped"
+    if not live:
+        click.echo("ColdNotify has stopped")
     return 0
+
+
+def _ready_words(report: dict[str, object], scheme: str) -> str:
+    """What a person wants first: the console, as a link; then where everything else is."""
+    return "\n".join(
+        [
+            f"ColdNotify is ready (pid {os.getpid()})",
+            f"  console   {scheme}://{report['http']}/",
+            f"  publish   {scheme}://{report['http']}, or to Kafka at {report['kafka']}",
+            f"  devices   {report['gateway']} (TCP), {report['web']} (WebSocket, HTTP)",
+            f"  state     {scheme}://{report['matcher']}",
+        ]
+    )
 
 
 def _status(log: Path) -> "AbstractContextManager[LiveStatus]":

@@ -4,6 +4,7 @@ import ssl
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from coldnotify_common.about import about
 from coldnotify_common.addresses import Among
 from coldnotify_common.web import Handler, error_response, json_errors
 from coldnotify_common.web_pages import foreign, is_known, names_of
@@ -35,15 +36,14 @@ class WebSite:
             hosts = (urlsplit(origin).netloc for origin in self._origins)
             self._names = names_of("", settings.gateway_host, *(host.partition(":")[0] for host in hosts))
         app = web.Application(middlewares=[self._admit, json_errors], client_max_size=settings.gateway_sync_bytes_max)
-        app.add_routes(
-            [
-                web.get("/v1/connect", self._connect),
-                web.post("/v1/sync", Sync(shell, settings).post),
-                web.options("/v1/sync", _preflight),
-                web.options("/v1/events", _preflight),
-                web.get("/v1/events", Events(shell, settings).get, allow_head=False),
-            ]
-        )
+        routes: list[web.AbstractRouteDef] = [
+            web.get("/v1/connect", self._connect),
+            web.post("/v1/sync", Sync(shell, settings).post),
+            web.options("/v1/sync", _preflight),
+            web.options("/v1/events", _preflight),
+            web.get("/v1/events", Events(shell, settings).get, allow_head=False),
+        ]
+        app.add_routes([about("a gateway's port for devices that come by WebSocket or HTTP", routes), *routes])
         app.on_response_prepare.append(_allow_origin)
         # The same bounds as those of connections that have not said Hello: time and number, and all together.
         self._port = WebPort(

@@ -1,0 +1,26 @@
+"""What an HTTP port answers at /: what it is, what it can be asked, and where the console is."""
+
+from collections.abc import Iterable
+
+from aiohttp import web
+
+_CONSOLE = (
+    "The console, a page for people, is at / of the HTTP service (`coldnotify http`): port 55002, unless --http-port "
+    "says otherwise."
+)
+
+
+def about(what: str, routes: Iterable[web.AbstractRouteDef]) -> web.RouteDef:
+    """GET /: plain text that says `what` this port is, and lists the paths of `routes`."""
+    asked: dict[str, list[str]] = {}
+    for route in routes:
+        if isinstance(route, web.RouteDef) and route.method != "OPTIONS":
+            methods = asked.setdefault(route.path, [])
+            methods.append("GET" if route.method == "HEAD" else route.method)
+    paths = "".join(f"  {', '.join(dict.fromkeys(methods))} {path}\n" for path, methods in asked.items())
+    text = f"ColdNotify: {what}.\n\nIt answers:\n{paths}\n{_CONSOLE}\n"
+
+    async def root(_request: web.Request) -> web.Response:
+        return web.Response(text=text)
+
+    return web.get("/", root)
