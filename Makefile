@@ -122,6 +122,13 @@ docs: $(INSTALLED) ## generate docs/settings.md, docs/metrics.md, docs/file-map.
 	$(BIN)/python -m coldnotify_testkit.file_map > docs/file-map.md
 	$(BIN)/python -m coldnotify_cli.dashboards monitoring/grafana/dashboards
 
+.PHONY: site
+site: $(INSTALLED) ## make the documentation as a site that needs no network: dist/site
+	@$(BIN)/python -c "import material, mkdocstrings_handlers.python" 2> /dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
+	@cd clients/browser && npm ci --silent && npm run --silent build
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "dist/site/index.html"
+
 .PHONY: pins
 pins: $(INSTALLED) ## after KAFKA_VERSION was changed: fetch Kafka's jars and name each with its SHA-256
 	$(BIN)/python -m coldnotify_kafka.broker.pins

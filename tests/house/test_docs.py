@@ -11,7 +11,8 @@ from coldnotify_common.settings import describe
 from coldnotify_testkit.file_map import generate as generated_file_map
 
 ROOT = Path(__file__).parents[2]
-DOCS = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BESIDE_DOCS = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
+DOCS = [*(ROOT / name for name in BESIDE_DOCS), *sorted((ROOT / "docs").rglob("*.md"))]
 ARCHITECTURE = ROOT / "docs" / "ARCHITECTURE.md"
 
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
