@@ -116,11 +116,12 @@ transcripts: $(INSTALLED) ## record schemas/transcripts/: what a client does, st
 	$(BIN)/python -m coldnotify_simulation.transcripts schemas/transcripts
 
 .PHONY: docs
-docs: $(INSTALLED) ## generate docs/settings.md, docs/metrics.md, docs/file-map.md and Grafana's dashboards
+docs: $(INSTALLED) ## generate docs/settings.md, metrics.md, file-map.md, the protocol's numbers and Grafana's dashboards
 	$(BIN)/python -m coldnotify_cli.settings_doc > docs/settings.md
 	$(BIN)/python -m coldnotify_cli.metrics_doc > docs/metrics.md
 	$(BIN)/python -m coldnotify_testkit.file_map > docs/file-map.md
 	$(BIN)/python -m coldnotify_cli.dashboards monitoring/grafana/dashboards
+	$(BIN)/python -m coldnotify_testkit.protocol_numbers
 
 .PHONY: site
 site: $(INSTALLED) ## make the documentation as a site that needs no network: dist/site

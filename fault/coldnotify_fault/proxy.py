@@ -8,13 +8,8 @@ from contextlib import suppress
 from typing import Self
 
 from coldnotify_schemas.digest import object_crc
-from coldnotify_schemas.frames import (
-    CLIENT_FRAME_BYTES_MAX,
-    GATEWAY_FRAME_BYTES_MAX,
-    FrameBuffer,
-    parse_client_frame,
-    parse_gateway_frame,
-)
+from coldnotify_schemas.frames import FrameBuffer, parse_client_frame, parse_gateway_frame
+from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, GATEWAY_FRAME_BYTES_MAX
 
 _READ_BYTES = 65536
 _CONNECT_S = 5.0

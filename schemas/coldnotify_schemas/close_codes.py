@@ -2,6 +2,8 @@
 
 from enum import IntEnum
 
+from coldnotify_schemas.protocol import STAY_AWAY_FROM_CODE
+
 
 class CloseCode(IntEnum):
     """Below 64: come back (with back-off). From 64 on: do not, somebody must change something first."""
@@ -43,4 +45,4 @@ class CloseCode(IntEnum):
 
 def may_come_back(code: int) -> bool:
     """Whether a client may connect again by itself, also after a code it does not know."""
-    return code < 64
+    return code < STAY_AWAY_FROM_CODE

@@ -4,13 +4,11 @@ from collections.abc import Iterator
 
 from google.protobuf.message import DecodeError, Message
 
+from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX as CLIENT_FRAME_BYTES_MAX
+from coldnotify_schemas.protocol import FRAME_LENGTH_BYTES_MAX
+from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX as GATEWAY_FRAME_BYTES_MAX
 from coldnotify_schemas.wire_pb2 import ClientFrame, GatewayFrame
 
-CLIENT_FRAME_BYTES_MAX = 32 * 1024
-"""The longest frame a gateway takes from a client: 64 objects of 255 bytes fit twice."""
-GATEWAY_FRAME_BYTES_MAX = 256 * 1024
-"""The longest frame a client takes: far more than a notification's payload needs."""
-_LENGTH_BYTES_MAX = 5
 _ACK_HEAD = b"\x0b\x2a\x09\x09"
 """An Ack that says nothing but `complete`: a frame of 11 bytes, field 5 (ack) of 9 bytes, field 1 (fixed64)."""
 _ACK_BYTES = len(_ACK_HEAD) + 8
@@ -82,14 +80,14 @@ class FrameBuffer:
 
     def _length_at(self, data: bytes, start: int) -> tuple[int, int] | None:
         length = 0
-        for i, byte in enumerate(data[start : start + _LENGTH_BYTES_MAX]):
+        for i, byte in enumerate(data[start : start + FRAME_LENGTH_BYTES_MAX]):
             length |= (byte & 0x7F) << 7 * i
             if not byte & 0x80:
                 if length > self._bytes_max:
                     raise FrameTooLarge(f"frame of {length} bytes, at most {self._bytes_max} are taken")
                 return length, i + 1
-        if len(data) - start >= _LENGTH_BYTES_MAX:
-            raise FrameError("frame length is no varint of at most 5 bytes")
+        if len(data) - start >= FRAME_LENGTH_BYTES_MAX:
+            raise FrameError(f"frame length is no varint of at most {FRAME_LENGTH_BYTES_MAX} bytes")
         return None
 
 

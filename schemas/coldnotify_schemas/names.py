@@ -3,17 +3,13 @@
 import re
 from typing import NamedTuple
 
-NAME_LENGTH_MAX = 64
-OBJECT_BYTES_MAX = 255
-OBJECTS_PER_FRAME_MAX = 64
-"""Objects in a Hello (register and unregister together), Register, Unregister or SyncChunk: the protocol's number."""
-REGISTRATIONS_MAX = 10_000
-"""Objects a client may be registered for."""
+from coldnotify_schemas.protocol import LOOKING_DIGITS, NAME_LENGTH_MAX
+from coldnotify_schemas.protocol import OBJECT_BYTES_MAX as OBJECT_BYTES_MAX
+from coldnotify_schemas.protocol import REGISTRATIONS_MAX as REGISTRATIONS_MAX
 
 _LOOKING_BEGIN = "look."
-_LOOKING_DIGITS = 24
 
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+_NAME = re.compile(rf"[A-Za-z0-9._-]{{1,{NAME_LENGTH_MAX}}}", re.ASCII)
 
 
 class InvalidName(ValueError):
@@ -31,7 +27,7 @@ class ObjectKey(NamedTuple):
 def check_name(field: str, value: str) -> str:
     """`value`, if it is a domain's, group's or client's name; `field` is for the error's words."""
     if not _NAME.fullmatch(value):
-        raise InvalidName(f"{field}: {value[:80]!r} is not a name (1 to 64 of A-Z a-z 0-9 . _ -)")
+        raise InvalidName(f"{field}: {value[:80]!r} is not a name (1 to {NAME_LENGTH_MAX} of A-Z a-z 0-9 . _ -)")
     return value
 
 
@@ -53,7 +49,7 @@ def looking_name(random_hex: str) -> str:
 
 def is_looking_name(client: str) -> bool:
     """Whether a client's name is one that was drawn for a page that only looks: it never comes back."""
-    if not client.startswith(_LOOKING_BEGIN) or len(client) != len(_LOOKING_BEGIN) + _LOOKING_DIGITS:
+    if not client.startswith(_LOOKING_BEGIN) or len(client) != len(_LOOKING_BEGIN) + LOOKING_DIGITS:
         return False
     return all(digit in "0123456789abcdef" for digit in client[len(_LOOKING_BEGIN) :])
 

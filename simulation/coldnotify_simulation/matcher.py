@@ -16,7 +16,7 @@ from coldnotify_matcher.epoch import epoch_of
 from coldnotify_matcher.matcher_partition import TOPICS
 from coldnotify_matcher.record_headers import read_headers
 from coldnotify_schemas import topics
-from coldnotify_schemas.names import REGISTRATIONS_MAX
+from coldnotify_schemas.protocol import REGISTRATIONS_MAX
 from coldnotify_streams.core import actions
 from coldnotify_streams.core.actions import Action, Doing, Offset
 from coldnotify_streams.core.events import (

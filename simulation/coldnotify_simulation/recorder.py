@@ -24,13 +24,8 @@ from coldnotify._core.driver import (
 from coldnotify._core.reconnect import Address
 from coldnotify._core.settings import Settings
 from coldnotify.errors import StateError
-from coldnotify_schemas.frames import (
-    CLIENT_FRAME_BYTES_MAX,
-    GATEWAY_FRAME_BYTES_MAX,
-    FrameBuffer,
-    parse_client_frame,
-    parse_gateway_frame,
-)
+from coldnotify_schemas.frames import FrameBuffer, parse_client_frame, parse_gateway_frame
+from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, GATEWAY_FRAME_BYTES_MAX
 from google.protobuf.json_format import MessageToDict
 
 Json = dict[str, Any]

@@ -16,10 +16,11 @@ from coldnotify._core.document import Document, decode
 from coldnotify._core.driver import Call, Close, Connect, End, EndSending, Job, Save, Send
 from coldnotify._core.reconnect import Address
 from coldnotify._core.session import Identity
-from coldnotify._core.settings import HANDSHAKE_S, Settings
+from coldnotify._core.settings import Settings
 from coldnotify.errors import StateError
 from coldnotify.testing import Service, Session
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.protocol import WELCOME_S
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.recorder import RecordedDriver
@@ -428,7 +429,7 @@ def silence() -> Unit:
     unit.want("a")
     unit.service.away = True
     unit.cut()
-    unit.go(HANDSHAKE_S + 2)
+    unit.go(WELCOME_S + 2)
     unit.service.come_back()
     unit.go(300)
     unit.mute = True

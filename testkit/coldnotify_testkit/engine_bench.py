@@ -13,8 +13,8 @@ from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_matcher.record_headers import read_headers
 from coldnotify_schemas import internal_pb2, topics, wire_pb2
 from coldnotify_schemas.digest import digest
-from coldnotify_schemas.names import REGISTRATIONS_MAX
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.protocol import REGISTRATIONS_MAX
 from coldnotify_streams.core.events import Record, Takeover
 from coldnotify_streams.core.job import Ends
 

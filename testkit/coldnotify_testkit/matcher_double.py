@@ -8,7 +8,7 @@ from coldnotify_gateway.core import Finish, Gateway, Identified, Limits, Output,
 from coldnotify_gateway.core.gateway import Admit, admit_all
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest, object_crc
-from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, encode, parse_gateway_frame
+from coldnotify_schemas.frames import FrameBuffer, encode, parse_gateway_frame
 from coldnotify_schemas.internal_pb2 import (
     Answered,
     BeatAnswer,
@@ -21,6 +21,7 @@ from coldnotify_schemas.internal_pb2 import (
     Page,
     Request,
 )
+from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
 from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_NAMES,
     Ack,

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
-from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, encode, parse_gateway_frame
+from coldnotify_schemas.frames import FrameBuffer, encode, parse_gateway_frame
+from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
 from coldnotify_schemas.wire_pb2 import ClientFrame, GatewayFrame, Ping
 
 from coldnotify_testkit.waiting import WAIT_S

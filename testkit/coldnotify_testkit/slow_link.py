@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import Self
 
 from coldnotify_schemas.digest import object_crc
-from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, FrameError, encode, parse_gateway_frame
+from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, parse_gateway_frame
+from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
 from coldnotify_schemas.wire_pb2 import GatewayFrame, Notification
 
 _BUFFER_BYTES = 4096

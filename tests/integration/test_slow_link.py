@@ -9,7 +9,8 @@ import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
 from coldnotify_schemas.digest import digest
-from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, encode, parse_gateway_frame
+from coldnotify_schemas.frames import FrameBuffer, encode, parse_gateway_frame
+from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
 from coldnotify_schemas.wire_pb2 import Ack, ClientFrame, Hello, Ping
 from coldnotify_testkit.slow_link import SlowLink, needed_bytes
 from coldnotify_testkit.stack import Recorder, Up, notify

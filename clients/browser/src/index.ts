@@ -6,7 +6,7 @@
  *     await notify.connect();
  */
 
-export { CloseCode } from "./core/closeCodes.js";
+export { CloseCode } from "./core/protocol.js";
 export type { Status } from "./core/client.js";
 export type { Settings } from "./core/settings.js";
 export * from "./errors.js";

@@ -3,7 +3,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { CloseCode, mayComeBack } from "../src/core/closeCodes.js";
+import { mayComeBack } from "../src/core/closeCodes.js";
+import { CloseCode } from "../src/core/protocol.js";
 import { decodeDocument, encodeDocument } from "../src/core/document.js";
 import { Frontier } from "../src/core/frontier.js";
 import { Addresses, Backoff } from "../src/core/reconnect.js";

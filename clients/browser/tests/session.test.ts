@@ -7,9 +7,10 @@ import { Delivery } from "../src/core/delivery.js";
 import { digest, objectCrc } from "../src/core/digest.js";
 import { FrameBuffer } from "../src/core/frames.js";
 import { Journal } from "../src/core/journal.js";
+import { WELCOME_S } from "../src/core/protocol.js";
 import { Registrations } from "../src/core/registrations.js";
 import { Session } from "../src/core/session.js";
-import { DEFAULTS, HANDSHAKE_S, OUT_BYTES_MAX } from "../src/core/settings.js";
+import { DEFAULTS, OUT_BYTES_MAX } from "../src/core/settings.js";
 import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/core/wire.js";
 
 const ONE_CRC = ["config-7f217f6b6dc8", "config-d7e77869948b"] as const;
@@ -278,11 +279,11 @@ test("a gateway that says nothing is given up", () => {
   bench.tick(1);
   assert.match(bench.ended(), /nothing heard for 100 s/);
   const silent = new Bench(["a"]);
-  silent.tick(HANDSHAKE_S - 1);
+  silent.tick(WELCOME_S - 1);
   silent.say({ wait: { seconds: 100 } });
   silent.tick(100);
   assert.equal(silent.ended(), "");
-  silent.tick(HANDSHAKE_S);
+  silent.tick(WELCOME_S);
   assert.match(silent.ended(), /no Welcome/);
 });
 

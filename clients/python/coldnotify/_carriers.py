@@ -8,13 +8,12 @@ the session's bytes), and has it wrap what the session sends (`send`). WebSocket
 from importlib.util import find_spec
 from typing import Protocol
 
-from coldnotify_schemas.frames import (
+from coldnotify_schemas.frames import FrameBuffer, encode_length, parse_client_frame, parse_gateway_frame
+from coldnotify_schemas.protocol import (
     CLIENT_FRAME_BYTES_MAX,
     GATEWAY_FRAME_BYTES_MAX,
-    FrameBuffer,
-    encode_length,
-    parse_client_frame,
-    parse_gateway_frame,
+    SYNC_WAIT_S_MAX,
+    WEBSOCKET_TAKEN_FRAMES_MAX,
 )
 
 from coldnotify._core.reconnect import Address
@@ -22,8 +21,6 @@ from coldnotify._core.reconnect import Address
 MESSAGE_BYTES_MAX = 1024 * 1024
 """Of one WebSocket message: a gateway sends at most a page and what waits beside it."""
 FRAMES_TYPE = "application/vnd.coldnotify.frames"
-WAIT_S_MAX = 60
-"""A gateway holds a request no longer."""
 _PROBLEM_BYTES_MAX = 500
 _NEEDS = {"ws": "websockets", "wss": "websockets", "http": "h11", "https": "h11"}
 
@@ -79,7 +76,7 @@ def carrier_of(address: Address, keepalive_s: int) -> Carrier:
         case "ws" | "wss":
             return _WebSocket(address)
         case "http" | "https":
-            return _Requests(address, min(keepalive_s, WAIT_S_MAX))
+            return _Requests(address, min(keepalive_s, SYNC_WAIT_S_MAX))
     return _AsItIs()
 
 
@@ -179,7 +176,7 @@ class _Requests:
         self._http = h11.Connection(h11.CLIENT)
         self._status = 0
         self._problem = b""
-        self._from_session = FrameBuffer(CLIENT_FRAME_BYTES_MAX * 4)
+        self._from_session = FrameBuffer(CLIENT_FRAME_BYTES_MAX * WEBSOCKET_TAKEN_FRAMES_MAX)
         self._to_session = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
         self._hello = b""
         self._chunks: list[bytes] = []

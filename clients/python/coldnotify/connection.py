@@ -7,11 +7,23 @@ from os import PathLike
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from coldnotify_schemas.protocol import (
+    ACK_DELAY_S,
+    ANSWER_S,
+    BACKOFF_MAX_S,
+    BACKOFF_MIN_S,
+    DEVICE_PORT,
+    DISPLACED_MAX_S,
+    DISPLACED_MIN_S,
+    KEEPALIVE_S,
+    KEEPALIVE_S_MAX,
+    SILENCE_EXTRA_S,
+)
+
 from coldnotify._carriers import missing_library
 from coldnotify._core.reconnect import Address
 from coldnotify._tls import ResumingContext
 
-_KEEPALIVE_S_MAX = 86_400
 _SCHEMES = {
     "ws": (80, "/v1/connect"),
     "wss": (443, "/v1/connect"),
@@ -32,7 +44,7 @@ class Connection:
     Or URLs, which need `coldnotify[web]`: wss:// or ws:// (WebSocket), https:// or http:// (each wake one request; as
     long as it stays connected, one after the other is held by the gateway until something is published).
     """
-    port: int = 55000
+    port: int = DEVICE_PORT
     """For addresses that name none and are no URLs."""
     ca_cert: str | PathLike[str] | None = None
     """PEM file of the authorities to trust: turns TLS on. With `cert` alone the system's authorities are trusted."""
@@ -45,24 +57,24 @@ class Connection:
     each connection, holds it up while it runs, and may raise (then the connection is tried again later)."""
     connect_timeout_s: float = 10.0
     """For finding the address, TCP and TLS together."""
-    keepalive_s: int = 60
+    keepalive_s: int = KEEPALIVE_S
     """A Ping is sent after this long without anything else: 1 to 86,400. Longer saves battery, shorter notices a dead
     link sooner."""
-    silence_grace_s: float = 10.0
+    silence_grace_s: float = SILENCE_EXTRA_S
     """A gateway that is silent for 1.5 keepalives and this after a Ping is given up."""
-    request_timeout_s: float = 30.0
+    request_timeout_s: float = ANSWER_S
     """A registration that is not answered is asked for again after this long."""
-    ack_delay_s: float = 1.0
+    ack_delay_s: float = ACK_DELAY_S
     """Acknowledgements are delayed so long, and merged."""
-    backoff_min_s: float = 1.0
+    backoff_min_s: float = BACKOFF_MIN_S
     """The first pause before connecting again is random, up to this long; the next ones double..."""
-    backoff_max_s: float = 300.0
+    backoff_max_s: float = BACKOFF_MAX_S
     """...up to this."""
     address_rest_s: float = 60.0
     """An address that failed is not tried for this long while there is another."""
-    displaced_min_s: float = 60.0
+    displaced_min_s: float = DISPLACED_MIN_S
     """The pause after another client of the same name took over (a cloned card, perhaps); it doubles..."""
-    displaced_max_s: float = 3600.0
+    displaced_max_s: float = DISPLACED_MAX_S
     """...up to this."""
 
     def __post_init__(self) -> None:
@@ -71,8 +83,8 @@ class Connection:
         self.addresses()
         if isinstance(self.keepalive_s, bool) or not isinstance(self.keepalive_s, int):
             raise ValueError(f"keepalive_s: {self.keepalive_s!r} is not a whole number")
-        if not 1 <= self.keepalive_s <= _KEEPALIVE_S_MAX:
-            raise ValueError(f"keepalive_s: {self.keepalive_s} is not from 1 to {_KEEPALIVE_S_MAX}")
+        if not 1 <= self.keepalive_s <= KEEPALIVE_S_MAX:
+            raise ValueError(f"keepalive_s: {self.keepalive_s} is not from 1 to {KEEPALIVE_S_MAX}")
         for name in (
             "connect_timeout_s",
             "silence_grace_s",

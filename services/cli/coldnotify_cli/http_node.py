@@ -9,12 +9,10 @@ from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 import click
+from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
 from coldnotify_cli.credentials import http_context, read_token
 from coldnotify_cli.settings import HttpNodeSettings
-
-_PAGE_LIMIT = 1000
-"""What is given at once at most."""
 
 
 class HttpNode:
@@ -53,7 +51,7 @@ class HttpNode:
         """The answers of a paged list, page after page, at most `limit` items in all."""
         after: str | None = None
         while True:
-            wanted = _PAGE_LIMIT if limit is None else min(limit, _PAGE_LIMIT)
+            wanted = ITEMS_PER_PAGE_MAX if limit is None else min(limit, ITEMS_PER_PAGE_MAX)
             page = self.get(*path, limit=wanted, after=after, **query)
             yield page
             after = page["next"]

@@ -10,11 +10,10 @@ from urllib.request import urlopen
 
 import click
 from coldnotify_common.inside import InsideTls
+from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
 from coldnotify_cli.settings import LookSettings
 
-_PAGE_LIMIT = 1000
-"""What a matcher gives at once at most."""
 _NOT_FOUND, _NOT_HERE = 404, 503
 
 
@@ -54,7 +53,7 @@ class Matchers:
         """The items of a paged list, page after page, at most `limit`."""
         after: str | None = None
         while limit is None or limit > 0:
-            wanted = _PAGE_LIMIT if limit is None else min(limit, _PAGE_LIMIT)
+            wanted = ITEMS_PER_PAGE_MAX if limit is None else min(limit, ITEMS_PER_PAGE_MAX)
             query: dict[str, object] = {"limit": wanted} | ({} if after is None else {"after": after})
             page = self.get(*path, **query)
             yield from page["items"]

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from coldnotify_common.inside import AskInsideSettings
 from coldnotify_common.settings import Settings, setting
+from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT, MATCHER_PORT
+from coldnotify_schemas.protocol import DEVICE_PORT, HTTP_PORT
 
 from coldnotify_cli.credentials import CredentialSettings
 
@@ -81,7 +83,7 @@ class PublishSettings(KafkaSettings):
 class HttpNodeSettings(CredentialSettings):
     """Where the HTTP service is."""
 
-    http: str = setting("127.0.0.1:55002", "any node of the HTTP service, host:port or a URL")
+    http: str = setting(f"127.0.0.1:{HTTP_PORT}", "any node of the HTTP service, host:port or a URL")
     http_timeout_s: float = setting(10, "seconds that the HTTP service may take to answer", minimum=0.1)
 
 
@@ -94,7 +96,7 @@ class PublishCommandSettings(PublishSettings, HttpNodeSettings):
 class WatchSettings(CredentialSettings):
     """Where the gateways are."""
 
-    gateway: str = setting("127.0.0.1:55000", "gateways, host:port[,host:port]; any one of them will do")
+    gateway: str = setting(f"127.0.0.1:{DEVICE_PORT}", "gateways, host:port[,host:port]; any one of them will do")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +104,7 @@ class LookSettings(AskInsideSettings):
     """Where the matchers' HTTP ports are."""
 
     matcher: str = setting(
-        "127.0.0.1:51001", "HTTP ports of all matchers, host:port[,host:port]: each serves some partitions"
+        f"127.0.0.1:{MATCHER_PORT}", "HTTP ports of all matchers, host:port[,host:port]: each serves some partitions"
     )
     matcher_timeout_s: float = setting(10, "seconds that a matcher may take to answer", minimum=0.1)
 
@@ -111,7 +113,7 @@ class LookSettings(AskInsideSettings):
 class DoctorSettings(HttpNodeSettings, LookSettings, TopicsSettings):
     """What is to be checked: where everything is, and the services' own certificates."""
 
-    gateway_http: str = setting("127.0.0.1:55001", "HTTP ports of all gateways, host:port[,host:port]")
+    gateway_http: str = setting(f"127.0.0.1:{GATEWAY_HTTP_PORT}", "HTTP ports of all gateways, host:port[,host:port]")
     tls_certificate: str = setting("", "PEM file of a service's certificate and its intermediate certificates")
     tls_key: str = setting("", "PEM file of the certificate's private key; empty: it is in the certificate's file")
     tls_client_ca: str = setting("", "PEM file of the authorities that sign client certificates")
@@ -142,10 +144,14 @@ class UpSettings(Settings):
         minimum=0,
         maximum=65535,
     )
-    gateway_port: int = setting(55000, "TCP port that devices connect to; 0: any free port", minimum=0, maximum=65535)
-    http_port: int = setting(55002, "TCP port that publishers connect to; 0: any free port", minimum=0, maximum=65535)
+    gateway_port: int = setting(
+        DEVICE_PORT, "TCP port that devices connect to; 0: any free port", minimum=0, maximum=65535
+    )
+    http_port: int = setting(
+        HTTP_PORT, "TCP port that publishers connect to; 0: any free port", minimum=0, maximum=65535
+    )
     matcher_port: int = setting(
-        51001,
+        MATCHER_PORT,
         "HTTP port of the first matcher; the others use any free port; 0: any free port",
         minimum=0,
         maximum=65535,

@@ -4,10 +4,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypedDict
 
+from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
+
 from coldnotify_common.web import BadRequest
 
-LIMIT_MAX = 1000
-"""So that a look at a large group holds up nobody: a page of this size takes milliseconds."""
 LIMIT_DEFAULT = 100
 
 
@@ -26,11 +26,11 @@ class Page(TypedDict):
 
 
 def page_request(query: Mapping[str, str]) -> PageRequest:
-    """`limit` (1 to LIMIT_MAX) and `after` out of a URL's query. Raises BadRequest, which names the parameter."""
+    """`limit` and `after` out of a URL's query. Raises BadRequest, which names the parameter."""
     limit = LIMIT_DEFAULT
     if (text := query.get("limit")) is not None:
-        if not (text.isascii() and text.isdigit() and 1 <= int(text[:10]) <= LIMIT_MAX):
-            raise BadRequest("limit", f"{text[:80]!r} is not a whole number from 1 to {LIMIT_MAX}")
+        if not (text.isascii() and text.isdigit() and 1 <= int(text[:10]) <= ITEMS_PER_PAGE_MAX):
+            raise BadRequest("limit", f"{text[:80]!r} is not a whole number from 1 to {ITEMS_PER_PAGE_MAX}")
         limit = int(text)
     return PageRequest(limit, query.get("after"))
 

@@ -1,6 +1,7 @@
 import pytest
-from coldnotify_common.paging import LIMIT_DEFAULT, LIMIT_MAX, PageRequest, page, page_request
+from coldnotify_common.paging import LIMIT_DEFAULT, PageRequest, page, page_request
 from coldnotify_common.web import BadRequest
+from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +30,7 @@ def test_without_parameters_the_first_page_is_meant() -> None:
 
 
 def test_the_limits_ends_are_allowed() -> None:
-    assert page_request({"limit": str(LIMIT_MAX), "after": "x"}) == PageRequest(LIMIT_MAX, "x")
+    assert page_request({"limit": str(ITEMS_PER_PAGE_MAX), "after": "x"}) == PageRequest(ITEMS_PER_PAGE_MAX, "x")
     assert page_request({"limit": "1"}).limit == 1
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from coldnotify_schemas.digest import digest
-from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, encode, parse_gateway_frame
-from coldnotify_schemas.names import OBJECTS_PER_FRAME_MAX
+from coldnotify_schemas.frames import FrameBuffer, encode, parse_gateway_frame
+from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX, OBJECTS_PER_FRAME_MAX, PROTOCOL_VERSION
 from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_NAMES,
     Ack,
@@ -27,8 +27,6 @@ from coldnotify_schemas.wire_pb2 import (
     Unregister,
     Welcome,
 )
-
-from coldnotify_gateway.core.violation import PROTOCOL_VERSION
 
 _KEEPALIVE_S = 3600
 """It need not ping: what carries the device has limits of its own, which come first."""

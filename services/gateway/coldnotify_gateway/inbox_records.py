@@ -6,13 +6,12 @@ Whoever may write to the topic may write anything. A record that is not understo
 from dataclasses import dataclass
 
 from coldnotify_schemas.internal_pb2 import Inbox, Item, Newest
+from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.matcher_state import generation_max
 from coldnotify_schemas.names import InvalidName, check_object
 from coldnotify_schemas.records import PAYLOAD_BYTES_MAX, VERSION_MAX
 from coldnotify_schemas.traceparent import is_traceparent
 from google.protobuf.message import DecodeError
-
-from coldnotify_gateway.core.requests import FORMAT
 
 OFFSET_MAX = (1 << 63) - 1
 """Kafka's offsets are signed 64-bit integers."""

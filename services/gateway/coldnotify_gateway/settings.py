@@ -7,6 +7,17 @@ from coldnotify_common.inside import InsideSettings
 from coldnotify_common.settings import networks_of, setting
 from coldnotify_common.shares import SHARE_PERCENT, share_of
 from coldnotify_common.tls import SecureSettings
+from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT
+from coldnotify_schemas.protocol import (
+    ANSWER_S,
+    CLIENT_FRAME_BYTES_MAX,
+    HELLO_S,
+    KEEPALIVE_S,
+    KEEPALIVE_S_MAX,
+    OBJECTS_PER_FRAME_MAX,
+    SYNC_CHUNKS_MAX,
+    WELCOME_S,
+)
 
 from coldnotify_gateway.core import Limits
 from coldnotify_gateway.listeners.tcp.settings import TcpSettings
@@ -22,7 +33,10 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings):
     gateway_host: str = setting("127.0.0.1", "address that devices connect to")
     gateway_http_host: str = setting("127.0.0.1", "address of the gateway's HTTP port")
     gateway_http_port: int = setting(
-        55001, "port of the gateway's /healthz, /readyz, /metrics and /v1; 0: any free port", minimum=0, maximum=65535
+        GATEWAY_HTTP_PORT,
+        "port of the gateway's /healthz, /readyz, /metrics and /v1; 0: any free port",
+        minimum=0,
+        maximum=65535,
     )
     gateway_connections_max: int = setting(
         19_000, "maximum number of open connections; less if the process may not open that many files", minimum=1
@@ -57,15 +71,18 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings):
         "that has most of them",
         minimum=1,
     )
-    gateway_handshake_s: float = setting(10, "seconds from the connection to a complete Hello", minimum=0.1)
+    gateway_handshake_s: float = setting(HELLO_S, "seconds from the connection to a complete Hello", minimum=0.1)
     gateway_keepalive_s: int = setting(
-        60, "seconds between pings of a client that does not choose its own keepalive", minimum=1, maximum=24 * 3600
+        KEEPALIVE_S,
+        "seconds between pings of a client that does not choose its own keepalive",
+        minimum=1,
+        maximum=KEEPALIVE_S_MAX,
     )
     gateway_keepalive_max_s: int = setting(
-        24 * 3600, "maximum keepalive that a client may choose (s); a longer one is reduced to this", minimum=1
+        KEEPALIVE_S_MAX, "maximum keepalive that a client may choose (s); a longer one is reduced to this", minimum=1
     )
     gateway_frame_bytes_max: int = setting(
-        32 * 1024, "maximum size of a frame from a client (bytes)", minimum=1024, maximum=1024 * 1024
+        CLIENT_FRAME_BYTES_MAX, "maximum size of a frame from a client (bytes)", minimum=1024, maximum=1024 * 1024
     )
     gateway_send_buffer_bytes: int = setting(
         64 * 1024,
@@ -94,17 +111,20 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings):
         minimum=1024 * 1024,
     )
     gateway_sync_chunks_max: int = setting(
-        # 1,024 chunks of 64 objects: six times as many as a client may be registered for by default.
-        1024,
-        "maximum number of messages of 64 objects in which a client may send its whole set, and maximum number "
-        "within 30 s",
+        SYNC_CHUNKS_MAX,
+        f"maximum number of messages of {OBJECTS_PER_FRAME_MAX} objects in which a client may send its whole set, and "
+        f"maximum number within {ANSWER_S} s",
         minimum=16,
     )
     gateway_ask_again_s: float = setting(
         10, "seconds after which an unanswered request to the matcher is repeated", minimum=0.1
     )
     gateway_wait_after_s: float = setting(
-        3, "seconds after which a client whose Hello the matcher has not answered is told to wait", minimum=0.1
+        3,
+        "seconds after which a client whose Hello the matcher has not answered is told to wait",
+        minimum=0.1,
+        # A client that is told nothing for WELCOME_S gives up; Wait has to reach it over its link before.
+        maximum=WELCOME_S / 2,
     )
     gateway_request_timeout_s: float = setting(
         5, "seconds after which a request that Kafka has not accepted is given up", minimum=0.1

@@ -25,6 +25,7 @@ from coldnotify_common.web import json_errors
 from coldnotify_common.web_auth import PROBES, authorized
 from coldnotify_common.web_pages import ANY_HOST, asked_by_name, names_of, own_pages
 from coldnotify_common.web_port import WebPort
+from coldnotify_schemas.protocol import HELLO_S
 from coldnotify_schemas.topics import OBJECTS
 from prometheus_client import REGISTRY, CollectorRegistry
 
@@ -47,7 +48,7 @@ _PASSED_ON = ("/v1/connect", "/v1/sync", "/v1/events")
 _OPEN_PATHS = (*PROBES, *console.OPEN_PATHS, *_PASSED_ON)
 _NAVIGABLE = (*PROBES, console.PAGE)
 """A link from elsewhere may lead there: Prometheus' pages link to what it asks."""
-_SILENT_S = 10.0
+_SILENT_S = float(HELLO_S)
 """From a connection to the head of its first request, TLS included; as a gateway's for a Hello."""
 _IDLE_S = 75.0
 """Between two requests of a connection: longer than proxies keep theirs, which is 60 s mostly, so they end it."""

@@ -6,10 +6,8 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.names import InvalidName, check_object
+from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
 from coldnotify_schemas.records import InvalidRecord, PublicRecord, parse_public_record
-
-OBJECTS_MAX = 1000
-"""In one request: enough to save round trips, few enough that one request holds up nobody."""
 
 Named = tuple[str, PublicRecord]
 
@@ -46,8 +44,8 @@ def parse_one(body: bytes) -> PublicRecord:
 def parse_many(body: bytes) -> list[Named]:
     """{"objects": {name: record, ...}} or [{"object": name, ...record}, ...]. Raises BadRequest."""
     items = list(_items(body))
-    if len(items) > OBJECTS_MAX:
-        raise BadRequest("objects", f"{len(items)} are too many, at most {OBJECTS_MAX} are allowed")
+    if len(items) > PUBLISHES_PER_REQUEST_MAX:
+        raise BadRequest("objects", f"{len(items)} are too many, at most {PUBLISHES_PER_REQUEST_MAX} are allowed")
     return [(name, _record(name, raw)) for name, raw in items]
 
 

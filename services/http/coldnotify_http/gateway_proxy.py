@@ -23,6 +23,7 @@ from coldnotify_common.errors import SettingError
 from coldnotify_common.paced import Paced
 from coldnotify_common.web import error_response
 from coldnotify_common.web_bodies import BodyReader
+from coldnotify_schemas.protocol import HELLO_S
 from multidict import CIMultiDict
 
 from coldnotify_http import open_files
@@ -37,7 +38,7 @@ _WRITE_TIMEOUT_S = 60.0
 """Of a side that takes nothing of what the other one says: then it is given up."""
 _MESSAGE_BYTES_MAX = 4 * 1024 * 1024
 _CLOSE_TIMEOUT_S = 10.0
-_SMALL_BODY_S = 10.0
+_SMALL_BODY_S = float(HELLO_S)
 """As a gateway gives it."""
 _BODIES_BYTES_MAX = 256 * 1024 * 1024
 """Of all that are passed on, without the first bytes of each. One is held until it is answered, which a client may ask

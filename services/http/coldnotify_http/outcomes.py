@@ -9,6 +9,7 @@ from aiohttp import web
 from coldnotify.publisher import OFFSET_NOT_KNOWN, Newest, Outcome, Published
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.names import check_name
+from coldnotify_schemas.protocol import OUTCOMES_PER_REQUEST_MAX
 from coldnotify_schemas.records import PublicRecord
 
 from coldnotify_http.bodies import Named
@@ -16,8 +17,6 @@ from coldnotify_http.ledger_pages import answered
 from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient, path
 from coldnotify_http.settings import HttpSettings
 
-_OFFSETS_MAX = 200
-"""In one question to a matcher, which takes no more."""
 _WAIT_PART = 0.9
 """Of the time limit, for the matcher to wait until it has read the record: its own words are to come in time, too."""
 
@@ -107,7 +106,7 @@ class Outcomes:
         """Asks for those that wait, all in one question; who comes while some are under way waits for the next."""
         waiting = [one for one in self._waiting.pop(about, ()) if not one[1].done()]
         while waiting and self._under_way[about] < _QUESTIONS_MAX:
-            part, waiting = waiting[:_OFFSETS_MAX], waiting[_OFFSETS_MAX:]
+            part, waiting = waiting[:OUTCOMES_PER_REQUEST_MAX], waiting[OUTCOMES_PER_REQUEST_MAX:]
             self._under_way[about] += 1
             task = asyncio.create_task(self._ask_part(about, part))
             self._tasks.add(task)

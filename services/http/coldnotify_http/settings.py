@@ -7,6 +7,8 @@ from coldnotify_common.inside import AskInsideSettings
 from coldnotify_common.settings import networks_of, setting
 from coldnotify_common.shares import SHARE_PERCENT
 from coldnotify_common.tls import SecureSettings
+from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT, MATCHER_PORT
+from coldnotify_schemas.protocol import HTTP_PORT, OUTCOME_WAIT_S_MAX, WEB_PORT
 
 HTTP_HOSTS_SETTING = "COLDNOTIFY_HTTP_HOSTS / --http-hosts"
 
@@ -16,7 +18,9 @@ class HttpSettings(SecureSettings, AskInsideSettings):
     """What the HTTP service can be told."""
 
     http_host: str = setting("127.0.0.1", "address that publishers connect to")
-    http_port: int = setting(55002, "TCP port that publishers connect to; 0: any free port", minimum=0, maximum=65535)
+    http_port: int = setting(
+        HTTP_PORT, "TCP port that publishers connect to; 0: any free port", minimum=0, maximum=65535
+    )
     http_hosts: str = setting(
         "",
         "with --auth none and without TLS: host names that requests may use, separated by spaces, besides "
@@ -42,7 +46,7 @@ class HttpSettings(SecureSettings, AskInsideSettings):
         "header is read",
     )
     http_body_bytes_max: int = setting(
-        # 1000 records with the largest payload and a long name each.
+        # PUBLISHES_PER_REQUEST_MAX records with the largest payload and a long name each.
         8 * 1024 * 1024,
         "maximum size of a request's body (bytes)",
         minimum=1,
@@ -55,7 +59,7 @@ class HttpSettings(SecureSettings, AskInsideSettings):
         "seconds that the matcher may take to tell the outcome of an acknowledged publish; after that the "
         "response says that it is unknown",
         minimum=0.1,
-        maximum=10,
+        maximum=OUTCOME_WAIT_S_MAX,
     )
     http_publishes_max: int = setting(
         # More than a broker acknowledges in a second here: what comes on top would only wait longer.
@@ -64,7 +68,7 @@ class HttpSettings(SecureSettings, AskInsideSettings):
         minimum=1000,
     )
     http_gateways: str = setting(
-        "127.0.0.1:55003",
+        f"127.0.0.1:{WEB_PORT}",
         "web ports of the gateways, [https://]host:port[,...]; /v1/connect, /v1/sync and /v1/events are passed on "
         "to one of them",
     )
@@ -89,9 +93,9 @@ class HttpSettings(SecureSettings, AskInsideSettings):
         minimum=0.1,
     )
     matcher: str = setting(
-        "127.0.0.1:51001", "HTTP ports of all matchers, host:port[,host:port]: each serves some partitions"
+        f"127.0.0.1:{MATCHER_PORT}", "HTTP ports of all matchers, host:port[,host:port]: each serves some partitions"
     )
-    gateway_http: str = setting("127.0.0.1:55001", "HTTP ports of all gateways, host:port[,host:port]")
+    gateway_http: str = setting(f"127.0.0.1:{GATEWAY_HTTP_PORT}", "HTTP ports of all gateways, host:port[,host:port]")
     http_overdue_s: int = setting(
         3600, "seconds after which a client that lacks something is shown as overdue", minimum=1
     )

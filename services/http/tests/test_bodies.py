@@ -3,8 +3,9 @@ from contextlib import suppress
 
 import pytest
 from coldnotify_common.web import BadRequest
-from coldnotify_http.bodies import OBJECTS_MAX, InvalidObject, object_of_path, parse_many, parse_one
+from coldnotify_http.bodies import InvalidObject, object_of_path, parse_many, parse_one
 from coldnotify_schemas.names import InvalidName
+from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
 from coldnotify_schemas.records import PublicRecord
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,8 +89,8 @@ def test_what_is_neither_form_is_told(body: bytes) -> None:
 
 
 def test_the_limit_is_the_last_that_is_allowed() -> None:
-    at_limit: dict[str, dict[str, object]] = {"objects": {f"o{i}": {} for i in range(OBJECTS_MAX)}}
-    assert len(parse_many(json.dumps(at_limit).encode())) == OBJECTS_MAX
+    at_limit: dict[str, dict[str, object]] = {"objects": {f"o{i}": {} for i in range(PUBLISHES_PER_REQUEST_MAX)}}
+    assert len(parse_many(json.dumps(at_limit).encode())) == PUBLISHES_PER_REQUEST_MAX
     at_limit["objects"]["one-more"] = {}
     with pytest.raises(BadRequest, match=r"^objects: 1001 are too many"):
         parse_many(json.dumps(at_limit).encode())

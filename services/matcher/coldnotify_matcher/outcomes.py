@@ -15,6 +15,7 @@ from aiohttp import web
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.names import check_name
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.protocol import OUTCOME_WAIT_S_MAX, OUTCOMES_PER_REQUEST_MAX
 from coldnotify_schemas.records import VERSION_MAX
 from coldnotify_streams.core.job import Phase
 
@@ -22,9 +23,6 @@ from coldnotify_matcher.engine.history import REJECTED, Taken
 from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_matcher.state_pages import HasWorker
 
-OFFSETS_MAX = 200
-"""In one question: a URL of 4 KB."""
-WAIT_S_MAX = 10.0
 WAITING_MAX = 10_000
 """Who comes on top is not waited with; each is a task and a connection."""
 _LOOK_AGAIN_S = 0.25
@@ -142,8 +140,8 @@ def _unknown(offset: int, reason: str) -> dict[str, Any]:
 
 def _offsets(request: web.Request) -> list[int]:
     texts = request.query.get("offsets", "").split(",")
-    if len(texts) > OFFSETS_MAX:
-        raise BadRequest("offsets", f"{len(texts)} are too many, at most {OFFSETS_MAX} are allowed")
+    if len(texts) > OUTCOMES_PER_REQUEST_MAX:
+        raise BadRequest("offsets", f"{len(texts)} are too many, at most {OUTCOMES_PER_REQUEST_MAX} are allowed")
     return [whole_number("offsets", text) for text in texts]
 
 
@@ -160,6 +158,6 @@ def _wait_s(request: web.Request) -> float:
         wait_s = float(text)
     except ValueError:
         wait_s = -1
-    if not 0 <= wait_s <= WAIT_S_MAX:
-        raise BadRequest("wait_s", f"{text[:80]!r} is not a number from 0 to {WAIT_S_MAX:g}")
+    if not 0 <= wait_s <= OUTCOME_WAIT_S_MAX:
+        raise BadRequest("wait_s", f"{text[:80]!r} is not a number from 0 to {OUTCOME_WAIT_S_MAX:g}")
     return wait_s

@@ -6,14 +6,15 @@ Whoever may write to the topic may write anything. A request that is not underst
 from collections.abc import Sequence
 
 from coldnotify_schemas import internal_pb2
+from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.matcher_state import generation_max
-from coldnotify_schemas.names import OBJECTS_PER_FRAME_MAX, InvalidName, check_name, check_object
+from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.partitioner import home_of
+from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
 from google.protobuf.message import DecodeError
 
 from coldnotify_matcher.state_records import Unreadable
 
-FORMAT = 1
 PAGE_MAX = (1 << 32) - 2
 """The page that is asked for next has the number behind it, which is 32 bits long, too."""
 

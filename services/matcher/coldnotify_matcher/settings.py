@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 from coldnotify_common.inside import InsideSettings
 from coldnotify_common.settings import SettingInfo, describe, setting
+from coldnotify_schemas.internal_protocol import MATCHER_PORT
+from coldnotify_schemas.protocol import ANSWER_S, REGISTRATIONS_MAX
 
 from coldnotify_matcher.engine import CONFLATION_MS_MAX, Bounds, Rules, parse_intervals
 
@@ -20,7 +22,7 @@ class MatcherSettings(InsideSettings):
     )
     matcher_group: str = setting("coldnotify-matcher", "consumer group of all matchers")
     matcher_host: str = setting("127.0.0.1", "address of the matcher's HTTP port")
-    matcher_port: int = setting(51001, "the matcher's HTTP port; 0: any free port", minimum=0, maximum=65535)
+    matcher_port: int = setting(MATCHER_PORT, "the matcher's HTTP port; 0: any free port", minimum=0, maximum=65535)
     matcher_session_timeout_ms: int = setting(
         6000,
         "time after which a dead matcher is noticed (ms); at least the broker's group.min.session.timeout.ms",
@@ -39,17 +41,17 @@ class MatcherSettings(InsideSettings):
         maximum=2**31 - 1,
     )
     registrations_max: int = setting(
-        10_000,
+        REGISTRATIONS_MAX,
         "maximum number of objects that a client may be registered for; more are refused with a reason",
         minimum=1,
-        maximum=10_000,
+        maximum=REGISTRATIONS_MAX,
     )
     matcher_half_sets_bytes_max: int = setting(
         # The longest set that one client can say takes 11 MiB.
         32 * 1024 * 1024,
         "maximum memory (bytes), per partition, for the names of incomplete registration sets (last chunk "
-        "missing); above it a set without a new chunk for 30 s is dropped, else the one of the largest that has "
-        "waited longest, and its client sends its set again",
+        f"missing); above it a set without a new chunk for {ANSWER_S} s is dropped, else the one of the largest that "
+        "has waited longest, and its client sends its set again",
         minimum=16 * 1024 * 1024,
     )
     matcher_client_forgotten_after_s: int = setting(

@@ -15,7 +15,8 @@ from coldnotify_schemas.matcher_state import (
     SessionRecord,
     generation_max,
 )
-from coldnotify_schemas.names import REGISTRATIONS_MAX, InvalidName, check_name, check_object
+from coldnotify_schemas.names import InvalidName, check_name, check_object
+from coldnotify_schemas.protocol import REGISTRATIONS_MAX
 from coldnotify_streams.errors import NewerFormat
 
 OFFSET_MAX = (1 << 63) - 1

@@ -8,7 +8,7 @@ from coldnotify_matcher.state_records import Unreadable
 from coldnotify_schemas import wire_pb2
 from coldnotify_schemas.internal_pb2 import Acks, Beat, CatchUp, CheckDigest, Leave, Open, Request
 from coldnotify_schemas.matcher_state import generation_max
-from coldnotify_schemas.names import OBJECTS_PER_FRAME_MAX
+from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, INBOXES, PARTITION, PARTITIONS
 from hypothesis import given
 from hypothesis import strategies as st

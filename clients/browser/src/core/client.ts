@@ -17,10 +17,11 @@
  */
 
 import { type ColdNotifyError, ServiceRefused, type StateError } from "../errors.js";
-import { CloseCode, closeCodeName, mayComeBack } from "./closeCodes.js";
+import { closeCodeName, mayComeBack } from "./closeCodes.js";
 import { Delivery, type Job } from "./delivery.js";
 import { type Document, encodeDocument } from "./document.js";
 import { Journal } from "./journal.js";
+import { CloseCode } from "./protocol.js";
 import { Addresses, Backoff, type Random } from "./reconnect.js";
 import { Registrations } from "./registrations.js";
 import { type Ended, type Parts, type Phase, Session } from "./session.js";

@@ -15,9 +15,9 @@ import { StateDamaged, StateMismatch } from "../errors.js";
 import type { Floor } from "./delivery.js";
 import { crc32 } from "./digest.js";
 import { checkObject } from "./names.js";
+import { STATE_FORMAT } from "./protocol.js";
 import type { Kind } from "./registrations.js";
 
-const FORMAT = 1;
 const U64_MAX = 2n ** 64n - 1n;
 
 /** Who a client is. */
@@ -50,7 +50,7 @@ export function encodeDocument(document: Document): string {
     [String(floor.incarnation), String(floor.version)],
   ]);
   const fields = {
-    format: FORMAT,
+    format: STATE_FORMAT,
     domain: identity.domain,
     group: identity.group,
     client: identity.client,
@@ -67,12 +67,12 @@ export function encodeDocument(document: Document): string {
 export function decodeDocument(text: string, identity: Identity): Document {
   const fields = parse(text);
   const format = fields["format"];
-  if (typeof format === "number" && format > FORMAT) {
-    throw new StateMismatch(`format: is ${format}, this library reads ${FORMAT}`);
+  if (typeof format === "number" && format > STATE_FORMAT) {
+    throw new StateMismatch(`format: is ${format}, this library reads ${STATE_FORMAT}`);
   }
   const { check, ...checked } = fields;
   if (check !== checkOf(checked)) throw new StateDamaged("check: does not fit the rest");
-  if (format !== FORMAT) throw new StateDamaged("format: is missing or unknown");
+  if (format !== STATE_FORMAT) throw new StateDamaged("format: is missing or unknown");
   for (const name of ["domain", "group", "client"] as const) {
     if (fields[name] !== identity[name]) {
       const theirs = [fields["domain"], fields["group"], fields["client"]].join("/");

@@ -1,8 +1,6 @@
 /** Cuts a byte stream into frames: a varint length, then a message of that length. */
 
-/** The longest frame a client takes: far more than a notification's payload needs. */
-export const GATEWAY_FRAME_BYTES_MAX = 256 * 1024;
-const LENGTH_BYTES_MAX = 5;
+import { FRAME_LENGTH_BYTES_MAX } from "./protocol.js";
 
 /** The bytes are no frame: the stream cannot be read any further. */
 export class FrameError extends Error {
@@ -48,7 +46,7 @@ export class FrameBuffer {
 
   #lengthAt(buffer: Uint8Array, start: number): { length: number; width: number } | null {
     let length = 0;
-    for (let i = 0; i < LENGTH_BYTES_MAX; i++) {
+    for (let i = 0; i < FRAME_LENGTH_BYTES_MAX; i++) {
       const byte = buffer[start + i];
       if (byte === undefined) return null;
       length += (byte & 0x7f) * 2 ** (7 * i);
@@ -59,6 +57,6 @@ export class FrameBuffer {
         return { length, width: i + 1 };
       }
     }
-    throw new FrameError("frame length is no varint of at most 5 bytes");
+    throw new FrameError(`frame length is no varint of at most ${FRAME_LENGTH_BYTES_MAX} bytes`);
   }
 }

@@ -1,14 +1,15 @@
 /** What names may look like: domain, group, client and object. */
 
-const OBJECT_BYTES_MAX = 255;
-const NAME = /^[A-Za-z0-9._-]{1,64}$/;
+import { NAME_LENGTH_MAX, OBJECT_BYTES_MAX } from "./protocol.js";
+
+const NAME = new RegExp(`^[A-Za-z0-9._-]{1,${NAME_LENGTH_MAX}}$`);
 const encoder = new TextEncoder();
 const LONE_SURROGATE = /\p{Surrogate}/u;
 
 /** `value`, if it is a domain's, group's or client's name. Raises RangeError, whose message begins with `field`. */
 export function checkName(field: string, value: unknown): string {
   if (typeof value !== "string" || !NAME.test(value)) {
-    throw new RangeError(`${field}: ${show(value)} is not a name (1 to 64 of A-Z a-z 0-9 . _ -)`);
+    throw new RangeError(`${field}: ${show(value)} is not a name (1 to ${NAME_LENGTH_MAX} of A-Z a-z 0-9 . _ -)`);
   }
   return value;
 }

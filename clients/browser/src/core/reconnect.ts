@@ -1,7 +1,7 @@
 /** When to connect again, and where. See `docs/protocol.md`, "The end". */
 
-import { CloseCode } from "./closeCodes.js";
-import { DISPLACED_JITTER, type Settings, UNKNOWN_SESSION_DELAY_S } from "./settings.js";
+import { CloseCode, UNKNOWN_SESSION_DELAY_S } from "./protocol.js";
+import { DISPLACED_JITTER, type Settings } from "./settings.js";
 
 /** A number from 0 up to, but not including, 1. */
 export type Random = () => number;

@@ -2,7 +2,7 @@
 
 import { add, digest, objectDigest } from "./digest.js";
 import type { Journal } from "./journal.js";
-import { REQUEST_OBJECTS_MAX } from "./settings.js";
+import { OBJECTS_PER_FRAME_MAX } from "./protocol.js";
 
 export type Kind = "register" | "unregister";
 
@@ -93,7 +93,7 @@ export class Registrations {
   /** A new session: nothing is sent yet. The operations for its Hello, as sent: all, or none if they are many. */
   beginSession(): Operations {
     for (const [name, operation] of this.#pending) this.#move(name, operation, "unsent");
-    if (this.#pending.size > REQUEST_OBJECTS_MAX) return new Map();
+    if (this.#pending.size > OBJECTS_PER_FRAME_MAX) return new Map();
     return this.#allSent();
   }
 
@@ -119,7 +119,7 @@ export class Registrations {
       kind ??= operation.kind;
       if (operation.kind !== kind) continue;
       operations.set(name, operation);
-      if (operations.size === REQUEST_OBJECTS_MAX) break;
+      if (operations.size === OBJECTS_PER_FRAME_MAX) break;
     }
     if (kind === null) return null;
     for (const [name, operation] of operations) this.#move(name, operation, "sent");

@@ -16,17 +16,17 @@ import { RegistrationRefused } from "../errors.js";
 import type { Delivery, Report } from "./delivery.js";
 import { objectCrc } from "./digest.js";
 import type { Identity } from "./document.js";
-import { FrameBuffer, FrameError, GATEWAY_FRAME_BYTES_MAX } from "./frames.js";
+import { FrameBuffer, FrameError } from "./frames.js";
 import type { Journal } from "./journal.js";
-import type { Kind, Operations, Registrations, Stage } from "./registrations.js";
 import {
-  HANDSHAKE_S,
-  OUT_BYTES_MAX,
-  REQUEST_OBJECTS_MAX,
+  GATEWAY_FRAME_BYTES_MAX,
+  OBJECTS_PER_FRAME_MAX,
+  PROTOCOL_VERSION,
   REQUESTS_UNANSWERED_MAX,
-  type Settings,
-  silenceS,
-} from "./settings.js";
+  WELCOME_S,
+} from "./protocol.js";
+import type { Kind, Operations, Registrations, Stage } from "./registrations.js";
+import { OUT_BYTES_MAX, type Settings, silenceS } from "./settings.js";
 import {
   CAPABILITY_NAMES,
   CLIENT_FRAME,
@@ -35,7 +35,6 @@ import {
   GATEWAY_FRAME,
   type GatewayFrame,
   parseFrame,
-  PROTOCOL_VERSION,
   type Refusal,
   type Welcome,
   type WireNotification,
@@ -125,7 +124,7 @@ export class Session {
     this.#parts = parts;
     this.#acknowledged = parts.delivery.cursor;
     this.#sentAt = this.#heardAt = this.#waitUntil = now;
-    this.#welcomeDue = now + HANDSHAKE_S;
+    this.#welcomeDue = now + WELCOME_S;
     this.#helloOperations = parts.registrations.beginSession();
     this.#hello(token, now);
   }
@@ -165,7 +164,7 @@ export class Session {
       this.#end(frame.close.code, frame.close.reason);
     } else if (frame.wait) {
       this.#waitUntil = now + frame.wait.seconds;
-      if (this.#welcomeDue !== null) this.#welcomeDue = Math.max(this.#welcomeDue, this.#waitUntil + HANDSHAKE_S);
+      if (this.#welcomeDue !== null) this.#welcomeDue = Math.max(this.#welcomeDue, this.#waitUntil + WELCOME_S);
     } else if (frame.welcome) {
       this.#onWelcome(frame.welcome);
     } else if (this.#phase === "opening") {
@@ -334,9 +333,9 @@ export class Session {
     const sync = this.#sync;
     if (sync === null || sync.allSent || !this.#parts.journal.isDurable(sync.revision)) return;
     while (!sync.allSent && this.#outBytes < OUT_BYTES_MAX) {
-      const start = sync.chunksSent * REQUEST_OBJECTS_MAX;
-      const objects = sync.names.slice(start, start + REQUEST_OBJECTS_MAX);
-      const last = start + REQUEST_OBJECTS_MAX >= sync.names.length;
+      const start = sync.chunksSent * OBJECTS_PER_FRAME_MAX;
+      const objects = sync.names.slice(start, start + OBJECTS_PER_FRAME_MAX);
+      const last = start + OBJECTS_PER_FRAME_MAX >= sync.names.length;
       this.#useOrAsk(objects, now);
       this.#send({ sync: { index: sync.chunksSent, last, objects } }, now);
       sync.chunksSent += 1;
@@ -415,7 +414,7 @@ export class Session {
     }
     if (this.#sync?.due != null && this.#overdue(this.#sync.due) <= now) this.#beginSync();
     if (this.#pingAt <= now) this.#ping(now);
-    if (this.#welcomeDue !== null && this.#welcomeDue <= now) this.#end(null, `no Welcome within ${HANDSHAKE_S} s`);
+    if (this.#welcomeDue !== null && this.#welcomeDue <= now) this.#end(null, `no Welcome within ${WELCOME_S} s`);
     const patienceS = silenceS(settings);
     if (this.#pingUnansweredSince !== null && this.#pingUnansweredSince + patienceS <= now) {
       this.#end(null, `nothing heard for ${patienceS} s after a Ping`);

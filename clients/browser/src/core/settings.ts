@@ -1,24 +1,31 @@
-/** The numbers that steer the client's core; the application may set those of `Settings`. */
+/**
+ * The numbers that steer the client's core; the application may set those of `Settings`. What clients in all languages
+ * and the service must agree on is in `protocol.ts`.
+ */
 
-/** A gateway says Welcome or Wait within this time of the Hello, or the connection is given up. */
-export const HANDSHAKE_S = 30;
-/** The upper end of the random delay after UNKNOWN_SESSION: a service that comes back is not to be hit by all at once. */
-export const UNKNOWN_SESSION_DELAY_S = 1;
+import {
+  ACK_DELAY_S,
+  ANSWER_S,
+  BACKOFF_MAX_S,
+  BACKOFF_MIN_S,
+  DISPLACED_MAX_S,
+  DISPLACED_MIN_S,
+  KEEPALIVE_S,
+  KEEPALIVE_S_MAX,
+  SILENCE_EXTRA_S,
+  SILENCE_FACTOR,
+} from "./protocol.js";
+
 /** The pause after DISPLACED is up to this much longer, so that two pages do not walk in step. */
 export const DISPLACED_JITTER = 0.1;
 /** While as much waits to be sent, no further chunks and requests are made: the wanted set may be megabytes. */
 export const OUT_BYTES_MAX = 64 * 1024;
-/** Objects in one Register, Unregister or SyncChunk, and in a Hello: so says the protocol. */
-export const REQUEST_OBJECTS_MAX = 64;
-/** So says the protocol. */
-export const REQUESTS_UNANSWERED_MAX = 4;
 /** The state is written again after this long when that failed, doubling... */
 export const SAVE_RETRY_MIN_S = 1;
 /** ...up to this. */
 export const SAVE_RETRY_MAX_S = 60;
 /** Reports that wait to be told; beyond, the oldest are dropped. */
 export const REPORTS_MAX = 1000;
-const KEEPALIVE_S_MAX = 86_400;
 
 /** All times in seconds. */
 export interface Settings {
@@ -53,20 +60,20 @@ export interface Settings {
 }
 
 export const DEFAULTS: Settings = {
-  keepaliveS: 60,
-  silenceGraceS: 10,
-  requestTimeoutS: 30,
+  keepaliveS: KEEPALIVE_S,
+  silenceGraceS: SILENCE_EXTRA_S,
+  requestTimeoutS: ANSWER_S,
   connectTimeoutS: 10,
-  ackDelayS: 1,
+  ackDelayS: ACK_DELAY_S,
   saveIntervalS: 0.5,
   triesMax: 5,
   retryMinS: 1,
   retryMaxS: 60,
-  backoffMinS: 1,
-  backoffMaxS: 300,
+  backoffMinS: BACKOFF_MIN_S,
+  backoffMaxS: BACKOFF_MAX_S,
   addressRestS: 60,
-  displacedMinS: 60,
-  displacedMaxS: 3600,
+  displacedMinS: DISPLACED_MIN_S,
+  displacedMaxS: DISPLACED_MAX_S,
 };
 
 /** The defaults but for what is given. Raises RangeError, whose message begins with the setting's name. */
@@ -95,5 +102,5 @@ export function settingsOf(given: Partial<Settings>): Settings {
 
 /** How long after a Ping a gateway may be silent: the same as what it grants us. */
 export function silenceS(settings: Settings): number {
-  return 1.5 * settings.keepaliveS + settings.silenceGraceS;
+  return SILENCE_FACTOR * settings.keepaliveS + settings.silenceGraceS;
 }

@@ -3,7 +3,6 @@
 import { FrameError, encodeLength } from "./frames.js";
 import { decodeMessage, encodeMessage, type MessageOf, type MessagePart, type Table } from "./proto.js";
 
-export const PROTOCOL_VERSION = 1;
 /** This session wants names, never CRC-32s. */
 export const CAPABILITY_NAMES = 1;
 

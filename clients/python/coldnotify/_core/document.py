@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from coldnotify_schemas.names import InvalidName, check_object
+from coldnotify_schemas.protocol import STATE_FORMAT
 
 from coldnotify._core.registrations import Kind
 from coldnotify._core.session import Identity
 from coldnotify.errors import StateDamaged, StateMismatch
 
-FORMAT = 1
 _U64 = (1 << 64) - 1
 
 
@@ -41,7 +41,7 @@ class Document:
 def encode(document: Document) -> bytes:
     """The document as JSON, one line."""
     fields = {
-        "format": FORMAT,
+        "format": STATE_FORMAT,
         "domain": document.identity.domain,
         "group": document.identity.group,
         "client": document.identity.client,
@@ -63,8 +63,8 @@ def decode(data: bytes, identity: Identity) -> Document:
         raise StateDamaged(f"is not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise StateDamaged("is not a JSON object")
-    if isinstance(fields.get("format"), int) and fields["format"] > FORMAT:
-        raise StateMismatch(f"format: is {fields['format']}, this library reads {FORMAT}")
+    if isinstance(fields.get("format"), int) and fields["format"] > STATE_FORMAT:
+        raise StateMismatch(f"format: is {fields['format']}, this library reads {STATE_FORMAT}")
     check = fields.pop("check", None)
     if check is not None and check != _check(fields):
         raise StateDamaged("check: does not fit the rest")
@@ -83,7 +83,7 @@ class _Wrong(Exception):
 
 
 def _document(fields: dict[str, Any]) -> Document:
-    if fields.get("format") != FORMAT:
+    if fields.get("format") != STATE_FORMAT:
         raise _Wrong("format: is missing or unknown")
     identity = Identity(*(_text(fields, name) for name in ("domain", "group", "client")))
     epoch, cursor = _number(fields, "epoch", (1 << 32) - 1), _number(fields, "cursor", _U64)

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from random import Random
 
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.protocol import UNKNOWN_SESSION_DELAY_S
 
-from coldnotify._core.settings import DISPLACED_JITTER, UNKNOWN_SESSION_DELAY_S, Settings
+from coldnotify._core.settings import DISPLACED_JITTER, Settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 
 from coldnotify_schemas.digest import MODULUS, object_digest
+from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
 
 from coldnotify._core.journal import Journal
 
-REQUEST_OBJECTS_MAX = 64
 """Objects in one Register, Unregister or SyncChunk, and in a Hello: so says the protocol."""
 
 
@@ -93,7 +93,7 @@ class Registrations:
         many."""
         for name, operation in self.pending.items():
             self._move(name, operation, Stage.UNSENT)
-        if len(self.pending) > REQUEST_OBJECTS_MAX:
+        if len(self.pending) > OBJECTS_PER_FRAME_MAX:
             return {}
         for name, operation in self.pending.items():
             self._move(name, operation, Stage.SENT)
@@ -122,7 +122,7 @@ class Registrations:
             kind = kind or operation.kind
             if operation.kind is kind:
                 request[name] = operation
-                if len(request) == REQUEST_OBJECTS_MAX:
+                if len(request) == OBJECTS_PER_FRAME_MAX:
                     break
         if kind is None:
             return None

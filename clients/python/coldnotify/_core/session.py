@@ -18,18 +18,19 @@ from typing import NamedTuple
 
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.digest import MODULUS, object_crc
-from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, FrameError, encode, parse_gateway_frame
+from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, parse_gateway_frame
+from coldnotify_schemas.protocol import (
+    GATEWAY_FRAME_BYTES_MAX,
+    OBJECTS_PER_FRAME_MAX,
+    PROTOCOL_VERSION,
+    REQUESTS_UNANSWERED_MAX,
+    WELCOME_S,
+)
 
 from coldnotify._core.delivery import Delivery, Update
 from coldnotify._core.journal import Journal
-from coldnotify._core.registrations import REQUEST_OBJECTS_MAX, Kind, Operation, Registrations, Stage
-from coldnotify._core.settings import (
-    HANDSHAKE_S,
-    OUT_BYTES_MAX,
-    PROTOCOL_VERSION,
-    REQUESTS_UNANSWERED_MAX,
-    Settings,
-)
+from coldnotify._core.registrations import Kind, Operation, Registrations, Stage
+from coldnotify._core.settings import OUT_BYTES_MAX, Settings
 from coldnotify.errors import RegistrationRefused
 
 
@@ -146,7 +147,7 @@ class Session:
         """When the gateway was heard, or asked by a Ping. Requests sent again and again ask nothing of a gateway."""
         self._ping_unanswered_since: float | None = None
         self._wait_until = now
-        self._welcome_due: float | None = now + HANDSHAKE_S
+        self._welcome_due: float | None = now + WELCOME_S
         self._hello_operations = registrations.begin_session()
         self._hello(identity, token, now, hello_only=hello_only)
 
@@ -172,7 +173,7 @@ class Session:
             case "wait":
                 self._wait_until = now + frame.wait.seconds
                 if self._welcome_due is not None:
-                    self._welcome_due = max(self._welcome_due, self._wait_until + HANDSHAKE_S)
+                    self._welcome_due = max(self._welcome_due, self._wait_until + WELCOME_S)
             case "welcome":
                 self._on_welcome(frame.welcome, now)
             case _ if self.phase is Phase.OPENING:
@@ -319,9 +320,9 @@ class Session:
         if sync is None or sync.all_sent or not self._journal.is_durable(sync.revision):
             return
         while not sync.all_sent and len(self._out) < OUT_BYTES_MAX:
-            start = sync.chunks_sent * REQUEST_OBJECTS_MAX
-            names = sync.names[start : start + REQUEST_OBJECTS_MAX]
-            last = start + REQUEST_OBJECTS_MAX >= len(sync.names)
+            start = sync.chunks_sent * OBJECTS_PER_FRAME_MAX
+            names = sync.names[start : start + OBJECTS_PER_FRAME_MAX]
+            last = start + OBJECTS_PER_FRAME_MAX >= len(sync.names)
             self._use_or_ask(names, now)
             chunk = wire.SyncChunk(index=sync.chunks_sent, last=last, objects=names)
             self._send(wire.ClientFrame(sync=chunk), now)
@@ -402,7 +403,7 @@ class Session:
         if self._ping_at() <= now:
             self._ping(now)
         if self._welcome_due is not None and self._welcome_due <= now:
-            self._end(None, f"no Welcome within {HANDSHAKE_S:g} s")
+            self._end(None, f"no Welcome within {WELCOME_S:g} s")
         silent_since = self._ping_unanswered_since
         if silent_since is not None and silent_since + self._settings.silence_s <= now:
             self._end(None, f"nothing heard for {self._settings.silence_s:g} s after a Ping")

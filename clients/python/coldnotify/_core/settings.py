@@ -1,20 +1,26 @@
-"""The numbers that steer the client's core. `Connection` and `Notify` let the application set those it may want to."""
+"""The numbers that steer the client's core. `Connection` and `Notify` let the application set those it may want to.
+
+What clients in all languages and the service must agree on is in `coldnotify_schemas.protocol`.
+"""
 
 from dataclasses import dataclass
 
-PROTOCOL_VERSION = 1
-HANDSHAKE_S = 30.0
-"""A gateway says Welcome or Wait within this time of the Hello, or the connection is given up: no wait without a
-limit."""
-UNKNOWN_SESSION_DELAY_S = 1.0
-"""The upper end of the random delay after UNKNOWN_SESSION: a service that comes back is not to be hit by all at
-once."""
+from coldnotify_schemas.protocol import (
+    ACK_DELAY_S,
+    ANSWER_S,
+    BACKOFF_MAX_S,
+    BACKOFF_MIN_S,
+    DISPLACED_MAX_S,
+    DISPLACED_MIN_S,
+    KEEPALIVE_S,
+    SILENCE_EXTRA_S,
+    SILENCE_FACTOR,
+)
+
 DISPLACED_JITTER = 0.1
 """The pause after DISPLACED is up to this much longer, so that two clones do not walk in step."""
 OUT_BYTES_MAX = 64 * 1024
 """While as much waits to be sent, no further chunks and requests are made: the wanted set may be megabytes."""
-REQUESTS_UNANSWERED_MAX = 4
-"""So says the protocol."""
 SAVE_RETRY_S = (1.0, 60.0)
 """The state is written again after this long when that failed, doubling up to the second number."""
 SAVE_LOAD = 4.0
@@ -35,21 +41,21 @@ class Settings:
     """See `Connection` and `Notify` for what each one means; all times in seconds."""
 
     connect_timeout_s: float = 10.0
-    keepalive_s: int = 60
-    silence_grace_s: float = 10.0
-    request_timeout_s: float = 30.0
-    ack_delay_s: float = 1.0
+    keepalive_s: int = KEEPALIVE_S
+    silence_grace_s: float = SILENCE_EXTRA_S
+    request_timeout_s: float = ANSWER_S
+    ack_delay_s: float = ACK_DELAY_S
     save_interval_s: float = 0.5
     tries_max: int = 5
     retry_min_s: float = 1.0
     retry_max_s: float = 60.0
-    backoff_min_s: float = 1.0
-    backoff_max_s: float = 300.0
+    backoff_min_s: float = BACKOFF_MIN_S
+    backoff_max_s: float = BACKOFF_MAX_S
     address_rest_s: float = 60.0
-    displaced_min_s: float = 60.0
-    displaced_max_s: float = 3600.0
+    displaced_min_s: float = DISPLACED_MIN_S
+    displaced_max_s: float = DISPLACED_MAX_S
 
     @property
     def silence_s(self) -> float:
         """How long after a Ping a gateway may be silent: the same as what it grants us."""
-        return 1.5 * self.keepalive_s + self.silence_grace_s
+        return SILENCE_FACTOR * self.keepalive_s + self.silence_grace_s

@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest, object_crc
-from coldnotify_schemas.frames import CLIENT_FRAME_BYTES_MAX, FrameBuffer, FrameError, encode, parse_client_frame
-from coldnotify_schemas.names import REGISTRATIONS_MAX
+from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, parse_client_frame
+from coldnotify_schemas.protocol import (
+    CLIENT_FRAME_BYTES_MAX,
+    OBJECTS_PER_FRAME_MAX,
+    REGISTRATIONS_MAX,
+    REQUESTS_UNANSWERED_MAX,
+)
 
-_REQUEST_OBJECTS_MAX = 64
-_REQUESTS_UNANSWERED_MAX = 4
 _Name = tuple[str, str, str]
 
 
@@ -261,11 +264,11 @@ class Session:
             "unregister": frame.unregister.objects,
             "sync": frame.sync.objects,
         }.get(kind or "", [])
-        if len(names) > _REQUEST_OBJECTS_MAX:
-            return "more than 64 objects in a frame"
+        if len(names) > OBJECTS_PER_FRAME_MAX:
+            return f"more than {OBJECTS_PER_FRAME_MAX} objects in a frame"
         requests = sum(waiting.WhichOneof("frame") in ("register", "unregister") for waiting in self._waiting)
-        if kind in ("register", "unregister") and requests >= _REQUESTS_UNANSWERED_MAX:
-            return "more than 4 requests unanswered"
+        if kind in ("register", "unregister") and requests >= REQUESTS_UNANSWERED_MAX:
+            return f"more than {REQUESTS_UNANSWERED_MAX} requests unanswered"
         if kind == "hello":
             self._names = bool(frame.hello.capabilities & wire.CAPABILITY_NAMES)
         if not self._names and any(self._crcs.setdefault(object_crc(name), name) != name for name in names):

@@ -10,14 +10,8 @@ from coldnotify._core.settings import OUT_BYTES_MAX, REPORTS_MAX, Settings
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import object_crc
-from coldnotify_schemas.frames import (
-    CLIENT_FRAME_BYTES_MAX,
-    GATEWAY_FRAME_BYTES_MAX,
-    FrameBuffer,
-    encode,
-    encode_length,
-    parse_client_frame,
-)
+from coldnotify_schemas.frames import FrameBuffer, encode, encode_length, parse_client_frame
+from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, GATEWAY_FRAME_BYTES_MAX
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule

@@ -1,8 +1,9 @@
 """Operations and their stages."""
 
 from coldnotify._core.journal import Journal
-from coldnotify._core.registrations import REQUEST_OBJECTS_MAX, Kind, Registrations, Stage
+from coldnotify._core.registrations import Kind, Registrations, Stage
 from coldnotify_schemas.digest import digest
+from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
 
 
 def of(*wanted: str, durable: bool = True) -> tuple[Journal, Registrations]:
@@ -69,7 +70,7 @@ def test_requests_hold_one_kind_and_at_most_64_objects():
     sizes = []
     while request := registrations.next_request():
         sizes.append((request[0], len(request[1])))
-    assert sizes == [(Kind.REGISTER, REQUEST_OBJECTS_MAX), (Kind.REGISTER, 35), (Kind.UNREGISTER, 1)]
+    assert sizes == [(Kind.REGISTER, OBJECTS_PER_FRAME_MAX), (Kind.REGISTER, 35), (Kind.UNREGISTER, 1)]
 
 
 def test_an_answer_to_a_replaced_operation_is_ignored():

@@ -7,10 +7,11 @@ from coldnotify._core.delivery import Delivery
 from coldnotify._core.journal import Journal
 from coldnotify._core.registrations import Registrations
 from coldnotify._core.session import Identity, Phase, Session
-from coldnotify._core.settings import HANDSHAKE_S, OUT_BYTES_MAX, Settings
+from coldnotify._core.settings import OUT_BYTES_MAX, Settings
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.digest import digest, object_crc
-from coldnotify_schemas.frames import CLIENT_FRAME_BYTES_MAX, FrameBuffer, encode, parse_client_frame
+from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
+from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, WELCOME_S
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -409,11 +410,11 @@ def test_any_word_of_the_gateway_ends_its_silence():
 
 def test_without_a_welcome_the_session_is_given_up_unless_it_is_told_to_wait():
     bench = Bench("a")
-    bench.tick(HANDSHAKE_S - 1)
+    bench.tick(WELCOME_S - 1)
     bench.say(wait=wire.Wait(seconds=100))
     bench.tick(100)
     assert bench.session.ended is None
-    bench.tick(HANDSHAKE_S)
+    bench.tick(WELCOME_S)
     assert "no Welcome" in bench.session.ended.reason
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Answered, BeatAnswer, Closed, FanOut, Inbox, Item, Opened, Page
+from coldnotify_schemas.internal_protocol import FORMAT
 
 from coldnotify_gateway.core import encoding
 from coldnotify_gateway.core.connections import Connections
@@ -17,7 +18,7 @@ from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.outputs import Output, Send, SendAll
 from coldnotify_gateway.core.partition_view import PartitionView
-from coldnotify_gateway.core.requests import FORMAT, Requests
+from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.states import State
 
 _SESSION_BYTES = 4

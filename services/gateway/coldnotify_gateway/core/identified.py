@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from sys import intern
 
+from coldnotify_schemas.protocol import SILENCE_EXTRA_S, SILENCE_FACTOR
 from coldnotify_schemas.wire_pb2 import CAPABILITY_NAMES, Hello
 
 from coldnotify_gateway.core.claim import Claim
@@ -21,10 +22,6 @@ from coldnotify_gateway.core.quota import Quota
 from coldnotify_gateway.core.states import TABLE, Event, State
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.unidentified import Unidentified
-
-_SILENCE_FACTOR = 1.5
-_SILENCE_EXTRA_S = 10.0
-"""A session ends when nothing is heard for 1.5 times its keepalive and 10 s more: the protocol's numbers."""
 
 
 class Identified:
@@ -109,7 +106,7 @@ class Identified:
     @property
     def silent_s(self) -> float:
         """When the session ends, if nothing is heard until then."""
-        return self.heard_s + _SILENCE_FACTOR * self._keepalive_s + _SILENCE_EXTRA_S
+        return self.heard_s + SILENCE_FACTOR * self._keepalive_s + SILENCE_EXTRA_S
 
     def deadline_s(self) -> float:
         """When something about this session is due."""

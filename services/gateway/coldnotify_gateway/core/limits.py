@@ -3,7 +3,15 @@
 from dataclasses import dataclass
 
 from coldnotify_common.addresses import Network
-from coldnotify_schemas.frames import CLIENT_FRAME_BYTES_MAX
+from coldnotify_schemas.internal_protocol import BEAT_S, GATEWAY_SILENCE_S, UNHEARD_S
+from coldnotify_schemas.protocol import (
+    ANSWER_S,
+    CLIENT_FRAME_BYTES_MAX,
+    HELLO_S,
+    KEEPALIVE_S,
+    KEEPALIVE_S_MAX,
+    SYNC_CHUNKS_MAX,
+)
 
 ASK_AGAIN_DOUBLINGS_MAX = 3
 """A matcher that stays away is asked ever more rarely, up to 8 times the interval: what is asked piles up in Kafka."""
@@ -15,7 +23,7 @@ CATCH_UPS_BEFORE_OPEN = 2
 class Limits:
     """Times in seconds, sizes in bytes."""
 
-    handshake_s: float = 10.0
+    handshake_s: float = HELLO_S
     """From connecting to a whole Hello."""
     frame_bytes_max: int = CLIENT_FRAME_BYTES_MAX
     high_water_bytes: int = 64 * 1024
@@ -33,8 +41,8 @@ class Limits:
     """Connections that have not said Hello; with one more, the oldest one of the address that has most is closed."""
     unidentified_share_max: int = 0
     """Those of one address, but for loopback and who is exempt; with one more, its oldest is closed. 0: no limit."""
-    keepalive_default_s: int = 60
-    keepalive_max_s: int = 24 * 3600
+    keepalive_default_s: int = KEEPALIVE_S
+    keepalive_max_s: int = KEEPALIVE_S_MAX
     """A client that asks for more is taken to have said this."""
     ask_again_s: float = 10.0
     """An Open, CatchUp or CheckDigest without an answer is asked again after this."""
@@ -44,18 +52,17 @@ class Limits:
     """What Wait says."""
     acks_s: float = 1.0
     """Acks are merged for so long."""
-    beat_s: float = 5.0
-    beat_answer_s: float = 15.0
+    beat_s: float = BEAT_S
+    beat_answer_s: float = GATEWAY_SILENCE_S
     """Without a BeatAnswer for so long, the partition's matcher is away."""
-    unheard_s: float = 8.0
-    """Without a BeatAnswer for so long, or stopped for so long itself, the gateway may have been taken for dead: a
-    matcher does so 15 s after the last Beat that reached it, and the first one that did not is up to 5 s younger."""
+    unheard_s: float = UNHEARD_S
+    """Without a BeatAnswer for so long, or stopped for so long itself, the gateway may have been taken for dead."""
     requests_unanswered_max: int = 64
     """Register and Unregister of one session that no answer came for; more are dropped (its client asks again)."""
-    requests_forgotten_s: float = 30.0
+    requests_forgotten_s: float = ANSWER_S
     """Unanswered ones no longer count when none came for so long: the client asks again then."""
-    sync_chunks_max: int = 1024
+    sync_chunks_max: int = SYNC_CHUNKS_MAX
     """SyncChunks of one session that are passed on within `sync_chunks_s`; more are dropped, and a set that needs more
     is refused."""
-    sync_chunks_s: float = 30.0
-    """A client that was not answered begins its reg-sync again after so long: the protocol's number."""
+    sync_chunks_s: float = ANSWER_S
+    """A client that was not answered begins its reg-sync again after so long."""

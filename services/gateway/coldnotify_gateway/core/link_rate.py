@@ -1,11 +1,12 @@
 """The rate of a session's link: what it carries in a little while bounds its pages, and what may wait for it."""
 
+from coldnotify_schemas.internal_protocol import PAGE_BYTES_MAX
+
 _AHEAD_S = 2.0
 """As much is under way as the link carries in this time: a Pong waits behind it, and newer may be published meanwhile.
 Pages go one by one, and the link rests for a round trip after each: with less it would rest too often."""
 PAGE_BYTES_FIRST = 16 * 1024
 """Before anything is known of the link. Most wakes are one page."""
-PAGE_BYTES_MAX = 64 * 1024
 _BYTES_MIN = 4 * 1024
 """On the slowest link, and where the round trip alone takes longer than _AHEAD_S."""
 

@@ -2,6 +2,7 @@
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Acks, Beat, CatchUp, CheckDigest, Leave, Open, Request
+from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.wire_pb2 import Register, SyncChunk, Unregister
 
 from coldnotify_gateway.core.counters import Counters
@@ -15,8 +16,6 @@ from coldnotify_gateway.core.states import Event, State
 from coldnotify_gateway.core.timers import Timers
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
-
-FORMAT = 1
 
 
 class Requests:

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError, FrameTooLarge
-from coldnotify_schemas.names import OBJECTS_PER_FRAME_MAX, InvalidName, check_name, check_object
+from coldnotify_schemas.names import InvalidName, check_name, check_object
+from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, PROTOCOL_VERSION
 from coldnotify_schemas.wire_pb2 import Hello
 
-PROTOCOL_VERSION = 1
 _REASON_CHARS_MAX = 200
 """A reason quotes what the client said; it need not carry all of it over a radio link."""
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from coldnotify_common.settings import Settings, setting
+from coldnotify_schemas.protocol import DEVICE_PORT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -10,7 +11,7 @@ class TcpSettings(Settings):
     """Where devices connect by TCP."""
 
     gateway_port: int = setting(
-        55000,
+        DEVICE_PORT,
         "TCP port that devices connect to; several gateways may share it; 0: any free port",
         minimum=0,
         maximum=65535,

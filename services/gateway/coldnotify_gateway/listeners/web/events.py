@@ -9,7 +9,8 @@ import secrets
 
 from aiohttp import web
 from coldnotify_common.web import BadRequest
-from coldnotify_schemas.names import OBJECTS_PER_FRAME_MAX, check_name, check_object, looking_name
+from coldnotify_schemas.names import check_name, check_object, looking_name
+from coldnotify_schemas.protocol import LOOKING_DIGITS, OBJECTS_PER_FRAME_MAX
 
 from coldnotify_gateway.agent import Agent, Device
 from coldnotify_gateway.connection import ConnectionEvents
@@ -17,7 +18,6 @@ from coldnotify_gateway.listeners.web import sync_body
 from coldnotify_gateway.listeners.web.sync import not_answered, session_of
 from coldnotify_gateway.settings import GatewaySettings
 
-OBJECTS_MAX = OBJECTS_PER_FRAME_MAX
 _QUIET_S = 15.0
 """After so long without an event a comment is sent: so that a page that is gone is noticed."""
 _RETRY_MS = 1000
@@ -89,8 +89,8 @@ def _device(request: web.Request) -> Device:
         raise BadRequest(min(unknown), "is none of domain, group, object")
     domain, group = (check_name(field, query.get(field, "")) for field in ("domain", "group"))
     objects = list(dict.fromkeys(query.getall("object", [])))
-    if not 1 <= len(objects) <= OBJECTS_MAX:
-        raise BadRequest("object", f"{len(objects)} of them, 1 to {OBJECTS_MAX} are taken")
+    if not 1 <= len(objects) <= OBJECTS_PER_FRAME_MAX:
+        raise BadRequest("object", f"{len(objects)} of them, 1 to {OBJECTS_PER_FRAME_MAX} are taken")
     for name in objects:
         check_object(name)
-    return Device(domain, group, looking_name(secrets.token_hex(12)), objects)
+    return Device(domain, group, looking_name(secrets.token_hex(LOOKING_DIGITS // 2)), objects)

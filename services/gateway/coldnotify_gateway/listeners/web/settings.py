@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from coldnotify_common.settings import Settings, setting
+from coldnotify_schemas.protocol import WEB_PORT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -10,7 +11,7 @@ class WebSettings(Settings):
     """Where devices connect by WebSocket and HTTP, and what they may send there."""
 
     gateway_web_port: int = setting(
-        55003,
+        WEB_PORT,
         "port that devices connect to with WebSocket and HTTP; several gateways may share it; 0: any free port",
         minimum=0,
         maximum=65535,

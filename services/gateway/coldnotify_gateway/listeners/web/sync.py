@@ -12,14 +12,8 @@ from aiohttp import web
 from coldnotify_common.web import BadRequest, error_response
 from coldnotify_common.web_bodies import BodyReader
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.frames import (
-    GATEWAY_FRAME_BYTES_MAX,
-    FrameBuffer,
-    FrameError,
-    encode,
-    encode_length,
-    parse_gateway_frame,
-)
+from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, encode_length, parse_gateway_frame
+from coldnotify_schemas.protocol import DISPLACED_MIN_S, GATEWAY_FRAME_BYTES_MAX, SYNC_WAIT_S_MAX
 from coldnotify_schemas.wire_pb2 import Ack, Bye, ClientFrame, Close
 
 from coldnotify_gateway.agent import Agent, Device
@@ -29,8 +23,6 @@ from coldnotify_gateway.listeners.web.queued_connection import QueuedConnection
 from coldnotify_gateway.settings import GatewaySettings
 
 FRAMES_TYPE = "application/vnd.coldnotify.frames"
-WAIT_S_MAX = 60.0
-"""Longer, and what is between may take the connection for dead."""
 _BYE = encode(ClientFrame(bye=Bye()))
 _STATUS = {
     CloseCode.DISPLACED: 409,
@@ -38,7 +30,7 @@ _STATUS = {
     CloseCode.NOT_AUTHENTICATED: 401,
     CloseCode.NOT_ALLOWED: 403,
 }
-_RETRY_AFTER_S = {CloseCode.DISPLACED: 60}
+_RETRY_AFTER_S = {CloseCode.DISPLACED: DISPLACED_MIN_S}
 
 
 @asynccontextmanager
@@ -81,7 +73,7 @@ class Sync:
             del body
             return await self._frames(request, hello, rest, _wait_s(request))
         async with self._bodies.read(request) as body:
-            device, wait_s = sync_body.parse(body, wait_s_max=WAIT_S_MAX)
+            device, wait_s = sync_body.parse(body, wait_s_max=SYNC_WAIT_S_MAX)
         del body
         return await self._json(request, device, wait_s)
 
@@ -227,8 +219,8 @@ def _wait_s(request: web.Request) -> float:
         wait_s = float(text)
     except ValueError:
         wait_s = -1.0
-    if not 0 <= wait_s <= WAIT_S_MAX:
-        raise BadRequest("wait_s", f"{text[:40]!r} is not from 0 to {WAIT_S_MAX:g}")
+    if not 0 <= wait_s <= SYNC_WAIT_S_MAX:
+        raise BadRequest("wait_s", f"{text[:40]!r} is not from 0 to {SYNC_WAIT_S_MAX:g}")
     return wait_s
 
 

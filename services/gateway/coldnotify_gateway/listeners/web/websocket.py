@@ -4,17 +4,12 @@ import asyncio
 from contextlib import suppress
 
 from aiohttp import WSCloseCode, WSMsgType, web
+from coldnotify_schemas.protocol import WEBSOCKET_SENT_BYTES_MAX, WEBSOCKET_TAKEN_FRAMES_MAX
 
 from coldnotify_gateway.connection import ConnectionEvents
 from coldnotify_gateway.listeners.port import LINGER_S
 from coldnotify_gateway.listeners.web.queued_connection import QueuedConnection
 from coldnotify_gateway.settings import GatewaySettings
-
-_MESSAGE_FRAMES_MAX = 4
-"""A message may carry several frames; clients that follow the protocol send no more than this at once."""
-
-_MESSAGE_BYTES_MAX = 64 * 1024
-"""What is sent at once: a client holds a message until it is whole."""
 
 
 async def serve(request: web.Request, events: ConnectionEvents, settings: GatewaySettings) -> web.WebSocketResponse:
@@ -23,7 +18,7 @@ async def serve(request: web.Request, events: ConnectionEvents, settings: Gatewa
     socket = web.WebSocketResponse(
         compress=False,
         timeout=LINGER_S,
-        max_msg_size=_MESSAGE_FRAMES_MAX * settings.gateway_frame_bytes_max,
+        max_msg_size=WEBSOCKET_TAKEN_FRAMES_MAX * settings.gateway_frame_bytes_max,
         writer_limit=1,
     )
     await socket.prepare(request)
@@ -60,8 +55,8 @@ async def serve(request: web.Request, events: ConnectionEvents, settings: Gatewa
 async def _write(socket: web.WebSocketResponse, connection: QueuedConnection) -> None:
     with suppress(ConnectionError):
         while data := await connection.take():
-            for start in range(0, len(data), _MESSAGE_BYTES_MAX):
-                await socket.send_bytes(data[start : start + _MESSAGE_BYTES_MAX])
+            for start in range(0, len(data), WEBSOCKET_SENT_BYTES_MAX):
+                await socket.send_bytes(data[start : start + WEBSOCKET_SENT_BYTES_MAX])
         await socket.close()
 
 

@@ -12,7 +12,8 @@ from coldnotify import Connection, Notify, ServiceRefused, State
 from coldnotify_common.certificates import Authority
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, parse_gateway_frame
+from coldnotify_schemas.frames import FrameBuffer, parse_gateway_frame
+from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
 from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
 from coldnotify_testkit.matcher_double import hello
 from coldnotify_testkit.waiting import wait_for

@@ -10,8 +10,9 @@ import socket
 import pytest
 from aiohttp import ClientSession, ClientTimeout, WSMsgType, WSServerHandshakeError
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.frames import GATEWAY_FRAME_BYTES_MAX, FrameBuffer, parse_gateway_frame
+from coldnotify_schemas.frames import FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
 from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
 from coldnotify_testkit.kafka import reset_topics
 from coldnotify_testkit.matcher_double import ack, bye, hello

@@ -1,0 +1,96 @@
+"""The numbers of the device protocol: what services, and clients in all languages, must agree on.
+
+`make docs` makes the table in docs/protocol.md and the browser client's `src/core/protocol.ts` of this file. So a
+constant here is a plain number; a comment that begins a line is the title of a section.
+"""
+
+# Frames
+
+PROTOCOL_VERSION = 1
+"""Said in the Hello. A gateway refuses any other: a client that has learnt more must be able to say less."""
+CLIENT_FRAME_BYTES_MAX = 32 * 1024
+"""The longest frame a gateway takes from a client: 64 objects of 255 bytes fit twice."""
+GATEWAY_FRAME_BYTES_MAX = 256 * 1024
+"""The longest frame a client takes: far more than a notification's payload needs."""
+FRAME_LENGTH_BYTES_MAX = 5
+"""A frame's length is a varint: 5 bytes carry 32 bits, as in other uses of protobuf."""
+OBJECTS_PER_FRAME_MAX = 64
+"""Objects in a Hello (register and unregister together), Register, Unregister or SyncChunk: the longest names fit."""
+
+# Names
+
+NAME_LENGTH_MAX = 64
+"""Characters of a domain's, group's or client's name. They stand in each Hello and in Kafka's keys."""
+OBJECT_BYTES_MAX = 255
+"""Of an object's name as UTF-8. A longer one costs radio time whenever it is registered."""
+REGISTRATIONS_MAX = 10_000
+"""Objects that a client may be registered for. An operator may allow fewer."""
+LOOKING_DIGITS = 24
+"""Hex digits in the random name of a page that only looks: 96 bits, so no two pages draw the same."""
+
+# A session
+
+HELLO_S = 10
+"""From the connection to a complete Hello, unless the operator grants another time: strangers hold no connection."""
+WELCOME_S = 30
+"""A gateway says Welcome or Wait within this time of the Hello, or the client gives up the connection."""
+ANSWER_S = 30
+"""A request or reg-sync that is not answered within this time is sent again. Services wait as long for that."""
+REQUESTS_UNANSWERED_MAX = 4
+"""Register and Unregister that a client has under way: their answers take at most 1.1 MiB of a gateway's memory."""
+SYNC_CHUNKS_MAX = 1_024
+"""SyncChunks of one set, and of one client within ANSWER_S, unless the operator sets another number: six times
+REGISTRATIONS_MAX."""
+ACK_DELAY_S = 1
+"""Cursors are acknowledged this late, unless the application chooses another delay: what comes meanwhile is merged."""
+KEEPALIVE_S = 60
+"""What a keepalive of 0 means. A longer one saves battery, a shorter one notices a dead link sooner."""
+KEEPALIVE_S_MAX = 86_400
+"""A longer keepalive counts as this: a gateway notices each dead connection within two days."""
+SILENCE_FACTOR = 1.5
+"""Either side gives up the other after so many keepalives and SILENCE_EXTRA_S: a Ping may be late."""
+SILENCE_EXTRA_S = 10
+"""For the way over a slow link."""
+
+# After the end
+
+STAY_AWAY_FROM_CODE = 64
+"""Close codes from this one on say that somebody must change something first: the client does not come back."""
+BACKOFF_MIN_S = 1
+"""The first pause before connecting again is random, up to this long: all clients of a gateway lose it at once."""
+BACKOFF_MAX_S = 300
+"""The pauses double up to this: a service that was away for long finds its clients within minutes."""
+DISPLACED_MIN_S = 60
+"""The first pause after DISPLACED: two units with one name must not displace each other all the time."""
+DISPLACED_MAX_S = 3_600
+"""The pauses after DISPLACED double up to this. A session that lasts as long ends the doubling."""
+UNKNOWN_SESSION_DELAY_S = 1
+"""The upper end of the random delay after UNKNOWN_SESSION: all clients are told at once when a service comes back."""
+
+# WebSocket, sync and HTTP
+
+DEVICE_PORT = 55_000
+"""TCP, the gateway's port for devices."""
+WEB_PORT = 55_003
+"""The gateway's port for WebSocket, sync and events."""
+HTTP_PORT = 55_002
+"""The HTTP service's port."""
+WEBSOCKET_SENT_BYTES_MAX = 64 * 1024
+"""Of a message from a gateway: a client holds a message until it is whole."""
+WEBSOCKET_TAKEN_FRAMES_MAX = 4
+"""A gateway takes messages as long as so many of the longest frames: what a client has under way fits in one."""
+SYNC_WAIT_S_MAX = 60
+"""The longest `wait_s`: after more, what is between may take the connection for dead."""
+PUBLISHES_PER_REQUEST_MAX = 1_000
+"""Records in one POST: enough to save round trips, few enough that one request holds up nobody."""
+OUTCOMES_PER_REQUEST_MAX = 200
+"""Offsets in one question for outcomes: a URL of 4 KB."""
+OUTCOME_WAIT_S_MAX = 10
+"""The longest `wait_s` of a question for outcomes: a matcher reads within seconds what was acknowledged, or is away."""
+ITEMS_PER_PAGE_MAX = 1_000
+"""Of a list, by `limit`: a page of this size takes milliseconds, so looking at a large group holds up nobody."""
+
+# The state file
+
+STATE_FORMAT = 1
+"""The newest `format` of the document: a library refuses a higher one, which a newer library wrote."""
