@@ -30,10 +30,10 @@ class Ebb:
         self._last = 0
         self._not_before_s = float("-inf")
 
-    def tick(self, connections: int, now_s: float, peak: int = 0) -> bool:
+    def tick(self, connections: int, now_s: float, peak: int) -> bool:
         """There are so many now. Returns whether memory was given back: when many have gone, and no more are going.
 
-        `peak`: the most since the last tick, where that is known. A flood may come and go between two.
+        `peak`: the most since the last tick, or a bound of it. A flood may come and go between two.
         """
         going = connections < self._last
         self._last = connections

@@ -114,6 +114,7 @@ class WebPort:
         self._on_malformed_header = on_malformed_header
         self._silent: Silent[_Connection] = Silent(silent_max, _Connection.abort, silent_of_address_max)
         self._open: set[_Connection] = set()
+        self._peak = 0
         self._by_handler: dict[web.RequestHandler, _Connection] = {}
         app[WEB_PORT] = self
         app.middlewares.insert(0, self._asking)
@@ -145,6 +146,11 @@ class WebPort:
     def connections(self) -> int:
         """Those that are open, in whatever state."""
         return len(self._open)
+
+    def take_connection_peak(self) -> int:
+        """The most connections at one time since this was asked last."""
+        peak, self._peak = self._peak, len(self._open)
+        return peak
 
     @property
     def silent(self) -> int:
@@ -238,6 +244,7 @@ class WebPort:
                 continue
             connection = _Connection(self, accepted, address, header, self._loop.time() + self._silent_s)
             self._open.add(connection)
+            self._peak = max(self._peak, len(self._open))
             if header is None:
                 self._falls_silent(connection, connection.due_s)
             else:

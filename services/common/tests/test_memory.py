@@ -7,12 +7,12 @@ def test_it_is_given_back_when_many_have_gone_and_no_more_are_going() -> None:
     given_back: list[None] = []
     ebb = Ebb(lambda: given_back.append(None))
     connections = [0, 5000, 4000, 4000 - FALL_MIN, 100, 100, 100, 100 + FALL_MIN, 101, 101]
-    assert [ebb.tick(count, now_s=100.0 + n) for n, count in enumerate(connections)] == [False] * 5 + [True] + [
+    assert [ebb.tick(count, 100.0 + n, count) for n, count in enumerate(connections)] == [False] * 5 + [True] + [
         False
     ] * 4
-    assert ebb.tick(50, now_s=200.0) is False
-    assert ebb.tick(50, now_s=201.0) is True
-    assert ebb.tick(0, now_s=300.0) is ebb.tick(0, now_s=400.0) is False
+    assert ebb.tick(50, 200.0, 50) is False
+    assert ebb.tick(50, 201.0, 50) is True
+    assert ebb.tick(0, 300.0, 0) is ebb.tick(0, 400.0, 0) is False
     assert len(given_back) == 2
 
 

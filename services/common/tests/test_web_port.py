@@ -119,6 +119,20 @@ def test_connections_under_tls_are_served_refused_and_counted_from_accept_to_end
         runner.run(scenario())
 
 
+async def test_a_flood_that_comes_and_goes_between_two_looks_is_known_by_its_peak() -> None:
+    async with serving() as (port, _):
+        flood = [await connect(port) for _ in range(7)]
+        await until(lambda: port.connections == 7)
+        for _, writer in flood:
+            writer.close()
+        await until(lambda: not port.connections)
+        assert [port.take_connection_peak(), port.take_connection_peak()] == [7, 0]
+        stays = await connect(port)
+        await until(lambda: port.connections == 1)
+        assert [port.take_connection_peak(), port.take_connection_peak()] == [1, 1]
+        stays[1].close()
+
+
 async def test_who_has_been_answered_is_silent_again_and_goes_before_those_who_came_later() -> None:
     async with serving(silent_max=2) as (port, _):
         asking = await connect(port, GET)

@@ -190,12 +190,12 @@ class Service:
         ebb = Ebb()
         while True:
             shell.tick()
-            held = 0
+            connections, peak = shell.gateway.connection_count, shell.gateway.take_connection_peak()
             for serving in self._serving:
                 serving.tick()
-                held += serving.connections
-            gateway = shell.gateway
-            ebb.tick(held + gateway.connection_count, self.now_s(), held + gateway.take_connection_peak())
+                connections += serving.connections
+                peak += serving.take_connection_peak()
+            ebb.tick(connections, self.now_s(), peak)
             await asyncio.sleep(_TICK_S)
 
     def _on_task_ended(self, task: "asyncio.Task[None]") -> None:

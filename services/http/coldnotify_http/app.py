@@ -168,10 +168,10 @@ class HttpService:
 
     async def _tick(self) -> None:
         assert self._port is not None
-        ebb, loop = Ebb(), asyncio.get_running_loop()
+        port, ebb, loop = self._port, Ebb(), asyncio.get_running_loop()
         while True:
-            self._port.tick()
-            ebb.tick(self._port.connections, loop.time())
+            port.tick()
+            ebb.tick(port.connections, loop.time(), port.take_connection_peak())
             await asyncio.sleep(_TICK_S)
 
     async def _watch_kafka(self) -> None:

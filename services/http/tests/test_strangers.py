@@ -11,9 +11,11 @@ import pytest
 from aiohttp import ClientSession, ClientTimeout, TCPConnector
 from coldnotify_common.certificates import Authority
 from coldnotify_common.errors import SettingError
+from coldnotify_common.memory import Ebb
 from coldnotify_http.app import HttpService
 from coldnotify_http.open_files import SILENT_MAX
 from coldnotify_http.settings import HttpSettings
+from coldnotify_testkit.waiting import until
 from prometheus_client import CollectorRegistry
 
 LIMIT_S = 60
@@ -163,3 +165,25 @@ def test_a_network_that_is_none_is_named() -> None:
     ):
         with pytest.raises(SettingError, match=f"{names}: 10.0.0.1/8"):
             HttpService(settings, CollectorRegistry())
+
+
+async def test_a_flood_that_comes_and_goes_between_two_looks_gives_its_memory_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[int] = []
+
+    class Seen(Ebb):
+        def tick(self, connections: int, now_s: float, peak: int) -> bool:
+            looks.append(peak)
+            return super().tick(connections, now_s, peak)
+
+    monkeypatch.setattr("coldnotify_http.app.Ebb", Seen)
+    async with serving() as (service, _):
+        port = service.port
+        flood = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+        for _, writer in flood:
+            writer.write(GET)
+        assert [await end(reader) for reader, _ in flood] == [b"HTTP/1.1 200"] * 20
+        for _, writer in flood:
+            writer.close()
+        await until(lambda: max(looks, default=0) >= 20, "a look that knows of all")

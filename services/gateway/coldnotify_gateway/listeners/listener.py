@@ -14,6 +14,9 @@ class Serving(Protocol):
     def connections(self) -> int:
         """Connections that are open and that the core need not know of."""
 
+    def take_connection_peak(self) -> int:
+        """The most of them at one time since this was asked last."""
+
     def tick(self) -> None:
         """Time has passed; called about every quarter of a second."""
 

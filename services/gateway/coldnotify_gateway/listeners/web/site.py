@@ -67,6 +67,10 @@ class WebSite:
         """Those that are open, in whatever state."""
         return self._port.connections
 
+    def take_connection_peak(self) -> int:
+        """The most of them at one time since this was asked last."""
+        return self._port.take_connection_peak()
+
     async def start(self) -> None:
         """Accepts connections. Raises ListenError."""
         await self._port.start(self._listener.listener())
