@@ -6,7 +6,7 @@ from typing import NamedTuple, TypedDict
 
 from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
-from coldnotify_common.web import BadRequest
+from coldnotify_common.query_numbers import whole_number
 
 LIMIT_DEFAULT = 100
 
@@ -27,11 +27,7 @@ class Page(TypedDict):
 
 def page_request(query: Mapping[str, str]) -> PageRequest:
     """`limit` and `after` out of a URL's query. Raises BadRequest, which names the parameter."""
-    limit = LIMIT_DEFAULT
-    if (text := query.get("limit")) is not None:
-        if not (text.isascii() and text.isdigit() and 1 <= int(text[:10]) <= ITEMS_PER_PAGE_MAX):
-            raise BadRequest("limit", f"{text[:80]!r} is not a whole number from 1 to {ITEMS_PER_PAGE_MAX}")
-        limit = int(text)
+    limit = whole_number("limit", query.get("limit", str(LIMIT_DEFAULT)), minimum=1, maximum=ITEMS_PER_PAGE_MAX)
     return PageRequest(limit, query.get("after"))
 
 

@@ -3,11 +3,12 @@
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any
 
 from aiohttp import web
 from coldnotify.publisher import OFFSET_NOT_KNOWN, Newest, Outcome, Published
-from coldnotify_common.web import BadRequest
+from coldnotify_common.query_numbers import seconds
 from coldnotify_schemas.names import check_name
 from coldnotify_schemas.protocol import OUTCOMES_PER_REQUEST_MAX
 from coldnotify_schemas.records import PublicRecord
@@ -60,10 +61,7 @@ class Outcomes:
         domain = check_name("domain", request.match_info["domain"])
         group = check_name("group", request.match_info["group"])
         given = request.query.get("wait_s")
-        try:
-            wait_s = self._wait_s if given is None else min(float(given), self._wait_s)
-        except ValueError:
-            raise BadRequest("wait_s", f"{str(given)[:80]!r} is not a number") from None
+        wait_s = self._wait_s if given is None else min(seconds("wait_s", given, maximum=inf), self._wait_s)
         query = {name: request.query.get(name, "") for name in ("partition", "offsets")}
         answer = await self._asking.matcher(
             path("domains", domain, "groups", group, "outcomes", **query, wait_s=f"{wait_s:.3f}")

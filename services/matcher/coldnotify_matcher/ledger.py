@@ -18,15 +18,17 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 from coldnotify_common.paging import page, page_request
+from coldnotify_common.query_numbers import whole_number
 from coldnotify_common.web import error_response
 from coldnotify_schemas.names import check_name, check_object
+from coldnotify_schemas.records import VERSION_MAX
 
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.sessions import NO_CURSOR
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_matcher.outcomes import show_outcome, whole_number
+from coldnotify_matcher.outcomes import show_outcome
 from coldnotify_matcher.state_pages import HasWorker, Look, client_summary, in_a_thread, show_object
 
 STEPS_A_LOCK = 2_000
@@ -127,7 +129,8 @@ class Ledger:
             }
             del shown["payload"]
             if request.query.get("partition") == str(partition.number):
-                taken = engine.history.outcome(whole_number("offset", request.query.get("offset", "")))
+                offset = whole_number("offset", request.query.get("offset", ""), maximum=VERSION_MAX)
+                taken = engine.history.outcome(offset)
                 if taken is not None and taken.key == obj.key:
                     shown |= show_outcome(taken)
         rows: dict[str, dict[str, Any]] = {}
@@ -225,7 +228,7 @@ class Ledger:
 
 def _version(request: web.Request) -> int | None:
     text = request.query.get("version")
-    return None if text is None else whole_number("version", text)
+    return None if text is None else whole_number("version", text, maximum=VERSION_MAX)
 
 
 def _state(client: Client) -> str:

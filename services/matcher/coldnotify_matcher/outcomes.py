@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
+from coldnotify_common.query_numbers import seconds, whole_number
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.names import check_name
 from coldnotify_schemas.partitioner import partition_of
@@ -28,7 +29,6 @@ WAITING_MAX = 10_000
 _LOOK_AGAIN_S = 0.25
 """A bell may be gone with its worker. A worker that nothing comes for takes a step as often as this, too."""
 UNKNOWN = "unknown"
-_DIGITS_MAX = len(str(VERSION_MAX))
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
@@ -51,9 +51,11 @@ class Outcomes:
         """
         domain = check_name("domain", request.match_info["domain"])
         group = check_name("group", request.match_info["group"])
-        number = whole_number("partition", request.query.get("partition", ""))
+        number = whole_number("partition", request.query.get("partition", ""), maximum=VERSION_MAX)
         offsets = _offsets(request)
-        wait_s = _wait_s(request) if self._waiting < self._waiting_max else 0.0
+        wait_s = seconds("wait_s", request.query.get("wait_s", "0"), maximum=OUTCOME_WAIT_S_MAX)
+        if self._waiting >= self._waiting_max:
+            wait_s = 0.0
         self._waiting += 1
         try:
             partition = await self._read(domain, group, offsets, wait_s)
@@ -142,22 +144,4 @@ def _offsets(request: web.Request) -> list[int]:
     texts = request.query.get("offsets", "").split(",")
     if len(texts) > OUTCOMES_PER_REQUEST_MAX:
         raise BadRequest("offsets", f"{len(texts)} are too many, at most {OUTCOMES_PER_REQUEST_MAX} are allowed")
-    return [whole_number("offsets", text) for text in texts]
-
-
-def whole_number(name: str, text: str) -> int:
-    """A parameter that is a version, an offset or a partition. Raises BadRequest."""
-    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text) <= VERSION_MAX):
-        raise BadRequest(name, f"{text[:80]!r} is not a whole number from 0 to {VERSION_MAX}")
-    return int(text)
-
-
-def _wait_s(request: web.Request) -> float:
-    text = request.query.get("wait_s", "0")
-    try:
-        wait_s = float(text)
-    except ValueError:
-        wait_s = -1
-    if not 0 <= wait_s <= OUTCOME_WAIT_S_MAX:
-        raise BadRequest("wait_s", f"{text[:80]!r} is not a number from 0 to {OUTCOME_WAIT_S_MAX:g}")
-    return wait_s
+    return [whole_number("offsets", text, maximum=VERSION_MAX) for text in texts]

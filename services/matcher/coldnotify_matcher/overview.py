@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from aiohttp import web
 from coldnotify_common.paging import page, page_request
-from coldnotify_common.web import BadRequest
+from coldnotify_common.query_numbers import whole_number
 
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
@@ -34,6 +34,7 @@ RECENT_MS = 60_000
 """What counts as the traffic of now."""
 PASS_S_MAX = 1.5
 OVERDUE_S_DEFAULT = 3600
+_OVERDUE_S_MAX = 10**9 - 1
 MATRIX_OBJECTS_MAX = 100
 
 
@@ -269,9 +270,5 @@ def _matrix_row(engine: Engine, client: Client, objects: list[Obj]) -> dict[str,
 
 
 def _overdue_s(request: web.Request) -> float:
-    text = request.query.get("overdue_s")
-    if text is None:
-        return OVERDUE_S_DEFAULT
-    if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise BadRequest("overdue_s", f"{text[:80]!r} is not a whole number of seconds")
-    return int(text)
+    text = request.query.get("overdue_s", str(OVERDUE_S_DEFAULT))
+    return whole_number("overdue_s", text, maximum=_OVERDUE_S_MAX)

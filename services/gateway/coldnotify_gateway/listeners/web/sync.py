@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from aiohttp import web
+from coldnotify_common.query_numbers import seconds
 from coldnotify_common.web import BadRequest, error_response
 from coldnotify_common.web_bodies import BodyReader
 from coldnotify_schemas.close_codes import CloseCode
@@ -71,7 +72,8 @@ class Sync:
             async with self._bodies.read(request) as body:
                 hello, rest = _split(body, self._settings.gateway_frame_bytes_max)
             del body
-            return await self._frames(request, hello, rest, _wait_s(request))
+            wait_s = seconds("wait_s", request.query.get("wait_s", "0"), maximum=SYNC_WAIT_S_MAX)
+            return await self._frames(request, hello, rest, wait_s)
         async with self._bodies.read(request) as body:
             device, wait_s = sync_body.parse(body, wait_s_max=SYNC_WAIT_S_MAX)
         del body
@@ -211,17 +213,6 @@ def _split(body: bytes, frame_bytes_max: int) -> tuple[bytes, bytes]:
         raise BadRequest("body", "holds no whole frame")
     hello = encode_length(len(first)) + first
     return hello, body[len(hello) :]
-
-
-def _wait_s(request: web.Request) -> float:
-    text = request.query.get("wait_s", "0")
-    try:
-        wait_s = float(text)
-    except ValueError:
-        wait_s = -1.0
-    if not 0 <= wait_s <= SYNC_WAIT_S_MAX:
-        raise BadRequest("wait_s", f"{text[:40]!r} is not from 0 to {SYNC_WAIT_S_MAX:g}")
-    return wait_s
 
 
 def not_answered(close: Close | None) -> web.Response:
