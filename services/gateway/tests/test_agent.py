@@ -8,7 +8,7 @@ from coldnotify_gateway.core import Gateway, Limits, Produce, Send, SendAll
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
 from coldnotify_schemas.internal_pb2 import Inbox
-from coldnotify_schemas.wire_pb2 import CaughtUp, ClientFrame, GatewayFrame, Notification, Refusal, Registered, Welcome
+from coldnotify_schemas.wire_pb2 import CaughtUp, ClientFrame, GatewayFrame, Notification, Refusal, Welcome
 from coldnotify_testkit.matcher_double import EPOCH, MatcherDouble, WireDouble, inbox_outputs
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -56,60 +56,33 @@ def test_the_whole_set_is_said_in_chunks_where_the_service_has_another():
     assert agent.was_in_sync is False
 
 
-def test_a_change_before_the_welcome_waits_for_it_and_is_in_the_whole_set():
-    agent = Agent(device("a"))
+def test_what_is_refused_is_known_with_the_reason():
+    agent = Agent(device("a", "b"))
     agent.begin()
-    assert agent.register(["b"]) + agent.unregister(["a"]) == b""
-    unregister, register = frames(agent.receive(said(welcome=Welcome(in_sync=True))))
-    assert (list(unregister.unregister.objects), list(register.register.objects)) == (["a"], ["b"])
-    other = Agent(device("a"))
-    other.begin()
-    other.register(["b"])
-    (chunk,) = frames(other.receive(said(welcome=Welcome(in_sync=False))))
-    assert list(chunk.sync.objects) == ["a", "b"]
-    assert other.receive(said(welcome=Welcome(in_sync=True))) == b""
-
-
-def test_what_is_wanted_already_is_not_asked_for_and_many_are_several_requests():
-    agent = welcomed(Agent(device("a")))
-    assert agent.register(["a"]) + agent.unregister(["b"]) == b""
-    requests = frames(agent.register(f"n{i}" for i in range(65)))
-    assert [(one.register.request, len(one.register.objects)) for one in requests] == [(1, 64), (2, 1)]
-    assert not agent.settled
-    agent.receive(said(registered=Registered(request=1)) + said(registered=Registered(request=2)))
-    assert agent.settled
-
-
-def test_a_ping_compares_the_set_only_where_it_is_settled_and_without_what_is_refused():
-    agent = welcomed(Agent(device("a")))
-    assert frames(agent.ping(check=True))[0].ping.digest == digest(["a"])
-    assert not frames(agent.ping())[0].ping.HasField("digest")
-    agent.register(["b"])
-    assert not frames(agent.ping(check=True))[0].ping.HasField("digest")
-    agent.receive(said(registered=Registered(request=1, refused=[Refusal(object="b", reason="no room")])))
-    assert (agent.refused, frames(agent.ping(check=True))[0].ping.digest) == ({"b": "no room"}, digest(["a"]))
-    assert agent.digest == digest(["a", "b"])
+    agent.receive(said(welcome=Welcome(in_sync=False)))
+    agent.receive(said(welcome=Welcome(in_sync=True, refused=[Refusal(object="b", reason="no room")])))
+    assert (agent.refused, agent.digest) == ({"b": "no room"}, digest(["a", "b"]))
 
 
 def test_what_was_taken_is_acknowledged_and_nothing_twice():
     agent = welcomed(Agent(device("a")))
     assert agent.acknowledge() == b""
     agent.page_end = 3
-    (frame,) = frames(agent.acknowledge(complete=7))
-    assert (frame.ack.page, frame.ack.complete, agent.page_end) == (3, 7, 0)
+    (frame,) = frames(agent.acknowledge())
+    assert (frame.ack.page, agent.page_end) == (3, 0)
     assert agent.acknowledge() == b""
 
 
 def test_who_does_not_come_back_is_unregistered_whatever_the_service_has():
-    agent = Agent(device("a", "b"))
+    agent = Agent(device(*(f"n{i}" for i in range(65))))
     agent.begin()
-    (frame,) = frames(agent.forget())
-    assert list(frame.unregister.objects) == ["a", "b"]
-    assert agent.forget() == b""
+    requests = [one.unregister for one in frames(agent.forget())]
+    assert [(one.request, len(one.objects)) for one in requests] == [(1, 64), (2, 1)]
+    assert Agent(device()).forget() == b""
 
 
 class Connected(RuleBasedStateMachine):
-    """A device that changes its mind at any time; what it says and hears is under way for as long as it likes."""
+    """A device that comes back at any time; what it says and hears is under way for as long as it likes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -139,28 +112,21 @@ class Connected(RuleBasedStateMachine):
                     self.requests.append(output)
 
     @rule(name=st.sampled_from(NAMES))
-    def register(self, name: str) -> None:
-        self.to_gateway += self.agent.register([name])
-
-    @rule(name=st.sampled_from(NAMES))
-    def unregister(self, name: str) -> None:
-        self.to_gateway += self.agent.unregister([name])
-
-    @rule(name=st.sampled_from(NAMES))
     def publish(self, name: str) -> None:
         self.versions += 1
         self.matcher.publish(name, self.versions)
         self.matcher_says()
 
-    @rule()
-    def resume(self) -> None:
-        """The device's connection ends and it comes back: somebody has kept its set and its cursor."""
-        self.agent.found.clear()
-        self.do(self.gateway.on_disconnected(self.wire, self.now_s))
+    @rule(names=st.none() | st.sets(st.sampled_from(NAMES)))
+    def resume(self, names: set[str] | None) -> None:
+        """The device comes back with its set, and the cursor that somebody kept for it; or with another set."""
         agent = self.agent
-        cursor = agent.cursor if agent.settled and not self.to_gateway else None
-        names = tuple(agent.registrations)
-        self.come(Device("d", "g", "c", names, agent.epoch if cursor is not None else None, cursor))
+        self.do(self.gateway.on_disconnected(self.wire, self.now_s))
+        if names is not None:
+            self.come(device(*sorted(names)))
+        else:
+            epoch = agent.epoch if agent.cursor is not None else None
+            self.come(Device("d", "g", "c", agent.device.registrations, epoch, agent.cursor))
 
     @rule()
     def registrations_are_lost(self) -> None:
@@ -211,13 +177,13 @@ class Connected(RuleBasedStateMachine):
     def teardown(self) -> None:
         """In the end the service has the device's set, and it has come to know the newest of everything in it."""
         self.flow()
-        for _ in range(2 if self.lost else 0):  # a loss shows by the digest
-            self.to_gateway += self.agent.ping(check=True)
+        if self.lost:  # it shows by the digest of the next Hello
+            self.resume(None)
             self.flow()
-        assert self.agent.settled
         assert self.agent.caught_up
-        assert self.matcher.registrations.get(KEY, set()) == set(self.agent.registrations)
-        for name in self.agent.registrations:
+        registrations = self.agent.device.registrations
+        assert self.matcher.registrations.get(KEY, set()) == set(registrations)
+        for name in registrations:
             newest = self.matcher.newest(name)
             if newest is not None:
                 assert self.taken.get(name) == newest.version
