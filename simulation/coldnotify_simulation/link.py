@@ -3,22 +3,51 @@
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from coldnotify_simulation.clock import Clock
-
-if TYPE_CHECKING:
-    from coldnotify_simulation.client import Client
-    from coldnotify_simulation.gateway import Gateway
+from coldnotify_simulation.clock import Act, Clock
 
 HIGH_WATER_BYTES = 200
 """What waits for a client that does not read before its gateway takes it for slow."""
 
 
+class End(Protocol):
+    """A process that a link leads to."""
+
+    life: int
+    """Which of its lives this is: what was meant for another one is lost."""
+
+    def later(self, delay_s: float, act: Act) -> None:
+        """Do it later, unless the process is dead by then."""
+
+    def on_bytes(self, link: Link, data: bytes) -> None:
+        """The other end has sent this."""
+
+
+class ClientEnd(End, Protocol):
+    """What a link needs of a client."""
+
+    def on_broken(self, link: Link, reason: str) -> None:
+        """The link has ended."""
+
+
+class GatewayEnd(End, Protocol):
+    """What a link needs of a gateway."""
+
+    def on_broken(self, link: Link) -> None:
+        """The link has ended."""
+
+    def on_blocked(self, link: Link) -> None:
+        """More waits for the client than it takes."""
+
+    def on_drained(self, link: Link) -> None:
+        """Nothing waits for the client any more."""
+
+
 class Link:
     """Between one client and one gateway. It is the gateway core's Peer."""
 
-    def __init__(self, clock: Clock, random: Random, client: Client, gateway: Gateway, late_s: float) -> None:
+    def __init__(self, clock: Clock, random: Random, client: ClientEnd, gateway: GatewayEnd, late_s: float) -> None:
         self._clock = clock
         self._random = random
         self._late_s = late_s

@@ -11,6 +11,7 @@ from coldnotify_schemas.internal_pb2 import Inbox, Request
 from coldnotify_schemas.matcher_state import RegistrationsRecord
 
 from coldnotify_simulation.client import Client
+from coldnotify_simulation.gateway import Gateway
 from coldnotify_simulation.kafka import merged_state
 from coldnotify_simulation.link import Link
 from coldnotify_simulation.promises import Broken
@@ -38,6 +39,12 @@ def link_of(client: Client) -> Link:
     """Its connection, which is there."""
     assert client.link is not None
     return client.link
+
+
+def gateway_of(world: World, client: Client) -> Gateway:
+    """The gateway that it is connected to."""
+    (gateway,) = (one for one in world.gateways if one is link_of(client).gateway)
+    return gateway
 
 
 def until_request(world: World, kind: str, count: int = 1) -> None:

@@ -12,7 +12,7 @@ from coldnotify_matcher import matcher_partition
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.requests import Requests
 from coldnotify_schemas import internal_pb2, topics
-from coldnotify_simulation.scripted import Rule, check, connected
+from coldnotify_simulation.scripted import Rule, check, connected, gateway_of, link_of
 
 
 def a_publish_then_a_wake_while_the_matcher_is_behind_on_objects() -> None:
@@ -77,12 +77,11 @@ def nothing_is_made_up_for_after_a_load() -> Iterator[None]:
 def an_unregister_delayed_in_a_gateway_behind_a_registration_through_another() -> None:
     world = connected("a")
     (client,) = world.clients
-    assert client.link is not None
-    old = client.link.gateway
+    old = gateway_of(world, client)
     old.requests_held = True
     client.unregister("a")
     world.run(0.5)
-    client.link.cut("cut", gateway_notices_s=float("inf"))
+    link_of(client).cut("cut", gateway_notices_s=float("inf"))
     other = next(gateway for gateway in world.gateways if gateway is not old)
     assert client.driver is not None
     client.driver._client._addresses.failed(client.addresses[world.gateways.index(old)], world.clock.now_s)
@@ -113,8 +112,7 @@ def any_session_may_change_the_registrations() -> Iterator[None]:
 def an_old_beat_replayed_to_a_matcher_that_found_no_sessions() -> None:
     world = connected("a")
     (client,) = world.clients
-    assert client.link is not None
-    gateway = client.link.gateway
+    gateway = gateway_of(world, client)
     next(other for other in world.gateways if other is not gateway).kill()
     for matcher in world.matchers:
         matcher.commits_held = True

@@ -24,6 +24,7 @@ from coldnotify_simulation.scripted import (
     Rule,
     check,
     connected,
+    gateway_of,
     link_of,
     must,
     must_be_told,
@@ -66,7 +67,7 @@ def what_is_outdone_is_not_written_over() -> Iterator[None]:
 def an_inbox_record_is_lost() -> None:
     world = connected("a", "b")
     (client,) = world.clients
-    gateway = link_of(client).gateway
+    gateway = gateway_of(world, client)
     gateway.late = 1.0
     world.publish_next(client.key_of("a"))
     inbox = gateway.core.inbox
@@ -86,7 +87,7 @@ def numbers_say_nothing() -> Iterator[None]:
 def the_notifications_topic_is_recreated() -> None:
     world = connected("a")
     (client,) = world.clients
-    gateway = link_of(client).gateway
+    gateway = gateway_of(world, client)
     gateway.late = 1.0
     world.publish_next(client.key_of("a"))
     until_item(world, "fan_out", gateway.core.inbox)
@@ -226,7 +227,7 @@ def a_set_is_answered_by_a_matcher_that_does_not_know_the_asking() -> None:
     world.run(7.0)
     for matcher in world.matchers:
         matcher.start()
-    until_item(world, "opened", link_of(client).gateway.core.inbox)  # not in sync
+    until_item(world, "opened", gateway_of(world, client).core.inbox)  # not in sync
     for matcher in world.matchers:
         matcher.shut_down()
         matcher.start()
