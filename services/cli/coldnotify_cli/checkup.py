@@ -1,7 +1,9 @@
 """The checks of `coldnotify doctor`: each says how it is, and what to do where something is wrong."""
 
+import json
 import resource
 import secrets
+import socket
 import ssl
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -10,11 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 from coldnotify_common.errors import SettingError
 from coldnotify_common.inside import InsideTls
 from coldnotify_common.kafka_options import read_options
+from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.errors import ColdNotifyKafkaError
 from confluent_kafka import KafkaException, Producer
@@ -34,6 +38,8 @@ OPEN_FILES_MIN = 20_000
 _KAFKA_SECRETS = ("ssl.key.location", "ssl.keystore.location")
 """Options of librdkafka that name files with keys."""
 _PROBE_RETENTION_MS = "60000"
+_EVERYWHERE = ("", "0.0.0.0", "::")
+"""Hosts of a port that listens on all addresses of its machine."""
 
 
 class Finding(NamedTuple):
@@ -241,7 +247,11 @@ def _services(settings: DoctorSettings) -> Iterable[Finding]:
         yield Finding(BAD, "certificates", str(error), "matchers and gateways cannot be asked without")
         parts = []
     for kind, address, flag in parts:
-        yield _service(kind, f"{inside.scheme}://{address}", flag, settings, inside.client)
+        base = f"{inside.scheme}://{address}"
+        finding = _service(kind, base, flag, settings, inside.client)
+        yield finding
+        if kind == "gateway" and finding.state == OK:
+            yield from _listeners(base, settings, inside.client)
     http = settings.http.rstrip("/")
     base = http if "://" in http else f"http://{http}"
     context = ssl.create_default_context(cafile=settings.ca_cert or None) if base.startswith("https://") else None
@@ -266,6 +276,32 @@ def _service(kind: str, base: str, flag: str, settings: DoctorSettings, context:
     if not ready:
         return Finding(BAD, kind, f"{base}: something else listens there", f"is {flag} right?")
     return Finding(OK, kind, f"{base} is ready")
+
+
+def _listeners(base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Iterable[Finding]:
+    """The ports for devices of a gateway that is ready, each asked for a connection."""
+    try:
+        with urlopen(f"{base}/v1/gateway", timeout=settings.doctor_timeout_s, context=context) as response:
+            shown = json.load(response)
+        inside = urlsplit(base).hostname or ""
+        host = shown.get("host") or inside
+        ports = {row: int(shown[row.port_key]) for row in LISTENERS}
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        words = f"{base}/v1/gateway does not say its ports for devices: {error!r}"
+        yield Finding(WARNING, "gateway", words, "is it of another release?")
+        return
+    # A gateway that listens everywhere is where its HTTP port was found.
+    address = inside if host in _EVERYWHERE else host
+    for row, port in ports.items():
+        at = f"{row.name} {address}:{port}"
+        try:
+            socket.create_connection((address, port), timeout=settings.doctor_timeout_s).close()
+        except OSError as error:
+            todo = f"is COLDNOTIFY_GATEWAY_HOST / --gateway-host right, does a firewall stand before {row.flag}?"
+            refused = isinstance(error, ConnectionRefusedError)
+            yield Finding(BAD if refused else WARNING, "gateway", f"{at} takes no connection from here: {error}", todo)
+        else:
+            yield Finding(OK, "gateway", f"{at} takes devices' connections")
 
 
 def _addresses(text: str) -> list[str]:

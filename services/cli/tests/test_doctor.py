@@ -5,16 +5,20 @@ Stands for: checkup
 
 import json
 import resource
+import socket
 import time
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from coldnotify_cli import checkup
 from coldnotify_cli.checkup import BAD, OK, WARNING, Finding, all_checks
 from coldnotify_cli.settings import DoctorSettings
 from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_testkit.command import coldnotify
@@ -152,6 +156,38 @@ def test_services_are_asked_whether_they_are_ready() -> None:
         for server in servers:
             server.stop()
     assert states == [("matcher", OK), ("matcher", BAD), ("gateway", WARNING), ("HTTP service", BAD)]
+
+
+def test_every_listener_of_a_gateway_that_is_ready_is_asked_for_a_connection() -> None:
+    shown: dict[str, object] = {}
+
+    async def gateway(_request: web.Request) -> web.Response:
+        return web.json_response(shown)
+
+    def states(address: str) -> list[tuple[str, str]]:
+        settings = DoctorSettings(**HERE | {"gateway_http": address, "matcher": ""})  # type: ignore[arg-type]
+        return [(one.state, one.words) for one in checkup._services(settings) if one.what == "gateway"]
+
+    thread = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=[web.get("/v1/gateway", gateway)]))
+    thread.start()
+    address = f"127.0.0.1:{thread.port}"
+    try:
+        with ExitStack() as held:
+            listening = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in LISTENERS]
+            ports = {row.port_key: one.getsockname()[1] for row, one in zip(LISTENERS, listening, strict=True)}
+            for host in ("127.0.0.1", "0.0.0.0"):
+                shown |= {"host": host, **ports}
+                assert states(address)[1:] == [
+                    (OK, f"{row.name} 127.0.0.1:{ports[row.port_key]} takes devices' connections") for row in LISTENERS
+                ]
+            listening[-1].close()
+            *well, (last, words) = states(address)
+            assert ([state for state, _ in well], last) == ([OK] * len(LISTENERS), BAD)
+            assert f"{LISTENERS[-1].name} 127.0.0.1:{ports[LISTENERS[-1].port_key]} takes no connection" in words
+        shown.clear()
+        assert [state for state, _ in states(address)] == [OK, WARNING]
+    finally:
+        thread.stop()
 
 
 def test_few_open_files_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,11 @@ class Service:
         return self._shell.gateway if self._shell is not None else None
 
     @property
+    def host(self) -> str:
+        """Where devices connect, as the setting says it."""
+        return self._settings.gateway_host
+
+    @property
     def ports(self) -> dict[str, int]:
         """The devices' ports, as they are shown."""
         return {row.port_key: listener.port for row, listener in self._listeners.items()}

@@ -56,6 +56,7 @@ def _show_gateway(service: Service, gateway: Gateway) -> dict[str, object]:
     return {
         "gateway": f"{gateway.id:016x}",
         "inbox": gateway.inbox,
+        "host": service.host,
         **service.ports,
         "connections": gateway.connection_count,
         "ready": service.readiness() is None,
