@@ -18,7 +18,7 @@ from coldnotify_checker.histories import (
     Wire,
 )
 from coldnotify_checker.publishes import Call, Key, Publishes, fingerprint
-from coldnotify_checker.topics import Topics
+from coldnotify_checker.topic_contents import Topics
 from coldnotify_checker.verdict import Verdict
 
 REPEATS_AFTER_REGISTER = 2

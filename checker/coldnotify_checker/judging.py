@@ -25,7 +25,7 @@ from coldnotify_checker.histories import (
     in_order,
 )
 from coldnotify_checker.publishes import Call, Publishes
-from coldnotify_checker.topics import Held, Topics, merge
+from coldnotify_checker.topic_contents import Held, Topics, merge
 from coldnotify_checker.verdict import Verdict
 
 OFFLINE_RECORDS_MAX = 8

@@ -1,6 +1,6 @@
 """The checker sees every planted bug by the promise that it breaks, and nothing where nothing is wrong.
 
-Stands for: clients, topics, publishes, verdict, catching_up
+Stands for: clients, topic_contents, publishes, verdict, catching_up
 """
 
 import pytest

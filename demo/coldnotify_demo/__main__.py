@@ -16,8 +16,8 @@ from coldnotify_kafka.errors import BrokerError
 
 from coldnotify_demo.company import Collapsed, Company
 from coldnotify_demo.configuration_acts import ConfigurationPlay
-from coldnotify_demo.faults import FAULTS
 from coldnotify_demo.observation_acts import ObservationPlay
+from coldnotify_demo.planted_faults import FAULTS
 from coldnotify_demo.service import Service
 from coldnotify_demo.stage import Stage
 from coldnotify_demo.terminal import Terminal

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coldnotify_demo.company import Actor, Collapsed, Company
-from coldnotify_demo.faults import planted
+from coldnotify_demo.planted_faults import planted
 from coldnotify_demo.promises import Promises
 from coldnotify_demo.service import Service
 from coldnotify_demo.terminal import Terminal

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from coldnotify_checker import Verdict, judge, read_histories
 from coldnotify_checker.histories import Event, HistoryWriter
-from coldnotify_checker.topics import Topics, merge
+from coldnotify_checker.topic_contents import Topics, merge
 from coldnotify_cli import topics_dump
 from coldnotify_kafka.errors import TopicsError
 from coldnotify_schemas.topics import OBJECTS

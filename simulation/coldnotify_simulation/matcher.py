@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from coldnotify_matcher.cluster import Cluster
 from coldnotify_matcher.engine.rules import Rules
 from coldnotify_matcher.epoch import epoch_of
 from coldnotify_matcher.matcher_partition import TOPICS
 from coldnotify_matcher.record_headers import read_headers
+from coldnotify_matcher.run_topics import Cluster
 from coldnotify_schemas import topics
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
 from coldnotify_streams.core import actions

@@ -9,7 +9,6 @@ import pytest
 from coldnotify._core.reconnect import Backoff
 from coldnotify._core.registrations import Operation, Registrations
 from coldnotify._core.session import Session
-from coldnotify_matcher.cluster import Cluster
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client as Known
 from coldnotify_matcher.engine.conflation import Conflation
@@ -18,6 +17,7 @@ from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.requests import Requests
 from coldnotify_matcher.engine.rules import Intervals, Rules
 from coldnotify_matcher.engine.strays import Strays
+from coldnotify_matcher.run_topics import Cluster
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.matcher_state import FORMAT, RegistrationsRecord

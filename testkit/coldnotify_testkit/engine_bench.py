@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from coldnotify_matcher.cluster import Cluster
 from coldnotify_matcher.engine import Engine, Rules, Step, Write
 from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_matcher.record_headers import read_headers
+from coldnotify_matcher.run_topics import Cluster
 from coldnotify_schemas import internal_pb2, topics, wire_pb2
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.partitioner import partition_of

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from urllib.request import urlopen
 
 import yaml
-from coldnotify_kafka.broker.ports import free_port
+from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_kafka.broker.process import end, spawn
 
 from coldnotify_testkit.waiting import wait_for

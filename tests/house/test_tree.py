@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -20,6 +21,9 @@ PACKAGES = sorted(
     for path in ROOT.glob(pattern)
     if (path / "__init__.py").exists()
 )
+
+UNSHIPPED = {"coldnotify_fault", "coldnotify_loadtest", "coldnotify_simulation", "coldnotify_testkit"}
+"""Packages that run from a checkout only."""
 
 NO_TWIN_NEEDED = {
     "*_pb2.py": "generated",
@@ -39,6 +43,28 @@ NO_TWIN_NEEDED = {
     "demo/*.py": "played as a whole by test_main, its applications by test_units",
 }
 """Modules without a test file of their own, by pattern, and why."""
+
+SHARED_NAMES = {
+    "app": "a service as a process",
+    "clients": "what is known of clients: by the matcher, by the checker",
+    "errors": "what a package raises",
+    "listener": "what listeners are, and each of them",
+    "metrics": "a service's metrics",
+    "open_files": "how a service shares out the files that it may open",
+    "outputs": "what a step of a core wants done",
+    "requests": "those of docs/internal-protocol.md: a gateway makes them, a matcher handles them",
+    "run": "from start to end: of a client, of a stream job",
+    "service": "ColdNotify or a part of it, from start to end: the gateway's, the demo's, the one for tests",
+    "settings": "what a part can be told",
+    "shell": "what executes what a core wants done",
+    "state": "a client's durable state; commands are named after what is typed",
+    "tls": "TLS contexts: a client's, the services'",
+    "topics": "their names; how they should be; commands are named after what is typed",
+    "topics_watch": "a thread that looks whether the topics are as they were",
+    "tracing": "what goes into traces",
+    "worker": "what runs a stream job, and the matcher's",
+}
+"""Names of modules in several shipped packages, and the one thing that they mean."""
 
 _STANDS_FOR = re.compile(r"^Stands for: (.*)$", re.MULTILINE)
 """A line in the docstring of a test file that tests several modules as one."""
@@ -85,6 +111,17 @@ def test_every_reason_to_have_no_twin_is_needed() -> None:
     assert [pattern for pattern in NO_TWIN_NEEDED if not any(fnmatch(name, pattern) for name in names)] == []
 
 
+def test_a_name_that_several_shipped_modules_have_means_one_thing() -> None:
+    shipped = [package for package in PACKAGES if package.name not in UNSHIPPED]
+    names = Counter(
+        module.stem.removeprefix("_")
+        for package in shipped
+        for module in package.rglob("*.py")
+        if module.stem not in ("__init__", "__main__")
+    )
+    assert {name for name, count in names.items() if count > 1} == set(SHARED_NAMES), "name it after the noun it holds"
+
+
 def test_every_module_says_in_its_first_line_what_it_is_for() -> None:
     silent = [
         name_of(module)
@@ -111,7 +148,7 @@ def test_what_is_shipped_knows_nothing_of_what_is_not() -> None:
     shipped = [ROOT / path for path in wheel["packages"]]
     shipped += [ROOT / "clients/python/coldnotify", ROOT / "schemas/coldnotify_schemas"]
     unshipped = {package.name for package in PACKAGES} - {package.name for package in shipped}
-    assert unshipped == {"coldnotify_fault", "coldnotify_loadtest", "coldnotify_simulation", "coldnotify_testkit"}
+    assert unshipped == UNSHIPPED
     assert {name_of(package.parent) for package in shipped if package.name.startswith("coldnotify_")} - {"schemas"} | {
         name_of(package.parent) for package in PACKAGES if package.name in unshipped
     } == set(wheel["dev-mode-dirs"])

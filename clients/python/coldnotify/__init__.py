@@ -15,7 +15,7 @@ to test against.
 
 from coldnotify._core.client import Status
 from coldnotify._shell import Registration, Subscription
-from coldnotify._sync import Notify
+from coldnotify._threaded_notify import Notify
 from coldnotify.connection import Connection
 from coldnotify.errors import (
     CallbackFailed,

@@ -46,7 +46,7 @@ from coldnotify._publishing.applied import (
 )
 from coldnotify._publishing.checks import Many, check_key, checked_records, make_record
 from coldnotify._publishing.effect import Newest, Outcome
-from coldnotify._publishing.outcomes import Published, PublishError, PublishManyError, PublishTimeout
+from coldnotify._publishing.published import Published, PublishError, PublishManyError, PublishTimeout
 from coldnotify._publishing.sender import QUEUE_MAX, NotNow, Sender, Sending
 from coldnotify._publishing.tracing import trace_of
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from coldnotify._publishing.applied import Ledger
-from coldnotify._publishing.outcomes import Repeat
+from coldnotify._publishing.published import Repeat
 from coldnotify.publisher import (
     Applied,
     InvalidName,

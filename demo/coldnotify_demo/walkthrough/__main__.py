@@ -15,7 +15,7 @@ from coldnotify_kafka.broker.jars import jars
 
 from coldnotify_demo.walkthrough.acts import Walkthrough
 from coldnotify_demo.walkthrough.ports import Ports
-from coldnotify_demo.walkthrough.shell import Failed, Shell
+from coldnotify_demo.walkthrough.transcript_shell import Failed, Shell
 
 DONE, FAILED = 0, 1
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from coldnotify_demo.walkthrough import page
 from coldnotify_demo.walkthrough.ports import Ports
-from coldnotify_demo.walkthrough.shell import Background, Failed, Shell
+from coldnotify_demo.walkthrough.transcript_shell import Background, Failed, Shell
 
 _HERE = Path(__file__).parent
 _DOMAIN, _GROUP, _OBJECT = "animal.observer", "region-1", "camera-config"

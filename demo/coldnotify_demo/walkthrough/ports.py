@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from coldnotify_kafka.broker.ports import check_port_is_free, free_port
+from coldnotify_kafka.broker.free_ports import check_port_is_free, free_port
 from coldnotify_kafka.errors import BrokerError
 
 

@@ -7,9 +7,9 @@ commands.
 """
 
 from coldnotify_kafka.broker.cluster import EmbeddedCluster
+from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_kafka.broker.jars import KAFKA_VERSION
 from coldnotify_kafka.broker.node import EmbeddedBroker, run
-from coldnotify_kafka.broker.ports import free_port
 from coldnotify_kafka.broker.tools import CONSOLE_TOOLS, console_tool
 
 __all__ = ["CONSOLE_TOOLS", "KAFKA_VERSION", "EmbeddedBroker", "EmbeddedCluster", "console_tool", "free_port", "run"]

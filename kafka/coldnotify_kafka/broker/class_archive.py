@@ -24,8 +24,8 @@ from pathlib import Path
 from coldnotify_kafka.broker import jars, pins, private
 from coldnotify_kafka.broker.config import BrokerConfig
 from coldnotify_kafka.broker.formatting import format_if_new
+from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_kafka.broker.java import Java, find_java
-from coldnotify_kafka.broker.ports import free_port
 from coldnotify_kafka.broker.process import KILL_SECONDS_MAX, end, spawn
 from coldnotify_kafka.broker.readiness import wait_until_ready
 from coldnotify_kafka.errors import BrokerNotReadyError

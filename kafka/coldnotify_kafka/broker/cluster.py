@@ -16,8 +16,8 @@ from coldnotify_kafka.broker import jars
 from coldnotify_kafka.broker.config import HEAP_MIB_DEFAULT, BrokerConfig
 from coldnotify_kafka.broker.data_dir import ClusterFile
 from coldnotify_kafka.broker.formatting import new_id
+from coldnotify_kafka.broker.free_ports import check_port_is_free, free_port
 from coldnotify_kafka.broker.node import READY_SECONDS_MAX, STOP_SECONDS_MAX, EmbeddedBroker, Startable
-from coldnotify_kafka.broker.ports import check_port_is_free, free_port
 from coldnotify_kafka.broker.process import KILL_SECONDS_MAX
 from coldnotify_kafka.broker.readiness import (
     NotReadyInTimeError,

@@ -15,7 +15,7 @@ from coldnotify_gateway.listeners.registry import LISTENERS, WEB, Row
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, free_port
 from coldnotify_kafka.broker.data_dir import check_unused
-from coldnotify_kafka.broker.ports import check_port_is_free
+from coldnotify_kafka.broker.free_ports import check_port_is_free
 from coldnotify_kafka.broker.process import spawn
 from coldnotify_kafka.errors import BrokerError, PortTakenError
 from confluent_kafka.admin import AdminClient

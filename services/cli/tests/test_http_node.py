@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_common.paging import page, page_request
+from coldnotify_common.list_pages import page, page_request
 from coldnotify_common.web import error_response
 from coldnotify_testkit.command import coldnotify
 

@@ -9,7 +9,7 @@ from aiohttp import web
 from coldnotify_cli.matcher_client import Matchers, NotKnown
 from coldnotify_cli.settings import LookSettings
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_common.paging import page, page_request
+from coldnotify_common.list_pages import page, page_request
 from coldnotify_common.web import error_response
 
 NAMES = [f"o{i:05}" for i in range(2500)]

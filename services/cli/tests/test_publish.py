@@ -1,6 +1,6 @@
 """`coldnotify publish` with a real Kafka, and a played HTTP service that says what it has changed.
 
-Stands for: outcomes
+Stands for: outcome_lines
 """
 
 import json

@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.inside import Inside, InsideSettings
+from coldnotify_common.list_pages import page, page_request
 from coldnotify_common.listening import ListenError
-from coldnotify_common.paging import page, page_request
 from coldnotify_schemas.names import check_name
 from coldnotify_testkit.fetching import fetch
 from prometheus_client import CollectorRegistry, Counter

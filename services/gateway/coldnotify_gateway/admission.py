@@ -12,8 +12,8 @@ from coldnotify_common.paced import Paced
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.wire_pb2 import Hello
 
-from coldnotify_gateway.connection import Connection
 from coldnotify_gateway.core import Peer, Violation
+from coldnotify_gateway.device_connection import Connection
 
 log = structlog.get_logger()
 _paced = Paced(log)

@@ -3,13 +3,13 @@
 from typing import cast
 
 from aiohttp import web
-from coldnotify_common.paging import page, page_request
+from coldnotify_common.list_pages import page, page_request
 from coldnotify_common.web import error_response
 from coldnotify_schemas.names import check_name
 
-from coldnotify_gateway.connection import Connection
 from coldnotify_gateway.core import Gateway, Identified
 from coldnotify_gateway.core.encoding import NONE
+from coldnotify_gateway.device_connection import Connection
 from coldnotify_gateway.metrics import Running
 from coldnotify_gateway.service import Service
 

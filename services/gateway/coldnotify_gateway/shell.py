@@ -12,8 +12,8 @@ from coldnotify_common.paced import Paced
 from coldnotify_common.tracing import Span, Tracer
 from coldnotify_schemas.internal_pb2 import Inbox
 
-from coldnotify_gateway.connection import Connection, ConnectionEvents
 from coldnotify_gateway.core import Finish, Gateway, HighWater, Output, Peer, Produce, Send, SendAll
+from coldnotify_gateway.device_connection import Connection, ConnectionEvents
 from coldnotify_gateway.inbox_reader import Mark, Read
 from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.latency import Latency

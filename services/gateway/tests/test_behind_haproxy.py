@@ -13,7 +13,7 @@ from select import select
 import pytest
 from coldnotify_common.certificates import Authority
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_kafka.broker.ports import free_port
+from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
 from coldnotify_testkit.matcher_double import hello

@@ -33,7 +33,7 @@ from coldnotify_http import console, ledger_pages
 from coldnotify_http.gateway_proxy import GatewayProxy
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.node_client import NodeClient
-from coldnotify_http.outcomes import Outcomes
+from coldnotify_http.outcome_client import Outcomes
 from coldnotify_http.overview_pages import Overview
 from coldnotify_http.publishing import Publishing
 from coldnotify_http.settings import HTTP_HOSTS_SETTING, HttpSettings

@@ -3,7 +3,7 @@
 import asyncio
 
 from aiohttp import web
-from coldnotify_common.paging import page_request
+from coldnotify_common.list_pages import page_request
 from coldnotify_common.web import Handler, error_response
 from coldnotify_common.web_auth import IDENTITY
 from coldnotify_schemas.names import check_name, check_object

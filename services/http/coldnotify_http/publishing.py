@@ -29,7 +29,7 @@ class RecordPublisher(Protocol):
 
 
 class OutcomeAsker(Protocol):
-    """What is needed of coldnotify_http.outcomes.Outcomes."""
+    """What is needed of coldnotify_http.outcome_client.Outcomes."""
 
     async def of(self, domain: str, group: str, published: Sequence[tuple[Named, Published]]) -> Sequence[Outcome]:
         """What each has changed, in order; `unknown` where that cannot be found out in time."""

@@ -78,7 +78,7 @@ class HttpPort(threading.Thread):
     def _serve(self) -> None:
         from coldnotify_common.admin import AdminServer, AdminThread
 
-        from coldnotify_matcher import ledger, outcomes, overview
+        from coldnotify_matcher import ledger, outcome_pages, overview
         from coldnotify_matcher.state_pages import routes
 
         current = self._current
@@ -86,7 +86,12 @@ class HttpPort(threading.Thread):
             self._host,
             self._listener.getsockname()[1],
             readiness=current.readiness,
-            routes=[*ledger.routes(current), *outcomes.routes(current), *overview.routes(current), *routes(current)],
+            routes=[
+                *ledger.routes(current),
+                *outcome_pages.routes(current),
+                *overview.routes(current),
+                *routes(current),
+            ],
             listener=self._listener,
             inside=self._inside,
             what="a matcher, which matches publishes with registrations; this port is for looking in",

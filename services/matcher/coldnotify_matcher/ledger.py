@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from aiohttp import web
-from coldnotify_common.paging import page, page_request
+from coldnotify_common.list_pages import page, page_request
 from coldnotify_common.query_numbers import whole_number
 from coldnotify_common.web import error_response
 from coldnotify_schemas.names import check_name, check_object
@@ -28,7 +28,7 @@ from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.sessions import NO_CURSOR
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_matcher.outcomes import show_outcome
+from coldnotify_matcher.outcome_pages import show_outcome
 from coldnotify_matcher.state_pages import HasWorker, Look, client_summary, in_a_thread, show_object
 
 STEPS_A_LOCK = 2_000

@@ -7,9 +7,9 @@ from coldnotify_schemas import internal_pb2, topics
 from coldnotify_streams.core.events import Record
 from coldnotify_streams.core.job import Refused, Topics
 
-from coldnotify_matcher.cluster import Cluster
 from coldnotify_matcher.engine import Rules
 from coldnotify_matcher.matcher_partition import TOPICS, Partition
+from coldnotify_matcher.run_topics import Cluster
 
 
 class Traced(Protocol):

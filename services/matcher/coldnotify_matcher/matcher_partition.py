@@ -18,11 +18,11 @@ from coldnotify_streams.core.events import Record, Takeover
 from coldnotify_streams.core.job import NOT_UNDERSTOOD, RAISED, At, Ends, JobPartition, Outputs, Phase, Topics
 from coldnotify_streams.errors import NewerFormat, TakenOver
 
-from coldnotify_matcher.cluster import Cluster
 from coldnotify_matcher.engine import Engine, Rules, Step, Write
 from coldnotify_matcher.engine.rejected import rejected
 from coldnotify_matcher.record_headers import NOTHING_SAID, ObjectRecord
 from coldnotify_matcher.request_records import parse_request
+from coldnotify_matcher.run_topics import Cluster
 from coldnotify_matcher.state_records import (
     Unreadable,
     check_bucket_key,

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from aiohttp import web
-from coldnotify_common.paging import page, page_request
+from coldnotify_common.list_pages import page, page_request
 from coldnotify_common.query_numbers import whole_number
 
 from coldnotify_matcher.engine import Engine

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 from aiohttp import web
-from coldnotify_common.paging import page, page_request
+from coldnotify_common.list_pages import page, page_request
 from coldnotify_common.web import error_response
 from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.partitioner import partition_of

@@ -14,10 +14,10 @@ from coldnotify_streams.worker import Member
 from coldnotify_streams.worker import Worker as StreamWorker
 
 from coldnotify_matcher import metrics
-from coldnotify_matcher.cluster import Cluster, check_topics, cluster_of
 from coldnotify_matcher.matcher_job import MatcherJob
 from coldnotify_matcher.matcher_partition import TOPICS, Partition
 from coldnotify_matcher.record_headers import read_headers
+from coldnotify_matcher.run_topics import Cluster, check_topics, cluster_of
 from coldnotify_matcher.settings import MatcherSettings
 
 _GAUGES = Gauges(metrics.LAG_REQUESTS, metrics.LAG_OBJECTS, metrics.LAG_STANDBY, metrics.PARTITIONS_STANDBY)

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from random import Random
 
 import pytest
-from coldnotify_matcher.cluster import Cluster
 from coldnotify_matcher.engine import Write
 from coldnotify_matcher.epoch import epoch_of
 from coldnotify_matcher.matcher_partition import TOPICS, Partition
+from coldnotify_matcher.run_topics import Cluster
 from coldnotify_schemas import topics
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Request

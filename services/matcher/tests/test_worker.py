@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify_kafka.broker.freezing import freeze, thaw
-from coldnotify_matcher.cluster import cluster_of
+from coldnotify_matcher.run_topics import cluster_of
 from coldnotify_matcher.worker import Worker
 from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of

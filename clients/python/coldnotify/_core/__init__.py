@@ -32,9 +32,9 @@ version whatever the cursor says. So an object is either told already, or will b
                shell talks to, and the only place that knows an order.
 - `wishes`     What the application asks for while there is no driver.
 
-A shell (`coldnotify._sync`, `coldnotify.aio`, the simulation's client) owns a socket, a clock and a thread or task that
-runs callbacks. It executes the driver's actions, and tells the driver what came of each. Times are seconds on any clock
-that does not jump.
+A shell (`coldnotify._threaded_notify`, `coldnotify.aio`, the simulation's client) owns a socket, a clock and a thread
+or task that runs callbacks. It executes the driver's actions, and tells the driver what came of each. Times are seconds
+on any clock that does not jump.
 
 Order that matters
 ------------------

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 from coldnotify._publishing.effect import REJECTED, STALE, UNKNOWN, Newest, Outcome
-from coldnotify._publishing.outcomes import Published
+from coldnotify._publishing.published import Published
 
 POLL_FIRST_S = 0.1
 POLL_FACTOR = 1.6

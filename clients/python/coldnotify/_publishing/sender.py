@@ -18,7 +18,7 @@ from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from coldnotify._publishing.outcomes import Published, PublishError, PublishTimeout, Repeat
+from coldnotify._publishing.published import Published, PublishError, PublishTimeout, Repeat
 
 _logger = logging.getLogger("coldnotify.publisher")
 

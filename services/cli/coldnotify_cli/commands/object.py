@@ -8,7 +8,7 @@ from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.commands.publish import parse_payload
 from coldnotify_cli.matcher_client import Matchers
-from coldnotify_cli.outcomes import outcome_of, say
+from coldnotify_cli.outcome_lines import outcome_of, say
 from coldnotify_cli.settings import ResetSettings
 from coldnotify_cli.waiting_notice import waiting_notice
 

@@ -10,7 +10,7 @@ from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.http_node import HttpNode
 from coldnotify_cli.noting import noted
-from coldnotify_cli.outcomes import outcome_of, say
+from coldnotify_cli.outcome_lines import outcome_of, say
 from coldnotify_cli.settings import PublishCommandSettings
 from coldnotify_cli.waiting_notice import waiting_notice
 

@@ -13,7 +13,7 @@ import structlog
 from coldnotify_common.paced import Paced
 from coldnotify_common.proxy_protocol import ProxyError, ProxyHeader
 
-from coldnotify_gateway.connection import ConnectionEvents
+from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.tcp.client_connection import ClientConnection
 
 _paced = Paced(structlog.get_logger())

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from coldnotify_gateway.connection import ConnectionEvents
+from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.port import LINGER_S
 
 

@@ -8,7 +8,7 @@ from coldnotify_common.tls import ServerTls
 from coldnotify_gateway.listeners.port import BACKLOG, Port
 from coldnotify_gateway.listeners.tcp.balancer import Balanced
 from coldnotify_gateway.listeners.tcp.client_connection import ClientConnection
-from coldnotify_gateway.listeners.tcp.tls import TlsConnection
+from coldnotify_gateway.listeners.tcp.tls_connection import TlsConnection
 from coldnotify_gateway.shell import Shell
 
 

@@ -10,7 +10,7 @@ from coldnotify_gateway.listeners.port import Port
 from coldnotify_gateway.shell import Shell
 
 if TYPE_CHECKING:
-    from coldnotify_gateway.listeners.web.site import WebSite
+    from coldnotify_gateway.listeners.web.web_site import WebSite
 
 _QUIET_S = 0.1
 _QUIET_AFTER_S = 0.7
@@ -24,7 +24,7 @@ class WebListener(Port):
     async def serve(self, shell: Shell, tls: ServerTls) -> "WebSite":
         """Accepts connections for a run. Raises ListenError."""
         await _quiet(shell)
-        from coldnotify_gateway.listeners.web.site import WebSite
+        from coldnotify_gateway.listeners.web.web_site import WebSite
 
         site = WebSite(self.settings, shell, self, tls.context(required=False))
         try:

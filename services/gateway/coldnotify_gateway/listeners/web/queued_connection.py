@@ -8,7 +8,7 @@ from aiohttp import web
 from coldnotify_common.authentication import bearer
 from coldnotify_common.web_port import address_of
 
-from coldnotify_gateway.connection import ConnectionEvents
+from coldnotify_gateway.device_connection import ConnectionEvents
 
 
 class QueuedConnection:

@@ -18,7 +18,7 @@ from coldnotify_schemas.protocol import DISPLACED_MIN_S, GATEWAY_FRAME_BYTES_MAX
 from coldnotify_schemas.wire_pb2 import Ack, Bye, ClientFrame, Close
 
 from coldnotify_gateway.agent import Agent, Device
-from coldnotify_gateway.connection import ConnectionEvents
+from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.web import sync_body
 from coldnotify_gateway.listeners.web.queued_connection import QueuedConnection
 from coldnotify_gateway.settings import GatewaySettings

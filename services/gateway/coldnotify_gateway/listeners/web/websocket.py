@@ -6,7 +6,7 @@ from contextlib import suppress
 from aiohttp import WSCloseCode, WSMsgType, web
 from coldnotify_schemas.protocol import WEBSOCKET_SENT_BYTES_MAX, WEBSOCKET_TAKEN_FRAMES_MAX
 
-from coldnotify_gateway.connection import ConnectionEvents
+from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.port import LINGER_S
 from coldnotify_gateway.listeners.web.queued_connection import QueuedConnection
 from coldnotify_gateway.settings import GatewaySettings

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from coldnotify_common.addresses import Among, networks
-from coldnotify_gateway.connection import ConnectionEvents
+from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.tcp.balancer import Balanced
 from coldnotify_gateway.listeners.tcp.client_connection import ClientConnection
 

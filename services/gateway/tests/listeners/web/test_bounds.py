@@ -12,7 +12,7 @@ import pytest
 from coldnotify_common.certificates import Authority
 from coldnotify_gateway.core import Gateway, Send
 from coldnotify_gateway.listeners.port import Port
-from coldnotify_gateway.listeners.web.site import WebSite
+from coldnotify_gateway.listeners.web.web_site import WebSite
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
 from coldnotify_schemas.close_codes import CloseCode

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from coldnotify_gateway.connection import ConnectionEvents
+from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.web.queued_connection import QueuedConnection
 
 

@@ -1,6 +1,6 @@
 """Whole wakes in one request, with a gateway's process and a real Kafka; the test plays the matcher.
 
-Stands for: events
+Stands for: event_stream
 """
 
 import json

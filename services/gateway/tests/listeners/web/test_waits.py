@@ -7,9 +7,9 @@ import pytest
 from aiohttp import ClientSession, ClientTimeout, web
 from aiohttp.test_utils import TestServer
 from coldnotify_common.web import json_errors
-from coldnotify_gateway.connection import ConnectionEvents
 from coldnotify_gateway.core import encoding
-from coldnotify_gateway.listeners.web.events import Events
+from coldnotify_gateway.device_connection import ConnectionEvents
+from coldnotify_gateway.listeners.web.event_stream import Events
 from coldnotify_gateway.listeners.web.sync import FRAMES_TYPE, Sync
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_testkit.matcher_double import hello

@@ -12,7 +12,7 @@ from coldnotify_common.web_port import WebPort
 
 from coldnotify_gateway.listeners.port import LINGER_S, Port
 from coldnotify_gateway.listeners.web import websocket
-from coldnotify_gateway.listeners.web.events import Events
+from coldnotify_gateway.listeners.web.event_stream import Events
 from coldnotify_gateway.listeners.web.sync import Sync
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell

@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 from coldnotify_common.paced import Paced
 
-from coldnotify_gateway.connection import ConnectionEvents
+from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.tcp.client_connection import ClientConnection
 
 _paced = Paced(structlog.get_logger())

@@ -1,7 +1,7 @@
 import socket
 
 import pytest
-from coldnotify_kafka.broker.ports import check_port_is_free, free_port
+from coldnotify_kafka.broker.free_ports import check_port_is_free, free_port
 from coldnotify_kafka.errors import BrokerSettingError, PortTakenError
 
 

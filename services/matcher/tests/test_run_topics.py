@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from coldnotify_matcher.cluster import cluster_of
 from coldnotify_matcher.epoch import epoch_of
+from coldnotify_matcher.run_topics import cluster_of
 from coldnotify_schemas import topics
 from coldnotify_streams.errors import Failure
 from coldnotify_testkit.engine_bench import CLUSTER

@@ -1,5 +1,5 @@
 import pytest
-from coldnotify_common.paging import LIMIT_DEFAULT, PageRequest, page, page_request
+from coldnotify_common.list_pages import LIMIT_DEFAULT, PageRequest, page, page_request
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 from hypothesis import given

@@ -10,7 +10,7 @@ from aiohttp import ClientSession, web
 from coldnotify.publisher import Newest, Outcome, Published
 from coldnotify_common.admin import AdminServer, bound_port, listen
 from coldnotify_common.web import json_errors
-from coldnotify_http.outcomes import Outcomes
+from coldnotify_http.outcome_client import Outcomes
 from coldnotify_http.settings import HttpSettings
 from coldnotify_schemas.records import PublicRecord
 

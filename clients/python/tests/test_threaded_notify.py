@@ -1,6 +1,6 @@
 """The threaded client from outside: real sockets, real files, a service of the test's own.
 
-Stands for: sync, run
+Stands for: threaded_notify, run
 """
 
 import json

@@ -13,7 +13,7 @@ from coldnotify_schemas.names import check_name, check_object, looking_name
 from coldnotify_schemas.protocol import LOOKING_DIGITS, OBJECTS_PER_FRAME_MAX
 
 from coldnotify_gateway.agent import Agent, Device
-from coldnotify_gateway.connection import ConnectionEvents
+from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.web import sync_body
 from coldnotify_gateway.listeners.web.sync import not_answered, session_of
 from coldnotify_gateway.settings import GatewaySettings

@@ -1,6 +1,6 @@
 """Devices over WebSocket, with a gateway's process and a real Kafka; the test plays the matcher.
 
-Stands for: connection, websocket
+Stands for: device_connection, websocket
 """
 
 import asyncio
