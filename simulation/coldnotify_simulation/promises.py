@@ -175,7 +175,7 @@ class Promises:
                 record = decode(value, type=RegistrationsRecord)
                 registered.setdefault(key.rpartition("/")[0], []).extend(record.objects)
         for key, thing in self._truth.things.items():
-            due = thing.acknowledged_at(self._clock.now_s)
+            due = max(thing.acknowledged_at(self._clock.now_s), thing.strayed)
             if newest.get(key, UNKNOWN) < due:
                 found.append(f"P1: of {key} {due} was acknowledged, the log has {newest.get(key, UNKNOWN)}")
         for client in online:

@@ -16,6 +16,7 @@ from coldnotify_streams.core.run import Limits
 from coldnotify_simulation import second_opinion
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.gateway import Gateway
+from coldnotify_simulation.group import SESSION_TIMEOUT_S
 from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.poison import POISONS
 from coldnotify_simulation.promises import Broken
@@ -59,6 +60,7 @@ class Schedule:
             "requests held": (1, self._hold_requests),
             "requests fail": (0.7, self._fail_requests),
             "matcher killed": (1, self._kill_matcher),
+            "nobody serves": (1, self._leave_unserved),
             "matcher doomed": (2, self._doom_matcher),
             "matcher stopped": (1.5, self._stop_matcher),
             "matcher shut down": (0.5, self._shut_down_matcher),
@@ -362,6 +364,22 @@ class Schedule:
         matcher = self._matcher()
         matcher.kill()
         self._back(matcher)
+
+    def _leave_unserved(self) -> None:
+        """Until the group notices, nobody serves a dead matcher's partitions. The other one follows what comes there.
+
+        So whoever takes over has read more than the dead one had handled.
+        """
+        matcher = self._matcher()
+        matcher.kill()
+
+        def publish() -> None:
+            if not self._calm:
+                self.random.choice([self._publish, self._publish_misplaced])()
+
+        for _ in range(self.random.randint(1, 3)):
+            self.world.clock.later(self.random.uniform(0.0, SESSION_TIMEOUT_S), publish)
+        self.world.clock.later(2 * SESSION_TIMEOUT_S, lambda: None if matcher.alive else matcher.start())
 
     def _shut_down_matcher(self) -> None:
         matcher = self._matcher()

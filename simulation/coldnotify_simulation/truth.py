@@ -36,6 +36,8 @@ class Thing:
     """Those in the topic that there is now."""
     acknowledged: list[tuple[float, Version]] = field(default_factory=list)
     """(when, the newest version that was acknowledged by then)."""
+    strayed: Version = UNKNOWN
+    """The newest version that was acknowledged in another partition: it is owed once its matcher has moved it."""
 
     def due_at(self, cursor: int) -> Version:
         """The newest version, if its last record stands at or below the cursor: who is there has to know it."""
@@ -86,10 +88,16 @@ class Truth:
         thing = self.thing(key)
         thing.acknowledged.append((at_s, max(version, thing.acknowledged_at(at_s))))
 
+    def acknowledge_stray(self, key: str, version: Version) -> None:
+        """Its publisher has been told that it is safe, and has put it into a partition that is not its key's."""
+        thing = self.thing(key)
+        thing.strayed = max(version, thing.strayed)
+
     def lose(self) -> None:
         """The topic was deleted, or a part of it: nothing that was acknowledged is owed."""
         for thing in self.things.values():
             thing.acknowledged.clear()
+            thing.strayed = UNKNOWN
             thing.newest.clear()
             thing.published_since_loss.clear()
             thing.last_offset = -1

@@ -122,6 +122,8 @@ class World:
             acknowledged = self.random.random() < 0.8
         if acknowledged and at == right:
             self.truth.acknowledge(key, means, self.clock.now_s)
+        elif acknowledged:
+            self.truth.acknowledge_stray(key, means)
         self.trace.event("published", **names, outcome="acknowledged" if acknowledged else "unknown")
 
     def publish_next(self, key: str, *, acknowledged: bool | None = True, source: str | None = None) -> int:
