@@ -1,6 +1,6 @@
 """The topics as they should be: topics.yaml, read and checked."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -14,6 +14,8 @@ REPLICATION_FACTOR_FOR_TWO_COPIES = 3
 _MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
 _TOPICS = (*names.CO_PARTITIONED, names.NOTIFICATIONS, names.REJECTED)
+
+_PREFIX = "coldnotify."
 
 _TOPIC_SETTINGS = frozenset(
     {
@@ -59,11 +61,14 @@ class TopicSpec:
     settings: Mapping[str, str]
 
 
-def load(partitions: int | None = None, replication_factor: int = 1, text: str | None = None) -> list[TopicSpec]:
+def load(
+    partitions: int | None = None, replication_factor: int = 1, text: str | None = None, *, more: Iterable[str] = ()
+) -> list[TopicSpec]:
     """The topics of topics.yaml (or of `text`, for another such file's content).
 
     `partitions` takes the place of the file's number for the co-partitioned topics; with a `replication_factor` of 3 or
-    more, min.insync.replicas is 2. Raises TopicsFileError, naming topic and key.
+    more, min.insync.replicas is 2. `more`: topics of jobs, each as the file words what stands under `topics`. Raises
+    TopicsFileError, naming topic and key.
     """
     if text is None:
         text = files("coldnotify_kafka").joinpath("topics.yaml").read_text(encoding="utf-8")
@@ -84,7 +89,8 @@ def load(partitions: int | None = None, replication_factor: int = 1, text: str |
     missing = [name for name in _TOPICS if name not in entries]
     if missing:
         raise TopicsFileError(f"topics.yaml: topics: {', '.join(missing)} is missing")
-    return [_topic(name, entries[name], co_partitions, replication_factor) for name in _TOPICS]
+    specs = [_topic(name, entries[name], co_partitions, replication_factor) for name in _TOPICS]
+    return specs + [spec for text in more for spec in _added(text, co_partitions, replication_factor)]
 
 
 def co_partitions() -> int:
@@ -92,11 +98,23 @@ def co_partitions() -> int:
     return next(spec.partitions for spec in load() if spec.co_partitioned)
 
 
+def _added(text: str, co_partitions: int, replication_factor: int) -> Iterator[TopicSpec]:
+    """The topics of a job."""
+    try:
+        entries = _mapping("topics of a job", yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise TopicsFileError(f"topics of a job: not YAML: {error}") from None
+    for name, entry in entries.items():
+        if name in _TOPICS or not name.startswith(_PREFIX):
+            raise TopicsFileError(f"{name}: the name of a job's topic must begin with {_PREFIX}, and be its own")
+        yield _topic(name, entry, co_partitions, replication_factor)
+
+
 def _topic(name: str, entry: object, co_partitions: int, replication_factor: int) -> TopicSpec:
     fields = _mapping(name, entry)
     _only_keys(name, fields, {"co_partitioned", "partitions", "settings"})
     co_partitioned = fields.get("co_partitioned", False)
-    if co_partitioned is not (name in names.CO_PARTITIONED):
+    if name in _TOPICS and co_partitioned is not (name in names.CO_PARTITIONED):
         raise TopicsFileError(f"{name}: co_partitioned: must be {str(name in names.CO_PARTITIONED).lower()}")
     if co_partitioned and "partitions" in fields:
         raise TopicsFileError(f"{name}: partitions: a co-partitioned topic has the number that co_partitions says")

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_schemas.internal_pb2 import Inbox, Request
 from coldnotify_schemas.topics import NOTIFICATIONS, REQUESTS
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -20,7 +21,7 @@ class GatewayProcess(ServiceProcess):
 
     def __init__(self, bootstrap: str, **settings: object) -> None:
         self._directory = tempfile.TemporaryDirectory(prefix="coldnotify-gateway-")
-        free = {"gateway_port": 0, "gateway_web_port": 0, "gateway_http_port": 0}
+        free = {"gateway_http_port": 0, **{row.port_setting: 0 for row in LISTENERS}}
         super().__init__(
             "gateway", Path(self._directory.name) / "gateway.log", {"kafka": bootstrap, **free, **settings}
         )

@@ -19,13 +19,15 @@ from coldnotify_common.errors import SettingError
 from coldnotify_common.inside import InsideTls
 from coldnotify_common.kafka_options import read_options
 from coldnotify_gateway.listeners.registry import LISTENERS
-from coldnotify_kafka import topic_plan, topics
+from coldnotify_kafka import topic_plan
 from coldnotify_kafka.errors import ColdNotifyKafkaError
+from coldnotify_streams.jobs.registry import JOBS
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
+from coldnotify_cli import job_parts
 from coldnotify_cli.settings import DoctorSettings
 
 OK, WARNING, BAD = "ok", "warning", "BAD"
@@ -86,7 +88,7 @@ def _kafka(settings: DoctorSettings) -> Iterable[Finding]:
 
 
 def _topics(settings: DoctorSettings) -> Iterable[Finding]:
-    specs = topics.load(partitions=settings.partitions or None, replication_factor=settings.replication)
+    specs = job_parts.topics(settings.partitions or None, settings.replication)
     try:
         plan = topic_plan.plan(_admin(settings), specs, settings.doctor_timeout_s)
     except ColdNotifyKafkaError as error:
@@ -241,6 +243,7 @@ def _open_files(_settings: DoctorSettings) -> Iterable[Finding]:
 def _services(settings: DoctorSettings) -> Iterable[Finding]:
     parts = [("matcher", one, "--matcher") for one in _addresses(settings.matcher)]
     parts += [("gateway", one, "--gateway-http") for one in _addresses(settings.gateway_http)]
+    parts += [(f"job {row.name}", f"127.0.0.1:{row.port}", row.flag) for row in JOBS]
     try:
         inside = InsideTls(settings)
     except SettingError as error:

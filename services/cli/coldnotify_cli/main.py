@@ -28,6 +28,7 @@ COMMANDS: dict[str, _Entry] = {
     "matcher": _Entry("services", "Run the matcher."),
     "gateway": _Entry("services", "Run a gateway."),
     "http": _Entry("services", "Run the HTTP publishing service."),
+    "job": _Entry("services", "Run a job that is a folder of its own."),
     "certs": _Entry("certs", "Make certificates for development: authority, services, clients."),
     "token": _Entry("token", "Make a signed token for development."),
     "publish": _Entry("publish", "Publish a version of an object."),

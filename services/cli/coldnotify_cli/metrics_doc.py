@@ -3,6 +3,7 @@
 python -m coldnotify_cli.metrics_doc > docs/metrics.md
 """
 
+import importlib
 from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from coldnotify_gateway.core import Gateway, Limits
 from coldnotify_gateway.latency import Latency
 from coldnotify_gateway.metrics import GatewayCollector
 from coldnotify_http.metrics import Metrics as HttpMetrics
+from coldnotify_streams.jobs.registry import JOBS
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.metrics import MetricWrapperBase
 
@@ -50,6 +52,10 @@ def all_metrics() -> dict[str, list[MetricInfo]]:
         "matcher": list(_of_wrappers(_wrappers(vars(matcher_metrics).values()))),
         "gateway": list(_of_gateway()),
         "http": list(_of_wrappers(_wrappers(vars(HttpMetrics(CollectorRegistry())).values()))),
+        **{
+            f"job {row.name}": list(_of_wrappers(_wrappers(vars(importlib.import_module(row.metrics)).values())))
+            for row in JOBS
+        },
     }
 
 

@@ -7,6 +7,7 @@ import importlib
 from typing import NamedTuple
 
 from coldnotify_common.settings import ServiceSettings, Settings, describe, markdown_table
+from coldnotify_streams.jobs.registry import JOBS
 
 
 class Section(NamedTuple):
@@ -24,13 +25,14 @@ class Section(NamedTuple):
 
 
 SECTIONS = (
-    Section("coldnotify up", "coldnotify_cli.settings", "UpSettings"),
+    Section("coldnotify up", "coldnotify_cli.up_settings", "EveryUpSetting"),
     Section("coldnotify broker", "coldnotify_cli.settings", "BrokerSettings"),
     Section("coldnotify topics", "coldnotify_cli.settings", "TopicsSettings"),
     Section("coldnotify topics acls", "coldnotify_cli.settings", "AclsSettings"),
     Section("coldnotify matcher", "coldnotify_matcher.settings", "MatcherSettings"),
-    Section("coldnotify gateway", "coldnotify_gateway.settings", "GatewaySettings"),
+    Section("coldnotify gateway", "coldnotify_gateway.settings", "EveryGatewaySetting"),
     Section("coldnotify http", "coldnotify_http.settings", "HttpSettings"),
+    *(Section(f"coldnotify job {row.name}", row.settings.__module__, row.settings.__name__) for row in JOBS),
     Section("coldnotify publish", "coldnotify_cli.settings", "PublishCommandSettings"),
     Section("coldnotify watch", "coldnotify_cli.settings", "WatchSettings"),
     Section("coldnotify state", "coldnotify_cli.settings", "LookSettings"),

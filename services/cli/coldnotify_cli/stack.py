@@ -12,14 +12,16 @@ from pathlib import Path
 
 from coldnotify_common.errors import SettingError
 from coldnotify_gateway.listeners.registry import LISTENERS, WEB, Row
-from coldnotify_kafka import topic_plan, topics
+from coldnotify_kafka import topic_plan
 from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, free_port
 from coldnotify_kafka.broker.data_dir import check_unused
 from coldnotify_kafka.broker.free_ports import check_port_is_free
 from coldnotify_kafka.broker.process import spawn
 from coldnotify_kafka.errors import BrokerError, PortTakenError
+from coldnotify_streams.jobs.registry import JOBS
 from confluent_kafka.admin import AdminClient
 
+from coldnotify_cli import job_parts
 from coldnotify_cli.kafka_parts import check_nodes, parts_of
 from coldnotify_cli.settings import UpSettings
 from coldnotify_cli.supervisor import ChildProcess, Part
@@ -44,6 +46,7 @@ class Addresses:
     http: int
     matchers: list[int]
     gateways_http: list[int] = field(default_factory=list)
+    jobs: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def choose(cls, settings: UpSettings) -> "Addresses":
@@ -81,14 +84,15 @@ class Addresses:
             return near if near <= _PORT_MAX and near not in taken and _is_free(near) else 0
 
         for row in others:
-            devices[row] = port(getattr(settings, row.port_setting) or beside(row.beside), row.flag)
+            devices[row] = port(getattr(settings, row.port_setting, 0) or beside(row.beside), row.flag)
         gateways = [
             port(0 if i else settings.gateway_http_port or beside(_HTTP_BESIDE), "--gateway-http-port")
             for i in range(settings.gateways)
         ]
+        jobs = {row.name: port(getattr(settings, row.port_setting, row.port), row.flag) for row in JOBS}
         if troubles:
             raise PortTakenError("\n".join(troubles))
-        return cls(kafka, devices, http, matchers, gateways)
+        return cls(kafka, devices, http, matchers, gateways, jobs)
 
 
 class Stack:
@@ -104,7 +108,7 @@ class Stack:
         self.addresses = ports = Addresses.choose(settings)
         kind = EmbeddedBroker if settings.kafka_nodes == 1 else EmbeddedCluster
         self._kafka: EmbeddedBroker | EmbeddedCluster = kind(settings.data, ports.kafka, host=HOST)
-        self._specs = topics.load(partitions=settings.partitions or None, replication_factor=settings.kafka_nodes)
+        self._specs = job_parts.topics(settings.partitions or None, settings.kafka_nodes)
         kafka = parts_of(self._kafka, settings.up_ready_timeout_s, self._apply_topics)
         services = [
             self._service("matcher", i, "matcher", port, f"--matcher-port={port}", f"--matcher-id=matcher-{i}")
@@ -130,6 +134,10 @@ class Stack:
             *self.tls.flags("http"),
         ]
         services.append(self._service("http", 1, "http", ports.http, f"--http-port={ports.http}", *look))
+        services += [
+            self._service(f"job {row.name}", 1, row.name, ports.jobs[row.name], f"{row.flag}={ports.jobs[row.name]}")
+            for row in JOBS
+        ]
         self.stages = [kafka, [s for s in services if s.name.startswith("matcher")]]
         self.stages.append([s for s in services if not s.name.startswith("matcher")])
 
@@ -143,6 +151,7 @@ class Stack:
             "matcher": f"{HOST}:{ports.matchers[0]}",
             "matchers": [f"{HOST}:{port}" for port in ports.matchers],
             "gateways_http": [f"{HOST}:{port}" for port in ports.gateways_http],
+            **({"jobs": {name: f"{HOST}:{port}" for name, port in ports.jobs.items()}} if ports.jobs else {}),
             "pids": pids,
         }
 
@@ -151,7 +160,7 @@ class Stack:
 
     def _service(self, command: str, number: int, name: str, port: int, *flags: str) -> Part:
         settings = self._settings
-        argv = [sys.executable, "-m", "coldnotify_cli.main", command, f"--kafka={self._kafka.bootstrap}"]
+        argv = [sys.executable, "-m", "coldnotify_cli.main", *command.split(), f"--kafka={self._kafka.bootstrap}"]
         # What the environment says of another Kafka is not for the embedded one.
         argv += ["--kafka-config=", f"--log-format={settings.log_format}", f"--log-level={settings.log_level}", *flags]
         argv += self.tls.inside_flags()

@@ -71,7 +71,11 @@ async def serve(settings: GatewaySettings) -> int:
     with stop_event() as stop, tls.reloaded_by_signal():
         try:
             with ExitStack() as ports:
-                listeners = {row: ports.enter_context(closing(row.make(settings))) for row in LISTENERS}
+                listeners = {
+                    row: ports.enter_context(closing(row.make(settings)))
+                    for row in LISTENERS
+                    if hasattr(settings, row.port_setting)
+                }
                 http_port = ports.enter_context(
                     closing(
                         listening(

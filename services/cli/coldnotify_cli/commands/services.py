@@ -1,4 +1,4 @@
-"""`coldnotify matcher|gateway|http`: each service in the foreground.
+"""`coldnotify matcher|gateway|http|job NAME`: each service in the foreground.
 
 Clients wait for a service that is started again: it imports what it needs itself, and no more.
 """
@@ -18,6 +18,8 @@ from coldnotify_common.settings import (
     settings_options,
     unknown_variables,
 )
+from coldnotify_streams.jobs.registry import JOBS
+from coldnotify_streams.jobs.row import Row
 
 from coldnotify_cli.settings_doc import OTHER_VARIABLES, SECTIONS, all_settings
 
@@ -37,6 +39,23 @@ def _service(name: str, help_text: str) -> click.Command:
 
     decorate: Callable[[Callable[..., int]], Callable[..., int]] = settings_options(_settings_class(name))
     return click.command(name, help=help_text)(decorate(run))
+
+
+def _jobs() -> click.Group:
+    """A command for each job that is a folder of its own."""
+    group = click.Group("job", help="Run a job that is a folder of its own, see docs/extending.md. None ships.")
+    for row in JOBS:
+
+        def run(settings: ServiceSettings, row: Row = row) -> int:
+            from coldnotify_common.threads import end_with_any_thread
+
+            _warn(settings, row.name)
+            end_with_any_thread()
+            return row.run(settings)
+
+        decorate: Callable[[Callable[..., int]], Callable[..., int]] = settings_options(row.settings)
+        group.add_command(click.command(row.name, help=f"{row.help}\n\n{_STOP}")(decorate(run)))
+    return group
 
 
 def _settings_class(name: str) -> type[Settings]:
@@ -77,6 +96,9 @@ def __getattr__(attribute: str) -> click.Command:
         "http": "Run the HTTP service, to which publishers POST.",
     }
     name = attribute.removeprefix("command_")
+    if name == "job":
+        _import_structlog()
+        return _jobs()
     if name == attribute or name not in texts:
         raise AttributeError(attribute)
     _import_structlog()

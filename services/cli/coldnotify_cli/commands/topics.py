@@ -116,10 +116,12 @@ def _waiting(settings: TopicsSettings | AclsSettings) -> AbstractContextManager[
 
 
 def _run(settings: TopicsSettings, *, change: bool) -> "Plan":
-    from coldnotify_kafka import topic_plan, topics
+    from coldnotify_kafka import topic_plan
     from coldnotify_kafka.errors import TopicsNotAppliedError, TopicsRefusedError
 
-    specs = topics.load(partitions=settings.partitions or None, replication_factor=settings.replication)
+    from coldnotify_cli import job_parts
+
+    specs = job_parts.topics(settings.partitions or None, settings.replication)
     try:
         run = topic_plan.apply if change else topic_plan.plan
         with _waiting(settings):

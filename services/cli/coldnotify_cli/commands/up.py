@@ -11,13 +11,14 @@ from coldnotify_common.settings import settings_options
 from coldnotify_common.stop import stop_flag
 
 from coldnotify_cli.settings import UpSettings
+from coldnotify_cli.up_settings import EveryUpSetting
 
 if TYPE_CHECKING:
     from coldnotify_cli.live_status import LiveStatus
 
 
 @click.command("up")
-@settings_options(UpSettings)
+@settings_options(EveryUpSetting)
 def command_up(settings: UpSettings) -> int:
     """Run Kafka, its topics, matchers, gateways and HTTP until SIGTERM or Ctrl-C; then stop them in order.
 

@@ -1,49 +1,31 @@
-"""The table of listeners: a later one is a folder beside the others, and a row here.
+"""The table of listeners: those that ship, and each other folder here that has a row of its own (docs/extending.md).
 
 Whoever starts, stops, shows or documents listeners goes through this table. `coldnotify up` reads it, too, which needs
 nothing else of the gateway: so a listener is imported only when asked for.
 """
 
 import importlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import make_dataclass
+from pathlib import Path
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from coldnotify_gateway.listeners.listener import Listener
-    from coldnotify_gateway.settings import GatewaySettings
+from coldnotify_common.settings import Settings
+
+from coldnotify_gateway.listeners.row import Row
+
+S = TypeVar("S", bound=Settings)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """One listener."""
-
-    name: str
-    port_setting: str
-    """The setting that says its port, of `coldnotify gateway` and of `coldnotify up`."""
-    port_key: str
-    """What its port is called in the gateway's log and in /v1/gateway."""
-    ready_key: str
-    """What its address is called in the ready file of `coldnotify up`."""
-    beside: int
-    """Where `coldnotify up` puts it if nobody says: so far behind the port of the first listener."""
-    module: str
-    class_name: str
-
-    @property
-    def flag(self) -> str:
-        """The command line's name of the setting."""
-        return "--" + self.port_setting.replace("_", "-")
-
-    @property
-    def setting(self) -> str:
-        """The setting's names, for the words of errors."""
-        return f"COLDNOTIFY_{self.port_setting.upper()} / {self.flag}"
-
-    def make(self, settings: "GatewaySettings") -> "Listener":
-        """The listener, which holds its port from here on. Raises ListenError."""
-        make = getattr(importlib.import_module(self.module), self.class_name)
-        listener: Listener = make(settings, getattr(settings, self.port_setting), self.setting)
-        return listener
+def _added(folder: Path, shipped: tuple[Row, ...]) -> tuple[Row, ...]:
+    """The rows of the folders that are not among the shipped: ROW of each one's `row.py`."""
+    names = sorted({path.parent.name for path in folder.glob("*/row.py")} - {row.name for row in shipped})
+    rows = []
+    for name in names:
+        row = importlib.import_module(f"{__package__}.{name}.row").ROW
+        if not isinstance(row, Row) or row.name != name or row.settings is None:
+            raise TypeError(f"listeners/{name}/row.py: ROW must be a Row whose name is {name!r}, with its settings")
+        rows.append(row)
+    return tuple(rows)
 
 
 TCP = Row(
@@ -64,5 +46,14 @@ WEB = Row(
     module="coldnotify_gateway.listeners.web.listener",
     class_name="WebListener",
 )
-LISTENERS = (TCP, WEB)
+SHIPPED = (TCP, WEB)
 """The first one is served at once when a gateway starts; the others may take their time."""
+LISTENERS = (*SHIPPED, *_added(Path(__file__).parent, SHIPPED))
+
+
+def with_added(settings: type[S]) -> type[S]:
+    """A gateway's settings class, with the settings of the listeners that do not ship."""
+    added = tuple(row.settings for row in LISTENERS if row.settings is not None)
+    if not added:
+        return settings
+    return make_dataclass(settings.__name__, (), bases=(*added, settings), frozen=True, kw_only=True)

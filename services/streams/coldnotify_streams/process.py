@@ -1,0 +1,167 @@
+"""A job as a process: its HTTP port, and one run of its worker after the other.
+
+Clients wait for a job that is started again. So its HTTP port listens from the beginning, but what serves it is
+imported only when the partitions are served: aiohttp takes as long as all that a worker needs.
+"""
+
+import gc
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import structlog
+from coldnotify_common.errors import ServiceError
+from coldnotify_common.inside import Inside
+from coldnotify_common.listening import ListenError, first_rush, listening
+from coldnotify_common.stop import StopFlag, stop_flag
+from confluent_kafka import KafkaException
+
+from coldnotify_streams.errors import Failure
+from coldnotify_streams.worker import Worker
+
+if TYPE_CHECKING:
+    from aiohttp.web import AbstractRouteDef
+    from coldnotify_common.admin import AdminThread
+
+log = structlog.get_logger()
+
+HTTP_AFTER_S = 1.0
+"""The HTTP port is served by then, whether or not the partitions are."""
+RETRY_FIRST_S = 0.2
+RETRY_MAX_S = 5.0
+"""Between runs that failed: Kafka may be restarting."""
+
+W = TypeVar("W", bound=Worker)
+
+
+class Current(Generic[W]):
+    """The worker that runs now, for those who look in."""
+
+    def __init__(self) -> None:
+        self.worker: W | None = None
+
+    def readiness(self) -> str | None:
+        """None when ready, else why not."""
+        return "starting" if self.worker is None else self.worker.readiness()
+
+
+Routes = Callable[[Current[W]], "Sequence[AbstractRouteDef]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Port:
+    """Where a job is looked into."""
+
+    host: str
+    port: int
+    setting: str
+    """The name of the port's setting, for the words of errors."""
+
+
+def serve(
+    name: str,
+    kafka: str,
+    port: Port,
+    inside: Inside,
+    *,
+    what: str,
+    make_worker: Callable[[StopFlag], W],
+    routes: Routes[W],
+    on_reload: Callable[[], None],
+) -> int:
+    """Serve until SIGTERM or SIGINT. Exit code 0: stopped in order; 1: the HTTP port cannot be opened.
+
+    `routes`: called when the HTTP port is served, beside /healthz, /readyz and /metrics. `on_reload`: a run has failed.
+    `what`: the job, as / says it.
+    """
+    inside.announce(port.setting, port.host)
+    current: Current[W] = Current()
+    try:
+        listener = listening(port.host, port.port, setting=port.setting)
+    except ListenError as error:
+        log.error("cannot start", error=str(error))
+        return 1
+    with closing(listener), stop_flag() as stop:
+        http = _HttpPort(current, listener, port.host, inside, stop, routes, what)
+        http.start()
+        log.info(f"{name} started", http_port=listener.getsockname()[1], kafka=kafka)
+        retry_s = RETRY_FIRST_S
+        while not stop.is_set():
+            worker = current.worker = make_worker(stop)
+            try:
+                worker.run()
+            except (Failure, KafkaException, ServiceError) as error:
+                on_reload()
+                log.warning("all state dropped, loading anew", reason=str(error), retry_in_s=retry_s)
+                was_ready = worker.was_ready
+                stop.wait(retry_s)
+                retry_s = RETRY_FIRST_S if was_ready else min(2 * retry_s, RETRY_MAX_S)
+            finally:
+                current.worker = None
+            del worker
+            gc.collect()  # what it held refers to itself, and no collection of all comes soon (GC_THRESHOLDS)
+        http.stop()
+        if http.error is not None:
+            log.error("the HTTP port is not served", error=str(http.error))
+    return 0 if http.error is None else 1
+
+
+class _HttpPort(threading.Thread, Generic[W]):
+    """Begins to serve the HTTP port, once there is time for it. Where that fails, the process stops."""
+
+    def __init__(
+        self,
+        current: Current[W],
+        listener: socket.socket,
+        host: str,
+        inside: Inside,
+        stop: StopFlag,
+        routes: Routes[W],
+        what: str,
+    ) -> None:
+        """`listener` listens on `host`."""
+        super().__init__(name="http-begins", daemon=True)
+        self._host = host
+        self._inside = inside
+        self._current = current
+        self._listener = listener
+        self._stopping = stop
+        self._routes = routes
+        self._what = what
+        self._admin: AdminThread | None = None
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        """The thread."""
+        for wait_s in first_rush(self._current.readiness, HTTP_AFTER_S):
+            if self._stopping.wait(wait_s):
+                return
+        try:
+            self._serve()
+        except Exception as error:
+            self.error = error
+            self._stopping.set()
+
+    def _serve(self) -> None:
+        from coldnotify_common.admin import AdminServer, AdminThread
+
+        server = AdminServer(
+            self._host,
+            self._listener.getsockname()[1],
+            readiness=self._current.readiness,
+            routes=self._routes(self._current),
+            listener=self._listener,
+            inside=self._inside,
+            what=self._what,
+        )
+        self._admin = AdminThread(server)
+        self._admin.start()
+
+    def stop(self) -> None:
+        """Closes the port."""
+        self.join()
+        if self._admin is not None:
+            self._admin.stop()
