@@ -22,7 +22,7 @@ from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import tracer_of
 
 from coldnotify_gateway.errors import Reload
-from coldnotify_gateway.listeners.registry import LISTENERS, TCP
+from coldnotify_gateway.listeners.registry import TCP, listeners_of
 from coldnotify_gateway.service import Service
 from coldnotify_gateway.settings import GATEWAY_HTTP_PORT_SETTING, GatewaySettings
 
@@ -71,11 +71,7 @@ async def serve(settings: GatewaySettings) -> int:
     with stop_event() as stop, tls.reloaded_by_signal():
         try:
             with ExitStack() as ports:
-                listeners = {
-                    row: ports.enter_context(closing(row.make(settings)))
-                    for row in LISTENERS
-                    if hasattr(settings, row.port_setting)
-                }
+                listeners = {row: ports.enter_context(closing(row.make(settings))) for row in listeners_of(settings)}
                 http_port = ports.enter_context(
                     closing(
                         listening(

@@ -51,6 +51,11 @@ SHIPPED = (TCP, WEB)
 LISTENERS = (*SHIPPED, *_added(Path(__file__).parent, SHIPPED))
 
 
+def listeners_of(settings: Settings) -> tuple[Row, ...]:
+    """The rows whose port the settings say: all of them, where the settings class is `with_added`."""
+    return tuple(row for row in LISTENERS if hasattr(settings, row.port_setting))
+
+
 def with_added(settings: type[S]) -> type[S]:
     """A gateway's settings class, with the settings of the listeners that do not ship."""
     added = tuple(row.settings for row in LISTENERS if row.settings is not None)
