@@ -60,7 +60,7 @@ class Schedule:
             "requests held": (1, self._hold_requests),
             "requests fail": (0.7, self._fail_requests),
             "matcher killed": (1, self._kill_matcher),
-            "nobody serves": (1, self._leave_unserved),
+            "nobody serves": (2, self._leave_unserved),
             "matcher doomed": (2, self._doom_matcher),
             "matcher stopped": (1.5, self._stop_matcher),
             "matcher shut down": (0.5, self._shut_down_matcher),
@@ -366,20 +366,28 @@ class Schedule:
         self._back(matcher)
 
     def _leave_unserved(self) -> None:
-        """Until the group notices, nobody serves a dead matcher's partitions. The other one follows what comes there.
+        """A matcher dies soon after a publish. Until the group notices, nobody serves; the other one follows on.
 
-        So whoever takes over has read more than the dead one had handled.
+        So what it held back is for its successor, who has read more than the dead one had handled.
         """
         matcher = self._matcher()
-        matcher.kill()
+        key = self._key()
+        for _ in range(2):  # the second one is held back, where publishes are
+            self.world.publish_next(key, acknowledged=None)
 
         def publish() -> None:
             if not self._calm:
                 self.random.choice([self._publish, self._publish_misplaced])()
 
-        for _ in range(self.random.randint(1, 3)):
-            self.world.clock.later(self.random.uniform(0.0, SESSION_TIMEOUT_S), publish)
-        self.world.clock.later(2 * SESSION_TIMEOUT_S, lambda: None if matcher.alive else matcher.start())
+        def die() -> None:
+            if self._calm:
+                return
+            matcher.kill()
+            for _ in range(self.random.randint(1, 3)):
+                self.world.clock.later(self.random.uniform(0.0, SESSION_TIMEOUT_S), publish)
+            self.world.clock.later(2 * SESSION_TIMEOUT_S, lambda: None if matcher.alive else matcher.start())
+
+        self.world.clock.later(self.random.uniform(0.0, 2.0), die)
 
     def _shut_down_matcher(self) -> None:
         matcher = self._matcher()
