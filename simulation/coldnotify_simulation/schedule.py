@@ -78,7 +78,7 @@ class Schedule:
         }
         always = {"publish", "want"}
         intervals = Intervals()
-        if self.random.random() < 0.3:
+        if self.random.random() < 0.5:
             intervals = Intervals(others_ms=self.random.choice([300, 3000]))
             own = Random(seed ^ 0xA1D)  # so that the rest of the schedule stays what it is
             if own.random() < 0.5:
@@ -370,8 +370,9 @@ class Schedule:
 
         So what it held back is for its successor, who has read more than the dead one had handled.
         """
-        matcher = self._matcher()
         key = self._key()
+        owner = self.world.group.owners[GROUPS.index(key.split("/")[1])]
+        matcher = next((one for one in self.world.matchers if one.run is owner), None) or self._matcher()
         for _ in range(2):  # the second one is held back, where publishes are
             self.world.publish_next(key, acknowledged=None)
 
