@@ -88,3 +88,29 @@ def test_a_topic_too_many_or_too_few_is_told() -> None:
 def test_what_is_no_such_file_is_told(text: str, words: str) -> None:
     with pytest.raises(TopicsFileError, match=words):
         load(text=text)
+
+
+PLANTED = "coldnotify.planted: {co_partitioned: true, settings: {cleanup.policy: compact}}"
+
+
+def test_topics_of_jobs_are_as_many_partitions_as_the_others() -> None:
+    *own, planted = load(3, 3, more=[PLANTED])
+    assert own == load(3, 3)
+    expected = {"cleanup.policy": "compact", "min.insync.replicas": "2"}
+    assert planted == TopicSpec("coldnotify.planted", 3, 3, co_partitioned=True, settings=expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("other.planted: {}", "other.planted: the name of a job's topic must begin with coldnotify."),
+        ("coldnotify.objects: {}", "coldnotify.objects: the name of a job's topic"),
+        ("coldnotify.planted: {partitions: 0}", "coldnotify.planted: partitions: must be a whole number"),
+        ("[", "topics of a job: not YAML"),
+        ("planted", "topics of a job: must be a mapping"),
+    ],
+)
+def test_a_mistake_in_a_jobs_topics_is_told(text: str, words: str) -> None:
+    with pytest.raises(TopicsFileError) as caught:
+        load(more=[text])
+    assert words in str(caught.value)

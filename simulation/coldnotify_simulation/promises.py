@@ -11,7 +11,7 @@ from msgspec.json import decode
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.clock import Clock
-from coldnotify_simulation.kafka import PARTITIONS, Kafka, merged_state
+from coldnotify_simulation.kafka import PARTITIONS, Kafka, merged_state, state_order
 from coldnotify_simulation.truth import UNKNOWN, Truth, Version, merged
 
 OFFLINE_RECORDS_MAX = 8
@@ -44,6 +44,10 @@ class Promises:
         self._caused_before: dict[tuple[str, str], Version] = {}
         """And before that. It may not have saved that it registers anew."""
         self._offline_records: dict[str, int] = {}
+        self._asked_until: dict[str, int] = {}
+        """By client that is offline: where the requests ended when it went."""
+        self._answered: dict[tuple[str, bytes], int] = {}
+        """By such a client and a key of its state: the newest of its own requests that a record includes."""
         self.takeovers = 0
 
     def allow_repeat(self, client: str, *names: str) -> None:
@@ -148,14 +152,26 @@ class Promises:
     def on_offline(self, client: str) -> None:
         """It is gone: what is written for it is counted."""
         self._offline_records[client] = 0
+        partition = group_partition(client.split("/")[1])
+        self._asked_until[client] = self._kafka.log(topics.REQUESTS, partition).end
+        self._answered = {place: applied for place, applied in self._answered.items() if place[0] != client}
 
     def on_online(self, client: str) -> None:
         """It comes."""
         self._offline_records.pop(client, None)
 
-    def on_state_record(self, client: str) -> None:
-        """A record of registrations or sessions was written for it."""
-        if client in self._offline_records:
+    def on_state_record(self, client: str, key: bytes, value: bytes | None) -> None:
+        """A record of registrations or sessions was written for it.
+
+        One that includes a further request from before it went is not counted: where nobody has served its partition
+        for long, and each request is a step of its own, there are as many as it had asked.
+        """
+        if client not in self._offline_records:
+            return
+        applied = -1 if value is None else state_order(value)[1]
+        if self._answered.get((client, key), -1) < applied < self._asked_until[client]:
+            self._answered[client, key] = applied
+        else:
             self._offline_records[client] += 1
 
     def on_takeover(self) -> None:

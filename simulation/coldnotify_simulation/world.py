@@ -164,7 +164,7 @@ class World:
                 if entry.value is not None:
                     record = msgspec.json.decode(entry.value, type=RegistrationsRecord)
                     self.promises.on_registered(client, record.objects)
-            self.promises.on_state_record(client)
+            self.promises.on_state_record(client, entry.key, entry.value)
         for matcher in self.matchers:
             if matcher.run is not None and matcher.run.reads(partition):
                 matcher.run.look_soon()

@@ -21,7 +21,6 @@ from coldnotify_common.kafka_options import read_options
 from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.errors import ColdNotifyKafkaError
-from coldnotify_streams.jobs.registry import JOBS
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from cryptography import x509
@@ -243,7 +242,10 @@ def _open_files(_settings: DoctorSettings) -> Iterable[Finding]:
 def _services(settings: DoctorSettings) -> Iterable[Finding]:
     parts = [("matcher", one, "--matcher") for one in _addresses(settings.matcher)]
     parts += [("gateway", one, "--gateway-http") for one in _addresses(settings.gateway_http)]
-    parts += [(f"job {row.name}", f"127.0.0.1:{row.port}", row.flag) for row in JOBS]
+    try:
+        parts += [(f"job {name}", one, "--jobs") for name, one in job_parts.addresses(settings.jobs).items()]
+    except SettingError as error:
+        yield Finding(BAD, "jobs", str(error), "name the jobs that are there")
     try:
         inside = InsideTls(settings)
     except SettingError as error:

@@ -114,6 +114,11 @@ class DoctorSettings(HttpNodeSettings, LookSettings, TopicsSettings):
     """What is to be checked: where everything is, and the services' own certificates."""
 
     gateway_http: str = setting(f"127.0.0.1:{GATEWAY_HTTP_PORT}", "HTTP ports of all gateways, host:port[,host:port]")
+    jobs: str = setting(
+        "",
+        "HTTP ports of jobs beside the matcher, JOB=host:port[,JOB=host:port]; one that is not named is looked for on "
+        "this machine, at its default port",
+    )
     tls_certificate: str = setting("", "PEM file of a service's certificate and its intermediate certificates")
     tls_key: str = setting("", "PEM file of the certificate's private key; empty: it is in the certificate's file")
     tls_client_ca: str = setting("", "PEM file of the authorities that sign client certificates")

@@ -1,0 +1,72 @@
+"""A job as a process: a port that is taken, runs that fail and are begun anew, a stop in order."""
+
+import socket
+import urllib.request
+
+import pytest
+from coldnotify_common.inside import Inside, InsideSettings
+from coldnotify_common.stop import StopFlag
+from coldnotify_streams.errors import Failure
+from coldnotify_streams.process import Port, serve
+
+
+class Runs:
+    """Workers in a row: the first run fails, the second looks at /readyz and ends the process."""
+
+    was_ready = False
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.begun = 0
+        self.reloads = 0
+        self.answer = b""
+        self.stop: StopFlag | None = None
+
+    def make(self, stop):
+        self.stop = stop
+        return self
+
+    def readiness(self):
+        return None
+
+    def run(self):
+        self.begun += 1
+        if self.begun == 1:
+            raise Failure("the first run fails")
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=60) as response:
+            self.answer = response.read()
+        self.stop.set()
+
+    def on_reload(self):
+        self.reloads += 1
+
+
+@pytest.fixture
+def port():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
+def served(runs):
+    return serve(
+        "job",
+        "kafka:9092",
+        Port(host="127.0.0.1", port=runs.port, setting="COLDNOTIFY_JOB_PORT / --job-port"),
+        Inside(InsideSettings()),
+        make_worker=runs.make,
+        routes=lambda current: [],
+        on_reload=runs.on_reload,
+    )
+
+
+def test_a_run_that_fails_is_followed_by_another_and_the_port_is_served(port):
+    runs = Runs(port)
+    assert served(runs) == 0
+    assert (runs.begun, runs.reloads, runs.answer) == (2, 1, b"ready\n")
+
+
+def test_a_port_that_is_taken_ends_the_process_before_any_run(port):
+    runs = Runs(port)
+    with socket.create_server(("127.0.0.1", port)):
+        assert served(runs) == 1
+    assert runs.begun == 0
