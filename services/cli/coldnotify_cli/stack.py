@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coldnotify_common.errors import SettingError
-from coldnotify_gateway.listeners.registry import LISTENERS, WEB, Row
+from coldnotify_gateway.listeners.registry import LISTENERS, WEB
+from coldnotify_gateway.listeners.row import Row
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, free_port
 from coldnotify_kafka.broker.data_dir import check_unused

@@ -24,7 +24,7 @@ from coldnotify_gateway.inbox_reader import InboxReader, Read
 from coldnotify_gateway.latency import Latency
 from coldnotify_gateway.listeners.listener import Listener, Serving
 from coldnotify_gateway.listeners.port import LINGER_S
-from coldnotify_gateway.listeners.registry import Row
+from coldnotify_gateway.listeners.row import Row
 from coldnotify_gateway.open_files import connections_possible
 from coldnotify_gateway.request_writer import RequestWriter
 from coldnotify_gateway.settings import GatewaySettings

@@ -25,7 +25,8 @@ def test_every_folder_has_a_row():
 
 
 def test_nobody_is_taken_for_another():
-    for field in fields(TCP):
+    # Those that ship have their settings in GatewaySettings.
+    for field in [field for field in fields(TCP) if field.name not in ("settings", "port_help")]:
         values = [getattr(row, field.name) for row in LISTENERS]
         assert len(set(values)) == len(LISTENERS), field.name
     assert LISTENERS[0].beside == 0
