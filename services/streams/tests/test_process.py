@@ -53,6 +53,7 @@ def served(runs):
         "kafka:9092",
         Port(host="127.0.0.1", port=runs.port, setting="COLDNOTIFY_JOB_PORT / --job-port"),
         Inside(InsideSettings()),
+        what="a job",
         make_worker=runs.make,
         routes=lambda current: [],
         on_reload=runs.on_reload,
