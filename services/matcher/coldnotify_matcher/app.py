@@ -6,7 +6,7 @@ import structlog
 from coldnotify_common.inside import Inside
 from coldnotify_common.log import configure
 from coldnotify_common.tracing import tracer_of
-from coldnotify_streams.process import Current, Port, serve
+from coldnotify_streams.job_process import Current, Port, serve
 
 from coldnotify_matcher import metrics
 from coldnotify_matcher.settings import MatcherSettings

@@ -7,7 +7,7 @@ import pytest
 from coldnotify_common.inside import Inside, InsideSettings
 from coldnotify_common.stop import StopFlag
 from coldnotify_streams.errors import Failure
-from coldnotify_streams.process import Port, serve
+from coldnotify_streams.job_process import Port, serve
 
 
 class Runs:
