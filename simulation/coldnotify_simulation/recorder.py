@@ -89,19 +89,19 @@ class RecordedDriver(Driver):
         self._event(stop=True, abandon=abandon)
         super().stop(abandon=abandon)
 
-    def link_up(self, now: float, token: str = "", *, hello_only: bool = False) -> None:
+    def link_up(self, now: float, token: str = "") -> None:
         self._event(link="up", token=token)
         self._from_gateway = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
-        super().link_up(now, token, hello_only=hello_only)
+        super().link_up(now, token)
 
     def received(self, data: bytes, now: float) -> None:
         frames = [_json(parse_gateway_frame(body)) for body in self._from_gateway.feed(data)]
         self._event(frames=frames)
         super().received(data, now)
 
-    def link_down(self, reason: str, now: float, *, renew: bool = False) -> None:
+    def link_down(self, reason: str, now: float) -> None:
         self._event(link="down")
-        super().link_down(reason, now, renew=renew)
+        super().link_down(reason, now)
 
     def saved(self, save: Save, now: float) -> None:
         self._event(saved=True)

@@ -1,6 +1,8 @@
 """Release 0.1.0, taken from the history: upgraded from and gone back to on the same data, and beside this one."""
 
+import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -9,6 +11,8 @@ import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_testkit.child import Child
+from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.matcher_process import MatcherProcess
 from coldnotify_testkit.stack import Recorder, Up
@@ -21,6 +25,17 @@ SERVICES = ("common", "gateway", "matcher", "http", "cli")
 DISTRIBUTIONS = ["schemas", "clients/python", "kafka", *(f"services/{name}" for name in SERVICES)]
 DOMAIN, GROUP = "animal.observer", "region-1"
 LIMIT_S = 120
+UNIT = """
+import sys, threading
+from coldnotify import Connection, Notify, State
+address, state, *names = sys.argv[1:]
+client = Notify("animal.observer", "region-1", "by-request", State(state), Connection(address, backoff_max_s=2))
+for name in names:
+    client.register(name).subscribe(lambda told: print("told", told.object_id, told.version, flush=True))
+client.connect()
+threading.Event().wait()
+"""
+"""A unit that lives until it is killed."""
 
 
 @pytest.fixture(scope="module")
@@ -97,3 +112,25 @@ def test_beside_each_other(
         assert wake(at, tmp_path / "state") == [("a", 5), ("b", 1)]
         publish(kafka, "b", 2)
         assert ("b", 2) in wake(at, tmp_path / "state")
+
+
+def syncs_by_frames(up: Up) -> float:
+    lines = fetch(f"http://{up.report['gateways_http'][0]}/metrics").text.splitlines()
+    (line,) = (one for one in lines if one.startswith("coldnotify_gateway_syncs_by_frames_total "))
+    return float(line.rpartition(" ")[2])
+
+
+@pytest.mark.parametrize("by", ["web", "http"])
+def test_its_client_wakes_by_requests_of_frames(up: Up, release: Path, tmp_path: Path, by: str) -> None:
+    """Only that release has this form (an address http://...): deprecated, served by gateways and passed on."""
+    before = syncs_by_frames(up)
+    many = [f"{by}/{number}" for number in range(150)]  # more than a Hello carries: the whole set is said
+    publish(up.kafka, many[0], 3)
+    environ = {**os.environ, "PYTHONPATH": ":".join(str(release / name) for name in DISTRIBUTIONS)}
+    argv = [sys.executable, "-c", UNIT, f"http://{up.report[by]}/v1/sync", str(tmp_path / "state"), *many]
+    with Child(argv, tmp_path / "unit.log", environ) as unit:
+        unit.wait_for(lambda: unit.output.count("told ") == len(many), "all is answered", LIMIT_S)
+        assert f"told {many[0]} 3\n" in unit.output
+        publish(up.kafka, many[1], 8)
+        unit.wait_for(lambda: f"told {many[1]} 8\n" in unit.output, "a request that waits is answered", LIMIT_S)
+    assert syncs_by_frames(up) >= before + 2, "this was that release's client"

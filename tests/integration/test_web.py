@@ -25,8 +25,6 @@ def addresses(up: Up) -> dict[str, str]:
     return {
         "websocket": f"ws://{web}",
         "websocket-passed-on": f"ws://{http}",
-        "request": f"http://{web}",
-        "request-passed-on": f"http://{http}/v1/sync",
     }
 
 
@@ -83,7 +81,7 @@ def test_every_way_in_learns_what_is_published_also_after_the_gateway_was_killed
             client.disconnect()
 
 
-@pytest.mark.parametrize("way", ["websocket-passed-on", "request"])
+@pytest.mark.parametrize("way", ["websocket", "websocket-passed-on"])
 async def test_a_wake_for_asyncio(up: Up, tmp_path: Path, way: str) -> None:
     name = f"asyncio/{way}"
 

@@ -244,11 +244,6 @@ class CarriedLink(Link):
         """Whether the session's bytes can be exchanged."""
         return super().is_open() and self.carrier.ready
 
-    @property
-    def renewable(self) -> bool:
-        """It has ended because it had done what it was for."""
-        return self.carrier.renewable
-
     def advance(self) -> None:
         """As Link's; then on with what the carrier needs before it is ready."""
         super().advance()

@@ -95,7 +95,7 @@ class Run:
     def way_to(self, address: Address) -> tuple[Carrier, ResumingContext | None]:
         """What a connection to this address needs."""
         logger.info("connecting to %s", address)
-        carrier = carrier_of(address, self._connection.keepalive_s)
+        carrier = carrier_of(address)
         return carrier, self._context if self._connection.uses_tls(address) else None
 
     def callbacks(self, job: Job) -> Iterator[tuple[int, Callback]]:
@@ -119,7 +119,7 @@ class Run:
         except Exception as error:
             return f"no token: {error}"
         with self.lock:
-            self.driver.link_up(time.monotonic(), token, hello_only=carrier.hello_only)
+            self.driver.link_up(time.monotonic(), token)
         return ""
 
     def received(self, data: bytes) -> None:
@@ -134,11 +134,11 @@ class Run:
         with self.lock:
             self.driver.sent()
 
-    def link_down(self, problem: str, *, renew: bool = False) -> None:
+    def link_down(self, problem: str) -> None:
         """It could not be made, or is gone."""
         logger.info("connection to the gateway ended: %s", problem)
         with self.lock:
-            self.driver.link_down(problem, time.monotonic(), renew=renew)
+            self.driver.link_down(problem, time.monotonic())
             self._tell_of_outage()
 
     def _tell_of_outage(self) -> None:

@@ -211,7 +211,7 @@ class _Threads:
             self.run.sent()
         if link.state is LinkState.CLOSED:
             self._link = None
-            self.run.link_down(link.problem, renew=link.renewable)
+            self.run.link_down(link.problem)
 
     def _poll(self, deadline: float) -> None:
         poll = select.poll()

@@ -184,10 +184,10 @@ class _Tasks:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    def link_down(self, problem: str, *, renew: bool) -> None:
+    def link_down(self, problem: str) -> None:
         """The connection could not be made, or is gone."""
         self._link = None
-        self.run.link_down(problem, renew=renew)
+        self.run.link_down(problem)
         self.wake()
 
     # The callback task
@@ -332,7 +332,7 @@ class _Link(asyncio.Protocol):
     def _down(self, problem: str) -> None:
         if not self._over:
             self._over = True
-            self._tasks.link_down(self._problem or problem, renew=self._carrier.renewable)
+            self._tasks.link_down(self._problem or problem)
 
     def send(self, data: bytes) -> None:
         """Write it for the session."""

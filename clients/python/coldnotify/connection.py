@@ -1,6 +1,7 @@
 """Where the gateways are, and how patient to be with them: the settings of a connection."""
 
 import ssl
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -24,13 +25,13 @@ from coldnotify._carriers import missing_library
 from coldnotify._core.reconnect import Address
 from coldnotify._tls import ResumingContext
 
-_SCHEMES = {
-    "ws": (80, "/v1/connect"),
-    "wss": (443, "/v1/connect"),
-    "http": (80, "/v1/sync"),
-    "https": (443, "/v1/sync"),
-}
-"""Port and path of URLs that name none."""
+_PORTS = {"ws": 80, "wss": 443}
+"""Of URLs that name none."""
+_PATH = "/v1/connect"
+"""Of URLs that name none."""
+_DEPRECATED = {"http": "ws", "https": "wss"}
+"""What an address of release 0.1.0 means: the same port, where the same gateway takes WebSocket."""
+_DEPRECATED_PATH = "/v1/sync"
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class Connection:
     address: str | Sequence[str] = "localhost"
     """A host, "host:port", or several of them: then any one will do, and one that fails rests for a while.
 
-    Or URLs, which need `coldnotify[web]`: wss:// or ws:// (WebSocket), https:// or http:// (each wake one request; as
-    long as it stays connected, one after the other is held by the gateway until something is published).
+    Or URLs, which need `coldnotify[web]`: wss:// or ws:// (WebSocket). Deprecated: https:// and http:// (.../v1/sync)
+    mean wss:// and ws:// (.../v1/connect) of the same host and port.
     """
     port: int = DEVICE_PORT
     """For addresses that name none and are no URLs."""
@@ -81,6 +82,7 @@ class Connection:
         if isinstance(self.port, bool) or not isinstance(self.port, int) or not 1 <= self.port <= 65535:
             raise ValueError(f"port: {self.port!r} is not a number from 1 to 65535")
         self.addresses()
+        self._warn_of_deprecated()
         if isinstance(self.keepalive_s, bool) or not isinstance(self.keepalive_s, int):
             raise ValueError(f"keepalive_s: {self.keepalive_s!r} is not a whole number")
         if not 1 <= self.keepalive_s <= KEEPALIVE_S_MAX:
@@ -102,9 +104,19 @@ class Connection:
         if self.key is not None and self.cert is None:
             raise ValueError("key: is of no use without cert")
 
+    def _warn_of_deprecated(self) -> None:
+        for entry in self._entries():
+            if urlsplit(entry).scheme in _DEPRECATED:
+                warnings.warn(
+                    f"address: {entry} is deprecated: say {_parse_url(entry)}", DeprecationWarning, stacklevel=4
+                )
+
+    def _entries(self) -> list[str]:
+        return [self.address] if isinstance(self.address, str) else list(self.address)
+
     def addresses(self) -> list[Address]:
         """The gateways' addresses."""
-        entries = [self.address] if isinstance(self.address, str) else list(self.address)
+        entries = self._entries()
         if not entries:
             raise ValueError("address: is empty")
         addresses = list(dict.fromkeys(_parse(entry, self.port) for entry in entries))
@@ -179,14 +191,19 @@ def _parse_url(entry: str) -> Address:
         port = url.port
     except ValueError as error:
         raise ValueError(f"address: {entry!r} is no URL: {error}") from None
-    if url.scheme not in _SCHEMES:
-        raise ValueError(f"address: {entry!r} is none of {', '.join(_SCHEMES)} URLs")
+    scheme = _DEPRECATED.get(url.scheme, url.scheme)
+    if scheme not in _PORTS:
+        raise ValueError(f"address: {entry!r} is none of {', '.join(_PORTS)} URLs")
     bad = not url.hostname or port == 0 or url.username is not None or url.query or url.fragment
     if bad or any(c.isspace() or not c.isascii() for c in entry):
         raise ValueError(f"address: {entry!r} is not {url.scheme}://host[:port][/path]")
-    library = missing_library(url.scheme)
+    library = missing_library(scheme)
     if library is not None:
         raise ValueError(f"address: {url.scheme}:// needs {library}, which is not installed: coldnotify[web] brings it")
-    default_port, default_path = _SCHEMES[url.scheme]
-    path = url.path if url.path not in ("", "/") else default_path
-    return Address(str(url.hostname), port or default_port, url.scheme, path)
+    path = url.path if url.path not in ("", "/") else _PATH
+    if scheme != url.scheme and path != _PATH:
+        before, found, rest = path.rpartition(_DEPRECATED_PATH)
+        if not found or rest:
+            raise ValueError(f"address: {entry!r} does not end in {_DEPRECATED_PATH}: say {scheme}:// and the path")
+        path = before + _PATH
+    return Address(str(url.hostname), port or _PORTS[scheme], scheme, path)

@@ -23,6 +23,21 @@ def test_addresses(address, expected):
 
 
 @pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("https://host", "wss://host:443/v1/connect"),
+        ("http://host:55002/v1/sync", "ws://host:55002/v1/connect"),
+        ("https://host/behind/v1/sync", "wss://host:443/behind/v1/connect"),
+    ],
+)
+def test_addresses_of_the_release_before_mean_websocket(address, expected):
+    with pytest.warns(DeprecationWarning, match=f"say {expected}"):
+        connection = Connection(address)
+    assert [str(a) for a in connection.addresses()] == [expected]
+    assert connection.uses_tls(connection.addresses()[0]) == expected.startswith("wss")
+
+
+@pytest.mark.parametrize(
     ("setting", "value"),
     [
         ("address", ""),
@@ -34,6 +49,8 @@ def test_addresses(address, expected):
         ("address", "host:x"),
         ("address", "[::1]x"),
         ("address", [3]),
+        ("address", "ftp://host"),
+        ("address", "https://host/elsewhere"),
         ("port", 0),
         ("port", "55000"),
         ("keepalive_s", 0),

@@ -27,6 +27,10 @@ _COUNTERS = {
         "coldnotify_gateway_proxy_headers_malformed",
         "Connections from --gateway-proxies closed because they did not begin with a PROXY protocol header.",
     ),
+    "syncs_by_frames": (
+        "coldnotify_gateway_syncs_by_frames",
+        "POST /v1/sync in its deprecated form, as frames: by clients of release 0.1.0 with an http(s):// address.",
+    ),
     "received_bytes": ("coldnotify_gateway_received_bytes", "Bytes received from clients."),
     "sent_bytes": ("coldnotify_gateway_sent_bytes", "Bytes sent to clients."),
     "fan_outs": ("coldnotify_gateway_fan_outs", "Publishes fanned out to sessions of this gateway."),

@@ -147,6 +147,10 @@ class Shell(ConnectionEvents):
         """A balancer says whose it is."""
         self.do(self.gateway.on_address(connection, connection.address, self._loop.time()))
 
+    def on_sync_by_frames(self) -> None:
+        """A client uses the deprecated form of POST /v1/sync."""
+        self.gateway.counters.syncs_by_frames += 1
+
     def on_malformed_proxy_header(self) -> None:
         """A balancer says what is no header."""
         self.gateway.on_malformed_proxy_header()

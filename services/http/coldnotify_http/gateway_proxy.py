@@ -48,7 +48,7 @@ _REQUEST_HEADERS = (
     # By these a gateway knows a page from elsewhere.
     *("Origin", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site"),
 )
-_RESPONSE_HEADERS = ("Cache-Control", "Content-Type", "Retry-After", "Vary", "WWW-Authenticate")
+_RESPONSE_HEADERS = ("Cache-Control", "Content-Type", "Deprecation", "Retry-After", "Vary", "WWW-Authenticate")
 _CORS = "Access-Control-"
 _CHUNK_BYTES = 64 * 1024
 

@@ -19,7 +19,6 @@ from coldnotify._core.reconnect import Address, Addresses, Backoff
 from coldnotify._core.registrations import Registrations
 from coldnotify._core.session import Ended, Phase, Session
 from coldnotify._core.settings import (
-    RENEW_INTERVAL_S,
     REPORTS_MAX,
     SAVE_INTERVAL_S_MAX,
     SAVE_LOAD,
@@ -92,8 +91,6 @@ class Client:
         self._link = False
         self._connecting = False
         self._greeting = False
-        self._hello_only = False
-        self._linked_at = now
         self._session: Session | None = None
         self._token = ""
         self._last_problem: str | None = None
@@ -180,12 +177,9 @@ class Client:
         self._address = self._addresses.next(now)
         return self._address
 
-    def link_up(self, now: float, token: str = "", *, hello_only: bool = False) -> None:
-        """The connection stands. `token` proves who this is, where a certificate does not. `hello_only`: it can carry
-        a Hello and the whole set, and nothing else that a session says."""
+    def link_up(self, now: float, token: str = "") -> None:
+        """The connection stands. `token` proves who this is, where a certificate does not."""
         self._token = token
-        self._hello_only = hello_only
-        self._linked_at = now
         self._connecting = False
         self._link = True
         self._greeting = not self.stopping
@@ -204,7 +198,6 @@ class Client:
                 self._reports.append,
                 now,
                 self._token,
-                hello_only=self._hello_only,
             )
 
     def receive(self, data: bytes, now: float) -> None:
@@ -226,15 +219,9 @@ class Client:
         """Whether the connection is to stay, or to be closed once all that it was given is written."""
         return (self._greeting or self._session is not None) and not self._said_bye
 
-    def link_down(self, reason: str, now: float, *, renew: bool = False) -> None:
-        """The connection could not be made, broke, or was closed as `link_wanted` said.
-
-        `renew`: it did what it was for, and the next one is to be made at once.
-        """
-        if renew and self._session is not None and not self.stopping:
-            self._session = None
-            self._connect_at = max(now, self._linked_at + RENEW_INTERVAL_S)
-        elif self._session is not None and not self._said_bye:
+    def link_down(self, reason: str, now: float) -> None:
+        """The connection could not be made, broke, or was closed as `link_wanted` said."""
+        if self._session is not None and not self._said_bye:
             self._session_over(Ended(None, reason), now)
         elif self._connecting or self._greeting:
             self._come_back(None, reason, now)

@@ -229,12 +229,11 @@ class Driver:
             return due
         return min(due, link.linger_until if link.up else link.give_up_at)
 
-    def link_up(self, now: float, token: str = "", *, hello_only: bool = False) -> None:
-        """The connection stands. `token` proves who this is, where a certificate does not. `hello_only`: it can carry
-        a Hello and the whole set, and nothing else that a session says."""
+    def link_up(self, now: float, token: str = "") -> None:
+        """The connection stands. `token` proves who this is, where a certificate does not."""
         if self._link is not None and self._link.closed is None:
             self._link.up = True
-            self._client.link_up(now, token, hello_only=hello_only)
+            self._client.link_up(now, token)
 
     def received(self, data: bytes, now: float) -> None:
         """Bytes came. Behind our end of the connection nothing is heard any more."""
@@ -246,12 +245,11 @@ class Driver:
         if self._link is not None:
             self._link.sending = False
 
-    def link_down(self, reason: str, now: float, *, renew: bool = False) -> None:
-        """The connection could not be made, or is over. `renew`: it did what it was for; the next one is made at
-        once."""
+    def link_down(self, reason: str, now: float) -> None:
+        """The connection could not be made, or is over."""
         link, self._link = self._link, None
         if link is not None:
-            self._client.link_down(reason if link.closed is None else link.closed, now, renew=renew)
+            self._client.link_down(reason if link.closed is None else link.closed, now)
 
     def saved(self, save: Save, now: float) -> None:
         """This document survives a power cut from now on."""

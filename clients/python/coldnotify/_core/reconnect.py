@@ -17,7 +17,7 @@ class Address:
     host: str
     port: int
     scheme: str = ""
-    """ws, wss, http, https; "": TCP, with or without TLS."""
+    """ws, wss; "": TCP, with or without TLS."""
     path: str = ""
 
     @property
@@ -28,7 +28,7 @@ class Address:
     @property
     def secure(self) -> bool:
         """Whether its scheme asks for TLS."""
-        return self.scheme in ("wss", "https")
+        return self.scheme == "wss"
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.authority}{self.path}" if self.scheme else self.authority

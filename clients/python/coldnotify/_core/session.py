@@ -17,7 +17,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from coldnotify_schemas import wire_pb2 as wire
-from coldnotify_schemas.digest import MODULUS, object_crc
+from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, parse_gateway_frame
 from coldnotify_schemas.protocol import (
     GATEWAY_FRAME_BYTES_MAX,
@@ -114,8 +114,6 @@ class Session:
         report: Callable[[Exception], None],
         now: float,
         token: str = "",
-        *,
-        hello_only: bool = False,
     ) -> None:
         self._journal = journal
         self._registrations = registrations
@@ -149,7 +147,7 @@ class Session:
         self._wait_until = now
         self._welcome_due: float | None = now + WELCOME_S
         self._hello_operations = registrations.begin_session()
-        self._hello(identity, token, now, hello_only=hello_only)
+        self._hello(identity, token, now)
 
     # Bytes in
 
@@ -285,12 +283,8 @@ class Session:
         if self._acknowledgement() is not None and self._ack_due is None:
             self._ack_due = now + self._settings.ack_delay_s
 
-    def _hello(self, identity: Identity, token: str, now: float, *, hello_only: bool) -> None:
+    def _hello(self, identity: Identity, token: str, now: float) -> None:
         operations = self._hello_operations
-        digest = self._registrations.digest
-        if hello_only and self._registrations.pending and not operations:
-            # They are too many for the Hello, and cannot be said later: with a wrong digest the whole set is asked for.
-            digest = (digest + 1) % MODULUS
         self._names = not self._use({*self._registrations.wanted, *self._registrations.pending})
         hello = wire.Hello(
             protocol=PROTOCOL_VERSION,
@@ -298,7 +292,7 @@ class Session:
             domain=identity.domain,
             group=identity.group,
             client=identity.client,
-            digest=digest,
+            digest=self._registrations.digest,
             register=[name for name, operation in operations.items() if operation.kind is Kind.REGISTER],
             unregister=[name for name, operation in operations.items() if operation.kind is Kind.UNREGISTER],
             epoch=self._delivery.epoch,

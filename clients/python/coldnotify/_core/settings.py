@@ -28,8 +28,6 @@ SAVE_LOAD = 4.0
 out."""
 SAVE_INTERVAL_S_MAX = 10.0
 """...but not longer than this."""
-RENEW_INTERVAL_S = 1.0
-"""Where each connection is one request: no more than one in this time, however often something is published."""
 LINGER_S = 1.0
 """After Bye, the gateway has so long to close its side; then we do."""
 REPORTS_MAX = 1000

@@ -298,11 +298,3 @@ def test_who_is_refused_closes_and_connects_no_more():
     assert bench.driver.deadline() == float("inf")
     bench.driver.stop()
     assert isinstance(bench.next(), End)
-
-
-def test_a_request_that_is_answered_is_followed_by_the_next_one_without_a_pause():
-    bench = Bench().live()
-    bench.now += 100
-    bench.driver.link_down("the request is answered", bench.now, renew=True)
-    bench.session = None
-    assert isinstance(bench.next(), Connect)

@@ -14,6 +14,8 @@ class Counters:
     """Closed although they had time left to say Hello: too many had not."""
     malformed_proxy_headers: int = 0
     """Connections from balancers that did not begin with a PROXY protocol header."""
+    syncs_by_frames: int = 0
+    """POST /v1/sync in its deprecated form."""
     hellos_new: int = 0
     hellos_returning: int = 0
     """With a cursor: the client was here, or at another gateway, before."""

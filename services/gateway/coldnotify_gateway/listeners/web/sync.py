@@ -1,15 +1,17 @@
 """POST /v1/sync: a whole wake in one request. The request is a session of the gateway's core, from Hello to its end.
 
 Two forms, by the body's type: JSON, of which the gateway plays the client's part; and frames, of which the client plays
-it itself, while the gateway acknowledges the pages in its place.
+it itself, while the gateway acknowledges the pages in its place. The second form is deprecated: clients of release
+0.1.0 use it, and nothing else (docs/adr/0027).
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import structlog
 from aiohttp import web
-from coldnotify_common.query_numbers import seconds
+from coldnotify_common.paced import Paced
 from coldnotify_common.web import BadRequest, error_response
 from coldnotify_common.web_bodies import BodyReader
 from coldnotify_schemas.close_codes import CloseCode
@@ -24,6 +26,10 @@ from coldnotify_gateway.listeners.web.queued_connection import QueuedConnection
 from coldnotify_gateway.settings import GatewaySettings
 
 FRAMES_TYPE = "application/vnd.coldnotify.frames"
+_DEPRECATED = {"Deprecation": "@1795305600"}
+"""Since when, as RFC 9745 says it: 2026-11-22."""
+_DEPRECATION_SAID_EVERY_S = 600.0
+_paced = Paced(structlog.get_logger(), every_s=_DEPRECATION_SAID_EVERY_S)
 _BYE = encode(ClientFrame(bye=Bye()))
 _STATUS = {
     CloseCode.DISPLACED: 409,
@@ -58,8 +64,12 @@ async def session_of(
 class Sync:
     """The handler."""
 
-    def __init__(self, events: ConnectionEvents, settings: GatewaySettings) -> None:
+    def __init__(
+        self, events: ConnectionEvents, settings: GatewaySettings, on_deprecated: Callable[[], None] = lambda: None
+    ) -> None:
+        """`on_deprecated` is called for each request of the deprecated form."""
         self._events = events
+        self._on_deprecated = on_deprecated
         self._settings = settings
         self._bodies = BodyReader(
             bytes_max=settings.gateway_sync_bytes_max, small_s=settings.gateway_handshake_s, s=settings.gateway_sync_s
@@ -72,8 +82,9 @@ class Sync:
             async with self._bodies.read(request) as body:
                 hello, rest = _split(body, self._settings.gateway_frame_bytes_max)
             del body
-            wait_s = seconds("wait_s", request.query.get("wait_s", "0"), maximum=SYNC_WAIT_S_MAX)
-            return await self._frames(request, hello, rest, wait_s)
+            self._on_deprecated()
+            _paced.log("sync by frames is deprecated: update the client", level="warning", address=request.remote)
+            return await self._frames(request, hello, rest, _wait_s(request))
         async with self._bodies.read(request) as body:
             device, wait_s = sync_body.parse(body, wait_s_max=SYNC_WAIT_S_MAX)
         del body
@@ -136,11 +147,11 @@ class Sync:
             self._events.on_bytes(connection, reply)
         return bool(data) and agent.closed is None
 
-    # --- frames
+    # --- frames (deprecated)
 
     async def _frames(self, request: web.Request, hello: bytes, rest: bytes, wait_s: float) -> web.StreamResponse:
         """`rest`, the client's whole set, is said only if the service asks for it: then its Welcome is the second."""
-        response = web.StreamResponse(headers={"Content-Type": FRAMES_TYPE})
+        response = web.StreamResponse(headers={"Content-Type": FRAMES_TYPE, **_DEPRECATED})
         frames = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
         loop = asyncio.get_running_loop()
         begun = caught_up = over = False

@@ -38,7 +38,7 @@ class WebSite:
         app = web.Application(middlewares=[self._admit, json_errors], client_max_size=settings.gateway_sync_bytes_max)
         routes: list[web.AbstractRouteDef] = [
             web.get("/v1/connect", self._connect),
-            web.post("/v1/sync", Sync(shell, settings).post),
+            web.post("/v1/sync", Sync(shell, settings, shell.on_sync_by_frames).post),
             web.options("/v1/sync", _preflight),
             web.options("/v1/events", _preflight),
             web.get("/v1/events", Events(shell, settings).get, allow_head=False),

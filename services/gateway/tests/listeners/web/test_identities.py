@@ -44,21 +44,20 @@ def test_certificates_and_tokens_decide(fresh_kafka, tmp_path):
     }
     with MatcherOnKafka(fresh_kafka.bootstrap, 8), GatewayProcess(fresh_kafka.bootstrap, **settings) as gateway:
         port = gateway.wait_ready().web_port
-        for scheme in ("wss", "https"):
-            for name, may in (("observer-1", True), ("observer-2", False)):
-                cert, key = authority.client("d", "g", name)
-                problems: list[Exception] = []
-                connection = Connection(f"{scheme}://localhost:{port}", ca_cert=ca, cert=cert, key=key)
-                client = Notify("d", "g", "observer-1", State(None), connection, on_error=problems.append)
-                try:
-                    client.register("a")
-                    assert client.connect(timeout_s=WAIT_S) is may, client.status
-                    if not may:
-                        wait_for(lambda problems=problems: problems, "the refusal")
-                        assert isinstance(problems[0], ServiceRefused)
-                        assert problems[0].code == CloseCode.NOT_ALLOWED
-                finally:
-                    client.disconnect()
+        for name, may in (("observer-1", True), ("observer-2", False)):
+            cert, key = authority.client("d", "g", name)
+            problems: list[Exception] = []
+            connection = Connection(f"wss://localhost:{port}", ca_cert=ca, cert=cert, key=key)
+            client = Notify("d", "g", "observer-1", State(None), connection, on_error=problems.append)
+            try:
+                client.register("a")
+                assert client.connect(timeout_s=WAIT_S) is may, client.status
+                if not may:
+                    wait_for(lambda problems=problems: problems, "the refusal")
+                    assert isinstance(problems[0], ServiceRefused)
+                    assert problems[0].code == CloseCode.NOT_ALLOWED
+            finally:
+                client.disconnect()
 
         def token(client):
             return jwt.encode({"sub": f"d/g/{client}", "exp": time.time() + 3600}, SECRET, "HS256")

@@ -113,8 +113,11 @@ def test_a_matcher_that_is_away(matcher, kafka):
 def test_frames_are_the_same_session_and_the_set_is_taken_from_the_body(matcher, gateway):
     matcher.publish(PARTITION, "a", 10)
     said = hello("frames", wanted=("a", "b"))
+    before = gateway.metric("coldnotify_gateway_syncs_by_frames_total")
     _, body, headers = post(gateway, said, FRAMES_TYPE)
     assert headers["Content-Type"] == FRAMES_TYPE
+    assert headers["Deprecation"].startswith("@")
+    assert gateway.metric("coldnotify_gateway_syncs_by_frames_total") == before + 1
     (welcome,) = parse(body)
     assert not welcome.welcome.in_sync
     _, body, _ = post(gateway, said + sync(0, "a", "b", last=True), FRAMES_TYPE)
