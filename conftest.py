@@ -1,10 +1,14 @@
 """Fixtures for every test directory: a real Kafka broker for the whole run, and fresh topics on it."""
 
+import os
 from collections.abc import Iterator
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_testkit.kafka import broker, reset_topics
+
+# A test's broker lives for seconds: Java's second compiler would cost it more than it gives.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 # In this order: which tests come first depends on what they need.
 pytest_plugins = ["coldnotify_testkit.order", "coldnotify_testkit.needs"]

@@ -208,7 +208,7 @@ class ColdNotify(Server):
         self.port = free_port(HOST)
         taken = {self.port}
         kafka_port = _free(taken)
-        self.broker = EmbeddedBroker(directory / "kafka", kafka_port, host=HOST, both_compilers=True)
+        self.broker = EmbeddedBroker(directory / "kafka", kafka_port, host=HOST)
         self.kafka = f"{HOST}:{kafka_port}"
         self._kafka_port = kafka_port
         for number in range(1, matchers + 1):

@@ -30,8 +30,6 @@ class BrokerConfig:
     host: str = "127.0.0.1"
     advertised_host: str | None = None
     heap_mib: int = HEAP_MIB_DEFAULT
-    both_compilers: bool = False
-    """Java's second one, too: more CPU for the first minute, and less from then on."""
     node_id: int = 1
     voters: Mapping[int, int] = field(default_factory=dict)
     """Of a cluster: each node's id with its controller's port. Empty: this node alone."""
@@ -98,12 +96,9 @@ class BrokerConfig:
         )
 
     def java_options(self) -> list[str]:
-        """The broker's Java options: unless `both_compilers`, quick to start rather than fastest after an hour."""
-        # Without the second compiler: less memory and CPU at first.
-        compilers = [] if self.both_compilers else ["-XX:TieredStopAtLevel=1"]
+        """The broker's Java options. More of them can be in Java's own variable JDK_JAVA_OPTIONS."""
         return [
             f"-Xmx{self.heap_mib}m",
-            *compilers,
             # Other collectors keep threads and tables that a heap of this size does not repay.
             "-XX:+UseSerialGC",
             # Half alive after an OutOfMemoryError is worse than dead and restarted.

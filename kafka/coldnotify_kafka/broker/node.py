@@ -80,7 +80,6 @@ class EmbeddedBroker(Startable):
         host: str = "127.0.0.1",
         advertised_host: str | None = None,
         heap_mib: int = HEAP_MIB_DEFAULT,
-        both_compilers: bool = False,
         progress: jars.Progress | None = None,
     ) -> None:
         """Nothing is started yet. A port of 0 takes any free one, and keeps it. Raises BrokerError's subclasses."""
@@ -91,7 +90,6 @@ class EmbeddedBroker(Startable):
             host=host,
             advertised_host=advertised_host,
             heap_mib=heap_mib,
-            both_compilers=both_compilers,
         )
         self._progress = progress
         self._process: subprocess.Popen[bytes] | None = None
