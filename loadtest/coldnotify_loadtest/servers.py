@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import shutil
 import signal
 import socket
@@ -9,13 +10,14 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from coldnotify_kafka import topic_plan, topics
-from coldnotify_kafka.broker import EmbeddedBroker, free_port
+from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, free_port
 from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import OBJECTS
@@ -38,6 +40,8 @@ NONE = "none"
 PROCESS = "survives a process crash"
 FSYNC = "fsynced"
 """What an acknowledged publish survives."""
+
+_TOOK = re.compile(r'"seconds": ?([\d.]+)')
 
 PEERS = Path(__file__).parents[1] / "peers"
 INSTALLED = PEERS / ".installed"
@@ -199,18 +203,23 @@ class ColdNotify(Server):
         *,
         gateways: int = 1,
         matchers: int = 1,
+        nodes: int = 1,
         settings: Mapping[str, object] | None = None,
     ) -> None:
-        """`settings`: more of the services' settings, such as {"matcher-conflation": "*=200"}."""
+        """`nodes`: of Kafka, 1 or 3.
+
+        `settings`: more of the services' settings, such as {"matcher-conflation": "*=200"}.
+        """
         super().__init__(directory)
         settings = settings or {}
         self._http_ports: dict[str, int] = {}
         self.port = free_port(HOST)
         taken = {self.port}
-        kafka_port = _free(taken)
-        self.broker = EmbeddedBroker(directory / "kafka", kafka_port, host=HOST)
-        self.kafka = f"{HOST}:{kafka_port}"
-        self._kafka_port = kafka_port
+        kind = EmbeddedBroker if nodes == 1 else EmbeddedCluster
+        self.broker: EmbeddedBroker | EmbeddedCluster = kind(directory / "kafka", host=HOST)
+        self._nodes = [self.broker] if isinstance(self.broker, EmbeddedBroker) else list(self.broker.nodes.values())
+        taken |= {node.port for node in self._nodes}
+        self.kafka = self.broker.bootstrap
         for number in range(1, matchers + 1):
             port = _free(taken)
             self._add("matcher", number, port, {"matcher-port": port, "matcher-id": f"matcher-{number}"}, settings)
@@ -232,7 +241,7 @@ class ColdNotify(Server):
 
     def apply_topics(self) -> None:
         """Make those that are missing."""
-        topic_plan.apply(self._admin(), topics.load(), READY_S)
+        topic_plan.apply(self._admin(), topics.load(replication_factor=len(self._nodes)), READY_S)
 
     def warm_up(self, seconds: float) -> None:
         """Publishes what nobody registered for: Java compiles what runs often, so a broker is fastest after a while."""
@@ -270,18 +279,25 @@ class ColdNotify(Server):
 
     def target(self, population: Population) -> Target:
         """Kafka itself."""
-        return Target(self.kind, HOST, self._kafka_port, population, topics.co_partitions())
+        return Target(self.kind, HOST, self._nodes[0].port, population, topics.co_partitions())
 
-    def metric(self, child: str, name: str) -> float:
-        """Of a child, the largest sample of a metric; 0 where there is none. Raises OSError."""
+    def takeovers_s(self) -> "Counter[float]":
+        """How long each took, from a partition's assignment until it was served, as the matchers' logs say."""
+        logs = [child.log.read_text(errors="replace") for name, child in self.children.items() if "matcher" in name]
+        lines = (line for log in logs for line in log.splitlines() if '"partition taken over"' in line)
+        return Counter(float(found[1]) for line in lines if (found := _TOOK.search(line)))
+
+    def metric(self, child: str, name: str, **labels: str) -> float:
+        """Of a child, the largest sample of a metric with these labels; 0 where there is none. Raises OSError."""
         with urllib.request.urlopen(f"http://{HOST}:{self._http_ports[child]}/metrics", timeout=_METRICS_S) as answer:
             text = answer.read().decode()
         families = text_string_to_metric_families(text)
-        return max((s.value for family in families for s in family.samples if s.name == name), default=0.0)
+        samples = (sample for family in families for sample in family.samples if sample.name == name)
+        return max((one.value for one in samples if labels.items() <= one.labels.items()), default=0.0)
 
     def roles(self) -> dict[str, list[int]]:
         """See Server."""
-        by_role = {"broker": [self.broker.pid], "matcher": [], "gateway": []}
+        by_role = {"broker": [node.pid for node in self._nodes], "matcher": [], "gateway": []}
         for name, child in self.children.items():
             by_role[name.partition("-")[0]].append(child.pid)
         return by_role

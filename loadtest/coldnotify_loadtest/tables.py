@@ -142,6 +142,46 @@ _SHAPES: dict[str, tuple[_Shape, ...]] = {
             },
         ),
     ),
+    "takeover": (
+        _Shape(
+            "Killed, and stays away: seconds since the kill",
+            {"killed": "case", "Kafka nodes": "kafka_nodes", "clients": "clients"},
+            {
+                "published": "published_s",
+                "half of the clients have it": "half_reached_s",
+                "all have it": "all_reached_s",
+                "takeover": "takeover_s",
+            },
+        ),
+    ),
+    "slow-link": (
+        _Shape(
+            "A client behind a slow link",
+            {"objects": "objects", "versions missed": "missed"},
+            {
+                "published meanwhile": "published_meanwhile",
+                "caught up, s": "caught_up_s",
+                "told": "told",
+                "bytes sent": "sent_bytes",
+                "the newest versions alone": "newest_versions_bytes",
+                "all versions": "all_versions_bytes",
+            },
+        ),
+    ),
+    "stuck": (
+        _Shape(
+            "Clients that never read",
+            {"when": "when"},
+            {
+                "gateway MiB": "gateway",
+                "matcher MiB": "matcher",
+                "buffered MiB": "buffered_mib",
+                "slow sessions": "slow",
+                "published/s": "published_per_s",
+                "newest at a reader, s": "newest_at_reader_s",
+            },
+        ),
+    ),
     "wire": (
         _Shape(
             "Bytes on the wire, both ways",

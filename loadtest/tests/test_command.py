@@ -1,13 +1,14 @@
 """The command and an experiment run through it, tiny.
 
-Stands for: command, bench, provenance, rates, growth, recovery, wire, pipeline, scale, peers
+Stands for: command, bench, provenance, rates, growth, recovery, takeover, wire, backlog, pipeline, scale, peers
 """
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
-from coldnotify_loadtest.bench import chosen
+from coldnotify_loadtest.bench import Bench, Progress, chosen
 from coldnotify_loadtest.command import duration, main, parameters_of
 from coldnotify_loadtest.experiments import EXPERIMENTS
 from coldnotify_loadtest.provenance import provenance
@@ -80,4 +81,38 @@ def test_an_experiment_from_end_to_end(tmp_path: Path) -> None:
     assert 0 < wake["bytes"] <= 120
     assert wake["bytes"] < changed["bytes"] < by_case["total loss of state"]["bytes"]
     assert by_case["idle hour"]["ping_bytes"] > 0
+    resumed = library["unchanged wake, TLS session resumed"]["bytes"]
+    assert library["unchanged wake"]["bytes"] < resumed < library["unchanged wake, mutual TLS 1.3"]["bytes"]
     assert "unchanged wake" in (tmp_path / "report.html").read_text()
+
+
+def rows_of(name: str, results: Path, *changes: str) -> list[dict[str, Any]]:
+    """Of a quick run."""
+    assert main(["--quick", *(f"--set={change}" for change in changes), "--results", str(results), name]) == 0
+    rows: list[dict[str, Any]] = json.loads((results / f"{name}.json").read_text())["rows"]
+    return rows
+
+
+@pytest.mark.kafka
+def test_a_process_that_stays_away(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="cases: 'nobody'"):
+        EXPERIMENTS["takeover"].run(Bench({"cases": ("nobody",)}, tmp_path, Progress(1, "")))
+    (row,) = rows_of("takeover", tmp_path, "cases=matcher")
+    assert row["published_s"] < row["all_reached_s"]
+    assert row["takeover_s"] > 0
+    assert row["half_reached_s"] <= row["all_reached_s"]
+
+
+@pytest.mark.kafka
+def test_a_client_behind_a_slow_link_is_sent_the_newest(tmp_path: Path) -> None:
+    (row,) = rows_of("slow-link", tmp_path)
+    assert (row["objects"], row["missed"]) == (20, 40)
+    assert row["told"] >= row["objects"]
+    assert row["newest_versions_bytes"] < row["sent_bytes"]
+
+
+@pytest.mark.kafka
+def test_beside_clients_that_never_read_a_reader_has_the_newest(tmp_path: Path) -> None:
+    first, *_, last = rows_of("stuck", tmp_path)
+    assert min(first["gateway"], last["matcher"]) > 0
+    assert last["newest_at_reader_s"] > 0

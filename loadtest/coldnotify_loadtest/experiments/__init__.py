@@ -1,14 +1,16 @@
 """The experiments, by the names that `make bench` takes."""
 
 from coldnotify_loadtest.bench import Experiment
+from coldnotify_loadtest.experiments.backlog import SLOW_LINK, STUCK
 from coldnotify_loadtest.experiments.growth import E2
 from coldnotify_loadtest.experiments.peers import PEERS
 from coldnotify_loadtest.experiments.pipeline import CONFLATION, MATCHER
 from coldnotify_loadtest.experiments.rates import E1
 from coldnotify_loadtest.experiments.recovery import E3, E4
 from coldnotify_loadtest.experiments.scale import SCALE
+from coldnotify_loadtest.experiments.takeover import TAKEOVER
 from coldnotify_loadtest.experiments.wire import WIRE
 
 EXPERIMENTS: dict[str, Experiment] = {
-    one.name: one for one in (E1, E2, E3, E4, WIRE, CONFLATION, MATCHER, SCALE, PEERS)
+    one.name: one for one in (E1, E2, E3, E4, TAKEOVER, WIRE, SLOW_LINK, STUCK, CONFLATION, MATCHER, SCALE, PEERS)
 }

@@ -3,7 +3,11 @@
 import time
 
 from coldnotify import Connection, Notify, State
+from coldnotify.publisher import Publisher as Library
+from coldnotify_common.certificates import Authority
 from coldnotify_testkit.proxy import CountingProxy
+from coldnotify_testkit.stack import running
+from coldnotify_testkit.waiting import wait_for
 
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, identity
 from coldnotify_loadtest.population import Population
@@ -64,6 +68,7 @@ def run(bench: Bench) -> None:
                 _note(bench, server, proxy, "total loss of state")
             if isinstance(server, ColdNotify):
                 _client_library(bench, server, proxy, population, publisher)
+                _with_tls(bench, server, population)
 
 
 def _client_library(
@@ -105,6 +110,46 @@ def _client_library(
                 "bytes": proxy.up_bytes + proxy.down_bytes,
             }
         )
+
+
+def _with_tls(bench: Bench, plain: Server, population: Population) -> None:
+    """The library's unchanged wake with mutual TLS: `coldnotify up --tls`, and a client with a certificate."""
+    directory = plain.directory / "with-tls"
+    directory.mkdir()
+    authority = Authority(directory / "certs")
+    for service in ("gateway", "http"):
+        authority.server(service, ["localhost", "127.0.0.1"])
+    authority.inside(["localhost", "127.0.0.1"])
+    name = population.domain, population.group(0), "observer-2"
+    cert, key = authority.client(*name)
+    with running(directory, f"--tls={authority.directory}") as up, CountingProxy(*up.gateway) as proxy:
+        state = State(filename=str(directory / "client.json"))
+
+        def made() -> Notify:
+            address, port = proxy.address
+            ca_cert = authority.directory / "ca.pem"
+            client = Notify(*name, state, Connection(address, port, ca_cert=ca_cert, cert=cert, key=key))
+            for one in population.objects(0):
+                client.register(one).subscribe(lambda _: None)
+            return client
+
+        def wake(client: Notify) -> None:
+            proxy.reset()
+            if not client.connect(timeout_s=READY_S):
+                raise SwarmError(f"the client library is not caught up after {READY_S:g} s")
+            client.disconnect()
+            wait_for(lambda: proxy.idle, "both sides have closed")
+
+        # Who was told something has a cursor, and says it at each wake.
+        with Library(kafka=up.kafka) as library:
+            library.publish(*name[:2], population.object(0, 0), version=1)
+        wake(made())
+        client = made()
+        row = {**identity(plain), "server": "ColdNotify, client library"}
+        for case in ("unchanged wake, mutual TLS 1.3", "unchanged wake, TLS session resumed"):
+            wake(client)
+            counted = {"up": proxy.up_bytes, "down": proxy.down_bytes, "bytes": proxy.up_bytes + proxy.down_bytes}
+            bench.rows.append({**row, "case": case, **counted})
 
 
 def _wake(bench: Bench, server: Server, proxy: CountingProxy, swarm: Swarm, case: str) -> None:
