@@ -13,7 +13,6 @@ from typing import Any
 from coldnotify_matcher.engine.rules import Rules
 from coldnotify_matcher.epoch import epoch_of
 from coldnotify_matcher.matcher_partition import TOPICS
-from coldnotify_matcher.record_headers import read_headers
 from coldnotify_matcher.run_topics import Cluster
 from coldnotify_schemas import topics
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
@@ -21,17 +20,13 @@ from coldnotify_streams.core import actions
 from coldnotify_streams.core.actions import Action, Doing, Offset
 from coldnotify_streams.core.events import (
     Assigned,
-    Began,
     Event,
     Failed,
     NotCommitted,
     Now,
-    Record,
-    Records,
     Revoked,
     Rewound,
     Takeover,
-    Where,
 )
 from coldnotify_streams.core.job import Produced, Refused
 from coldnotify_streams.core.run import TICK_S, Limits, Run
@@ -39,7 +34,8 @@ from coldnotify_streams.errors import Failure
 
 from coldnotify_simulation.clock import Clock, Process
 from coldnotify_simulation.group import SESSION_TIMEOUT_S, Group
-from coldnotify_simulation.kafka import INBOXES, PARTITIONS, Kafka, PartitionLog
+from coldnotify_simulation.kafka import INBOXES, PARTITIONS, Kafka
+from coldnotify_simulation.matcher_readers import MatcherReaders
 from coldnotify_simulation.poison import POISON_REFUSED, Job, Planted
 from coldnotify_simulation.trace import Trace
 
@@ -47,9 +43,6 @@ _TICK_S = TICK_S + 0.001
 """A step that comes so long after the last tick ticks."""
 _RESTART_S = 0.5
 _WATCH_TOPICS_S = 5.0
-_FOLLOWED_RECORDS_MAX = 20
-_STANDBY_FAILS = 0.001
-"""How likely the standby's reader has failed at a look."""
 
 Queues = dict[tuple[str, int], deque[Produced]]
 
@@ -172,19 +165,7 @@ class Shell:
         self._events: list[Event] = []
         """What the readers have for the next step, before any records."""
         self._revoked: list[Revoked] = []
-        self._topic_ids: dict[Where, str] = {}
-        self._read: dict[Where, int] = {}
-        """How far the two readers are."""
-        self._ended: set[Where] = set()
-        """Of which the end has been said, and nothing has come since."""
-        self._stale: dict[int, list[Record]] = {}
-        """Read of the compacted topics before they were dropped, and still on the way."""
-        self._reading: set[int] = set()
-        self._serving: set[int] = set()
-        self._follows: dict[Where, int] = {}
-        """How far the standby's reader is."""
-        self._followed_ended: set[Where] = set()
-        self._followed_events: deque[Event] = deque()
+        self._readers = MatcherReaders(self.kafka, self.random)
         self._step: Doing[None] | None = None
         self._queued: list[Produced] = []
         self._queues: Queues = {}
@@ -227,9 +208,7 @@ class Shell:
             table_committed=committed if 0 <= committed <= table.end else None,
             table_in_epoch=mark == self.cluster.marks[topics.OBJECTS],
         )
-        self._topic_ids[topics.REQUESTS, partition] = self.kafka.topics[topics.REQUESTS].id
-        self._read[topics.REQUESTS, partition] = takeover.requests_start
-        self._serving.discard(partition)
+        self._readers.assign(partition, takeover.requests_start)
         self._assigned = (self._assigned or set()) | {partition}
         self._events.append(Assigned(partition, takeover))
         self.look_soon()
@@ -274,7 +253,7 @@ class Shell:
 
     def reads(self, partition: int) -> bool:
         """Whether it reads anything of this partition."""
-        return partition in self._reading or (topics.OBJECTS, partition) in self._follows
+        return self._readers.reads(partition)
 
     def look_soon(self) -> None:
         """There may be something to read."""
@@ -332,86 +311,19 @@ class Shell:
 
     def _finish_step(self) -> None:
         self._step = None
-        if self._events or self._revoked or self.core.careful or self._is_behind():
+        if self._events or self._revoked or self.core.careful or self._readers.is_behind(follows=self.core.all_owned):
             self.look_soon()
         due_ms = self.core.next_due_ms()
         if due_ms is not None:
             self.matcher.later(max(0.001, (due_ms - self.matcher.clock.now_ms) / 1000), self.look_soon)
 
-    def _is_behind(self) -> bool:
-        if any(self._read[w] < self.kafka.log(*w).stable_end for n in self._reading for w in _compacted(n)):
-            return True
-        if any(self._read[w] < self.kafka.log(*w).end for n in self._serving for w in [(topics.REQUESTS, n)]):
-            return True
-        if self._followed_events:
-            return self.core.all_owned
-        return self.core.all_owned and any(at < self.kafka.log(*w).stable_end for w, at in self._follows.items())
-
-    # ---- what it reads
-
     def _take_events(self) -> list[Event]:
-        events, self._events = self._events, []
-        try:
-            for number in sorted(self._reading):
-                if records := [record for where in _compacted(number) for record in self._take(where)]:
-                    events.append(Records(records))
-            for number in sorted(self._serving):
-                if records := self._take_requests((topics.REQUESTS, number)):
-                    events.append(Records(records))
-        except OSError as error:
-            return [*events, Failed(error)]
+        read = list(self._readers.take(lag=self.matcher.lag, requests_max=self.matcher.requests_at_once))
+        events, self._events = [*self._events, *read], []
+        if read and isinstance(read[-1], Failed):
+            return events
         revoked, self._revoked = self._revoked, []
         return [*events, *revoked]
-
-    def _take(self, where: Where) -> list[Record]:
-        """What there is of a compacted topic's partition, and its end."""
-        log, position = self._checked_log(where, self._read[where]), self._read[where]
-        if position < log.stable_end:
-            if self.random.random() < self.matcher.lag:
-                return []
-        elif where in self._ended:
-            return []
-        records = _records(where, log, position)
-        self._read[where] = max(position, log.stable_end)
-        self._ended.add(where)
-        return [*records, Record(*where, self._read[where], end=True)]
-
-    def _take_requests(self, where: Where) -> list[Record]:
-        log = self._checked_log(where, self._read[where])
-        records = _records(where, log, self._read[where], self.matcher.requests_at_once)
-        if records:
-            self._read[where] = records[-1].offset + 1
-        return records
-
-    def _checked_log(self, where: Where, position: int) -> PartitionLog:
-        log = self.kafka.log(*where)
-        recreated = self.kafka.topics[where[0]].id != self._topic_ids[where] and position > 0
-        if recreated or position > log.end:
-            raise OSError(f"{where[0]}: the offset that was to be read next does not exist")
-        return log
-
-    def _take_followed(self) -> Event | None:
-        """A small batch for the standby."""
-        if self._followed_events:
-            return self._followed_events.popleft()
-        if self._follows and self.random.random() < _STANDBY_FAILS:
-            self._follows.clear()
-            return Failed(OSError("by design"))
-        for where, position in self._follows.items():
-            try:
-                log = self._checked_log(where, position)
-            except OSError as error:
-                self._follows.clear()
-                return Failed(error)
-            if position == log.stable_end and where in self._followed_ended:
-                continue
-            if self.random.random() >= self.matcher.lag:
-                self._followed_ended.add(where)
-                records = _records(where, log, position, _FOLLOWED_RECORDS_MAX)
-                rest = len(records) == _FOLLOWED_RECORDS_MAX
-                end = self._follows[where] = records[-1].offset + 1 if rest else log.stable_end
-                return Records(records if rest else [*records, Record(*where, end, end=True)])
-        return None
 
     # ---- what the run wants
 
@@ -426,28 +338,18 @@ class Shell:
             case actions.Write(records):
                 self._queued += records
             case actions.TakeFollowed():
-                return self._take_followed()
+                return self._readers.take_followed(lag=self.matcher.lag)
             case actions.Read(number, offsets):
-                for where in _compacted(number):
-                    self._topic_ids[where] = self.kafka.topics[where[0]].id
-                    self._read[where] = offsets[where[0]]
-                    self._ended.discard(where)
-                self._reading.add(number)
-                if stale := self._stale.pop(number, []):
-                    self._events.append(Records(stale))
-                self._events.append(Began(number))
+                self._events += self._readers.read(number, offsets)
             case actions.Drop(number):
-                self._drop(number)
+                self._readers.drop(number)
             case actions.Serve(number, from_beginning):
                 if number in (self._assigned or ()):
-                    self._serving.add(number)
-                    if from_beginning:
-                        self._read[topics.REQUESTS, number] = 0
+                    self._readers.serve(number, from_beginning=from_beginning)
             case actions.Pause(number):
-                self._serving.discard(number)
+                self._readers.pause(number)
             case actions.Rewind(number, offset):
-                self._serving.discard(number)
-                self._read[topics.REQUESTS, number] = offset
+                self._readers.rewind(number, offset)
                 self._events.append(Rewound(number))
             case actions.Commit(offsets):
                 if self.matcher.fate() == "kill":
@@ -457,14 +359,9 @@ class Shell:
             case actions.Release(revoked, offsets):
                 self._release(revoked, offsets)
             case actions.Follow(number):
-                for where in _compacted(number):
-                    self._topic_ids[where] = self.kafka.topics[where[0]].id
-                    self._follows[where] = 0
-                    self._followed_ended.discard(where)
-                self._followed_events.append(Began(number))
+                self._readers.follow(number)
             case actions.Unfollow(number):
-                for where in _compacted(number):
-                    self._follows.pop(where, None)
+                self._readers.unfollow(number)
             case actions.TookOver(partition):
                 about = "generation", partition.about["generation"], "followed" if partition.warm else ""
                 self.matcher.trace(self.matcher.name, "owns", partition.number, *about)
@@ -477,20 +374,10 @@ class Shell:
                 pass  # for whoever looks on
         return None
 
-    def _drop(self, number: int) -> None:
-        if number not in self._reading:
-            return
-        self._reading.discard(number)
-        self._stale[number] = []
-        for where in _compacted(number):
-            if self.kafka.topics[where[0]].id == self._topic_ids[where]:
-                self._stale[number] += _records(where, self.kafka.log(*where), self._read[where])
-
     def _release(self, revoked: Revoked, offsets: Sequence[Offset]) -> None:
         self._commit(offsets)
         for number in revoked.partitions:
-            self._serving.discard(number)
-            self._stale.pop(number, None)
+            self._readers.release(number)
             if self._assigned is not None:
                 self._assigned.discard(number)
             self.matcher.group.release(self, number)
@@ -558,24 +445,3 @@ class Shell:
         self._events.append(NotCommitted("commit refused", fenced))
         if fenced:
             self.look_soon()
-
-
-def _compacted(number: int) -> list[Where]:
-    return [(topic, number) for topic in TOPICS.compacted]
-
-
-def _records(where: Where, log: PartitionLog, position: int, records_max: int = 1 << 30) -> list[Record]:
-    """What can be read from here on."""
-    return [
-        Record(
-            *where,
-            entry.offset,
-            end=False,
-            key=entry.key,
-            value=entry.value,
-            timestamp_ms=entry.timestamp_ms,
-            said=read_headers(entry.headers) if entry.headers else None,
-        )
-        for entry in log.read(position, records_max)
-        if entry.offset < log.stable_end
-    ]

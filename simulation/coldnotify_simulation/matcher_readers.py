@@ -1,0 +1,202 @@
+"""What a run of a simulated matcher reads: requests, the compacted topics, and those that its standby follows.
+
+Each reader is a position in a log. How much of what is there it has by a look is drawn.
+"""
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from random import Random
+
+from coldnotify_matcher.matcher_partition import TOPICS
+from coldnotify_matcher.record_headers import read_headers
+from coldnotify_schemas import topics
+from coldnotify_streams.core.events import Began, Event, Failed, Record, Records, Where
+
+from coldnotify_simulation.kafka import Kafka, PartitionLog
+
+_FOLLOWED_RECORDS_MAX = 20
+_STANDBY_FAILS = 0.001
+"""How likely the standby's reader has failed at a look."""
+
+
+class MatcherReaders:
+    """Of one run, from its first assignment to its end."""
+
+    def __init__(self, kafka: Kafka, random: Random) -> None:
+        self._kafka = kafka
+        self._random = random
+        self._topic_ids: dict[Where, str] = {}
+        self._read: dict[Where, int] = {}
+        """How far the two readers are."""
+        self._ended: set[Where] = set()
+        """Of which the end has been said, and nothing has come since."""
+        self._stale: dict[int, list[Record]] = {}
+        """Read of the compacted topics before they were dropped, and still on the way."""
+        self._reading: set[int] = set()
+        self._serving: set[int] = set()
+        self._follows: dict[Where, int] = {}
+        """How far the standby's reader is."""
+        self._followed_ended: set[Where] = set()
+        self._followed_events: deque[Event] = deque()
+
+    # ---- what the run wants read
+
+    def assign(self, number: int, requests_start: int) -> None:
+        """Its requests will be read from there, but not before `serve`."""
+        where = topics.REQUESTS, number
+        self._topic_ids[where] = self._kafka.topics[topics.REQUESTS].id
+        self._read[where] = requests_start
+        self._serving.discard(number)
+
+    def read(self, number: int, offsets: Mapping[str, int]) -> list[Event]:
+        """Its compacted topics, from there on; what is on the way from before comes first."""
+        for where in _compacted(number):
+            self._topic_ids[where] = self._kafka.topics[where[0]].id
+            self._read[where] = offsets[where[0]]
+            self._ended.discard(where)
+        self._reading.add(number)
+        stale = self._stale.pop(number, [])
+        return [*([Records(stale)] if stale else []), Began(number)]
+
+    def drop(self, number: int) -> None:
+        """Its compacted topics are read no more. What is there by now is on the way, and comes when they are again."""
+        if number not in self._reading:
+            return
+        self._reading.discard(number)
+        self._stale[number] = []
+        for where in _compacted(number):
+            if self._kafka.topics[where[0]].id == self._topic_ids[where]:
+                self._stale[number] += _records(where, self._kafka.log(*where), self._read[where])
+
+    def serve(self, number: int, *, from_beginning: bool) -> None:
+        """Its requests are read."""
+        self._serving.add(number)
+        if from_beginning:
+            self._read[topics.REQUESTS, number] = 0
+
+    def pause(self, number: int) -> None:
+        """Its requests are not read."""
+        self._serving.discard(number)
+
+    def rewind(self, number: int, offset: int) -> None:
+        """Its requests will be read from there, but not before `serve`."""
+        self._serving.discard(number)
+        self._read[topics.REQUESTS, number] = offset
+
+    def release(self, number: int) -> None:
+        """It is given up."""
+        self._serving.discard(number)
+        self._stale.pop(number, None)
+
+    def follow(self, number: int) -> None:
+        """The standby reads its compacted topics from the beginning."""
+        for where in _compacted(number):
+            self._topic_ids[where] = self._kafka.topics[where[0]].id
+            self._follows[where] = 0
+            self._followed_ended.discard(where)
+        self._followed_events.append(Began(number))
+
+    def unfollow(self, number: int) -> None:
+        """The standby reads it no more."""
+        for where in _compacted(number):
+            self._follows.pop(where, None)
+
+    # ---- what there is
+
+    def reads(self, number: int) -> bool:
+        """Whether anything of this partition is read."""
+        return number in self._reading or (topics.OBJECTS, number) in self._follows
+
+    def is_behind(self, *, follows: bool) -> bool:
+        """Whether there is more than was read. `follows`: of what the standby reads, too."""
+        log = self._kafka.log
+        if any(self._read[w] < log(*w).stable_end for n in self._reading for w in _compacted(n)):
+            return True
+        if any(self._read[w] < log(*w).end for n in self._serving for w in [(topics.REQUESTS, n)]):
+            return True
+        if not follows:
+            return False
+        return bool(self._followed_events) or any(at < log(*w).stable_end for w, at in self._follows.items())
+
+    def take(self, *, lag: float, requests_max: int) -> Iterator[Event]:
+        """What the two readers have; the last event says that one has failed. `lag`: how likely one has nothing."""
+        try:
+            for number in sorted(self._reading):
+                if records := [record for where in _compacted(number) for record in self._take(where, lag)]:
+                    yield Records(records)
+            for number in sorted(self._serving):
+                if records := self._take_requests((topics.REQUESTS, number), requests_max):
+                    yield Records(records)
+        except OSError as error:
+            yield Failed(error)
+
+    def _take(self, where: Where, lag: float) -> list[Record]:
+        """What there is of a compacted topic's partition, and its end."""
+        log, position = self._checked_log(where, self._read[where]), self._read[where]
+        if position < log.stable_end:
+            if self._random.random() < lag:
+                return []
+        elif where in self._ended:
+            return []
+        records = _records(where, log, position)
+        self._read[where] = max(position, log.stable_end)
+        self._ended.add(where)
+        return [*records, Record(*where, self._read[where], end=True)]
+
+    def _take_requests(self, where: Where, records_max: int) -> list[Record]:
+        log = self._checked_log(where, self._read[where])
+        records = _records(where, log, self._read[where], records_max)
+        if records:
+            self._read[where] = records[-1].offset + 1
+        return records
+
+    def take_followed(self, *, lag: float) -> Event | None:
+        """A small batch for the standby."""
+        if self._followed_events:
+            return self._followed_events.popleft()
+        if self._follows and self._random.random() < _STANDBY_FAILS:
+            self._follows.clear()
+            return Failed(OSError("by design"))
+        for where, position in self._follows.items():
+            try:
+                log = self._checked_log(where, position)
+            except OSError as error:
+                self._follows.clear()
+                return Failed(error)
+            if position == log.stable_end and where in self._followed_ended:
+                continue
+            if self._random.random() >= lag:
+                self._followed_ended.add(where)
+                records = _records(where, log, position, _FOLLOWED_RECORDS_MAX)
+                rest = len(records) == _FOLLOWED_RECORDS_MAX
+                end = self._follows[where] = records[-1].offset + 1 if rest else log.stable_end
+                return Records(records if rest else [*records, Record(*where, end, end=True)])
+        return None
+
+    def _checked_log(self, where: Where, position: int) -> PartitionLog:
+        log = self._kafka.log(*where)
+        recreated = self._kafka.topics[where[0]].id != self._topic_ids[where] and position > 0
+        if recreated or position > log.end:
+            raise OSError(f"{where[0]}: the offset that was to be read next does not exist")
+        return log
+
+
+def _compacted(number: int) -> list[Where]:
+    return [(topic, number) for topic in TOPICS.compacted]
+
+
+def _records(where: Where, log: PartitionLog, position: int, records_max: int = 1 << 30) -> list[Record]:
+    """What can be read from here on."""
+    return [
+        Record(
+            *where,
+            entry.offset,
+            end=False,
+            key=entry.key,
+            value=entry.value,
+            timestamp_ms=entry.timestamp_ms,
+            said=read_headers(entry.headers) if entry.headers else None,
+        )
+        for entry in log.read(position, records_max)
+        if entry.offset < log.stable_end
+    ]
