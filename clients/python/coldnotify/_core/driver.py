@@ -22,6 +22,7 @@ Who stops asking loses nothing: the document on disk is whole at any instant (se
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
 
@@ -102,19 +103,17 @@ CallAction = Report | Tell | Call | End
 """Of the hand that runs the application's code."""
 
 
+@dataclass(slots=True, eq=False)
 class _Link:
     """The one connection: it is being made, is up, or is over but for `link_down`."""
 
-    __slots__ = ("closed", "ended_sending", "give_up_at", "linger_until", "sending", "up")
-
-    def __init__(self, give_up_at: float) -> None:
-        self.give_up_at = give_up_at
-        self.up = False
-        self.sending = False
-        self.ended_sending = False
-        self.linger_until = float("inf")
-        self.closed: str | None = None
-        """The reason of its Close."""
+    give_up_at: float
+    up: bool = False
+    sending: bool = False
+    ended_sending: bool = False
+    linger_until: float = float("inf")
+    closed: str | None = None
+    """The reason of its Close."""
 
 
 class Driver:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 
 from coldnotify_schemas.digest import MODULUS, object_digest
@@ -30,16 +31,14 @@ class Stage(Enum):
     """The newest version came; its callbacks have not returned (or failed too often). Registrations only."""
 
 
+@dataclass(slots=True, eq=False)
 class Operation:
     """A registration or unregistration that is not settled. Its identity is the Python object's own."""
 
-    __slots__ = ("kind", "revision", "stage")
-
-    def __init__(self, kind: Kind, revision: int, stage: Stage = Stage.UNSENT) -> None:
-        self.kind = kind
-        self.revision = revision
-        """The document's revision it first was in; it is sent once that is durable."""
-        self.stage = stage
+    kind: Kind
+    revision: int
+    """The document's revision it first was in; it is sent once that is durable."""
+    stage: Stage = Stage.UNSENT
 
 
 class Registrations:
