@@ -29,7 +29,7 @@ from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, REQUESTS, SESSIONS
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from coldnotify_testkit.matcher_double import hello, register
+from coldnotify_testkit.device_frames import hello, register
 from coldnotify_testkit.prometheus import Prometheus
 from coldnotify_testkit.raw_client import RawClient
 from coldnotify_testkit.slow_link import SlowLink

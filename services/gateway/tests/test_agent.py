@@ -9,7 +9,9 @@ from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.wire_pb2 import CaughtUp, ClientFrame, GatewayFrame, Notification, Refusal, Welcome
-from coldnotify_testkit.matcher_double import EPOCH, MatcherDouble, WireDouble, inbox_outputs
+from coldnotify_testkit.device_frames import EPOCH
+from coldnotify_testkit.gateway_bench import WireDouble, inbox_outputs
+from coldnotify_testkit.matcher_double import MatcherDouble
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule

@@ -14,9 +14,9 @@ import pytest
 from coldnotify_common.certificates import Authority
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.free_ports import free_port
+from coldnotify_testkit.device_frames import hello
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
-from coldnotify_testkit.matcher_double import hello
 from coldnotify_testkit.raw_client import RawClient
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 

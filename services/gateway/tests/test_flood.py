@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from coldnotify_common.certificates import Authority
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_testkit.device_frames import hello
 from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
-from coldnotify_testkit.matcher_double import hello
 from coldnotify_testkit.raw_client import RawClient
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 

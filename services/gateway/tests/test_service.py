@@ -17,16 +17,9 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_testkit.device_frames import ack, bye, hello, ping, register, use_names
 from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
 from coldnotify_testkit.kafka import broker, reset_topics
-from coldnotify_testkit.matcher_double import (
-    ack,
-    bye,
-    hello,
-    ping,
-    register,
-    use_names,
-)
 from coldnotify_testkit.raw_client import RawClient
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 

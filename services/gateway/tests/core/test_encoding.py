@@ -4,7 +4,7 @@ from coldnotify_gateway.core import encoding
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.internal_pb2 import Answered, Newest, Opened
 from coldnotify_schemas.wire_pb2 import Notification, Refusal
-from coldnotify_testkit.matcher_double import parse
+from coldnotify_testkit.device_frames import parse
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,7 +7,8 @@ from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.internal_pb2 import Answered, Item, Opened
 from coldnotify_schemas.wire_pb2 import ClientFrame, Register
-from coldnotify_testkit.matcher_double import Bench, ack, bye, hello, ping, register, sync, unregister
+from coldnotify_testkit.device_frames import ack, bye, hello, ping, register, sync, unregister
+from coldnotify_testkit.gateway_bench import Bench
 
 
 @pytest.fixture

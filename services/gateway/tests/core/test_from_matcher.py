@@ -9,21 +9,8 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest, object_crc
 from coldnotify_schemas.internal_pb2 import Answered, Closed, Inbox, Item, Newest, Opened, Page
 from coldnotify_schemas.wire_pb2 import Refusal
-from coldnotify_testkit.matcher_double import (
-    EPOCH,
-    Bench,
-    ack,
-    beat_answer,
-    bye,
-    fan_out,
-    hello,
-    inbox_outputs,
-    ping,
-    register,
-    sync,
-    unregister,
-    use_names,
-)
+from coldnotify_testkit.device_frames import EPOCH, ack, bye, hello, ping, register, sync, unregister, use_names
+from coldnotify_testkit.gateway_bench import Bench, beat_answer, fan_out, inbox_outputs
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ from coldnotify_schemas.internal_pb2 import (
     Page,
 )
 from coldnotify_schemas.wire_pb2 import Ack, Bye, ClientFrame, Hello, Ping, Register, SyncChunk, Unregister, UseNames
-from coldnotify_testkit.matcher_double import LATEST_BEAT, WireDouble, hello, inbox_outputs
+from coldnotify_testkit.device_frames import hello
+from coldnotify_testkit.gateway_bench import LATEST_BEAT, WireDouble, inbox_outputs
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule

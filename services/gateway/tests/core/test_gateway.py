@@ -10,7 +10,8 @@ from coldnotify_gateway.core import Limits, Produce, State, Violation
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Closed, Item, Opened
 from coldnotify_schemas.wire_pb2 import Hello
-from coldnotify_testkit.matcher_double import Bench, WireDouble, ack, beat_answer, fan_out, hello, ping, register
+from coldnotify_testkit.device_frames import ack, hello, ping, register
+from coldnotify_testkit.gateway_bench import Bench, WireDouble, beat_answer, fan_out
 
 
 @pytest.fixture

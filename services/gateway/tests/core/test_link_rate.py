@@ -5,7 +5,8 @@ from coldnotify_gateway.core import HighWater, Limits, State
 from coldnotify_gateway.core.link_rate import PAGE_BYTES_FIRST, LinkRate
 from coldnotify_schemas.internal_pb2 import Item, Newest, Opened, Page
 from coldnotify_schemas.internal_protocol import PAGE_BYTES_MAX
-from coldnotify_testkit.matcher_double import Bench, ack
+from coldnotify_testkit.device_frames import ack
+from coldnotify_testkit.gateway_bench import Bench
 
 HIGH_WATER_BYTES = 64 * 1024
 

@@ -9,7 +9,9 @@ from collections import deque
 from coldnotify_gateway.core import Finish, Gateway, Identified, Limits, Output, Peer, Produce, Send, SendAll, State
 from coldnotify_schemas.close_codes import CloseCode, may_come_back
 from coldnotify_schemas.internal_pb2 import Inbox
-from coldnotify_testkit.matcher_double import NONE, DeviceDouble, MatcherDouble, inbox_outputs
+from coldnotify_testkit.device_double import DeviceDouble
+from coldnotify_testkit.gateway_bench import inbox_outputs
+from coldnotify_testkit.matcher_double import NONE, MatcherDouble
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule

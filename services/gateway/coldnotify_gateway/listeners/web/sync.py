@@ -84,7 +84,8 @@ class Sync:
             del body
             self._on_deprecated()
             _paced.log("sync by frames is deprecated: update the client", level="warning", address=request.remote)
-            return await self._frames(request, hello, rest, _wait_s(request))
+            wait_s = seconds("wait_s", request.query.get("wait_s", "0"), maximum=SYNC_WAIT_S_MAX)
+            return await self._frames(request, hello, rest, wait_s)
         async with self._bodies.read(request) as body:
             device, wait_s = sync_body.parse(body, wait_s_max=SYNC_WAIT_S_MAX)
         del body

@@ -14,8 +14,8 @@ from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
+from coldnotify_testkit.device_frames import hello
 from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
-from coldnotify_testkit.matcher_double import hello
 from coldnotify_testkit.waiting import wait_for
 from cryptography import x509
 

@@ -16,7 +16,8 @@ from coldnotify_gateway.listeners.web.web_site import WebSite
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_testkit.matcher_double import WireDouble, parse
+from coldnotify_testkit.device_frames import parse
+from coldnotify_testkit.gateway_bench import WireDouble
 
 LIMIT_S = 60
 ENDLESS_S = 1000

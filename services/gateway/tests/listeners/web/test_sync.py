@@ -12,10 +12,10 @@ import urllib.request
 import pytest
 from coldnotify_gateway.listeners.web.sync import FRAMES_TYPE
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_testkit.device_frames import hello, parse, sync
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
 from coldnotify_testkit.kafka import reset_topics
-from coldnotify_testkit.matcher_double import hello, parse, sync
 from coldnotify_testkit.raw_client import RawClient
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 

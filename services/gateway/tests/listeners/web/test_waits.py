@@ -12,7 +12,7 @@ from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.web.event_stream import Events
 from coldnotify_gateway.listeners.web.sync import FRAMES_TYPE, Sync
 from coldnotify_gateway.settings import GatewaySettings
-from coldnotify_testkit.matcher_double import hello
+from coldnotify_testkit.device_frames import hello
 
 ASKED = {"domain": "d", "group": "g", "client": "c", "registrations": ["a"]}
 LOOK = {"domain": "d", "group": "g", "object": "a"}

@@ -13,9 +13,9 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX
+from coldnotify_testkit.device_frames import ack, bye, hello
 from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
 from coldnotify_testkit.kafka import reset_topics
-from coldnotify_testkit.matcher_double import ack, bye, hello
 from coldnotify_testkit.raw_client import RawClient
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 

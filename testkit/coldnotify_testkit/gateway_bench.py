@@ -1,0 +1,159 @@
+"""For tests: the gateway's core, with connections that keep what they are sent, and a matcher's records by hand."""
+
+import struct
+from collections.abc import Iterable, Iterator
+
+from coldnotify_gateway.core import Finish, Gateway, Identified, Limits, Output, Produce, Send, SendAll, State
+from coldnotify_gateway.core.gateway import Admit, admit_all
+from coldnotify_schemas.internal_pb2 import BeatAnswer, FanOut, Inbox, Item, Newest, Opened, Page, Request
+from coldnotify_schemas.wire_pb2 import GatewayFrame
+
+from coldnotify_testkit.device_frames import hello, parse
+
+LATEST_BEAT = 2**64 - 1
+"""Stands for the serial of the latest Beat."""
+
+
+class WireDouble:
+    """A connection as the core's peer; what was written to it is kept."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.finished = False
+
+    def send(self, data: bytes, /) -> None:
+        """Keeps it."""
+        self.data += data
+
+    def finish(self) -> None:
+        """Takes note."""
+        self.finished = True
+
+    def take(self) -> list[GatewayFrame]:
+        """The frames since the last call."""
+        data, self.data = self.data, b""
+        return parse(data)
+
+    def kinds(self) -> list[str]:
+        """The kinds of the frames since the last call."""
+        return [frame.WhichOneof("frame") or "" for frame in self.take()]
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+class Bench:
+    """The core with one partition on a bench: connections, inbox records by hand, requests and time to look at."""
+
+    GATEWAY = 0xC01D
+    INBOX = 3
+
+    def __init__(self, limits: Limits | None = None, admit: Admit = admit_all) -> None:
+        self.gateway = Gateway(self.GATEWAY, self.INBOX, 1, limits or Limits(), admit)
+        self.now_s = 100.0
+        self.generation = 1
+        self.number = 0
+        self.requests: list[Request] = []
+
+    def do(self, outputs: Iterable[Output]) -> None:
+        """Does what the core says."""
+        for output in outputs:
+            match output:
+                case Send(peer, data):
+                    peer.send(data)
+                case SendAll(peers, data):
+                    for peer in peers:
+                        peer.send(data)
+                case Produce(request=request):
+                    self.requests.append(request)
+                case Finish(peer):
+                    peer.finish()
+
+    def take_requests(self, *kinds: str) -> list[Request]:
+        """The requests since the last call; `kinds`: which ones these must be, in order."""
+        requests, self.requests = self.requests, []
+        if kinds:
+            assert [request.WhichOneof("body") for request in requests] == list(kinds)
+        return requests
+
+    def connect(self, address: str = "127.0.0.1") -> WireDouble:
+        """A connection."""
+        wire = WireDouble()
+        self.do(self.gateway.on_connect(wire, address, self.now_s))
+        return wire
+
+    def say(self, wire: WireDouble, *frames: bytes) -> None:
+        """Bytes from the client."""
+        self.do(self.gateway.on_client_bytes(wire, b"".join(frames), self.now_s))
+
+    def inbox(self, *items: Item, number: int | None = None) -> None:
+        """An inbox record, with the next number if none is given."""
+        self.number = self.number + 1 if number is None else number
+        record = Inbox(
+            format=1,
+            partition=0,
+            generation=self.generation,
+            gateway=self.GATEWAY,
+            number=self.number,
+            items=items,
+        )
+        self.do(inbox_outputs(self.gateway, record, self.now_s))
+
+    def new_matcher(self) -> None:
+        """A takeover record."""
+        self.generation, self.number = self.generation + 1, 0
+        self.do(inbox_outputs(self.gateway, Inbox(format=1, generation=self.generation), self.now_s))
+
+    def later(self, seconds: float) -> None:
+        """Time passes, with ticks."""
+        end_s = self.now_s + seconds
+        while self.now_s < end_s:
+            self.now_s = min(end_s, self.now_s + 0.5)
+            self.do(self.gateway.on_tick(self.now_s))
+
+    def stand_still(self, seconds: float) -> None:
+        """Time passes without the gateway: its process is stopped."""
+        self.now_s += seconds
+        self.do(self.gateway.on_tick(self.now_s))
+
+    def session(self, number: int) -> Identified:
+        """A session by its number."""
+        return next(session for session in self.gateway.sessions() if session.number == number)
+
+    def opening(self, *frames: bytes) -> WireDouble:
+        """A session that has said `frames` (by default a Hello); its Open is left in `requests`."""
+        wire = self.connect()
+        self.say(wire, *(frames or (hello(),)))
+        return wire
+
+    def live(self, *frames: bytes, complete: int | None = None) -> WireDouble:
+        """A session that is live; nothing is left in requests or written."""
+        wire = self.opening(*frames)
+        number = self.gateway.sessions()[-1].number
+        (opened,) = self.take_requests("open")
+        self.inbox(
+            Item(opened=Opened(session=number, ask=opened.open.ask, in_sync=True, digest=opened.open.digest)),
+            Item(page=Page(session=number, ask=opened.open.ask, page=1, last=True, complete=complete)),
+        )
+        assert self.session(number).state is State.LIVE
+        wire.take()
+        return wire
+
+
+def inbox_outputs(gateway: Gateway, record: Inbox, now_s: float) -> Iterator[Output]:
+    """What the gateway makes of a record. The caller does each output before it takes the next, as the shell does."""
+    intake = gateway.on_inbox(record, now_s)
+    yield from intake.outputs
+    for item in intake.items:
+        yield from gateway.on_item(record.partition, item, now_s)
+
+
+def fan_out(name: str, version: int, offset: int, *sessions: int, behind: int = 0) -> Item:
+    """A FanOut to these sessions."""
+    newest = Newest(name=name, version=version, offset=offset, behind=behind)
+    return Item(fan_out=FanOut(newest=newest, sessions=struct.pack(f"<{len(sessions)}I", *sessions)))
+
+
+def beat_answer(complete: int | None = None, *, agreed: bool = True, serial: int = LATEST_BEAT) -> Item:
+    """A BeatAnswer; to the latest Beat, unless another serial is given."""
+    return Item(beat=BeatAnswer(agreed=agreed, complete=complete, serial=serial))
