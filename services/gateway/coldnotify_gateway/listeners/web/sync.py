@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 import structlog
 from aiohttp import web
 from coldnotify_common.paced import Paced
+from coldnotify_common.query_numbers import seconds
 from coldnotify_common.web import BadRequest, error_response
 from coldnotify_common.web_bodies import BodyReader
 from coldnotify_schemas.close_codes import CloseCode
