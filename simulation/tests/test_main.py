@@ -1,7 +1,7 @@
 """Random schedules, as the command plays them, and what it says.
 
-Stands for: clock, client, gateway, group, kafka, link, main, matcher, promises, schedule, scripted, trace, truth
-Stands for: second_opinion, world
+Stands for: clock, client, gateway, group, kafka, link, main, matcher, matcher_readers, promises, schedule, scripted
+Stands for: second_opinion, trace, truth, world
 """
 
 import os
