@@ -11,7 +11,8 @@ import pytest
 from coldnotify_cli.settings import UpSettings
 from coldnotify_cli.stack import Addresses, Stack, write_atomically
 from coldnotify_common.settings import SettingError
-from coldnotify_gateway.listeners.registry import LISTENERS, Row
+from coldnotify_gateway.listeners.registry import LISTENERS
+from coldnotify_gateway.listeners.row import Row
 from coldnotify_kafka.broker.data_dir import lock
 from coldnotify_kafka.errors import DataDirectoryInUseError, PortTakenError
 from coldnotify_testkit.kafka import free_port
