@@ -30,7 +30,7 @@ def test_broker():
 def test_node(tmp_path): a_node(tmp_path)
 def test_stack(by_way_of): pass
 def test_command(): coldnotify("--help")
-@pytest.mark.alone
+@getattr(pytest.mark, "alone")
 def test_alone(): pass
 class TestInside:
     def test_lambda(self, tmp_path): (lambda: a_node(tmp_path))()
