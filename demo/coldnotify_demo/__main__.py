@@ -9,6 +9,7 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from coldnotify_kafka.broker.jars import jars
@@ -48,14 +49,14 @@ def main() -> int:
     return code
 
 
-def run(directory: Path, terminal: Terminal, limit_s: float, fault: str | None) -> int:
+def run(directory: Path, terminal: Terminal, limit_s: float, faults: Sequence[str]) -> int:
     """Plays everything below `directory`; returns the exit code. All processes have ended then."""
     begin_s = time.monotonic()
     logs = directory / "logs"
     logs.mkdir()
     service = Service(directory)
     company = Company(logs, terminal.line)
-    stage = Stage(directory, company, service, terminal, limit_s, fault)
+    stage = Stage(directory, company, service, terminal, limit_s, faults)
     collapsed = None
     try:
         _set_up(stage)
@@ -90,8 +91,8 @@ def run(directory: Path, terminal: Terminal, limit_s: float, fault: str | None) 
 
 def _set_up(stage: Stage) -> None:
     stage.act("Setting up")
-    if stage.fault is not None:
-        stage.note(f"a fault is planted: {FAULTS[stage.fault][2]}")
+    for fault in stage.faults:
+        stage.note(f"a fault is planted: {FAULTS[fault][2]}")
     # Here, so that its progress bar has the terminal; there is none where the jars are in the cache already.
     jars()
     stage.note("starts Kafka, matcher, gateway and HTTP (coldnotify up)")
@@ -112,7 +113,9 @@ def _arguments() -> argparse.Namespace:
         "--limit-s", type=float, default=30.0, help="how long a promise may take (default: %(default)s)"
     )
     parser.add_argument("--keep", action="store_true", help="keep logs and data also when all went well")
-    parser.add_argument("--fault", choices=FAULTS, help="plant a fault, to see the demo notice it")
+    parser.add_argument(
+        "--fault", action="append", default=[], choices=FAULTS, help="plant a fault, to see the demo notice it"
+    )
     return parser.parse_args()
 
 

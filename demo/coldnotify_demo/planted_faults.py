@@ -1,6 +1,6 @@
 """Faults that can be planted, to see that the demo notices: each changes how one process is started."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 Start = tuple[str, ...]
 """Module and arguments of a process."""
@@ -26,9 +26,10 @@ FAULTS: dict[str, tuple[str, Callable[[Start], Start], str]] = {
 """Name -> the process it is planted in, what it does to the start, and that in words."""
 
 
-def planted(fault: str | None, name: str, start: Start) -> Start:
-    """How process `name` is to be started under this fault; None: under none. Raises KeyError."""
-    if fault is None:
-        return start
-    victim, change, _ = FAULTS[fault]
-    return change(start) if name == victim else start
+def planted(faults: Sequence[str], name: str, start: Start) -> Start:
+    """How process `name` is to be started under these faults. Raises KeyError."""
+    for fault in faults:
+        victim, change, _ = FAULTS[fault]
+        if name == victim:
+            start = change(start)
+    return start

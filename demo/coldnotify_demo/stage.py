@@ -1,6 +1,6 @@
 """What the acts have at hand: processes to start and stop, ColdNotify, promises to check, the terminal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,7 +24,7 @@ class Stage:
     terminal: Terminal
     limit_s: float
     """How long a promise may take to come true."""
-    fault: str | None = None
+    faults: Sequence[str] = ()
     promises: Promises = field(default_factory=Promises)
 
     def act(self, title: str) -> None:
@@ -39,7 +39,7 @@ class Stage:
 
     def start(self, name: str, module: str, *arguments: str) -> Actor:
         """Starts a process of this package, under the planted fault if that is its."""
-        return self.company.start(name, *planted(self.fault, name, (f"coldnotify_demo.{module}", *arguments)))
+        return self.company.start(name, *planted(self.faults, name, (f"coldnotify_demo.{module}", *arguments)))
 
     def wait(self, condition: Callable[[], object], limit_s: float | None = None) -> bool:
         """Until it holds; whether it came to hold within `limit_s` (default: a promise's). Raises Collapsed."""
