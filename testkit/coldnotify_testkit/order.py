@@ -1,8 +1,8 @@
 """A pytest plugin that runs tests in another order each time: no test may rest on what ran before it.
 
 The order follows from a seed, which is said at the beginning and may be given by `--seed`. Modules come in a random
-order, in each of them its tests; those that take longest (whole stacks, then Kafka's) come first, so that the last
-worker is not left alone with them.
+order, in each of them its tests. First come those that share a stack, one behind the other, so that it can end soon.
+Then those that take longest (whole stacks, then Kafka's), so that the last worker is not left alone with them.
 """
 
 import random
@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 _SEEDS = 1_000_000
+_SHARED_STACK = "up"
+"""The fixture of tests/integration/conftest.py."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,7 +62,9 @@ def ordered(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
 
 def _rank(item: pytest.Item) -> int:
     """How soon it comes."""
-    for rank, marker in enumerate(("stack", "kafka")):
+    if _SHARED_STACK in getattr(item, "fixturenames", ()):
+        return 0
+    for rank, marker in enumerate(("stack", "kafka"), 1):
         if item.get_closest_marker(marker) is not None:
             return rank
-    return 2
+    return 3

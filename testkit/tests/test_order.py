@@ -6,7 +6,7 @@ from typing import Any
 
 from coldnotify_testkit.order import ordered
 
-MODULES = {"slow": "stack", "middle": "kafka", **{f"fast-{number}": "pure" for number in range(20)}}
+MODULES = {"slow": "stack", "shares": "up", "middle": "kafka", **{f"fast-{number}": "pure" for number in range(20)}}
 
 
 def items() -> list[Any]:
@@ -14,6 +14,7 @@ def items() -> list[Any]:
     return [
         SimpleNamespace(
             nodeid=f"{module}.py::test_{number}",
+            fixturenames=[mark] if number == 0 else [],
             get_closest_marker=lambda name, mark=mark if number == 0 else "pure": name if name == mark else None,
         )
         for module, mark in MODULES.items()
@@ -30,7 +31,7 @@ def test_the_same_seed_gives_the_same_order_whatever_the_order_before() -> None:
     assert names(ordered(items(), 7)) == names(ordered(items(), 7))
     assert sorted(names(ordered(shuffled, 7))) == sorted(names(items()))
     random.Random(1).shuffle(shuffled)
-    assert {one.partition("::")[0] for one in names(ordered(shuffled, 7))[:20]} == {"slow.py", "middle.py"}
+    assert {one.partition("::")[0] for one in names(ordered(shuffled, 7))[:30]} == {"shares.py", "slow.py", "middle.py"}
 
 
 def test_another_seed_gives_another_order_of_modules_and_in_them() -> None:
@@ -44,4 +45,4 @@ def test_modules_stay_together_and_those_that_take_longest_come_first() -> None:
     modules = [name.partition(".py")[0] for name in names(ordered(items(), 3))]
     runs = [module for number, module in enumerate(modules) if number == 0 or modules[number - 1] != module]
     assert len(runs) == len(set(runs))
-    assert runs[:2] == ["slow", "middle"]
+    assert runs[:3] == ["shares", "slow", "middle"]

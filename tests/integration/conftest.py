@@ -1,19 +1,56 @@
 """All of ColdNotify, as `coldnotify up` runs it."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from coldnotify_testkit.stack import Up, running
 
+_SETTINGS = {
+    # Pages come from origins of their own, at ports that are not known yet.
+    "gateway_web_origins": "*",
+    # A busy machine must not make an outcome unknown.
+    "http_outcome_timeout_s": "10",
+}
+_shared = ExitStack()
+"""What ends the stack that tests share, while there is one."""
+_up: list[Up] = []
+_users: set[str] = set()
+"""The modules with a test that wants it."""
 
-@pytest.fixture(scope="session")
-def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Up:
     """Everything running, shared by the tests that harm nobody; each uses names of its own."""
-    settings = {
-        # Pages come from origins of their own, at ports that are not known yet.
-        "gateway_web_origins": "*",
-        # A busy machine must not make an outcome unknown.
-        "http_outcome_timeout_s": "10",
-    }
-    with running(tmp_path_factory.mktemp("up"), **settings) as one:
-        yield one
+    if not _up:
+        _up.append(_shared.enter_context(running(tmp_path_factory.mktemp("up"), **_SETTINGS)))
+    return _up[0]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Notes who will want it: what is only deselected does not."""
+    _users.update(_module(item) for item in session.items if "up" in getattr(item, "fixturenames", ()))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Ends it behind the last module in a row that wants it: at rest it takes a twentieth of a core."""
+    try:
+        return (yield)
+    finally:
+        if nextitem is None or _module(nextitem) not in _users:
+            _end()
+
+
+def pytest_sessionfinish() -> None:
+    """Ends it where tests were broken off."""
+    _end()
+
+
+def _end() -> None:
+    _up.clear()
+    _shared.close()
+
+
+def _module(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
