@@ -1,8 +1,9 @@
-"""Fixtures for every test directory: a real Kafka broker for the whole run, and fresh topics on it."""
+"""For every test directory: a real Kafka broker for the whole run, fresh topics on it, Hypothesis without a clock."""
 
 import os
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_testkit.kafka import broker, reset_topics
@@ -12,6 +13,10 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 # In this order: which tests come first depends on what they need.
 pytest_plugins = ["coldnotify_testkit.order", "coldnotify_testkit.needs"]
+
+# An example that takes long is no finding: others may keep the machine busy.
+hypothesis.settings.register_profile("house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("house")
 
 
 @pytest.fixture(scope="session")
