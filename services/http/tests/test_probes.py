@@ -3,11 +3,18 @@
 import ssl
 from pathlib import Path
 
+import pytest
 from aiohttp import ClientSession, TCPConnector
 from coldnotify_common.certificates import Authority
 from coldnotify_http.app import HttpService
 from coldnotify_http.settings import HttpSettings
 from prometheus_client import CollectorRegistry
+
+
+@pytest.fixture(autouse=True)
+def kafka_is_asked_for_a_short_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is none, and an event loop ends only behind the thread that asks."""
+    monkeypatch.setattr("coldnotify_http.app._KAFKA_LOOK_TIMEOUT_S", 0.3)
 
 
 async def test_metrics_are_open_where_everything_else_wants_a_proof(tmp_path: Path) -> None:

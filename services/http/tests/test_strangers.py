@@ -24,6 +24,12 @@ Stranger = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 TRICKLED = b"POST /v1/sync HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{"
 
 
+@pytest.fixture(autouse=True)
+def kafka_is_asked_for_a_short_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is none, and an event loop ends only behind the thread that asks."""
+    monkeypatch.setattr("coldnotify_http.app._KAFKA_LOOK_TIMEOUT_S", 0.3)
+
+
 async def end(reader: asyncio.StreamReader) -> bytes:
     """The first of what comes before the connection is closed."""
     try:
