@@ -16,6 +16,7 @@ from coldnotify import Connection, Notify, ServiceRefused, State
 from coldnotify_cli.credentials import CredentialSettings, http_context, read_token
 from coldnotify_cli.tls_parts import TlsParts
 from coldnotify_common.errors import SettingError
+from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_testkit.stack import Recorder, Up, running
 from coldnotify_testkit.waiting import wait_for
 
@@ -121,7 +122,7 @@ def test_mutual_tls_from_certificates_to_a_notification(tmp_path: Path) -> None:
         )
         findings = [json.loads(line) for line in checked.stdout.splitlines()]
         services = [one["state"] for one in findings if one["what"] in ("matcher", "gateway", "HTTP service")]
-        assert services == ["ok"] * 3, checked.stdout
+        assert services == ["ok"] * (3 + len(LISTENERS)), checked.stdout
 
 
 def look(up: Up, ca: str, certificate: Path) -> "subprocess.CompletedProcess[str]":
