@@ -72,7 +72,7 @@ def parse_public_record(value: bytes) -> PublicRecord:
     try:
         record = _decoder.decode(value)
     except msgspec.ValidationError as error:
-        raise InvalidRecord(_name_the_field(str(error))) from None
+        raise InvalidRecord(name_the_field(str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRecord(f"record: is not JSON: {error}") from None
     if record.source is not None:
@@ -128,7 +128,8 @@ def raw_payload(payload: object) -> msgspec.Raw:
     return msgspec.Raw(encoded)
 
 
-def _name_the_field(error: str) -> str:
-    """`version: Expected ...` out of msgspec's "Expected ... - at `$.version`"."""
+def name_the_field(error: str) -> str:
+    """The words of InvalidRecord: `version: Expected ...` out of msgspec's "Expected ... - at `$.version`"."""
     words, _, path = error.partition(" - at `$.")
-    return f"{path.rstrip('`')}: {words}" if path else f"record: {words}"
+    field = path.rstrip("`").partition("[")[0]
+    return f"{field}: {words}" if field else f"record: {words}"

@@ -1,0 +1,151 @@
+"""Descriptions: what an object is, as a map of key to value, and the record that says so, as JSON."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from coldnotify_schemas.names import ObjectKey, object_key, parse_object_key
+from coldnotify_schemas.records import RECORD_BYTES_MAX, InvalidRecord, name_the_field
+
+KEY_PREFIX = "describe:"
+"""Begins the key of a description's records. ":" cannot be in a domain's name, so no object has such a key."""
+KEYS_MAX = 64
+KEY_CHARS_MAX = 128
+TEXT_BYTES_MAX = 256
+"""Of a value that is a text, as UTF-8."""
+DESCRIPTION_BYTES_MAX = 8192
+"""Of the whole map as compact JSON. The longest keys and texts would come to three times as much."""
+
+Value = str | float | bool
+Description = Mapping[str, Value]
+"""At most KEYS_MAX keys, in order. Two of them are the same if `encode_description` says the same of both: for Python,
+1 and True are equal."""
+
+_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_/.-]{0,127}", re.ASCII)
+_WHOLE_MAX = 1 << 53
+"""Below it every whole number is a double, and is written without a fraction."""
+_SHOWN_CHARS_MAX = 80
+
+
+class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    description: dict[str, Any] | None
+
+
+_decoder = msgspec.json.Decoder(_Record)
+_patch_decoder = msgspec.json.Decoder()
+_encoder = msgspec.json.Encoder()
+
+
+def description_key(domain: str, group: str, object_: str) -> str:
+    """The key of a description's records, checked: describe:domain/group/object. Raises InvalidName."""
+    return KEY_PREFIX + object_key(domain, group, object_)
+
+
+def parse_description_key(key: bytes) -> ObjectKey | None:
+    """Domain, group and object of the key of a description's record; None: it is another's. Raises InvalidName."""
+    prefix = KEY_PREFIX.encode()
+    return parse_object_key(key[len(prefix) :]) if key.startswith(prefix) else None
+
+
+def is_description_name(key: str) -> bool:
+    """Whether this can be the name of one of a description's values."""
+    return _KEY.fullmatch(key) is not None
+
+
+def parse_description_record(value: bytes | None) -> Description | None:
+    """What a record says; None: there is no description any more. Raises InvalidRecord, which names the field."""
+    if value is None:
+        raise InvalidRecord('record: is null; publish {"description": null} to say that there is no description')
+    if len(value) > RECORD_BYTES_MAX:
+        raise InvalidRecord(f"record: has {len(value)} bytes (at most {RECORD_BYTES_MAX} are allowed)")
+    try:
+        said = _decoder.decode(value).description
+    except msgspec.ValidationError as error:
+        raise InvalidRecord(name_the_field(str(error))) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRecord(f"record: is not JSON: {error}") from None
+    return None if said is None else check_description(said)
+
+
+def encode_description_record(description: Description | None) -> bytes:
+    """The record that says it; None: that there is none any more."""
+    return b'{"description":%b}' % (b"null" if description is None else encode_description(description))
+
+
+def encode_description(description: Description) -> bytes:
+    """As compact JSON, the keys in order, a whole number without a fraction: the same bytes for the same map."""
+    return _encoder.encode({key: _shortest(description[key]) for key in sorted(description)})
+
+
+def check_description(said: Mapping[str, object]) -> Description:
+    """What was said, if it is a description: its numbers as doubles, its keys in order. Raises InvalidRecord."""
+    if len(said) > KEYS_MAX:
+        raise InvalidRecord(f"description: has {len(said)} keys (at most {KEYS_MAX} are allowed)")
+    checked = {key: _check_value(_check_key(key), said[key]) for key in sorted(said)}
+    if (size := len(encode_description(checked))) > DESCRIPTION_BYTES_MAX:
+        raise InvalidRecord(f"description: has {size} bytes of JSON (at most {DESCRIPTION_BYTES_MAX} are allowed)")
+    return checked
+
+
+def parse_patch(value: bytes) -> dict[str, object]:
+    """A JSON merge patch (RFC 7396) of a description; a null in it removes its key. Raises InvalidRecord."""
+    if len(value) > RECORD_BYTES_MAX:
+        raise InvalidRecord(f"patch: has {len(value)} bytes (at most {RECORD_BYTES_MAX} are allowed)")
+    try:
+        said = _patch_decoder.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRecord(f"patch: is not JSON: {error}") from None
+    if not isinstance(said, dict):
+        raise InvalidRecord("patch: is not an object of keys and their values; a null removes its key")
+    return said
+
+
+def merge_patch(description: Description | None, patch: Mapping[str, object]) -> Description:
+    """The description that a patch makes of this one, or of none. Raises InvalidRecord, which names the field."""
+    for key in patch:
+        _check_key(key)
+    merged: dict[str, object] = {**(description or {}), **patch}
+    return check_description({key: value for key, value in merged.items() if value is not None})
+
+
+def _check_key(key: str) -> str:
+    if not is_description_name(key):
+        raise InvalidRecord(
+            f"description: {key[:_SHOWN_CHARS_MAX]!r} is not a key (1 to {KEY_CHARS_MAX} of A-Z a-z 0-9 _ / . -, "
+            "the first a letter or _)"
+        )
+    return key
+
+
+def _check_value(key: str, value: object) -> Value:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError:
+            raise InvalidRecord(f"description: the value of {key!r} is not valid UTF-8") from None
+        if size > TEXT_BYTES_MAX:
+            raise InvalidRecord(
+                f"description: the value of {key!r} has {size} bytes of UTF-8 (at most {TEXT_BYTES_MAX} are allowed)"
+            )
+        return value
+    if isinstance(value, int | float):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise InvalidRecord(f"description: the value of {key!r} is not a finite number")
+        return number or 0.0  # there is one zero
+    raise InvalidRecord(f"description: the value of {key!r} is neither a text, a number, true nor false")
+
+
+def _shortest(value: Value) -> Value:
+    """The value as JSON says it in the fewest characters."""
+    if type(value) is float and value.is_integer() and abs(value) < _WHOLE_MAX:
+        return int(value)
+    return value
