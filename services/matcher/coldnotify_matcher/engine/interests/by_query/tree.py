@@ -1,0 +1,117 @@
+"""The tree of a query: conditions, and how they are joined. Values without behaviour."""
+
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A literal in quotes: equals this text alone."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A literal without quotes: equals this text, and where it is a number, this number, too."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """TRUE or FALSE: equals only true or false."""
+
+    truth: bool
+
+
+Literal = Text | Word | Truth
+Operator = OneOf["<", "<=", ">", ">="]
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """The description has the key."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """The key's value is this literal."""
+
+    key: str
+    literal: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """The key's value is a number, and lies there."""
+
+    key: str
+    operator: Operator
+    number: float
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """The key's value is a text in which the regular expression is found."""
+
+    key: str
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class NameEqual:
+    """The object has this name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class NameLike:
+    """The regular expression is found in the object's name."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class NameStartsWith:
+    """The object's name begins so."""
+
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class NameBetween:
+    """The object's name is at or behind `first`, and before `behind`, in the order of UTF-8 bytes."""
+
+    first: str
+    behind: str
+
+
+Condition = Has | Equal | Compare | Like | NameEqual | NameLike | NameStartsWith | NameBetween
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """What is within is false."""
+
+    operand: "Tree"
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of them are true. At least two."""
+
+    operands: tuple["Tree", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """One of them is true, or several. At least two."""
+
+    operands: tuple["Tree", ...]
+
+
+Tree = Condition | Not | And | Or
