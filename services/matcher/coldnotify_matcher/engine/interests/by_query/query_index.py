@@ -1,0 +1,289 @@
+"""The index of queries: which of them a change of an object may concern, without asking all.
+
+Two things are known of each query.
+
+- Its *atoms* are the smallest conditions in it: Room is the text "410", or Level is below 5. A query's truth changes
+  only if an atom's does. The atoms that a change turns are found in dicts, and, where they compare numbers, in the
+  stretch of a sorted list between the number before and the one after.
+- Of its *anchors* at least one holds wherever the query is true. An AND has those of one operand, the one whose anchors
+  the fewest queries have so far, an OR those of all.
+
+A change concerns the queries of which an atom turns, if one of their anchors holds before or after it. So of a thousand
+queries `Kind = lamp AND Room = ...` a lamp that moves concerns two. An OR on top is taken apart: each operand, a
+*branch*, has atoms and anchors of its own.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
+
+from coldnotify_schemas.descriptions import Description, Value
+
+from coldnotify_matcher.engine.interests.by_query.language import number_of
+from coldnotify_matcher.engine.interests.by_query.query import Query
+from coldnotify_matcher.engine.interests.by_query.tree import (
+    And,
+    Compare,
+    Equal,
+    Has,
+    Like,
+    NameBetween,
+    NameEqual,
+    NameStartsWith,
+    Not,
+    Or,
+    Text,
+    Tree,
+    Truth,
+)
+
+Atom = tuple[str, str, Value | None]
+"""(what, key, value): what is "has" or "like", without a value, a kind of value, or an operator of numbers."""
+Anchor = tuple[str, str, Value | None]
+"""As an atom, or ("name", the name, None), or ("prefix", what the name begins with, None)."""
+
+ANYWHERE: Anchor = ("anywhere", "", None)
+"""The anchor of a query of which it cannot be said where it may be true."""
+_BARE = frozenset(("anywhere", "name", "prefix"))
+"""Anchors that may hold of an object without a description."""
+PLACES_MAX = 1024
+"""Atoms times anchors of a branch: what it may take in the index. One that would take more is anchored anywhere."""
+_NOTHING: Description = {}
+_NOT_COMPARED: dict[str, list[float]] = {}
+_KINDS: dict[type, str] = {str: "text", float: "number", bool: "truth"}
+_CUTS: dict[str, Callable[[list[float], float], int]] = {
+    "<": bisect_right, "<=": bisect_left, ">": bisect_left, ">=": bisect_right,
+}  # fmt: skip
+"""Where a number cuts the sorted numbers it is compared with: `<` and `<=` are true of those behind the cut, the others
+of those before it."""
+
+
+class QueryIndex:
+    """The queries of one group of objects."""
+
+    def __init__(self) -> None:
+        self._branches: dict[Query, list[tuple[tuple[Atom, ...], tuple[Anchor, ...]]]] = {}
+        self._by_atom: dict[Atom, dict[Anchor, dict[Query, None]]] = {}
+        self._compared: dict[str, dict[str, list[float]]] = {}
+        """By key and operator: the numbers of the atoms that there are, sorted."""
+        self._bare: dict[Anchor, dict[Query, None]] = {}
+        """By anchor: the queries that may be true of an object without a description."""
+        self._loads: dict[Anchor, int] = {}
+        """How many branches have the anchor."""
+        self._prefix_lengths: dict[int, int] = {}
+        """Of the anchors that are prefixes: how many there are of a length."""
+
+    def __len__(self) -> int:
+        return len(self._branches)
+
+    def add(self, query: Query) -> None:
+        """A query that is not there."""
+        trees = query.tree.operands if isinstance(query.tree, Or) else (query.tree,)
+        branches = self._branches[query] = []
+        for tree in trees:
+            atoms, anchors = tuple(dict.fromkeys(_atoms(tree))), self._anchors(tree)
+            if len(atoms) * len(anchors) > PLACES_MAX:
+                anchors = (ANYWHERE,)
+            branches.append((atoms, anchors))
+            self._add_branch(query, atoms, anchors)
+
+    def remove(self, query: Query) -> None:
+        """A query that is there. It costs what the query itself takes in the index."""
+        for atoms, anchors in self._branches.pop(query):
+            for atom in atoms:
+                places = self._by_atom.get(atom)
+                for anchor in anchors if places is not None else ():
+                    assert places is not None
+                    _discard(places, anchor, query)
+                if places is not None and not places:
+                    del self._by_atom[atom]
+                    self._forget_number(atom)
+            for anchor in anchors:
+                _discard(self._bare, anchor, query)
+                self._unload(anchor)
+
+    def concerned(self, name: str, before: Description | None, after: Description | None) -> list[Query]:
+        """The queries that a change of this object may concern: all whose truth it changes, and few others.
+
+        `before`, `after`: its description, empty if it has none; None: there is no such object.
+        """
+        concerned: dict[Query, None] = {}
+        if before is None or after is None:
+            if before is after:
+                return []
+            for anchor in self._held(name):
+                concerned.update(self._bare.get(anchor, ()))
+        before, after = before or _NOTHING, after or _NOTHING
+        held: dict[Anchor, None] | None = None
+        for atom in self._turned(before, after):
+            places = self._by_atom.get(atom)
+            if places is None:
+                continue
+            if held is None:
+                held = dict.fromkeys(self._held(name, before, after))
+            for anchor in places if len(places) < len(held) else held:
+                if anchor in held and anchor in places:
+                    concerned.update(places[anchor])
+        return list(concerned)
+
+    def candidates(self, name: str, description: Description) -> list[Query]:
+        """The queries that may be true of an object: all that are, and few others."""
+        return self.concerned(name, None, description)
+
+    # --- what changes and what holds
+
+    def _turned(self, before: Description, after: Description) -> Iterator[Atom]:
+        """The atoms whose truth a change turns, and some others."""
+        for key in (*before, *(key for key in after if key not in before)):
+            old, new = before.get(key), after.get(key)
+            if old is new or (old == new and type(old) is type(new)):
+                continue
+            if old is None or new is None:
+                yield "has", key, None
+            for value in (old, new):
+                if value is not None:
+                    yield _KINDS[type(value)], key, value
+            if type(old) is str or type(new) is str:
+                yield "like", key, None
+            for operator, numbers in self._compared.get(key, _NOT_COMPARED).items():
+                for number in _stretch(operator, numbers, old, new):
+                    yield operator, key, number
+
+    def _held(self, name: str, *descriptions: Description) -> Iterator[Anchor]:
+        """The anchors in use that hold of this name and one of these descriptions; some are there twice."""
+        loads = self._loads
+        if ANYWHERE in loads:
+            yield ANYWHERE
+        named: Anchor = ("name", name, None)
+        if named in loads:
+            yield named
+        for length in self._prefix_lengths:
+            prefix: Anchor = ("prefix", name[:length], None)
+            if prefix in loads:
+                yield prefix
+        for description in descriptions:
+            for key, value in description.items():
+                has: Anchor = ("has", key, None)
+                if has in loads:
+                    yield has
+                equal: Anchor = (_KINDS[type(value)], key, value)
+                if equal in loads:
+                    yield equal
+
+    # --- what a query takes
+
+    def _add_branch(self, query: Query, atoms: tuple[Atom, ...], anchors: tuple[Anchor, ...]) -> None:
+        for atom in atoms:
+            places = self._by_atom.get(atom)
+            if places is None:
+                places = self._by_atom[atom] = {}
+                self._keep_number(atom)
+            for anchor in anchors:
+                places.setdefault(anchor, {})[query] = None
+        for anchor in anchors:
+            if anchor[0] in _BARE:
+                self._bare.setdefault(anchor, {})[query] = None
+            loads = self._loads.get(anchor, 0)
+            self._loads[anchor] = loads + 1
+            if not loads and anchor[0] == "prefix":
+                length = len(anchor[1])
+                self._prefix_lengths[length] = self._prefix_lengths.get(length, 0) + 1
+
+    def _unload(self, anchor: Anchor) -> None:
+        self._loads[anchor] -= 1
+        if self._loads[anchor]:
+            return
+        del self._loads[anchor]
+        if anchor[0] == "prefix":
+            length = len(anchor[1])
+            self._prefix_lengths[length] -= 1
+            if not self._prefix_lengths[length]:
+                del self._prefix_lengths[length]
+
+    def _keep_number(self, atom: Atom) -> None:
+        operator, key, number = atom
+        if operator in _CUTS and isinstance(number, float):
+            insort(self._compared.setdefault(key, {}).setdefault(operator, []), number)
+
+    def _forget_number(self, atom: Atom) -> None:
+        operator, key, number = atom
+        if operator in _CUTS and isinstance(number, float):
+            compared = self._compared[key]
+            numbers = compared[operator]
+            del numbers[bisect_left(numbers, number)]
+            if not numbers:
+                del compared[operator]
+            if not compared:
+                del self._compared[key]
+
+    def _anchors(self, tree: Tree) -> tuple[Anchor, ...]:
+        if isinstance(tree, Or):
+            all_of = dict.fromkeys(anchor for operand in tree.operands for anchor in self._anchors(operand))
+            return (ANYWHERE,) if ANYWHERE in all_of else tuple(all_of)
+        if isinstance(tree, And):
+            return min(map(self._anchors, tree.operands), key=self._weight)
+        if isinstance(tree, Equal):
+            return _equal(tree)
+        if isinstance(tree, Has | Compare | Like):
+            return (("has", tree.key, None),)
+        if isinstance(tree, NameEqual):
+            return (("name", tree.name, None),)
+        if isinstance(tree, NameStartsWith):
+            return (("prefix", tree.prefix, None),)
+        if isinstance(tree, NameBetween):
+            # All names between two that begin with the same begin with that.
+            prefix = "".join(one for one, _ in takewhile(_are_same, zip(tree.first, tree.behind, strict=False)))
+            return (("prefix", prefix, None),) if tree.first < tree.behind else ()
+        return (ANYWHERE,)
+
+    def _weight(self, anchors: tuple[Anchor, ...]) -> tuple[bool, bool, int, int]:
+        """The less, the fewer changes concern a branch with these anchors, as far as one can know."""
+        vague = any(anchor[0] == "has" for anchor in anchors)
+        return ANYWHERE in anchors, vague, sum(self._loads.get(anchor, 0) for anchor in anchors), len(anchors)
+
+
+def _atoms(tree: Tree) -> Iterator[Atom]:
+    """The atoms of a tree; names have none, for an object's never changes."""
+    if isinstance(tree, And | Or):
+        for operand in tree.operands:
+            yield from _atoms(operand)
+    elif isinstance(tree, Not):
+        yield from _atoms(tree.operand)
+    elif isinstance(tree, Has):
+        yield "has", tree.key, None
+    elif isinstance(tree, Equal):
+        yield from _equal(tree)
+    elif isinstance(tree, Compare):
+        yield tree.operator, tree.key, tree.number
+    elif isinstance(tree, Like):
+        yield "like", tree.key, None
+
+
+def _are_same(pair: tuple[str, str]) -> bool:
+    return pair[0] == pair[1]
+
+
+def _equal(condition: Equal) -> tuple[tuple[str, str, Value | None], ...]:
+    key, literal = condition.key, condition.literal
+    if isinstance(literal, Truth):
+        return (("truth", key, literal.truth),)
+    text: Atom = ("text", key, literal.text)
+    number = None if isinstance(literal, Text) else number_of(literal.text)
+    return (text,) if number is None else (text, ("number", key, number))
+
+
+def _stretch(operator: str, numbers: list[float], old: Value | None, new: Value | None) -> Iterable[float]:
+    """The numbers for which a comparison with them is true of one of two values, and false of the other."""
+    cut = _CUTS[operator]
+    cuts = [cut(numbers, value) for value in (old, new) if type(value) is float]
+    if len(cuts) == 1:
+        return numbers[cuts[0] :] if operator in ("<", "<=") else numbers[: cuts[0]]
+    return numbers[min(cuts) : max(cuts)] if cuts else ()
+
+
+def _discard(places: dict[Anchor, dict[Query, None]], anchor: Anchor, query: Query) -> None:
+    queries = places.get(anchor)
+    if queries is not None:
+        queries.pop(query, None)
+        if not queries:
+            del places[anchor]

@@ -1,0 +1,96 @@
+"""The index of queries: it finds those whose truth a change changes, hardly any other, and forgets what is removed."""
+
+import pytest
+from coldnotify_matcher.engine.interests.by_query import query_index
+from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
+from coldnotify_matcher.engine.interests.by_query.query_index import QueryIndex
+from coldnotify_schemas.descriptions import Description
+from coldnotify_testkit.queries import DESCRIPTIONS, NAMES, TREES, naive
+from hypothesis import given
+from hypothesis import strategies as st
+
+QUERIES = st.lists(TREES.map(Query), max_size=8)
+STATES = st.none() | DESCRIPTIONS
+
+
+def index_of(*texts: str) -> tuple[QueryIndex, dict[str, Query]]:
+    """An index, and its queries by their texts."""
+    index, queries = QueryIndex(), {text: query_of(text) for text in texts}
+    for query in queries.values():
+        index.add(query)
+    return index, queries
+
+
+def truth(query: Query, name: str, state: Description | None) -> bool:
+    """Whether an object in this state fits."""
+    return state is not None and naive(query.tree, name, state)
+
+
+@given(QUERIES, QUERIES, NAMES, STATES, STATES, st.sampled_from([1, 4, 1024]))
+def test_it_finds_all_whose_truth_changes(
+    queries: list[Query],
+    removed: list[Query],
+    name: str,
+    before: Description | None,
+    after: Description | None,
+    places: int,
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(query_index, "PLACES_MAX", places)
+        index = QueryIndex()
+        for query in (*removed, *queries):
+            index.add(query)
+        for query in removed:
+            index.remove(query)
+
+    concerned = index.concerned(name, before, after)
+    assert {query for query in queries if truth(query, name, before) != truth(query, name, after)} <= set(concerned)
+    assert set(concerned) <= set(queries)
+    assert len(set(concerned)) == len(concerned)
+    if after is not None:
+        assert {query for query in queries if truth(query, name, after)} <= set(index.candidates(name, after))
+
+
+@given(QUERIES)
+def test_removed_queries_leave_nothing(queries: list[Query]) -> None:
+    index = QueryIndex()
+    for query in queries:
+        index.add(query)
+    for query in reversed(queries):
+        index.remove(query)
+    assert [value for value in vars(index).values() if value] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "concerned"),
+    [
+        ({"Kind": "lamp", "Room": 1.0}, {"Kind": "lamp", "Room": 2.0},
+         ["Kind = lamp AND Room = 1", "Kind = lamp AND Room = 2"]),
+        ({"Kind": "lamp", "Room": 1.0}, {"Kind": "fan", "Room": 1.0}, ["Kind = lamp AND Room = 1"]),
+        ({"Kind": "lamp", "Room": 7.0}, {"Kind": "fan", "Room": 7.0}, []),
+        ({"Level": 1.5}, {"Level": 2.5}, ["Level > 2"]),
+        ({"Level": 3.0}, {"Level": 2.0}, ["Level >= 3", "Level > 2", "Level < 3"]),
+        ({"Level": 5.0}, {"Level": 9.0}, []),
+        ({"Level": 2.5}, {"Level": "high"}, ["Level > 2", "Level < 3"]),
+        ({"Other": 1.0}, {"Other": 2.0}, []),
+        ({}, {"Other": 2.0}, []),
+        (None, {}, ["NAME STARTS WITH 'desk/'", "NAME BETWEEN 'desk/a' AND 'desk/m'", "NAME = 'desk/lamp'"]),
+        ({}, None, ["NAME STARTS WITH 'desk/'", "NAME BETWEEN 'desk/a' AND 'desk/m'", "NAME = 'desk/lamp'"]),
+        (None, None, []),
+    ],
+)  # fmt: skip
+def test_it_finds_hardly_any_other(before: Description | None, after: Description | None, concerned: list[str]) -> None:
+    # The first is found under its kind: which of its conditions the others share was not known then.
+    rooms = [f"Kind = lamp AND Room = {room}" for room in (0, 1, 2, 3, 4)]
+    levels = ["Level > 2", "Level >= 3", "Level < 3", "Level <= 1"]
+    names = ["NAME STARTS WITH 'desk/'", "NAME STARTS WITH 'hall/'", "NAME BETWEEN 'desk/a' AND 'desk/m'",
+             "NAME BETWEEN 'z' AND 'a'", "NAME = 'desk/lamp'", "NAME = 'hall/lamp'"]  # fmt: skip
+    index, queries = index_of(*rooms, *levels, *names)
+    found = set(index.concerned("desk/lamp", before, after)) - {queries[rooms[0]]}
+    assert found == {queries[text] for text in concerned}
+
+
+def test_a_number_and_true_are_two_values() -> None:
+    index, queries = index_of("a = 1", "a = true")
+    assert set(index.concerned("x", {"a": 1.0}, {"a": True})) == set(queries.values())
+    assert index.concerned("x", {"b": 1.0}, {"b": True}) == []
