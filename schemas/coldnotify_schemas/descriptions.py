@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -27,6 +28,7 @@ Description = Mapping[str, Value]
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_/.-]{0,127}", re.ASCII)
 _WHOLE_MAX = 1 << 53
 """Below it every whole number is a double, and is written without a fraction."""
+_NUMBER_CHARS_MAX = 24
 _SHOWN_CHARS_MAX = 80
 
 
@@ -50,6 +52,7 @@ def parse_description_key(key: bytes) -> ObjectKey | None:
     return parse_object_key(key[len(prefix) :]) if key.startswith(prefix) else None
 
 
+@lru_cache(maxsize=4096)
 def is_description_name(key: str) -> bool:
     """Whether this can be the name of one of a description's values."""
     return _KEY.fullmatch(key) is not None
@@ -67,7 +70,7 @@ def parse_description_record(value: bytes | None) -> Description | None:
         raise InvalidRecord(name_the_field(str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRecord(f"record: is not JSON: {error}") from None
-    return None if said is None else check_description(said)
+    return None if said is None else check_description(said, json_bytes=len(value))
 
 
 def encode_description_record(description: Description | None) -> bytes:
@@ -80,13 +83,19 @@ def encode_description(description: Description) -> bytes:
     return _encoder.encode({key: _shortest(description[key]) for key in sorted(description)})
 
 
-def check_description(said: Mapping[str, object]) -> Description:
-    """What was said, if it is a description: its numbers as doubles, its keys in order. Raises InvalidRecord."""
+def check_description(said: Mapping[str, object], *, json_bytes: int | None = None) -> Description:
+    """What was said, if it is a description: its numbers as doubles, its keys in order. Raises InvalidRecord.
+
+    `json_bytes`: the length of the JSON that said it, if it was JSON.
+    """
     if len(said) > KEYS_MAX:
         raise InvalidRecord(f"description: has {len(said)} keys (at most {KEYS_MAX} are allowed)")
     checked = {key: _check_value(_check_key(key), said[key]) for key in sorted(said)}
-    if (size := len(encode_description(checked))) > DESCRIPTION_BYTES_MAX:
-        raise InvalidRecord(f"description: has {size} bytes of JSON (at most {DESCRIPTION_BYTES_MAX} are allowed)")
+    # In other words it is longer only by its numbers. Writing it takes as long as all the rest.
+    if json_bytes is None or json_bytes + _NUMBER_CHARS_MAX * len(said) > DESCRIPTION_BYTES_MAX:
+        size = len(encode_description(checked))
+        if size > DESCRIPTION_BYTES_MAX:
+            raise InvalidRecord(f"description: has {size} bytes of JSON (at most {DESCRIPTION_BYTES_MAX} are allowed)")
     return checked
 
 

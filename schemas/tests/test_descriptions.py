@@ -98,6 +98,8 @@ def test_what_is_just_within_the_limits() -> None:
     assert len(encode_description(check_description({**big, "z": "x" * room}))) == DESCRIPTION_BYTES_MAX
     with pytest.raises(InvalidRecord, match=r"^description: has 8193 bytes of JSON"):
         check_description({**big, "z": "x" * (room + 1)})
+    with pytest.raises(InvalidRecord, match=r"^description: has 8193 bytes of JSON"):
+        parse_description_record(b'{"description":%b}' % json.dumps({**big, "z": "x" * (room + 1)}).encode())
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", b"x", None, 10**400])
