@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from coldnotify_matcher.engine import descriptions
 from coldnotify_matcher.engine.descriptions import Change, Descriptions
-from coldnotify_schemas.descriptions import Description, encode_description_record
+from coldnotify_schemas.descriptions import Description, encode_description_record, parse_description_record
 from coldnotify_schemas.records import InvalidRecord
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,11 +124,10 @@ def test_the_order_of_the_log_does_not_count(records: list[tuple[bytes | None, i
 
 def test_of_what_is_loaded_only_what_counts_is_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     parsed: list[bytes | None] = []
-    parse = descriptions.parse_description_record
 
     def counting(value: bytes | None) -> Description | None:
         parsed.append(value)
-        return parse(value)
+        return parse_description_record(value)
 
     monkeypatch.setattr(descriptions, "parse_description_record", counting)
     of = Descriptions()
