@@ -69,6 +69,7 @@ EVENTS = {
 REJECTED_FIELDS = (
     "key", "domain", "group", "object", "record",
     "version", "incarnation", "source", "payload", "expires_at", "deleted",
+    "description", "timestamp",
 )  # fmt: skip
 UNKNOWN_FIELD = "unknown_field"
 """Instead of a name that the publisher made up: there is no end to those."""

@@ -101,7 +101,7 @@ class Descriptions:
         """Take in one record; None: it changes nothing. Raises InvalidRecord: then the one in force stays."""
         described = self._groups.get(group, _NOBODY).get(name)
         try:
-            description = _understood(value, timestamp_ms)
+            description = understood(value, timestamp_ms)
         except InvalidRecord:
             if described is not None:
                 described.last_offset = max(described.last_offset, offset)
@@ -127,14 +127,14 @@ class Descriptions:
         if len(kept) > KEPT_MAX:
             self._parse(group, name, kept)
 
-    def finish_load(self) -> Iterator[Described]:
-        """Parse what counts. Yields the descriptions that are to be written again."""
+    def finish_load(self) -> Iterator[tuple[str, str, Described]]:
+        """Parse what counts. Yields what is to be written again: group, name and what is known."""
         kept_of, self._kept = self._kept, {}
         for (group, name), kept in kept_of.items():
             self._parse(group, name, kept)
             described = self.of(group, name)
             if described is not None and described.needs_repair:
-                yield described
+                yield group, name, described
 
     def _parse(self, group: str, name: str, kept: list[_Kept]) -> None:
         """Take the one of these that counts; the others are outdone, or are no descriptions."""
@@ -161,7 +161,8 @@ class Descriptions:
 _NOBODY: Mapping[str, Described] = {}
 
 
-def _understood(value: bytes | None, timestamp_ms: int) -> Description | None:
+def understood(value: bytes | None, timestamp_ms: int) -> Description | None:
+    """What a record says, which has a timestamp for a version. Raises InvalidRecord."""
     if timestamp_ms < 0:
         raise InvalidRecord(f"timestamp: is {timestamp_ms}, and it is the description's version")
     return parse_description_record(value)

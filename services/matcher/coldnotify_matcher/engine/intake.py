@@ -13,6 +13,7 @@ from coldnotify_schemas.records import (
 )
 
 from coldnotify_matcher.engine.conflation import Conflation
+from coldnotify_matcher.engine.description_intake import DescriptionIntake, is_description_key
 from coldnotify_matcher.engine.history import History
 from coldnotify_matcher.engine.object_records import ObjectRecord
 from coldnotify_matcher.engine.objects import UNKNOWN, Obj
@@ -38,6 +39,7 @@ class Intake:
         self._conflation = conflation
         self._repairs = repairs
         self._strays = strays
+        self._descriptions = DescriptionIntake(state, repairs, strays, self._reject)
 
     def on_object(self, record: ObjectRecord, now_ms: int) -> None:
         """One record of the objects topic's partition."""
@@ -46,8 +48,11 @@ class Intake:
         merged = record.offset < state.position
         if not merged:
             state.position = record.offset + 1
-            if not state.live and self._keep_unmade(record):
-                return
+        if is_description_key(record.key):
+            self._descriptions.on_record(record, merged=merged)
+            return
+        if not merged and not state.live and self._keep_unmade(record):
+            return
         # Of an object that has a version the key was checked then. A key that is no UTF-8 is none of these.
         obj = self._known(record.key)
         if obj is None or obj.version == UNKNOWN:
@@ -69,6 +74,9 @@ class Intake:
     def skip_object(self, key: bytes | None, offset: int) -> None:
         """The record at this offset is set aside: its object's newest version is to stand behind it again."""
         self.on_end(offset + 1)
+        if key is not None and is_description_key(key):
+            self._descriptions.skip(key, offset)
+            return
         obj = self._known(key)
         if obj is None:
             return

@@ -2,6 +2,7 @@
 
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord
 
 from coldnotify_matcher.engine.clients import Client
@@ -101,3 +102,5 @@ class Loading:
         state.at = None
         for obj in state.objects.made():
             self._repairs.look_at(obj)
+        for group, name, described in state.descriptions.finish_load():
+            self._repairs.look_at_description(f"{KEY_PREFIX}{group}/{name}", described)

@@ -4,6 +4,7 @@ from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
 
 from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.descriptions import Descriptions
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.half_sets import HalfSets
 from coldnotify_matcher.engine.object_map import ObjectMap
@@ -36,6 +37,7 @@ class State:
         self.position = 0
         """The next offset of the objects topic."""
         self.objects = ObjectMap()
+        self.descriptions = Descriptions()
         self.clients: dict[str, Client] = {}
         self.gateways: dict[int, GatewayView] = {}
         self.half_sets = HalfSets()

@@ -1,8 +1,9 @@
-"""Objects whose newest version compaction would take: it is written again, behind what stands last under their key."""
+"""What compaction would take, newest versions and descriptions: it is written again, behind what stands last there."""
 
 from coldnotify_schemas import topics
 from coldnotify_schemas.records import since_header
 
+from coldnotify_matcher.engine.descriptions import Described
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.outputs import Write
@@ -16,11 +17,18 @@ class Repairs:
         self._state = state
         self._outbox = outbox
         self._due: dict[Obj, None] = {}
+        self._due_descriptions: dict[str, Described] = {}
+        """By the key of their records."""
 
     def look_at(self, obj: Obj) -> None:
         """Something came under its key."""
         if obj.needs_repair:
             self._due[obj] = None
+
+    def look_at_description(self, key: str, described: Described) -> None:
+        """The same of a description."""
+        if described.needs_repair:
+            self._due_descriptions[key] = described
 
     def write(self) -> None:
         """Write those again that still need it."""
@@ -34,3 +42,10 @@ class Repairs:
                 )
                 state.count("repaired")
         self._due = {}
+        for key, described in self._due_descriptions.items():
+            if described.needs_repair:
+                state.at = topics.OBJECTS, described.kept_offset
+                value, timestamp_ms = described.repair_record(), described.version
+                self._outbox.write(Write(topics.OBJECTS, state.partition, key.encode(), value, (), timestamp_ms))
+                state.count("repaired")
+        self._due_descriptions = {}

@@ -99,7 +99,7 @@ def test_who_loads_comes_to_what_the_owner_had(records: list[tuple[bytes | None,
         patch.setattr(descriptions, "KEPT_MAX", kept)
         for offset, (value, timestamp_ms) in enumerate(records):
             loader.keep(GROUP, NAME, value, timestamp_ms, offset)
-        repairs = list(loader.finish_load())
+        repairs = [described for _, _, described in loader.finish_load()]
     had, has = owner.of(GROUP, NAME), loader.of(GROUP, NAME)
     if had is None or has is None:
         assert had is has

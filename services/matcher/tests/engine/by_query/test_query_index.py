@@ -4,7 +4,7 @@ import pytest
 from coldnotify_matcher.engine.interests.by_query import query_index
 from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
 from coldnotify_matcher.engine.interests.by_query.query_index import QueryIndex
-from coldnotify_schemas.descriptions import Description
+from coldnotify_schemas.descriptions import Description, Value
 from coldnotify_testkit.queries import DESCRIPTIONS, NAMES, TREES, naive
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,6 +49,21 @@ def test_it_finds_all_whose_truth_changes(
     assert len(set(concerned)) == len(concerned)
     if after is not None:
         assert {query for query in queries if truth(query, name, after)} <= set(index.candidates(name, after))
+
+
+@pytest.mark.parametrize("condition", [
+    "has a", "a = x", "a = 1", "a = '1'", "a = true", "a < 1", "a <= 1", "a > 1", "a >= 1", "a like 'x'",
+])  # fmt: skip
+def test_it_finds_each_condition_for_each_change_of_a_value(condition: str) -> None:
+    index, queries = index_of(condition, f"not {condition}", f"{condition} and has b", f"{condition} or b = 1")
+    values: list[Value | None] = [None, "x", "1", "", 1.0, 2.0, 0.5, True, False]
+    states: list[Description] = [
+        {key: value for key, value in (("a", a), ("b", b)) if value is not None} for a in values for b in (None, 1.0)
+    ]
+    for before in states:
+        for after in states:
+            changed = {query for query in queries.values() if truth(query, "o", before) != truth(query, "o", after)}
+            assert changed <= set(index.concerned("o", before, after)), (before, after)
 
 
 @given(QUERIES)

@@ -223,6 +223,24 @@ def test_more_changes_than_are_kept() -> None:
     assert len(difference.entered) == sets.CHANGES_KEPT
 
 
+def test_more_changes_than_are_kept_of_all_sets_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sets, "CHANGES_MAX", 3)
+    of = Sets(World())
+    quiet, busy = (of.subscribe(GROUP, query_of(f"has {key}")) for key in "qb")
+    of.compute(0)
+    of.on_change(GROUP, "o0", None, {"q": 1.0}, 0)
+    of.on_change(GROUP, "o1", None, {"q": 1.0, "b": 1.0}, 1)
+    assert quiet.difference(-1) == Difference({"o0": 0, "o1": 1}, {})
+    of.on_change(GROUP, "o2", None, {"b": 1.0}, 2)
+    assert quiet.difference(-1) is None
+    assert quiet.difference(0) == Difference({"o1": 1}, {})
+    assert busy.difference(-1) == Difference({"o1": 1, "o2": 2}, {})
+    of.on_change(GROUP, "o3", None, {"b": 1.0}, 3)
+    assert quiet.difference(0) is None
+    assert quiet.difference(1) == Difference({}, {})
+    assert busy.difference(-1) == Difference({"o1": 1, "o2": 2, "o3": 3}, {})
+
+
 def test_one_query_too_many() -> None:
     of = Sets(World(), queries_max=2)
     first = of.subscribe(GROUP, query_of("has a"))

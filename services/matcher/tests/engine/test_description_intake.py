@@ -1,0 +1,172 @@
+"""Records of descriptions as they come: in force, outdone, malformed, in a wrong partition; and all that once more."""
+
+from typing import Any
+
+import pytest
+from coldnotify_matcher.engine.descriptions import Described
+from coldnotify_schemas import topics
+from coldnotify_schemas.descriptions import KEY_PREFIX, Description
+from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
+from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, PREFIX, Bench
+from hypothesis import given
+from hypothesis import strategies as st
+
+KEY = f"{KEY_PREFIX}{PREFIX}lamp".encode()
+RED, BLUE = b'{"description":{"colour":"red"}}', b'{"description":{"colour":"blue"}}'
+NONE = b'{"description":null}'
+STRAY_GROUP = next(f"stray-{i}" for i in range(100) if partition_of("d", f"stray-{i}", PARTITIONS) != PARTITION)
+STRAY_HOME = partition_of("d", STRAY_GROUP, PARTITIONS)
+STRAY_KEY = f"{KEY_PREFIX}d/{STRAY_GROUP}/lamp".encode()
+RECORDS = st.lists(st.tuples(st.sampled_from([RED, BLUE, NONE, b"{}", None]), st.integers(1, 6)), max_size=10)
+
+
+def describe(bench: Bench, value: bytes | None, timestamp_ms: int, key: bytes = KEY, *, moved: bool = False) -> int:
+    headers = ((MOVED_HEADER, b"3@9"),) if moved else ()
+    return bench.log.append(topics.OBJECTS, key, value, timestamp_ms=timestamp_ms, headers=headers).offset
+
+
+def described(bench: Bench) -> Described | None:
+    return bench.engine.state.descriptions.of(f"{DOMAIN}/{GROUP}", "lamp")
+
+
+def in_force(bench: Bench) -> tuple[Description | None, int] | None:
+    found = described(bench)
+    return None if found is None else (found.description, found.version)
+
+
+def of_description(bench: Bench) -> list[tuple[bytes | None, int]]:
+    """The records of the description, in the order of the log."""
+    return [(record.value, record.timestamp_ms) for record in bench.log.records[topics.OBJECTS] if record.key == KEY]
+
+
+def reasons(bench: Bench) -> list[str]:
+    return [dict(write.headers)[REASON_HEADER].decode() for write in bench.log.rejected]
+
+
+def test_a_description_is_held_and_nothing_is_written() -> None:
+    bench = Bench()
+    describe(bench, RED, 5)
+    bench.settle()
+    assert in_force(bench) == ({"colour": "red"}, 5)
+    assert (reasons(bench), of_description(bench)) == ([], [(RED, 5)])
+    assert len(bench.engine.objects) == 0
+    assert bench.engine.position == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (None, "record: is null"),
+        (b"x", "record: is not JSON"),
+        (b'{"version":3}', "record: "),
+        (b'{"description":{"a b":1}}', "description: 'a b' is not a key"),
+    ],
+)
+def test_what_is_no_description_is_rejected_and_the_one_in_force_written_again(
+    value: bytes | None, reason: str
+) -> None:
+    bench = Bench()
+    describe(bench, RED, 5)
+    describe(bench, value, 9)
+    bench.settle()
+    assert in_force(bench) == ({"colour": "red"}, 5)
+    assert [said.startswith(reason) for said in reasons(bench)] == [True]
+    assert of_description(bench) == [(RED, 5), (value, 9), (RED, 5)]
+
+
+def test_an_outdone_one_is_written_over_with_the_timestamp_of_the_one_in_force() -> None:
+    bench = Bench()
+    describe(bench, NONE, 9)
+    describe(bench, RED, 5)
+    bench.settle()
+    assert reasons(bench) == []
+    assert of_description(bench) == [(NONE, 9), (RED, 5), (NONE, 9)]
+    bench.log.compact(topics.OBJECTS)
+    bench.load()
+    assert in_force(bench) == (None, 9)
+
+
+@pytest.mark.parametrize("key", [b"describe:", b"describe:a/b", b"describe:a b/c/d", b"describe:\xff/a/b"])
+def test_a_key_of_nothing_is_rejected(key: bytes) -> None:
+    bench = Bench()
+    describe(bench, RED, 5, key)
+    bench.settle()
+    assert len(reasons(bench)) == 1
+    bench.engine.skip_object(key, 0)
+    assert len(bench.engine.state.descriptions) == 0
+
+
+@given(RECORDS, st.integers(0, 10), st.booleans())
+def test_live_and_rebuilt_are_the_same(records: list[tuple[Any, int]], split: int, compacted: bool) -> None:
+    at_once, reloaded = Bench(), Bench()
+    for number, (value, timestamp_ms) in enumerate(records):
+        for bench in (at_once, reloaded):
+            describe(bench, value, timestamp_ms)
+            bench.settle()
+        if number == split:
+            if compacted:
+                reloaded.log.compact(topics.OBJECTS)
+            reloaded.load()
+    reloaded.load()
+    assert in_force(reloaded) == in_force(at_once)
+    assert reasons(reloaded) == reasons(at_once)
+    assert of_description(reloaded)[-1:] == of_description(at_once)[-1:]
+    at_once.log.compact(topics.OBJECTS)
+    at_once.load()
+    assert in_force(at_once) == in_force(reloaded)
+
+
+def test_what_a_predecessor_did_not_commit_is_rejected_by_who_loads_it() -> None:
+    bench = Bench()
+    describe(bench, RED, 5)
+    bench.settle()
+    describe(bench, b"{}", 9)
+    step = bench.load()
+    assert [write.topic for write in step.state] == [topics.REJECTED, topics.OBJECTS]
+    assert in_force(bench) == ({"colour": "red"}, 5)
+    bench.log.rejected.clear()
+    bench.load()
+    assert reasons(bench) == []
+
+
+def test_a_stray_is_moved_with_its_timestamp_then_tombstoned() -> None:
+    bench = Bench()
+    describe(bench, RED, 7, STRAY_KEY)
+    step = bench.settle()
+    (move,) = step.state
+    assert (move.partition, move.key, move.value, move.timestamp_ms) == (STRAY_HOME, STRAY_KEY, RED, 7)
+    assert move.headers == ((MOVED_HEADER, f"{PARTITION}@0".encode()),)
+    (tombstone,) = step.tombstones
+    assert (tombstone.partition, tombstone.key, tombstone.value) == (PARTITION, STRAY_KEY, None)
+    assert reasons(bench) == []
+    assert len(bench.engine.state.descriptions) == 0
+
+
+@pytest.mark.parametrize(("value", "moved", "reason"), [(b"{}", False, "record: "), (RED, True, "key: belongs to")])
+def test_a_stray_that_cannot_be_moved_is_rejected(value: bytes, moved: bool, reason: str) -> None:
+    bench = Bench()
+    describe(bench, value, 7, STRAY_KEY, moved=moved)
+    bench.settle()
+    assert bench.log.elsewhere == []
+    assert [said.startswith(reason) for said in reasons(bench)] == [True]
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_behind_a_record_that_is_set_aside_the_description_is_written_again(live: bool) -> None:
+    bench = Bench()
+    describe(bench, RED, 5)
+    bench.settle()
+    offset = describe(bench, BLUE, 9)
+    if live:
+        bench.engine.skip_object(KEY, offset)
+    else:
+        engine = bench.engine.__class__(PARTITION, PARTITIONS, 77)
+        engine.start_load(0)
+        for record in bench.log.records[topics.OBJECTS][:1]:
+            bench.partition.engine = engine
+            bench.partition.on_record(record, bench.now_ms)
+        engine.skip_object(KEY, offset)
+        engine.finish_load(1, 4, bench.now_ms, objects_committed=0)
+    (write,) = bench.engine.take_step(bench.now_ms).state
+    assert (write.key, write.value, write.timestamp_ms) == (KEY, RED, 5)
