@@ -22,6 +22,20 @@ def digest(objects: Iterable[str]) -> int:
     return sum(map(object_digest, objects)) % MODULUS
 
 
+def sets_digest(sets: Iterable[tuple[int, int]]) -> int:
+    """The digest of several sets of objects: of each, the hash of what was registered and the digest of its members.
+
+    The sum of a hash of both. A sum of the members' digests would not tell that an object has left one set for another,
+    and would not know of an empty set.
+    """
+    return sum(_share(registered, members) for registered, members in sets) % MODULUS
+
+
+def _share(registered: int, members: int) -> int:
+    hashed = hashlib.sha256(registered.to_bytes(8, "little") + members.to_bytes(8, "little"))
+    return int.from_bytes(hashed.digest()[:8], "little")
+
+
 def object_crc(object_: str) -> int:
     """The CRC-32 (zlib's) that stands for the object's name in notifications."""
     return zlib.crc32(object_.encode())

@@ -3,7 +3,7 @@
 import hashlib
 import zlib
 
-from coldnotify_schemas.digest import MODULUS, digest, object_crc, object_digest
+from coldnotify_schemas.digest import MODULUS, digest, object_crc, object_digest, sets_digest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +30,16 @@ def test_it_is_kept_up_to_date_object_by_object(names: set[str], name: str) -> N
 def test_swapped_suffixes_do_not_collide() -> None:
     """They do for a sum of CRC-32s, which is affine."""
     assert digest(["a/1", "b/2"]) != digest(["a/2", "b/1"])
+
+
+def test_the_digest_of_several_sets_knows_which_object_is_in_which() -> None:
+    here, there, nowhere = digest(["a"]), digest(["b"]), digest([])
+    assert sets_digest([(1, here), (2, there)]) == sets_digest([(2, there), (1, here)])
+    assert sets_digest([(1, here), (2, there)]) != sets_digest([(1, there), (2, here)])
+    assert sets_digest([(1, here), (2, nowhere)]) != sets_digest([(1, here)])
+    assert sets_digest([]) == 0
+    hashed = hashlib.sha256(bytes([1, *[0] * 7]) + here.to_bytes(8, "little")).digest()
+    assert sets_digest([(1, here)]) == int.from_bytes(hashed[:8], "little")
 
 
 @given(NAMES)
