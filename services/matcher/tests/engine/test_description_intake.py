@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.descriptions import Described
 from coldnotify_schemas import topics
 from coldnotify_schemas.descriptions import KEY_PREFIX, Description
@@ -130,6 +131,23 @@ def test_what_a_predecessor_did_not_commit_is_rejected_by_who_loads_it() -> None
     assert reasons(bench) == []
 
 
+def test_what_a_standby_has_read_it_may_read_again() -> None:
+    bench = Bench()
+    for value in (RED, BLUE):
+        describe(bench, value, 5)
+    engine = Engine(PARTITION, PARTITIONS, bench.cluster.epoch)
+    bench.partition.engine = engine
+    engine.start_load(1 << 63)
+    records = bench.log.records[topics.OBJECTS]
+    for record in records:
+        bench.partition.on_record(record, bench.now_ms)
+    engine.start_load(0)
+    for record in records[:1]:
+        bench.partition.on_record(record, bench.now_ms)
+    engine.finish_load(1, 4, bench.now_ms, objects_committed=0)
+    assert in_force(bench) == ({"colour": "blue"}, 5)
+
+
 def test_a_stray_is_moved_with_its_timestamp_then_tombstoned() -> None:
     bench = Bench()
     describe(bench, RED, 7, STRAY_KEY)
@@ -161,7 +179,7 @@ def test_behind_a_record_that_is_set_aside_the_description_is_written_again(live
     if live:
         bench.engine.skip_object(KEY, offset)
     else:
-        engine = bench.engine.__class__(PARTITION, PARTITIONS, 77)
+        engine = Engine(PARTITION, PARTITIONS, bench.cluster.epoch)
         engine.start_load(0)
         for record in bench.log.records[topics.OBJECTS][:1]:
             bench.partition.engine = engine
