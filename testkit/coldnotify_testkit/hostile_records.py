@@ -19,6 +19,7 @@ from coldnotify_matcher.state_records import (
 )
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import GENERATION_KEY, generation_max
 from coldnotify_schemas.names import InvalidName, parse_object_key
 from coldnotify_schemas.partitioner import partition_of
@@ -51,6 +52,12 @@ _HUGE_SHARE = 0.0003
 """Of values: a few are enough, and each is a megabyte in Kafka."""
 _REAL_SESSION_SHARE = 0.05
 """Of requests: each costs an honest client some of its time."""
+_DESCRIPTION_SHARE = 0.2
+_DESCRIPTIONS = (
+    "null", "{}", '{"Room": 410, "Kind": "lamp", "on": true}', '{"Location/Room": -0.0}', '{"9": 1}', '{"a": [1]}',
+    '{"a": null}', '{"a": 1e999}', f'{{"a": "{"x" * 257}"}}',
+    "{" + ",".join(f'"k{number}": {number}' for number in range(65)) + "}",
+)  # fmt: skip
 _OUTBIDDING_SHARE = 0.02
 """Of records that say that the partition has a new owner: each is believed, and costs its matcher a load of it."""
 _READ_WITHIN_MS = 3_600_000
@@ -187,6 +194,9 @@ class Generator:
     def _object(self, known: Known) -> tuple[int, bytes | None, bytes | None]:
         draw, group = self._random, self._group(known)
         name = draw.choice([self._made_up("object"), draw.choice(known.objects)])
+        if draw.random() < _DESCRIPTION_SHARE:
+            said = {"description": draw.choice(_DESCRIPTIONS)}
+            return self._home(known, group), self._key(f"{KEY_PREFIX}{DOMAIN}/{group}/{name}"), self._json(said)
         fields = {
             "version": str(draw.choice((0, 1, 5, draw.randrange(1 << 40)))),
             "source": f'"{draw.choice(known.clients)}"',

@@ -1,9 +1,10 @@
-"""The language of queries: from a text to its tree, or to an error that says where, and what was expected.
+r"""The language of queries: from a text to its tree, or to an error that says where, and what was expected.
 
 query   = or            or  = and { OR and }         and = not { AND not }        not = NOT not | primary
 primary = "(" or ")" | HAS key | key ("=" | "!=") literal | key ("<" | "<=" | ">" | ">=") number | key LIKE text
         | key IN "(" literal { "," literal } ")" | NAME ("=" | LIKE | STARTS WITH) text | NAME BETWEEN text AND text
 literal = text | word | TRUE | FALSE        text = "..." or '...' with \" \' \\        key = word | `word`
+word    = [A-Za-z0-9_.:+-]+, of a key [A-Za-z_][A-Za-z0-9_/.-]*
 
 A function of the parser stands for each rule, and is named after it.
 """
