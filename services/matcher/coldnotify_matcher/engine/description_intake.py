@@ -7,7 +7,7 @@ from coldnotify_schemas.names import InvalidName, ObjectKey
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import InvalidRecord
 
-from coldnotify_matcher.engine.descriptions import understood
+from coldnotify_matcher.engine.description_store import understood
 from coldnotify_matcher.engine.object_records import ObjectRecord
 from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.repairs import Repairs

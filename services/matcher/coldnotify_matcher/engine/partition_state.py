@@ -4,7 +4,7 @@ from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
 
 from coldnotify_matcher.engine.clients import Client
-from coldnotify_matcher.engine.descriptions import Descriptions
+from coldnotify_matcher.engine.description_store import Descriptions
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.half_sets import HalfSets
 from coldnotify_matcher.engine.object_map import ObjectMap

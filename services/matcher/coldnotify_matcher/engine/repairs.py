@@ -3,7 +3,7 @@
 from coldnotify_schemas import topics
 from coldnotify_schemas.records import since_header
 
-from coldnotify_matcher.engine.descriptions import Described
+from coldnotify_matcher.engine.description_store import Described
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.outputs import Write

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from coldnotify_matcher.engine import Engine
-from coldnotify_matcher.engine.descriptions import Described
+from coldnotify_matcher.engine.description_store import Described
 from coldnotify_schemas import topics
 from coldnotify_schemas.descriptions import KEY_PREFIX, Description
 from coldnotify_schemas.partitioner import partition_of

@@ -4,8 +4,8 @@ from contextlib import suppress
 from random import Random
 
 import pytest
-from coldnotify_matcher.engine import descriptions
-from coldnotify_matcher.engine.descriptions import Change, Descriptions
+from coldnotify_matcher.engine import description_store
+from coldnotify_matcher.engine.description_store import Change, Descriptions
 from coldnotify_schemas.descriptions import Description, encode_description_record, parse_description_record
 from coldnotify_schemas.records import InvalidRecord
 from hypothesis import given
@@ -96,7 +96,7 @@ def test_an_outdone_one_does_not_come_back_behind_a_removal() -> None:
 def test_who_loads_comes_to_what_the_owner_had(records: list[tuple[bytes | None, int]], kept: int) -> None:
     owner, loader = taken(records), Descriptions()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(descriptions, "KEPT_MAX", kept)
+        patch.setattr(description_store, "KEPT_MAX", kept)
         for offset, (value, timestamp_ms) in enumerate(records):
             loader.keep(GROUP, NAME, value, timestamp_ms, offset)
         repairs = [described for _, _, described in loader.finish_load()]
@@ -129,7 +129,7 @@ def test_of_what_is_loaded_only_what_counts_is_parsed(monkeypatch: pytest.Monkey
         parsed.append(value)
         return parse_description_record(value)
 
-    monkeypatch.setattr(descriptions, "parse_description_record", counting)
+    monkeypatch.setattr(description_store, "parse_description_record", counting)
     of = Descriptions()
     for number in range(3):
         of.keep(GROUP, NAME, RED if number % 2 else BLUE, number, number)
@@ -140,7 +140,7 @@ def test_of_what_is_loaded_only_what_counts_is_parsed(monkeypatch: pytest.Monkey
 
 
 def test_what_is_the_same_is_one_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(descriptions, "SHARED_MAX", 8)
+    monkeypatch.setattr(description_store, "SHARED_MAX", 8)
     of = Descriptions()
     for number in range(2):
         value = b'{"description": {"a_key": "a text", "b": 1.5, "c": true, "d": 1}}'
