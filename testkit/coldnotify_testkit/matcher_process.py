@@ -209,18 +209,32 @@ class Player:
             lambda items: any(i.page.session == session and i.page.last for i in items), f"session {session}, live"
         )
 
-    def _produce(self, topic: str, partition: int, key: bytes, value: bytes | None) -> None:
+    def describe(self, key: bytes, value: bytes | None, timestamp_ms: int, *, partition: int) -> None:
+        """A record of a description in the objects topic, acknowledged."""
+        self._produce(topics.OBJECTS, partition, key, value, timestamp_ms)
+
+    def _produce(self, topic: str, partition: int, key: bytes, value: bytes | None, timestamp_ms: int = 0) -> None:
         errors: list[object] = []
-        self._producer.produce(topic, value, key, partition, on_delivery=lambda error, _message: errors.append(error))
+        # 0: the producer's time.
+        self._producer.produce(
+            topic, value, key, partition, lambda error, _message: errors.append(error), timestamp=timestamp_ms
+        )
         assert self._producer.flush(WAIT_S) == 0, "Kafka does not take records"
         assert errors == [None], errors
 
 
 def records_of(kafka: str, topic: str, partition: int) -> list[tuple[bytes | None, bytes | None, dict[str, bytes]]]:
     """(key, value, headers) of all records that a partition has now."""
+    return [(key, value, headers) for key, value, headers, _ in timed_records_of(kafka, topic, partition)]
+
+
+def timed_records_of(
+    kafka: str, topic: str, partition: int
+) -> list[tuple[bytes | None, bytes | None, dict[str, bytes], int]]:
+    """(key, value, headers, timestamp in ms) of all records that a partition has now."""
     consumer = Consumer({"bootstrap.servers": kafka, "group.id": "records", "enable.partition.eof": True})
     consumer.assign([TopicPartition(topic, partition, 0)])
-    found: list[tuple[bytes | None, bytes | None, dict[str, bytes]]] = []
+    found: list[tuple[bytes | None, bytes | None, dict[str, bytes], int]] = []
     try:
         while True:
             message = consumer.poll(WAIT_S)
@@ -230,7 +244,7 @@ def records_of(kafka: str, topic: str, partition: int) -> list[tuple[bytes | Non
             headers: Any = message.headers() or ()
             key: Any = message.key()
             value: Any = message.value()
-            found.append((key, value, dict(headers)))
+            found.append((key, value, dict(headers), message.timestamp()[1]))
     finally:
         consumer.close()
 

@@ -24,6 +24,7 @@ from coldnotify_testkit.matcher_process import (
     committed,
     group_of,
     records_of,
+    timed_records_of,
     wait_halves,
     worker_of,
 )
@@ -294,6 +295,36 @@ def test_strays_are_moved_rejected_records_say_why_and_stale_ones_are_outdone(
         ((rejected_key, value, headers),) = rejected
         assert (rejected_key, value) == (key, b"nonsense")
         assert headers[REASON_HEADER].startswith(b"record:")
+
+
+def test_a_description_keeps_its_timestamp_where_it_is_moved_and_written_again(
+    bootstrap: str, player: Player, tmp_path: Path
+) -> None:
+    home = partition_of(DOMAIN, OTHER_GROUP, PARTITIONS)
+    key, lamp = f"describe:{DOMAIN}/{OTHER_GROUP}/lamp".encode(), b'{"description":{"Kind":"lamp"}}'
+    at_ms = 1_700_000_000_000
+
+    def of_lamp() -> list[tuple[bytes | None, int]]:
+        records = timed_records_of(bootstrap, topics.OBJECTS, home)
+        return [(value, timestamp_ms) for record_key, value, _, timestamp_ms in records if record_key == key]
+
+    with MatcherProcess(bootstrap, tmp_path / "log") as process:
+        process.wait_serving()
+        player.describe(key, lamp, at_ms, partition=PARTITION)
+        wait_for(lambda: of_lamp() == [(lamp, at_ms)], "the description where it belongs")
+        player.describe(key, b"nonsense", at_ms + 5, partition=home)
+        player.describe(key, b'{"description":null}', at_ms - 5, partition=home)
+        wait_for(lambda: of_lamp()[-1] == (lamp, at_ms), "the one in force behind them")
+    with MatcherProcess(bootstrap, tmp_path / "log") as process:
+        process.wait_serving()
+        player.describe(key, None, at_ms + 9, partition=home)
+        wait_for(lambda: of_lamp()[-1] == (lamp, at_ms), "the one in force, as the next matcher has loaded it")
+        rejected = [r for n in range(topic_size(bootstrap)) for r in records_of(bootstrap, topics.REJECTED, n)]
+    assert len(rejected) == 2
+    assert {value: headers[REASON_HEADER][:15] for _, value, headers in rejected} == {
+        b"nonsense": b"record: is not ",
+        None: b"record: is null",
+    }
 
 
 def test_a_record_as_large_as_kafka_takes_stops_nobody(bootstrap: str, player: Player, tmp_path: Path) -> None:
