@@ -21,7 +21,7 @@ from coldnotify_schemas.descriptions import (
 )
 from coldnotify_schemas.names import InvalidName, ObjectKey, parse_object_key
 from coldnotify_schemas.records import RECORD_BYTES_MAX, InvalidRecord
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 KEYS = st.from_regex(r"[A-Za-z_][A-Za-z0-9_/.-]{0,9}", fullmatch=True)
@@ -108,6 +108,7 @@ def test_what_a_program_may_not_say_either(value: object) -> None:
         check_description({"a": value})
 
 
+@settings(deadline=None)
 @given(DESCRIPTIONS)
 def test_there_and_back(said: dict[str, object]) -> None:
     description = check_description(said)
@@ -116,6 +117,7 @@ def test_there_and_back(said: dict[str, object]) -> None:
     assert json.loads(record) == {"description": json.loads(encode_description(description))}
 
 
+@settings(deadline=None)
 @given(DESCRIPTIONS, DESCRIPTIONS, st.randoms())
 def test_the_same_map_is_the_same_bytes_and_no_other_is(
     one: dict[str, Any], other: dict[str, Any], random: Any
@@ -131,6 +133,7 @@ def test_true_is_not_one() -> None:
     assert encode_description({"a": True}) != encode_description({"a": 1.0})
 
 
+@settings(deadline=None)
 @given(DESCRIPTIONS, st.dictionaries(KEYS, FINITE | st.none(), max_size=6))
 def test_a_patch_is_that_of_rfc_7396(said: dict[str, object], patch: dict[str, object]) -> None:
     target: dict[str, object] = dict(said)

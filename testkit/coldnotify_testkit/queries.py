@@ -21,7 +21,11 @@ from coldnotify_matcher.engine.interests.by_query.tree import (
     Word,
 )
 from coldnotify_schemas.descriptions import Description
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
+
+PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""For a machine that others use, too."""
 
 KEYS = st.sampled_from(["a", "b", "Location/Room", "in", "TRUE"])
 TEXTS = st.sampled_from(["", "x", "y", "xy", "1", "1.0", "01", "true", 'say "x"', "\\", "it's", "é\n", "xa"])

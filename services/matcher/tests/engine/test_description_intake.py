@@ -10,6 +10,7 @@ from coldnotify_schemas.descriptions import KEY_PREFIX, Description
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, PREFIX, Bench
+from coldnotify_testkit.queries import PATIENT
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,6 +99,7 @@ def test_a_key_of_nothing_is_rejected(key: bytes) -> None:
     assert len(bench.engine.state.descriptions) == 0
 
 
+@PATIENT
 @given(RECORDS, st.integers(0, 10), st.booleans())
 def test_live_and_rebuilt_are_the_same(records: list[tuple[Any, int]], split: int, compacted: bool) -> None:
     at_once, reloaded = Bench(), Bench()

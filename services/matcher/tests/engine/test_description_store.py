@@ -8,6 +8,7 @@ from coldnotify_matcher.engine import description_store
 from coldnotify_matcher.engine.description_store import Change, Descriptions
 from coldnotify_schemas.descriptions import Description, encode_description_record, parse_description_record
 from coldnotify_schemas.records import InvalidRecord
+from coldnotify_testkit.queries import PATIENT
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -92,6 +93,7 @@ def test_an_outdone_one_does_not_come_back_behind_a_removal() -> None:
     assert state(taken([(NONE, 9), (RED, 5)])) == (None, 9, 0, 1)
 
 
+@PATIENT
 @given(RECORDS, st.integers(1, 4))
 def test_who_loads_comes_to_what_the_owner_had(records: list[tuple[bytes | None, int]], kept: int) -> None:
     owner, loader = taken(records), Descriptions()
@@ -111,6 +113,7 @@ def test_who_loads_comes_to_what_the_owner_had(records: list[tuple[bytes | None,
     assert has.last_offset >= had.last_offset
 
 
+@PATIENT
 @given(
     st.lists(st.tuples(st.sampled_from([RED, BLUE, NONE]), st.integers(0, 6)), max_size=8, unique_by=lambda r: r[1]),
     st.randoms(),

@@ -7,7 +7,7 @@ from coldnotify_matcher.engine.interests.by_query.canonical import canonical, te
 from coldnotify_matcher.engine.interests.by_query.language import parse
 from coldnotify_matcher.engine.interests.by_query.tree import And, Not, Or, Tree
 from coldnotify_schemas.descriptions import Description
-from coldnotify_testkit.queries import DESCRIPTIONS, NAMES, TREES, naive
+from coldnotify_testkit.queries import DESCRIPTIONS, NAMES, PATIENT, TREES, naive
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,11 +44,13 @@ def test_a_number_keeps_its_text() -> None:
     assert text_of(canonical(parse("a = 410"))) != text_of(canonical(parse("a = '410'")))
 
 
+@PATIENT
 @given(TREES, NAMES, DESCRIPTIONS)
 def test_it_means_the_same(tree: Tree, name: str, description: Description) -> None:
     assert naive(canonical(tree), name, description) == naive(tree, name, description)
 
 
+@PATIENT
 @given(TREES)
 def test_its_text_leads_back_to_it(tree: Tree) -> None:
     form = canonical(tree)
@@ -56,11 +58,13 @@ def test_its_text_leads_back_to_it(tree: Tree) -> None:
     assert canonical(form) == form
 
 
+@PATIENT
 @given(TREES, TREES)
 def test_other_trees_have_other_texts(one: Tree, other: Tree) -> None:
     assert (text_of(canonical(one)) == text_of(canonical(other))) == (canonical(one) == canonical(other))
 
 
+@PATIENT
 @given(TREES, st.randoms())
 def test_the_order_of_operands_does_not_count(tree: Tree, random: Random) -> None:
     assert canonical(_shuffled(tree, random)) == canonical(tree)

@@ -31,7 +31,7 @@ from coldnotify_matcher.engine.interests.by_query.tree import (
     Truth,
     Word,
 )
-from coldnotify_testkit.queries import TREES, spelled
+from coldnotify_testkit.queries import PATIENT, TREES, spelled
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -139,11 +139,13 @@ def test_limits(within: str, beyond: str, words: str) -> None:
     parse(beyond, bounded=False)
 
 
+@PATIENT
 @given(TREES)
 def test_what_is_written_is_what_is_read(tree: Tree) -> None:
     assert parse(spelled(tree), bounded=False) == tree
 
 
+@PATIENT
 @given(st.text("abAND ORinHASNAMElike\"'`\\()=!<>,.1/\n", max_size=40) | st.text(max_size=20))
 def test_any_text_is_a_query_or_an_invalid_one(text: str) -> None:
     try:

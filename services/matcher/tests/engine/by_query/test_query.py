@@ -5,7 +5,7 @@ from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
 from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
 from coldnotify_matcher.engine.interests.by_query.tree import Tree
 from coldnotify_schemas.descriptions import Description
-from coldnotify_testkit.queries import DESCRIPTIONS, NAMES, TREES, naive
+from coldnotify_testkit.queries import DESCRIPTIONS, NAMES, PATIENT, TREES, naive
 from hypothesis import given
 
 LAMP: Description = {"Control/Level": 0.5, "Kind": "lamp", "Room": 410.0, "on": True}
@@ -58,6 +58,7 @@ def test_what_is_no_query() -> None:
         query_of("a =")
 
 
+@PATIENT
 @given(TREES, NAMES, DESCRIPTIONS)
 def test_it_agrees_with_a_naive_reading(tree: Tree, name: str, description: Description) -> None:
     assert Query(tree).matches(name, description) is naive(tree, name, description)

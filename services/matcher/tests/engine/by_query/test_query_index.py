@@ -5,7 +5,7 @@ from coldnotify_matcher.engine.interests.by_query import query_index
 from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
 from coldnotify_matcher.engine.interests.by_query.query_index import QueryIndex
 from coldnotify_schemas.descriptions import Description, Value
-from coldnotify_testkit.queries import DESCRIPTIONS, NAMES, TREES, naive
+from coldnotify_testkit.queries import DESCRIPTIONS, NAMES, PATIENT, TREES, naive
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +26,7 @@ def truth(query: Query, name: str, state: Description | None) -> bool:
     return state is not None and naive(query.tree, name, state)
 
 
+@PATIENT
 @given(QUERIES, QUERIES, NAMES, STATES, STATES, st.sampled_from([1, 4, 1024]))
 def test_it_finds_all_whose_truth_changes(
     queries: list[Query],
@@ -66,6 +67,7 @@ def test_it_finds_each_condition_for_each_change_of_a_value(condition: str) -> N
             assert changed <= set(index.concerned("o", before, after)), (before, after)
 
 
+@PATIENT
 @given(QUERIES)
 def test_removed_queries_leave_nothing(queries: list[Query]) -> None:
     index = QueryIndex()
