@@ -205,10 +205,12 @@ class ColdNotify(Server):
         matchers: int = 1,
         nodes: int = 1,
         settings: Mapping[str, object] | None = None,
+        as_up: bool = False,
     ) -> None:
         """`nodes`: of Kafka, 1 or 3.
 
         `settings`: more of the services' settings, such as {"matcher-conflation": "*=200"}.
+        `as_up`: with the HTTP service, as `coldnotify up` has it.
         """
         super().__init__(directory)
         settings = settings or {}
@@ -226,6 +228,9 @@ class ColdNotify(Server):
         for number in range(1, gateways + 1):
             port = _free(taken)
             self._add("gateway", number, port, {"gateway-port": self.port, "gateway-http-port": port}, settings)
+        if as_up:
+            port = _free(taken)
+            self._add("http", 1, port, {"http-port": port}, settings)
 
     def start(self) -> None:
         """See Server."""
@@ -299,7 +304,7 @@ class ColdNotify(Server):
         """See Server."""
         by_role = {"broker": [node.pid for node in self._nodes], "matcher": [], "gateway": []}
         for name, child in self.children.items():
-            by_role[name.partition("-")[0]].append(child.pid)
+            by_role.setdefault(name.partition("-")[0], []).append(child.pid)
         return by_role
 
     def _admin(self) -> AdminClient:

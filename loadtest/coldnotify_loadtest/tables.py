@@ -253,6 +253,51 @@ _SHAPES: dict[str, tuple[_Shape, ...]] = {
             lambda row: row["case"] == "storm",
         ),
     ),
+    "wakes": (
+        _Shape(
+            "Wakes that have missed nothing: CPU us a wake, by process",
+            {"server": "server", "gateways": "gateways", "registrations": "registrations", "wakes/s": "per_s"},
+            {
+                "gateway": "cpu_us_per_wake.gateway",
+                "matcher": "cpu_us_per_wake.matcher",
+                "broker": "cpu_us_per_wake.broker",
+                "all": "cpu_us_per_wake.*",
+                "all: cores": "cores.*",
+                "connect to complete, median ms": "p50_ms",
+                "p99": "p99_ms",
+                "complete": "done",
+                "of": "due",
+            },
+            lambda row: row["case"] == "wakes",
+        ),
+        _Shape(
+            "Nothing to do: share of a core",
+            {"server": "server", "gateways": "gateways"},
+            {
+                "gateway": "cores.gateway",
+                "matcher": "cores.matcher",
+                "HTTP": "cores.http",
+                "broker": "cores.broker",
+                "all": "cores.*",
+            },
+            lambda row: row["case"] == "idle",
+        ),
+    ),
+    "crowd": (
+        _Shape(
+            "All devices at once",
+            {"devices": "devices", "gateways": "gateways"},
+            {
+                "first connections, s": "first_s",
+                "all complete, s": "all_s",
+                "median ms": "p50_ms",
+                "complete": "done",
+                "gateways' CPU s": "used.gateway.cpu_s",
+                "matcher": "used.matcher.cpu_s",
+                "broker": "used.broker.cpu_s",
+            },
+        ),
+    ),
 }
 
 

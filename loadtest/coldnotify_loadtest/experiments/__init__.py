@@ -9,8 +9,13 @@ from coldnotify_loadtest.experiments.rates import E1
 from coldnotify_loadtest.experiments.recovery import E3, E4
 from coldnotify_loadtest.experiments.scale import SCALE
 from coldnotify_loadtest.experiments.takeover import TAKEOVER
+from coldnotify_loadtest.experiments.wakes import CROWD, WAKES
 from coldnotify_loadtest.experiments.wire import WIRE
 
 EXPERIMENTS: dict[str, Experiment] = {
-    one.name: one for one in (E1, E2, E3, E4, TAKEOVER, WIRE, SLOW_LINK, STUCK, CONFLATION, MATCHER, SCALE, PEERS)
+    one.name: one
+    for one in (
+        *(E1, E2, E3, E4, TAKEOVER, WIRE, SLOW_LINK, STUCK, CONFLATION, MATCHER, SCALE, PEERS),
+        *(WAKES, CROWD),
+    )
 }

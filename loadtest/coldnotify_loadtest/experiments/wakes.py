@@ -1,0 +1,177 @@
+"""Wakes: devices that come, learn that they have missed nothing, and go; what each costs, process by process.
+
+And a crowd: devices that all come in the same moment, as after a power cut.
+"""
+
+import time
+
+from coldnotify_loadtest import wake_loop
+from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, chosen, identity
+from coldnotify_loadtest.population import Population
+from coldnotify_loadtest.processes import Meter, per_delivery_us
+from coldnotify_loadtest.servers import ColdNotify, Server
+
+_START_S = 12.0
+_FIRST_S = 2.0
+"""Of each rate, before it is measured."""
+_DEVICES_A_LOOP = 18_000
+"""A process may open 20,000 files."""
+_CROWD_S = 120.0
+_AWAY_S = 5.0
+
+
+def run(bench: Bench) -> None:
+    """Per server, gateways and registrations: idle, then each rate of wakes of devices that were there before."""
+    for repeat in range(bench["repeats"]):
+        for kind in bench.servers():
+            for gateways in bench["gateways"] if kind is ColdNotify else (1,):
+                for registrations in bench["registrations"]:
+                    about = {"repeat": repeat, "gateways": gateways, "registrations": registrations}
+                    population = _population(bench, registrations)
+                    with _server(kind, bench, gateways) as server:
+                        server.warm_up(bench["warm_up_s"])
+                        _one_server(bench, server, population, {**identity(server), **about})
+
+
+def run_crowd(bench: Bench) -> None:
+    """All devices at once, so many times; from the first one's connect to the last one's complete."""
+    devices, loops = bench["devices"], -(-bench["devices"] // _DEVICES_A_LOOP)
+    population = _population(bench, bench["registrations"])
+    with ColdNotify(bench.new_directory(), gateways=bench["gateways"], as_up=True) as server:
+        server.warm_up(bench["warm_up_s"])
+        bench.progress.step(f"{devices} devices connect for the first time")
+        first_s = _register(bench, server, population)
+        paths = [server.directory / f"hellos-{number}" for number in range(loops)]
+        for number, path in enumerate(paths):
+            wake_loop.write_hellos(path, server, population, range(number, devices, loops))
+        for repeat in range(bench["repeats"]):
+            bench.progress.step(f"{devices} devices at once, repeat {repeat + 1}")
+            meter = Meter(server.roles())
+            begun = [wake_loop.begin(server, path, 0, _CROWD_S) for path in paths]
+            seen = [wake_loop.wait_for(loop) for loop in begun]
+            bench.rows.append(
+                {
+                    **identity(server),
+                    "repeat": repeat,
+                    "gateways": bench["gateways"],
+                    "devices": devices,
+                    "first_s": first_s,
+                    "all_s": max(one["seconds"] for one in seen),
+                    "p50_ms": max(one["p50_ms"] for one in seen),
+                    "done": sum(one["done"] for one in seen),
+                    "failed": sum(one["failed"] for one in seen),
+                    "used": meter.read(),
+                }
+            )
+            time.sleep(_AWAY_S)
+
+
+def _population(bench: Bench, registrations: int) -> Population:
+    return Population(-(-bench["devices"] // bench["groups"]), registrations, bench["groups"])
+
+
+def _server(kind: type[Server], bench: Bench, gateways: int) -> Server:
+    directory = bench.new_directory()
+    return ColdNotify(directory, gateways=gateways, as_up=True) if kind is ColdNotify else kind(directory)
+
+
+def _one_server(bench: Bench, server: Server, population: Population, about: dict[str, object]) -> None:
+    if bench["idle_s"]:
+        bench.progress.step(f"{server.name}: idle")
+        time.sleep(_FIRST_S)
+        meter = Meter(server.roles())
+        time.sleep(bench["idle_s"])
+        cores = {role: one["cpu_s"] / bench["idle_s"] for role, one in meter.read().items()}
+        bench.rows.append({**about, "case": "idle", "cores": cores})
+    hellos = server.directory / "hellos"
+    _register(bench, server, population)
+    wake_loop.write_hellos(hellos, server, population, range(bench["devices"]))
+    for rate in bench["rates"]:
+        bench.progress.step(f"{server.name}: {rate} wakes a second, {about['gateways']} gateways")
+        wake_loop.wake(server, hellos, rate, _FIRST_S)
+        meter = Meter(server.roles())
+        begun_s = time.monotonic()
+        seen = wake_loop.wake(server, hellos, rate, bench["seconds"])
+        seconds = time.monotonic() - begun_s
+        used = meter.read()
+        cores = {role: one["cpu_s"] / seconds for role, one in used.items()}
+        bench.rows.append(
+            {
+                **about,
+                "case": "wakes",
+                "per_s": rate,
+                **seen,
+                "used": used,
+                "cpu_us_per_wake": per_delivery_us(used, seen["done"]),
+                "device_cpu_us_per_wake": round(seen["cpu_s"] / max(seen["done"], 1) * 1e6, 2),
+                "cores": cores,
+            }
+        )
+
+
+def _register(bench: Bench, server: Server, population: Population) -> float:
+    """All devices register, are told a first version each, and go; in how many seconds they were complete at first."""
+    begun_ns = time.monotonic_ns()
+    with bench.load(server, population, bench["devices"]) as (swarm, publisher):
+        complete_s = (swarm.counts().last_ready_ns - begun_ns) / 1e9
+        swarm.record()
+        publisher.once(blocks=bench["groups"])
+        swarm.wait(lambda counts: counts.reached >= bench["devices"], READY_S, "a first version at all")
+        swarm.drop()
+    time.sleep(_FIRST_S)
+    return round(complete_s, 2)
+
+
+def seconds(parameters: Parameters) -> float:
+    """About."""
+    a_server = _START_S + parameters["warm_up_s"] + parameters["idle_s"] + parameters["devices"] / 1000
+    a_server += len(parameters["rates"]) * (parameters["seconds"] + _FIRST_S)
+    servers = len(chosen(parameters)) - 1 + len(parameters["gateways"])
+    return float(parameters["repeats"] * servers * len(parameters["registrations"]) * a_server)
+
+
+def steps(parameters: Parameters) -> int:
+    """For the progress bar."""
+    a_server = len(parameters["rates"]) + (1 if parameters["idle_s"] else 0)
+    servers = len(chosen(parameters)) - 1 + len(parameters["gateways"])
+    return int(parameters["repeats"] * servers * len(parameters["registrations"]) * a_server)
+
+
+WAKES = Experiment(
+    "wakes",
+    "devices that wake, and have missed nothing",
+    {
+        "devices": 6000,
+        "groups": 1,
+        "rates": (100, 500, 1500, 3000),
+        "gateways": (1,),
+        "registrations": (1,),
+        "seconds": 10.0,
+        "warm_up_s": 20,
+        "idle_s": 15,
+        "repeats": 1,
+        "processes": 2,
+        "servers": "ColdNotify,NATS core,mosquitto",
+    },
+    {"devices": 40, "rates": (20,), "seconds": 1.0, "warm_up_s": 0, "idle_s": 1, "servers": "ColdNotify"},
+    seconds,
+    steps,
+    run,
+)
+CROWD = Experiment(
+    "crowd",
+    "all devices wake at once",
+    {
+        "devices": 18_000,
+        "groups": 1,
+        "gateways": 1,
+        "registrations": 1,
+        "warm_up_s": 20,
+        "repeats": 3,
+        "processes": 2,
+    },
+    {"devices": 40, "warm_up_s": 0, "repeats": 1},
+    lambda parameters: float(60 + parameters["devices"] / 1000 + parameters["repeats"] * 10),
+    lambda parameters: 1 + int(parameters["repeats"]),
+    run_crowd,
+)
