@@ -279,6 +279,10 @@ class Shell:
         if self._step is not None or self.matcher.run is not self:
             return
         clock = self.matcher.clock
+        if rest_s := self.core.rest_s(clock.now_s):
+            self._look_due = True
+            self.matcher.later(rest_s, self._look)
+            return
         assigned = None if self._assigned is None else frozenset(self._assigned)
         self._step = self.core.step(self._take_events(), Now(clock.now_s, clock.now_ms), assigned)
         self._go_on(None)
@@ -311,6 +315,7 @@ class Shell:
 
     def _finish_step(self) -> None:
         self._step = None
+        self.core.on_stepped(self.matcher.clock.now_s)
         if self._events or self._revoked or self.core.careful or self._readers.is_behind(follows=self.core.all_owned):
             self.look_soon()
         due_ms = self.core.next_due_ms()

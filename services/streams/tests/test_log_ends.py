@@ -4,10 +4,11 @@ import time
 
 import pytest
 from coldnotify_common.kafka import KafkaUnavailable
+from coldnotify_common.settings import ServiceSettings
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas import topics
 from coldnotify_streams import log_ends as module
-from coldnotify_streams.log_ends import log_ends, log_starts
+from coldnotify_streams.log_ends import LogEnds, log_ends, log_starts
 from coldnotify_testkit.kafka import free_port
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer, TopicPartition
@@ -46,6 +47,11 @@ def test_what_is_behind_an_open_transaction_is_not_there_yet(fresh_kafka: Embedd
 
     assert log_ends(admin, [where]) == {where: 1}
     assert log_ends(admin, [where], uncommitted=True) == {where: 3}
+    by_consumer = LogEnds(ServiceSettings(kafka=fresh_kafka.bootstrap), "ends", admin)
+    try:
+        assert by_consumer.uncommitted([where, (topics.OBJECTS, 4)]) == {where: 3, (topics.OBJECTS, 4): 0}
+    finally:
+        by_consumer.close()
     in_transaction.commit_transaction(60)
     wait_for(lambda: log_ends(admin, [where]) == {where: 4}, "its end, behind the record that says it is committed")
 
@@ -56,6 +62,12 @@ def test_a_topic_that_is_not_there(fresh_kafka: EmbeddedBroker) -> None:
 
     with pytest.raises(KafkaUnavailable, match="where partitions"):
         log_ends(admin, [("coldnotify.nothing", 0)])
+    by_consumer = LogEnds(ServiceSettings(kafka=fresh_kafka.bootstrap), "ends", admin)
+    try:
+        with pytest.raises(KafkaUnavailable, match="where partitions"):
+            by_consumer.uncommitted([("coldnotify.nothing", 0), (topics.OBJECTS, 0)])
+    finally:
+        by_consumer.close()
 
 
 def test_without_kafka_it_says_so_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

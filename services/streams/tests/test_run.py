@@ -386,6 +386,53 @@ def test_no_step_begins_before_the_one_before_has_ended() -> None:
         next(one.run.step((), Now(one.now_s, 0), one.assigned))
 
 
+# --- rests
+
+
+def test_a_step_that_answered_requests_is_followed_by_a_rest_and_others_are_not() -> None:
+    one = bench(limits=Limits(rest_share=2.0, rest_max_s=0.5))
+    one.request(0)
+    one.step()
+    one.run.on_stepped(one.now_s + 0.1)
+    assert one.run.rest_s(one.now_s + 0.1) == pytest.approx(0.2)
+    assert one.run.rest_s(one.now_s + 0.3) == 0
+    one.append(TABLE, 0, b"x", b"1")
+    one.step()
+    one.run.on_stepped(one.now_s + 0.1)
+    assert one.run.rest_s(one.now_s + 0.1) == 0, "a publish is to be fanned out soon"
+
+
+def test_a_rest_has_a_bound() -> None:
+    one = bench(limits=Limits(rest_share=2.0, rest_max_s=0.5))
+    one.request(0)
+    one.step()
+    one.run.on_stepped(one.now_s + 20)
+    assert one.run.rest_s(one.now_s + 20) == pytest.approx(0.5)
+
+
+def test_a_run_that_is_careful_does_not_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = bench(limits=Limits(rest_share=2.0, rest_max_s=0.5))
+    one.request(0)
+    one.step()
+    one.run.on_stepped(one.now_s + 0.1)
+    assert one.run.rest_s(one.now_s + 0.1) > 0
+    monkeypatch.setattr(Run, "careful", True)
+    assert one.run.rest_s(one.now_s + 0.1) == 0
+
+
+def test_what_is_handled_and_not_stored_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = bench()
+    one.request(0)
+    one.request(0)
+    monkeypatch.setattr(Tally, "first_not_stored", property(lambda self: 1))
+    one.steps(2)
+    assert one.partition().handled == [0, 1]
+    assert one.committed[REQUESTS, 0] == 1
+    monkeypatch.setattr(Tally, "first_not_stored", property(lambda self: None))
+    one.steps(2)
+    assert one.committed[REQUESTS, 0] == 2
+
+
 # --- the barrier
 
 

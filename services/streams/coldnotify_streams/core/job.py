@@ -189,9 +189,14 @@ class JobPartition(ABC):
 
     @property
     def requests_handled(self) -> int:
-        """The requests topic has been handled up to this offset: what waits for its barrier has not."""
+        """The requests topic has been handled up to this offset: what waits for its barrier has not.
+
+        Nor has one whose outcome is not stored.
+        """
         waiting = next(iter(self.pending), None)
-        return self.requests_read if waiting is None else waiting.requests[0][0]
+        handled = self.requests_read if waiting is None else waiting.requests[0][0]
+        not_stored = self.first_not_stored
+        return handled if not_stored is None else min(handled, not_stored)
 
     @property
     def requests_pending(self) -> int:
@@ -255,6 +260,14 @@ class JobPartition(ABC):
     @abstractmethod
     def table_done(self) -> int:
         """Up to which offset of the table nothing is left to be done: what may be committed."""
+
+    @property
+    def first_not_stored(self) -> int | None:
+        """The first request that was handled, and whose outcome no step so far makes durable; None: there is none.
+
+        It is handled again by whoever takes the partition over.
+        """
+        return None
 
     @abstractmethod
     def on_record(self, record: Record, now_ms: int) -> None:

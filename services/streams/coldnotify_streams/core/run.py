@@ -27,6 +27,11 @@ What a single record makes its handler raise ends nothing but the present load o
 is dropped, its offsets stay as noted, and it is loaded anew, without the record that is to blame. Where that is not
 known each record becomes a step of its own (*careful*). A record of a later release parks its partition for longer.
 
+A step costs much that does not depend on how much is in it: two flushes, a question to Kafka, a fetch at whoever reads
+what it has written. So behind one that answered requests the run rests, for a share of what it took (`rest_share`), and
+the next one holds what has come meanwhile. What comes alone, after the rest, does not wait. Behind one that only
+handled records of the table there is no rest: whoever waits for those is to have them soon.
+
 Memory is bounded: where more than `pending_requests_max` requests of a partition wait for the table, the reader leaves
 the further ones in Kafka until half are handled. A barrier that is not reached in time is looked into: the table that
 is not read any further ends the run, one that a transaction holds open is waited for.
@@ -37,6 +42,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any
+
+from coldnotify_common.rest import Rest
 
 from coldnotify_streams.core.actions import (
     Action,
@@ -111,6 +118,11 @@ class Limits:
     member. By then one that is out of the group has heard so: it asks once a second."""
     newer_retry_s: float = 30.0
     """How soon a partition with a record of a later release is looked at again: somebody may have written over it."""
+    rest_share: float = 2.0
+    """A rest is so many times as long as the step before it: steps take a third of the time, however little there is
+    in each. At 500 wakes a second that makes 80 steps of 300."""
+    rest_max_s: float = 0.008
+    """Above it a rest is felt more than it saves: a step that takes long has much in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +161,9 @@ class Run:
         """By partition, where there have been any in this run."""
         self._loading_since_s: dict[int, float] = {}
         self._ticked_at_s = 0.0
+        self._rest = Rest(limits.rest_share, limits.rest_max_s)
+        self._answered = False
+        """Whether this step has handled requests."""
         self._now = Now(0.0, 0)
         self._actions: list[Action] = []
         """To be done before the next question."""
@@ -175,6 +190,15 @@ class Run:
             return None
         return min((due for p in self.partitions.values() if (due := p.next_due_ms()) is not None), default=None)
 
+    def rest_s(self, now_s: float) -> float:
+        """How long the next step is to wait, whatever there is to do; 0: it may begin."""
+        return 0.0 if self.careful else self._rest.left_s(now_s)
+
+    def on_stepped(self, now_s: float) -> None:
+        """The step has ended, and all that it wanted is done."""
+        if self._answered:
+            self._rest.begin(self._now.s, now_s)
+
     def last_offsets(self) -> list[Offset]:
         """What is to be committed at a clean end."""
         return self.commits.last_of(self.partitions)
@@ -187,6 +211,7 @@ class Run:
         assert not self._stepping, "the step before has not ended"
         self._stepping = True
         self._now = now
+        self._answered = False
         try:
             yield from self._step(events, assigned)
             yield from self._done()
@@ -413,6 +438,7 @@ class Run:
                     return
                 break
             partition.on_requests(pending.popleft().requests, now_ms)
+            self._answered = True
         if pending:
             yield from self._look_at_barrier(partition, pending[0])
         self._bound_pending(partition)
