@@ -10,16 +10,18 @@ from unittest.mock import patch
 
 import msgspec
 import pytest
+from coldnotify_matcher.engine.brief_sessions import BriefSessions
 from coldnotify_schemas import topics
 from coldnotify_schemas.internal_pb2 import Open, Request
 from coldnotify_schemas.matcher_state import GenerationRecord
+from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.poison import POISONS
-from coldnotify_simulation.scripted import Rule, check, connected, must, must_be_told, takeover
+from coldnotify_simulation.scripted import Rule, check, connected, must, must_be_told, no_matcher, takeover
 from coldnotify_simulation.world import CLAIMS, DOMAIN, GROUPS, World
 from coldnotify_streams.core import run as run_module
 from coldnotify_streams.core.actions import AskEnds
 from coldnotify_streams.core.events import Takeover
-from coldnotify_streams.core.job import JobPartition
+from coldnotify_streams.core.job import JobPartition, Phase
 from coldnotify_streams.core.run import Limits, Run
 
 
@@ -165,7 +167,41 @@ def nothing_is_set_aside() -> Iterator[None]:
         yield
 
 
+# ---- sessions of which nothing is written yet
+
+
+def a_matcher_dies_while_nothing_is_written_of_a_session_yet() -> None:
+    """Its successor knows the session at once, not only when a Ping or Beats have told that it does not."""
+    world = connected("a")
+    (client,) = world.clients
+    world.shut_down(client)
+    world.run(3.0)
+    world.start_client(client)
+    world.clock.run_until(lambda: client.caught_up)
+    world.run(1.2)
+    no_matcher(world)
+    world.run(7.0)
+    for matcher in world.matchers:
+        matcher.start()
+    world.clock.run_until(lambda: any(owns(matcher) for matcher in world.matchers))
+    version = world.publish_next(client.key_of("a"))
+    world.run(0.5)
+    must_be_told(world, client, "a", (0, version))
+    world.settle([client])
+
+
+def owns(matcher: Matcher) -> bool:
+    return matcher.run is not None and any(p.phase is Phase.OWNED for p in matcher.run.partitions.values())
+
+
+@contextmanager
+def its_open_is_committed() -> Iterator[None]:
+    with patch.object(BriefSessions, "first_offset", None):
+        yield
+
+
 CASES = [
+    (a_matcher_dies_while_nothing_is_written_of_a_session_yet, its_open_is_committed),
     (a_wake_while_what_was_acknowledged_stands_behind_an_open_transaction, the_barrier_is_what_can_be_read),
     (requests_are_held_back_while_the_objects_topic_is_behind, what_is_held_back_stays_in_kafka),
     (a_stray_that_was_followed_is_moved_by_whoever_takes_over, what_was_followed_is_not_read_again),

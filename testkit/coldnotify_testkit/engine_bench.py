@@ -198,8 +198,10 @@ class Bench:
             self.told[record.gateway].items += record.items
 
     def commit(self) -> None:
-        """All that was handled need not be handled again."""
-        self.committed = self._requests_read, self.engine.objects_done
+        """All that was handled need not be handled again, but for what is not stored."""
+        not_stored = self.engine.first_not_stored
+        requests = self._requests_read if not_stored is None else min(self._requests_read, not_stored)
+        self.committed = requests, self.engine.objects_done
 
     def settle(self) -> Step:
         """Step until nothing comes of it any more, then commit. The first step is returned."""

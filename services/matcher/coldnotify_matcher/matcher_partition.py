@@ -107,6 +107,11 @@ class Partition(JobPartition):
         return self.engine.objects_done
 
     @property
+    def first_not_stored(self) -> int | None:
+        """The first request that a successor is to handle again: its session's record waits."""
+        return self.engine.first_not_stored
+
+    @property
     def clients(self) -> int:
         """How many are known."""
         return len(self.engine.clients) or len(self._sessions)

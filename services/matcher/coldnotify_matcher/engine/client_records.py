@@ -78,4 +78,6 @@ class ClientRecords:
         self._outbox.write(Write(topics.SESSIONS, state.partition, client.key.encode(), _encode(record)))
         client.session_stored = True
         client.stored_ms = now_ms
+        client.stored_offline_at = client.cursor if session is None else None
+        state.brief.written(client)
         state.dirty_cursors.pop(client, None)

@@ -25,6 +25,7 @@ class Client:
     __slots__ = (
         "_by_name", "buckets", "changed", "cursor", "digest", "key", "last_seen_ms", "looks", "registrations_applied",
         "registrations_stored", "session", "session_applied", "session_stored", "stored_ms",
+        "stored_offline_at",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:
@@ -48,6 +49,8 @@ class Client:
         self.session_stored = False
         self.stored_ms = 0
         """When its session record was last written."""
+        self.stored_offline_at: int | None = None
+        """The cursor in its session record, if that says that it is offline; None: it does not, or there is none."""
 
     @property
     def group_key(self) -> str:

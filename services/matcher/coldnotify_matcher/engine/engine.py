@@ -144,6 +144,11 @@ class Engine:
         """Up to which offset of the objects topic nothing is left to be done: what may be committed."""
         return self._conflation.floor
 
+    @property
+    def first_not_stored(self) -> int | None:
+        """The first request whose outcome is not written yet, nor will be by this step; None: there is none."""
+        return self.state.brief.first_offset
+
     def next_due_ms(self) -> int | None:
         """When `flush` has something to do (Unix time); None: never, as things are."""
         return self._conflation.next_due_ms()

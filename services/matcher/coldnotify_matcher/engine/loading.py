@@ -59,6 +59,8 @@ class Loading:
         same_epoch = record.epoch == state.epoch
         client.cursor = record.cursor if same_epoch else NO_CURSOR
         if not record.online:
+            # What was stored in another epoch is true of no cursor of this one.
+            client.stored_offline_at = record.cursor if same_epoch and applied_counts else None
             return
         gateway = state.gateway_of(int(record.gateway, 16), record.inbox, now_ms)
         if same_epoch:

@@ -3,6 +3,7 @@
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.close_codes import CloseCode
 
+from coldnotify_matcher.engine.brief_sessions import BriefSessions
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.description_store import Descriptions
 from coldnotify_matcher.engine.gateways import GatewayView
@@ -41,6 +42,7 @@ class State:
         self.clients: dict[str, Client] = {}
         self.gateways: dict[int, GatewayView] = {}
         self.half_sets = HalfSets()
+        self.brief = BriefSessions()
         self.counts: dict[str, int] = {}
         """Events since the last step, by name; the shell turns them into metrics."""
         self.changed: dict[Client, None] = {}
@@ -48,7 +50,7 @@ class State:
         self.at: At = None
         """What is being handled. Should that raise, this is what to set aside."""
         self.dirty_cursors: dict[Client, None] = {}
-        """Clients whose stored cursor is old; it may wait."""
+        """Clients whose stored cursor, or time when they were seen last, is old; it may wait."""
 
     def end_session(self, client: Client) -> None:
         """The client is offline from here on."""
@@ -60,7 +62,9 @@ class State:
         # It may have been silent for long: then it is its gateway that has said that it is there.
         client.last_seen_ms = max(client.last_seen_ms, session.gateway.heard_ms)
         session.gateway.remove(session.number, indexed=session.indexed)
-        if client.worth_keeping:
+        if self.brief.end(client):
+            self.dirty_cursors[client] = None
+        elif client.worth_keeping:
             self.changed[client] = None
         self.forget_if_nobody(client)
 

@@ -143,7 +143,7 @@ class Requests:
         if request.again:
             # The cursor is what the client was sent.
             client.cursor = min(cursor, request.acked) if request.HasField("acked") else NO_CURSOR
-        if client.worth_keeping:
+        if client.worth_keeping and not self._state.brief.begin(client, offset, now_ms):
             self._state.changed[client] = None
         # The client's digest includes what is refused now and then leaves its wanted set. A replayed Open cannot be
         # compared, the client's set is that of later requests, which follow: they came from a client that was in sync.

@@ -35,6 +35,7 @@ class Upkeep:
             self._retired_turned_ms = now_ms
             for gateway in state.gateways.values():
                 gateway.turn_retired()
+        state.changed.update(dict.fromkeys(state.brief.take_due(now_ms)))
         due = [c for c in state.dirty_cursors if now_ms - c.stored_ms >= STORE_CURSORS_EVERY_MS]
         for client in due:
             del state.dirty_cursors[client]
