@@ -7,6 +7,7 @@ from collections.abc import Callable
 import structlog
 from coldnotify_common.kafka import connect, producer_config
 from coldnotify_common.paced import Paced
+from coldnotify_common.rest import Rest
 from coldnotify_schemas.internal_pb2 import Request
 from coldnotify_schemas.records import rejected_headers
 from coldnotify_schemas.topics import NOTIFICATIONS, REJECTED, REQUESTS
@@ -27,15 +28,22 @@ _ROUND_PARTITIONS = 4
 CPU that a connecting client cost six gateways; with rounds it takes 50 to 90."""
 _LINGER_MS = 0.5
 """What is handed over together is in one batch for each partition, and not the first of it alone."""
+_REST_SHARE = 4.0
+_REST_S_MAX = 0.012
+"""A round costs broker and matcher a request, a fetch and a step each, however little is in it. So it is followed by a
+rest of twice the time that it took: at 500 wakes a second, rounds take a third of the time, and hold several each."""
+_UNHURRIED = frozenset(("leave", "acks"))
+"""Nobody waits for an answer to these: alone, they wait for company, until the thread looks next. At 100 wakes a second
+that halves the number of rounds."""
 _JOIN_S = 1.0
 
 
 class RequestWriter:
     """An idempotent producer: order in a partition is the order of calls.
 
-    While requests are under way, the next ones are gathered. Once all are answered, those of a few partitions are
-    handed over; all of them, where answers fail to come. A batch costs the broker much more than one more request in
-    it: so batches grow under load, and where there is none a request waits for the linger only.
+    While requests are under way, and during a rest behind them, the next ones are gathered. Then those of a few
+    partitions are handed over; all of them, where answers fail to come. A batch costs the broker much more than one
+    more request in it: so batches grow under load, and where there is none a request waits for the linger only.
 
     `on_failed(produce)` is called from another thread for what Kafka did not take in time; `on_fatal(reason)` when the
     producer is of no use any more.
@@ -57,7 +65,14 @@ class RequestWriter:
         self._gathered_count = 0
         self._handed_over = 0
         """Requests since all were answered last."""
+        self._round_begun_s: float | None = None
+        """When the requests that are under way were handed over; None: none are."""
         self._round_end_s = 0.0
+        self._rest = Rest(_REST_SHARE, _REST_S_MAX)
+        self._left_over = False
+        """The round that is under way had no room for all that was gathered."""
+        self._resting = False
+        """The thread hands over what is gathered when the rest is over."""
         self._queued_max = settings.gateway_requests_queued_max
         self._producer = Producer(
             producer_config(
@@ -66,8 +81,7 @@ class RequestWriter:
                 message_timeout_ms=round(settings.gateway_request_timeout_s * 1000),
                 queue_buffering_max_messages=self._queued_max,
                 linger_ms=_LINGER_MS,
-                # Nothing is done on success: so it need not be reported.
-                delivery_report_only_error=True,
+                # Also successes: only a report wakes the thread once all are answered.
                 on_delivery=self._on_delivery,
             )
         )
@@ -81,13 +95,16 @@ class RequestWriter:
         """Queues a request. False: the queue is full, or the producer failed; it is given up."""
         with self._lock:
             under_way = self._under_way()
-            if not self._gathered and not under_way:
+            waits = under_way or self._resting or produce.request.WhichOneof("body") in _UNHURRIED
+            if not self._gathered and not waits:
                 return self._hand_over(produce)
             if self._gathered_count + under_way >= self._queued_max:
                 return False
             self._gathered.setdefault(produce.partition, []).append(produce)
             self._gathered_count += 1
-            return True
+        if not waits:
+            self._hand_over_round(_ROUND_PARTITIONS)
+        return True
 
     def reject(self, aside: Aside) -> None:
         """Writes an inbox record that could not be handled to the rejected topic, if there is room for it."""
@@ -114,6 +131,11 @@ class RequestWriter:
             self._producer.poll(_ROUND_S if len(self._producer) else _POLL_S)
             with self._lock:
                 under_way = self._under_way()
+                rest_s = 0.0 if under_way else self._end_round()
+                self._resting = rest_s > 0
+            if rest_s:
+                self._stop.wait(rest_s)
+                self._resting = False
             if not under_way:
                 self._hand_over_round(_ROUND_PARTITIONS)
             elif time.monotonic() > self._round_end_s:
@@ -126,6 +148,15 @@ class RequestWriter:
             self._handed_over = 0
         return count
 
+    def _end_round(self) -> float:
+        """All requests are answered: how long to rest, in seconds. What had no room in the round goes on at once."""
+        begun_s, self._round_begun_s = self._round_begun_s, None
+        if begun_s is None or self._left_over:
+            return 0.0
+        now_s = time.monotonic()
+        self._rest.begin(begun_s, now_s)
+        return self._rest.left_s(now_s)
+
     def _hand_over_round(self, partitions_max: int | None = None) -> None:
         failed: list[Produce] = []
         with self._lock:
@@ -133,6 +164,7 @@ class RequestWriter:
                 gathered = self._gathered.pop(partition)
                 self._gathered_count -= len(gathered)
                 failed += [produce for produce in gathered if not self._hand_over(produce)]
+            self._left_over = bool(self._gathered)
             self._round_end_s = time.monotonic() + _ROUND_S
         for produce in failed:
             self._on_failed(produce)
@@ -149,6 +181,8 @@ class RequestWriter:
                 log.warning("request not taken", partition=produce.partition, error=error.args[0].str())
             return False
         self._handed_over += 1
+        if self._round_begun_s is None:
+            self._round_begun_s = time.monotonic()
         return True
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:

@@ -1,13 +1,17 @@
-"""Requests expire, the queue has a bound, and what was given up is said."""
+"""Requests expire, the queue has a bound, what was given up is said, and rounds hold what has come meanwhile."""
 
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
+from coldnotify_gateway import request_writer
 from coldnotify_gateway.core import Produce
 from coldnotify_gateway.request_writer import RequestWriter
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import EmbeddedBroker
-from coldnotify_schemas.internal_pb2 import Leave, Request
+from coldnotify_schemas.internal_pb2 import Leave, Open, Request
 from coldnotify_schemas.topics import REQUESTS
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, TopicPartition
@@ -77,3 +81,116 @@ def test_order_in_a_partition_is_the_order_of_calls(fresh_kafka: EmbeddedBroker)
         assert {message.key() for message in messages} == {b"d/g/c"}
     finally:
         consumer.close()
+
+
+class KafkaDouble:
+    """A producer whose Kafka answers when a test says so."""
+
+    def __init__(self, _config: dict[str, Any]) -> None:
+        self.taken: list[int] = []
+        """The sessions of the requests that it was handed, in order."""
+        self.unanswered = 0
+        self._answered = threading.Event()
+
+    def produce(self, _topic: str, value: bytes, _key: bytes, _partition: int) -> None:
+        self.unanswered += 1
+        self.taken.append(Request.FromString(value).session)
+
+    def answer(self) -> None:
+        self.unanswered = 0
+        self._answered.set()
+
+    def poll(self, timeout_s: float) -> int:
+        answered = self._answered.wait(timeout_s)
+        self._answered.clear()
+        return int(answered)
+
+    def flush(self, _timeout_s: float) -> int:
+        return self.unanswered
+
+    def purge(self) -> None:
+        self.unanswered = 0
+
+    def list_topics(self, timeout: float) -> None:
+        pass
+
+    def __len__(self) -> int:
+        return self.unanswered
+
+
+@contextmanager
+def over_a_double(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Callable[[Produce], bool], KafkaDouble]]:
+    kafka: list[KafkaDouble] = []
+
+    def producer(config: dict[str, Any]) -> KafkaDouble:
+        kafka.append(KafkaDouble(config))
+        return kafka[0]
+
+    monkeypatch.setattr(request_writer, "Producer", producer)
+    writer = RequestWriter(GatewaySettings(), lambda produce: None, lambda reason: None)
+    writer.start()
+    try:
+        yield writer.write, kafka[0]
+    finally:
+        writer.stop(0)
+
+
+def opens(session: int, partition: int = 3) -> Produce:
+    return Produce(partition, b"d/g/c", Request(format=1, session=session, open=Open()))
+
+
+def test_a_request_that_comes_alone_does_not_wait_and_the_next_ones_wait_for_its_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with over_a_double(monkeypatch) as (write, kafka):
+        write(opens(1))
+        assert kafka.taken == [1]
+        write(opens(2))
+        write(opens(3))
+        assert kafka.taken == [1]
+        kafka.answer()
+        wait_for(lambda: kafka.taken == [1, 2, 3], "those that came meanwhile, together")
+
+
+def test_behind_a_round_there_is_a_rest_and_what_comes_in_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_writer, "_REST_SHARE", 1e6)
+    monkeypatch.setattr(request_writer, "_REST_S_MAX", 3600.0)
+    with over_a_double(monkeypatch) as (write, kafka):
+        write(opens(1))
+        kafka.answer()
+        wait_for(lambda: writer_of(write)._resting, "the rest")
+        write(opens(2))
+        assert kafka.taken == [1]
+
+
+def test_what_had_no_room_in_a_round_does_not_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    with over_a_double(monkeypatch) as (write, kafka):
+        write(opens(0, partition=0))
+        for partition in range(1, 8):
+            write(opens(partition, partition))
+        kafka.answer()
+        wait_for(lambda: len(kafka.taken) == 5, "a round of four partitions")
+        # The rest behind the first round is over. The one behind this one would take an hour.
+        monkeypatch.setattr(writer_of(write)._rest, "_share", 1e9)
+        monkeypatch.setattr(writer_of(write)._rest, "_max_s", 3600.0)
+        kafka.answer()
+        wait_for(lambda: len(kafka.taken) == 8, "the other three")
+
+
+def writer_of(write: Callable[[Produce], bool]) -> Any:
+    return write.__self__  # type: ignore[attr-defined]
+
+
+def test_a_leave_waits_for_company_and_goes_before_what_comes_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_writer, "_POLL_S", 3600.0)
+    with over_a_double(monkeypatch) as (write, kafka):
+        write(leave(1))
+        assert kafka.taken == []
+        write(opens(2))
+        assert kafka.taken == [1, 2]
+
+
+def test_a_leave_that_nobody_joins_goes_when_the_thread_looks_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    with over_a_double(monkeypatch) as (write, kafka):
+        write(leave(1))
+        wait_for(lambda: kafka.taken == [1], "it is written alone")
