@@ -1,6 +1,6 @@
 """The gateway as a process, with a real Kafka and real sockets; the test plays the matcher.
 
-Stands for: app, session_pages, port, client_connection, topics_watch
+Stands for: app, session_pages, client_connection, topics_watch
 """
 
 import signal
@@ -145,7 +145,7 @@ def test_what_is_wrong_is_told_and_harms_nobody_else(matcher, gateway, said, cod
 def test_the_kernel_takes_little_of_a_connection_that_it_cannot_send_yet():
     with (
         closing(Port(GatewaySettings(), 0, "PORT")) as port,
-        port.listener() as listener,
+        port.listeners()[0] as listener,
         socket.create_connection(("127.0.0.1", port.port)),
     ):
         listener.settimeout(WAIT_S)

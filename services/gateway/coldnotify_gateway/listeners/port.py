@@ -1,15 +1,19 @@
 """A port on which devices connect, as listeners hold it."""
 
 import socket
+from contextlib import ExitStack, closing
 
 from coldnotify_common.listening import ListenError, listen_error
 
 from coldnotify_gateway.settings import GatewaySettings
 
 BACKLOG = 4096
-"""Connections that wait to be accepted when all devices come back at once. Whoever serves a listener says it again:
-event loops call listen() themselves, with 100 by default. A SYN that finds no room is sent again only after a second.
-"""
+"""Connections that wait at one socket to be accepted when all devices come back at once. Linux' net.core.somaxconn is
+the same, and cuts what is above it. Whoever serves a listener says it again: event loops call listen() themselves, with
+100 by default. A SYN that finds no room is sent again only after one second, then after two, four, and so on."""
+CROWD_SOCKETS = 5
+"""So many sockets listen on a port that a whole gateway's devices may come to at once: the kernel spreads connections
+over them, and 20,480 wait. With one socket 18,000 devices waited up to 16 s for their SYN to be sent again."""
 LINGER_S = 3.0
 """After a Close, a client that does not read or close itself is cut off."""
 
@@ -25,6 +29,9 @@ class Port:
     Several gateways may listen on one port (SO_REUSEPORT); the kernel spreads connections over them.
     """
 
+    sockets = 1
+    """How many listen."""
+
     def __init__(self, settings: GatewaySettings, port: int, setting: str) -> None:
         """`port` 0: any free one. `setting`: its name, for the words of errors. Raises ListenError."""
         self.settings = settings
@@ -34,7 +41,7 @@ class Port:
         self._held = self._bound(port)
         self.port: int = self._held.getsockname()[1]
         """The actual one."""
-        self._early: socket.socket | None = None
+        self._early: list[socket.socket] = []
 
     def listen_early(self) -> None:
         """Connections wait from now on for who serves them. Raises ListenError."""
@@ -42,16 +49,22 @@ class Port:
 
     def end_early(self) -> None:
         """Who still waits is sent away, and nobody else is let in: another gateway may have time for them."""
-        if self._early is not None:
-            self._early.close()
-            self._early = None
+        early, self._early = self._early, []
+        for listener in early:
+            listener.close()
 
-    def listener(self) -> socket.socket:
-        """A socket that listens. Raises ListenError."""
-        early, self._early = self._early, None
+    def listeners(self) -> list[socket.socket]:
+        """The sockets that listen. Raises ListenError."""
+        early, self._early = self._early, []
         return early or self._listening()
 
-    def _listening(self) -> socket.socket:
+    def _listening(self) -> list[socket.socket]:
+        with ExitStack() as opened:
+            listening = [opened.enter_context(closing(self._listening_one())) for _ in range(self.sockets)]
+            opened.pop_all()
+        return listening
+
+    def _listening_one(self) -> socket.socket:
         listener = self._bound(self.port)
         try:
             listener.listen(BACKLOG)

@@ -5,7 +5,7 @@ import asyncio
 from coldnotify_common.addresses import Among
 from coldnotify_common.tls import ServerTls
 
-from coldnotify_gateway.listeners.port import BACKLOG, Port
+from coldnotify_gateway.listeners.port import BACKLOG, CROWD_SOCKETS, Port
 from coldnotify_gateway.listeners.tcp.balancer import Balanced
 from coldnotify_gateway.listeners.tcp.client_connection import ClientConnection
 from coldnotify_gateway.listeners.tcp.tls_connection import TlsConnection
@@ -14,6 +14,8 @@ from coldnotify_gateway.shell import Shell
 
 class TcpListener(Port):
     """The devices' port for TCP."""
+
+    sockets = CROWD_SOCKETS
 
     async def serve(self, shell: Shell, tls: ServerTls) -> "TcpServing":
         """Accepts connections for a run. Raises ListenError."""
@@ -25,7 +27,8 @@ class TcpListener(Port):
             return Balanced(accepted, shell, proxies) if proxies else accepted
 
         loop = asyncio.get_running_loop()
-        return TcpServing(await loop.create_server(connection, sock=self.listener(), backlog=BACKLOG))
+        listening = self.listeners()
+        return TcpServing([await loop.create_server(connection, sock=one, backlog=BACKLOG) for one in listening])
 
 
 class TcpServing:
@@ -33,8 +36,8 @@ class TcpServing:
 
     connections = 0
 
-    def __init__(self, server: asyncio.Server) -> None:
-        self._server = server
+    def __init__(self, servers: list[asyncio.Server]) -> None:
+        self._servers = servers
 
     def take_connection_peak(self) -> int:
         """The core counts them."""
@@ -45,7 +48,8 @@ class TcpServing:
 
     def stop_listening(self) -> None:
         """Takes no more connections; those that are there stay."""
-        self._server.close()
+        for server in self._servers:
+            server.close()
 
     async def stop(self) -> None:
         """The shell has closed all there were."""

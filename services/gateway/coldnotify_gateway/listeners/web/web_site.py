@@ -73,7 +73,8 @@ class WebSite:
 
     async def start(self) -> None:
         """Accepts connections. Raises ListenError."""
-        await self._port.start(self._listener.listener())
+        (listener,) = self._listener.listeners()
+        await self._port.start(listener)
 
     def stop_listening(self) -> None:
         """Takes no more connections; those that are there stay."""
