@@ -2,11 +2,12 @@
 
 import json
 import os
+import selectors
 import socket
 import ssl
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -66,20 +67,27 @@ class Flood:
         self._thread.join(WAIT_S)
 
     def _run(self) -> None:
-        held: deque[socket.socket] = deque()
-        while not self._stop.is_set():
-            one = socket.create_connection(("127.0.0.1", self._port), WAIT_S, source_address=(FLOOD, 0))
-            one.sendall(self._says)
-            held.append(one)
-            if len(held) > SILENT_MAX + 10:  # then the oldest is dropped already
-                oldest = held.popleft()
-                with suppress(ConnectionError):
-                    while oldest.recv(4096):
-                        pass
-                oldest.close()
-                self.dropped += 1
-        for one in held:
-            one.close()
+        with selectors.DefaultSelector() as held:
+            while not self._stop.is_set():
+                one = socket.create_connection(("127.0.0.1", self._port), WAIT_S, source_address=(FLOOD, 0))
+                one.sendall(self._says)
+                held.register(one, selectors.EVENT_READ)
+                # Then some are dropped already. Which ones: as the gateway accepted them, from several sockets.
+                while len(held.get_map()) > SILENT_MAX + 10 and not self._stop.is_set():
+                    for key, _ in held.select(0.1):
+                        self._read(held, key.fileobj)
+            for key in list(held.get_map().values()):
+                assert isinstance(key.fileobj, socket.socket)
+                key.fileobj.close()
+
+    def _read(self, held: selectors.BaseSelector, one: object) -> None:
+        assert isinstance(one, socket.socket)
+        with suppress(ConnectionError):
+            if one.recv(4096):
+                return
+        held.unregister(one)
+        one.close()
+        self.dropped += 1
 
 
 @contextmanager
