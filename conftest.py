@@ -1,12 +1,17 @@
 """For every test directory: a real Kafka broker for the whole run, fresh topics on it, Hypothesis without a clock."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_testkit.kafka import broker, reset_topics
+
+# A shell has what it starts in the background ignore Ctrl-C, and so all that the tests start, some to interrupt it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A test's broker lives for seconds: Java's second compiler would cost it more than it gives.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")

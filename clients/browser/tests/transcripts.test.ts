@@ -163,6 +163,7 @@ for (const file of FILES) {
     const text = readFileSync(new URL(file, FOLDER), "utf-8");
     const [header, ...lines] = text.trimEnd().split("\n").map((line) => JSON.parse(line));
     const runner = new Runner(header);
+    let closing = false;
     lines.forEach((line, index) => {
       const where = `${file}:${index + 2}`;
       const deadline = runner.deadline();
@@ -173,7 +174,9 @@ for (const file of FILES) {
       const { phase, caughtUp } = runner.client.status(now);
       assert.deepEqual([phase, caughtUp], [line.phase, line.caught_up], where);
       // Those of a link that is being closed are the link's own.
-      if (!line.then.some((action: Json) => action.end_sending)) {
+      closing &&= !line.do.some((event: Json) => event.link);
+      closing ||= line.then.some((action: Json) => action.end_sending);
+      if (!closing) {
         const until = Math.max(runner.deadline(), now);
         assert((until === Infinity && line.deadline === null) || Math.abs(until - line.deadline) < ROUNDING_S, where);
       }
