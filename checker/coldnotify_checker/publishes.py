@@ -86,8 +86,9 @@ class Publishes:
         """Times at which the objects topic was lost, rising."""
         self.news: list[tuple[int, str]] = []
         """When which object's newest acknowledged version became another one, by time."""
-        self._caused: dict[tuple[str, str], list[Call]] = {}
-        """By object and source: the calls whose version was the newest of that source then, if it was written."""
+        self._caused: dict[tuple[str, str], dict[int, list[Call]]] = {}
+        """By object and source, then by the number of losses: the calls whose version was the newest of that source
+        since the last loss, if it was written."""
         begun: dict[tuple[str, int | str], Publish] = {}
         answers: dict[tuple[str, int | str], Published] = {}
         for event in events:
@@ -102,7 +103,7 @@ class Publishes:
             self._object(call).by_version.setdefault(call.version, []).append(call)
             if call.begun.source is not None and call.key is not None and not call.failed:
                 by_source = call.begun.object, call.begun.source
-                newest = self._caused.setdefault(by_source, [])
+                newest = self._caused.setdefault(by_source, {}).setdefault(self.period(call.begun.t), [])
                 if not newest or call.key > newest[-1].sure_key:
                     newest.append(call)
             statistics.publishes += 1
@@ -144,7 +145,11 @@ class Publishes:
 
         Then it is not owed it, but for what was acknowledged before `since`, when it registered: that is the answer.
         """
-        own = self._caused.get((object_, source), [])
+        periods = self._caused.get((object_, source), {}).values()
+        return any(self._caused_by(own, key, by, since) for own in periods)
+
+    @staticmethod
+    def _caused_by(own: list[Call], key: Key, by: int, since: int) -> bool:
         for index in range(bisect_right(own, by, key=lambda call: call.begun.t) - 1, -1, -1):
             call = own[index]
             if call.sure_key < key:

@@ -1,7 +1,19 @@
 """What was on its way to a client when the objects topic was lost is not held against what it is told next."""
 
+from typing import Any
+
 from coldnotify_checker import judge
-from coldnotify_checker.histories import Event, Publish, Published, Register, Started, Told, TopicLost
+from coldnotify_checker.histories import (
+    Connecting,
+    End,
+    Event,
+    Publish,
+    Published,
+    Register,
+    Started,
+    Told,
+    TopicLost,
+)
 
 CLIENT, OBJECT = "d/g/c", "d/g/o"
 
@@ -32,3 +44,27 @@ def test_a_number_that_is_used_again_later_does_not_make_it_one_of_the_new_topic
         Published(t=11_000_001, publisher="p", id=3, outcome="acknowledged"),
     ]
     assert judge([*history(published_us=1_000_000), *again]).clean
+
+
+def test_a_client_is_not_owed_what_it_published_in_the_new_topic_though_it_had_come_further_in_the_old_one() -> None:
+    own: dict[str, Any] = {"publisher": "p", "object": OBJECT, "source": "c"}
+    before = [
+        Started(t=1, client=CLIENT),
+        Publish(t=2, id=1, version=12, incarnation=1, **own),
+        Published(t=3, publisher="p", id=1, outcome="acknowledged"),
+        TopicLost(t=4_000_000, topic="coldnotify.objects"),
+        Register(t=5_000_000, client=CLIENT, object=OBJECT),
+        Connecting(t=6_000_000, client=CLIENT),
+    ]
+
+    def published(**more: str) -> list[Event]:
+        call = own | more
+        return [
+            *before,
+            Publish(t=7_000_000, id=2, version=19, **call),
+            Published(t=7_000_001, publisher="p", id=2, outcome="acknowledged"),
+            End(t=60_000_000, connected=[CLIENT]),
+        ]
+
+    assert judge(published()).counts["P2"] == 0
+    assert judge(published(source="another")).counts["P2"] == 1
