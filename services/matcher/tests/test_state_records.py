@@ -33,7 +33,8 @@ PARSERS = (*VALUE_PARSERS, check_bucket_key, check_client_key)
 
 @given(st.one_of(st.binary(), st.text().map(str.encode)), st.sampled_from(PARSERS))
 def test_garbage_is_unreadable(data: bytes, parse: Callable[[bytes], object]) -> None:
-    with suppress(Unreadable):
+    # By chance, or by a constant of ours that Hypothesis tries, it may look like a record of a later release.
+    with suppress(Unreadable, NewerFormat):
         parse(data)
 
 
