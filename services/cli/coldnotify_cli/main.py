@@ -92,11 +92,9 @@ def _warn_of_variables() -> None:
     """Warns of variables that look like settings and are none: misspelt ones, mostly."""
     if not any(name.startswith("COLDNOTIFY_") for name in os.environ):
         return  # every service's settings would be imported for nothing
-    from coldnotify_common.settings import unknown_variables
+    from coldnotify_cli.settings_doc import warnings_of
 
-    from coldnotify_cli.settings_doc import OTHER_VARIABLES, all_settings
-
-    for warning in unknown_variables(os.environ, all_settings(), OTHER_VARIABLES):
+    for warning in warnings_of(os.environ):
         click.echo(f"Warning: {warning}", err=True)
 
 

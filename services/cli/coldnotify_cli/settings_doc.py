@@ -4,9 +4,10 @@ python -m coldnotify_cli.settings_doc > docs/settings.md
 """
 
 import importlib
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from coldnotify_common.settings import ServiceSettings, Settings, describe, markdown_table
+from coldnotify_common.settings import ServiceSettings, Settings, describe, markdown_table, unknown_variables
 from coldnotify_streams.jobs.registry import JOBS
 
 
@@ -61,6 +62,11 @@ with `COLDNOTIFY_` but name no setting.
 def all_settings() -> list[type[Settings]]:
     """Every settings class."""
     return [section.load() for section in SECTIONS]
+
+
+def warnings_of(environ: Mapping[str, str]) -> list[str]:
+    """One for each variable that looks like a setting and is none: misspelt ones, mostly."""
+    return unknown_variables(environ, all_settings(), OTHER_VARIABLES)
 
 
 def generate() -> str:

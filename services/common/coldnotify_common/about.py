@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 
 from aiohttp import web
+from coldnotify_schemas.protocol import HTTP_PORT
 
 _CONSOLE = (
-    "The console, a page for people, is at / of the HTTP service (`coldnotify http`): port 55002, unless --http-port "
-    "says otherwise."
+    f"The console, a page for people, is at / of the HTTP service (`coldnotify http`): port {HTTP_PORT}, unless "
+    "--http-port says otherwise."
 )
 
 

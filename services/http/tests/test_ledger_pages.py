@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
-from coldnotify_common.admin import AdminServer, bound_port, listen
+from coldnotify_common.admin import bound_port, listen
 from coldnotify_common.identity import Identity
 from coldnotify_common.settings import SettingError
 from coldnotify_common.web import error_response, json_errors
@@ -20,20 +20,11 @@ from coldnotify_common.web_auth import IDENTITY
 from coldnotify_http import ledger_pages
 from coldnotify_http.node_client import NodeClient, addresses, path
 from coldnotify_http.settings import HttpSettings
+from coldnotify_testkit.served_routes import served
 
 OBJECT = "/v1/domains/d/groups/g/objects/a%2Fb%20c"
 OURS = Identity("ours", publishes=("d",))
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@asynccontextmanager
-async def served(*routes: web.AbstractRouteDef) -> AsyncIterator[str]:
-    server = AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=routes)
-    await server.start()
-    try:
-        yield f"127.0.0.1:{server.port}"
-    finally:
-        await server.stop()
 
 
 @asynccontextmanager

@@ -8,11 +8,12 @@ from typing import Any
 
 from aiohttp import ClientSession, web
 from coldnotify.publisher import Newest, Outcome, Published
-from coldnotify_common.admin import AdminServer, bound_port, listen
+from coldnotify_common.admin import bound_port, listen
 from coldnotify_common.web import json_errors
 from coldnotify_http.outcome_client import Outcomes
 from coldnotify_http.settings import HttpSettings
 from coldnotify_schemas.records import PublicRecord
+from coldnotify_testkit.served_routes import served
 
 NEWEST = {"version": 9, "incarnation": 1, "published_ms": 1000}
 
@@ -42,16 +43,6 @@ class Matcher:
 def routes(outcomes: Callable[[web.Request], Awaitable[web.Response]], matcher: Matcher) -> list[web.AbstractRouteDef]:
     base = "/v1/domains/d/groups/g"
     return [web.get(f"{base}/outcomes", outcomes), web.get(f"{base}/objects/{{object:.+}}", matcher.object)]
-
-
-@asynccontextmanager
-async def served(*shown: web.AbstractRouteDef) -> AsyncIterator[str]:
-    server = AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown)
-    await server.start()
-    try:
-        yield f"127.0.0.1:{server.port}"
-    finally:
-        await server.stop()
 
 
 @asynccontextmanager

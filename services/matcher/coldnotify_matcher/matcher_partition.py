@@ -414,12 +414,6 @@ class Partition(JobPartition):
             # Should the claims themselves be lost: gateways would drop whatever a lower generation says.
             self._generation = max(self._generation, record.generation)
 
-    def _note_progress(self, topic: str, position: int) -> None:
-        self.positions[topic] = position
-        end = self._ends.get(topic)
-        if end is not None and position >= end:
-            del self._ends[topic]
-
 
 def _set_aside(topic: str, why: str) -> str:
     """The engine's name of the event, for `metrics.count`."""

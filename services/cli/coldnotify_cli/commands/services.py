@@ -16,12 +16,11 @@ from coldnotify_common.settings import (
     Settings,
     describe,
     settings_options,
-    unknown_variables,
 )
 from coldnotify_streams.jobs.registry import JOBS
 from coldnotify_streams.jobs.row import Row
 
-from coldnotify_cli.settings_doc import OTHER_VARIABLES, SECTIONS, all_settings
+from coldnotify_cli.settings_doc import SECTIONS, warnings_of
 
 
 def _service(name: str, help_text: str) -> click.Command:
@@ -70,7 +69,7 @@ def _warn(settings: ServiceSettings, name: str) -> None:
     configure(settings.log_format, settings.log_level, name)
     if {one for one in os.environ if one.startswith(PREFIX)} <= {info.variable for info in describe(type(settings))}:
         return  # they are all its own: the other services' code need not be imported for their settings
-    for warning in unknown_variables(os.environ, all_settings(), OTHER_VARIABLES):
+    for warning in warnings_of(os.environ):
         structlog.get_logger().warning(warning)
 
 
