@@ -44,7 +44,7 @@ class Request(_message.Message):
     def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask", "again", "acked", "page_bytes")
+    __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask", "again", "acked", "page_bytes", "queries", "unregister_queries")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     REGISTER_FIELD_NUMBER: _ClassVar[int]
     UNREGISTER_FIELD_NUMBER: _ClassVar[int]
@@ -54,6 +54,8 @@ class Open(_message.Message):
     AGAIN_FIELD_NUMBER: _ClassVar[int]
     ACKED_FIELD_NUMBER: _ClassVar[int]
     PAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    QUERIES_FIELD_NUMBER: _ClassVar[int]
+    UNREGISTER_QUERIES_FIELD_NUMBER: _ClassVar[int]
     digest: int
     register: _containers.RepeatedScalarFieldContainer[str]
     unregister: _containers.RepeatedScalarFieldContainer[str]
@@ -63,7 +65,9 @@ class Open(_message.Message):
     again: bool
     acked: int
     page_bytes: int
-    def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., again: _Optional[bool] = ..., acked: _Optional[int] = ..., page_bytes: _Optional[int] = ...) -> None: ...
+    queries: _containers.RepeatedCompositeFieldContainer[_wire_pb2.Query]
+    unregister_queries: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., again: _Optional[bool] = ..., acked: _Optional[int] = ..., page_bytes: _Optional[int] = ..., queries: _Optional[_Iterable[_Union[_wire_pb2.Query, _Mapping]]] = ..., unregister_queries: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CatchUp(_message.Message):
     __slots__ = ("cursor", "ask", "page", "epoch", "page_bytes")
@@ -148,7 +152,7 @@ class Item(_message.Message):
     def __init__(self, fan_out: _Optional[_Union[FanOut, _Mapping]] = ..., opened: _Optional[_Union[Opened, _Mapping]] = ..., answered: _Optional[_Union[Answered, _Mapping]] = ..., page: _Optional[_Union[Page, _Mapping]] = ..., closed: _Optional[_Union[Closed, _Mapping]] = ..., beat: _Optional[_Union[BeatAnswer, _Mapping]] = ...) -> None: ...
 
 class Newest(_message.Message):
-    __slots__ = ("name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer")
+    __slots__ = ("name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left")
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
@@ -157,6 +161,8 @@ class Newest(_message.Message):
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     DELETED_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
+    ENTERED_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
     name: str
     version: int
     incarnation: int
@@ -165,7 +171,9 @@ class Newest(_message.Message):
     payload: bytes
     deleted: bool
     answer: bool
-    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ...) -> None: ...
+    entered: _containers.RepeatedScalarFieldContainer[int]
+    left: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class FanOut(_message.Message):
     __slots__ = ("newest", "sessions", "published_ms", "traceparent")
@@ -180,52 +188,70 @@ class FanOut(_message.Message):
     def __init__(self, newest: _Optional[_Union[Newest, _Mapping]] = ..., sessions: _Optional[bytes] = ..., published_ms: _Optional[int] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class Opened(_message.Message):
-    __slots__ = ("session", "ask", "in_sync", "epoch", "digest", "refused")
+    __slots__ = ("session", "ask", "in_sync", "epoch", "digest", "refused", "kinds")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     IN_SYNC_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
     session: int
     ask: int
     in_sync: bool
     epoch: int
     digest: int
     refused: _containers.RepeatedCompositeFieldContainer[_wire_pb2.Refusal]
-    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., in_sync: _Optional[bool] = ..., epoch: _Optional[int] = ..., digest: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ...) -> None: ...
+    kinds: int
+    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., in_sync: _Optional[bool] = ..., epoch: _Optional[int] = ..., digest: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., kinds: _Optional[int] = ...) -> None: ...
 
 class Answered(_message.Message):
-    __slots__ = ("session", "request", "unregistered", "refused", "newest", "digest")
+    __slots__ = ("session", "request", "unregistered", "refused", "newest", "digest", "kinds", "catch_up")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     UNREGISTERED_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     NEWEST_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    CATCH_UP_FIELD_NUMBER: _ClassVar[int]
     session: int
     request: int
     unregistered: bool
     refused: _containers.RepeatedCompositeFieldContainer[_wire_pb2.Refusal]
     newest: _containers.RepeatedCompositeFieldContainer[Newest]
     digest: int
-    def __init__(self, session: _Optional[int] = ..., request: _Optional[int] = ..., unregistered: _Optional[bool] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., digest: _Optional[int] = ...) -> None: ...
+    kinds: int
+    catch_up: bool
+    def __init__(self, session: _Optional[int] = ..., request: _Optional[int] = ..., unregistered: _Optional[bool] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., digest: _Optional[int] = ..., kinds: _Optional[int] = ..., catch_up: _Optional[bool] = ...) -> None: ...
 
 class Page(_message.Message):
-    __slots__ = ("session", "ask", "page", "newest", "last", "complete")
+    __slots__ = ("session", "ask", "page", "newest", "last", "complete", "answered", "refused", "sets_digest", "query", "reached", "reached_at")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
     NEWEST_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    SETS_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    REACHED_FIELD_NUMBER: _ClassVar[int]
+    REACHED_AT_FIELD_NUMBER: _ClassVar[int]
     session: int
     ask: int
     page: int
     newest: _containers.RepeatedCompositeFieldContainer[Newest]
     last: bool
     complete: int
-    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ...) -> None: ...
+    answered: _containers.RepeatedScalarFieldContainer[int]
+    refused: _containers.RepeatedCompositeFieldContainer[_wire_pb2.Refusal]
+    sets_digest: int
+    query: int
+    reached: str
+    reached_at: int
+    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ..., answered: _Optional[_Iterable[int]] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., sets_digest: _Optional[int] = ..., query: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ...) -> None: ...
 
 class Closed(_message.Message):
     __slots__ = ("session", "code", "reason")

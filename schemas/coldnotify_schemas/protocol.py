@@ -25,6 +25,12 @@ OBJECT_BYTES_MAX = 255
 """Of an object's name as UTF-8. A longer one costs radio time whenever it is registered."""
 REGISTRATIONS_MAX = 10_000
 """Objects that a client may be registered for. An operator may allow fewer."""
+QUERIES_MAX = 64
+"""Queries that a client may be registered for. Each costs its partition's matcher an index and a set."""
+QUERY_BYTES_MAX = 4096
+"""Of a query's text as UTF-8: a condition that people write is a tenth of it."""
+HELLO_QUERY_BYTES_MAX = 16 * 1024
+"""Of the texts of all queries in one Hello or Register: with 64 of the longest names it fits in a frame."""
 LOOKING_DIGITS = 24
 """Hex digits in the random name of a page that only looks: 96 bits, so no two pages draw the same."""
 

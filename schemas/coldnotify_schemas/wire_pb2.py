@@ -24,53 +24,57 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x63oldnotify_schemas/wire.proto\x12\x0f\x63oldnotify.wire\"\xee\x02\n\x0b\x43lientFrame\x12\'\n\x05hello\x18\x01 \x01(\x0b\x32\x16.coldnotify.wire.HelloH\x00\x12-\n\x08register\x18\x02 \x01(\x0b\x32\x19.coldnotify.wire.RegisterH\x00\x12\x31\n\nunregister\x18\x03 \x01(\x0b\x32\x1b.coldnotify.wire.UnregisterH\x00\x12*\n\x04sync\x18\x04 \x01(\x0b\x32\x1a.coldnotify.wire.SyncChunkH\x00\x12#\n\x03\x61\x63k\x18\x05 \x01(\x0b\x32\x14.coldnotify.wire.AckH\x00\x12%\n\x04ping\x18\x06 \x01(\x0b\x32\x15.coldnotify.wire.PingH\x00\x12.\n\tuse_names\x18\x07 \x01(\x0b\x32\x19.coldnotify.wire.UseNamesH\x00\x12#\n\x03\x62ye\x18\x08 \x01(\x0b\x32\x14.coldnotify.wire.ByeH\x00\x42\x07\n\x05\x66rame\"\xba\x03\n\x0cGatewayFrame\x12+\n\x07welcome\x18\x01 \x01(\x0b\x32\x18.coldnotify.wire.WelcomeH\x00\x12\x35\n\x0cnotification\x18\x02 \x01(\x0b\x32\x1d.coldnotify.wire.NotificationH\x00\x12.\n\tcaught_up\x18\x03 \x01(\x0b\x32\x19.coldnotify.wire.CaughtUpH\x00\x12\x31\n\nregistered\x18\x04 \x01(\x0b\x32\x1b.coldnotify.wire.RegisteredH\x00\x12\x35\n\x0cunregistered\x18\x05 \x01(\x0b\x32\x1d.coldnotify.wire.UnregisteredH\x00\x12,\n\x08page_end\x18\x06 \x01(\x0b\x32\x18.coldnotify.wire.PageEndH\x00\x12%\n\x04pong\x18\x07 \x01(\x0b\x32\x15.coldnotify.wire.PongH\x00\x12%\n\x04wait\x18\x08 \x01(\x0b\x32\x15.coldnotify.wire.WaitH\x00\x12\'\n\x05\x63lose\x18\t \x01(\x0b\x32\x16.coldnotify.wire.CloseH\x00\x42\x07\n\x05\x66rame\"\xf6\x01\n\x05Hello\x12\x10\n\x08protocol\x18\x01 \x01(\r\x12\x14\n\x0c\x63\x61pabilities\x18\x02 \x01(\r\x12\x0e\n\x06\x64omain\x18\x03 \x01(\t\x12\r\n\x05group\x18\x04 \x01(\t\x12\x0e\n\x06\x63lient\x18\x05 \x01(\t\x12\x0e\n\x06\x64igest\x18\x06 \x01(\x06\x12\x10\n\x08register\x18\x07 \x03(\t\x12\x12\n\nunregister\x18\x08 \x03(\t\x12\x12\n\x05\x65poch\x18\t \x01(\x07H\x00\x88\x01\x01\x12\x13\n\x06\x63ursor\x18\n \x01(\x06H\x01\x88\x01\x01\x12\x13\n\x0bkeepalive_s\x18\x0b \x01(\r\x12\r\n\x05token\x18\x0c \x01(\tB\x08\n\x06_epochB\t\n\x07_cursor\",\n\x08Register\x12\x0f\n\x07request\x18\x01 \x01(\r\x12\x0f\n\x07objects\x18\x02 \x03(\t\".\n\nUnregister\x12\x0f\n\x07request\x18\x01 \x01(\r\x12\x0f\n\x07objects\x18\x02 \x03(\t\"9\n\tSyncChunk\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0c\n\x04last\x18\x02 \x01(\x08\x12\x0f\n\x07objects\x18\x03 \x03(\t\"7\n\x03\x41\x63k\x12\x15\n\x08\x63omplete\x18\x01 \x01(\x06H\x00\x88\x01\x01\x12\x0c\n\x04page\x18\x02 \x01(\rB\x0b\n\t_complete\"&\n\x04Ping\x12\x13\n\x06\x64igest\x18\x01 \x01(\x06H\x00\x88\x01\x01\x42\t\n\x07_digest\"\n\n\x08UseNames\"\x05\n\x03\x42ye\"c\n\x07Welcome\x12\x0f\n\x07in_sync\x18\x01 \x01(\x08\x12\x12\n\x05\x65poch\x18\x02 \x01(\x07H\x00\x88\x01\x01\x12)\n\x07refused\x18\x03 \x03(\x0b\x32\x18.coldnotify.wire.RefusalB\x08\n\x06_epoch\")\n\x07Refusal\x12\x0e\n\x06object\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xb2\x01\n\x0cNotification\x12\x0b\n\x03\x63rc\x18\x01 \x01(\x07\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x14\n\x07version\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x13\n\x0bincarnation\x18\x04 \x01(\x04\x12\x0e\n\x06offset\x18\x05 \x01(\x04\x12\x0e\n\x06\x62\x65hind\x18\x06 \x01(\x04\x12\x0f\n\x07payload\x18\x07 \x01(\x0c\x12\x0f\n\x07\x64\x65leted\x18\x08 \x01(\x08\x12\x0e\n\x06\x61nswer\x18\t \x01(\x08\x42\n\n\x08_version\".\n\x08\x43\x61ughtUp\x12\x15\n\x08\x63omplete\x18\x01 \x01(\x06H\x00\x88\x01\x01\x42\x0b\n\t_complete\"H\n\nRegistered\x12\x0f\n\x07request\x18\x01 \x01(\r\x12)\n\x07refused\x18\x02 \x03(\x0b\x32\x18.coldnotify.wire.Refusal\"\x1f\n\x0cUnregistered\x12\x0f\n\x07request\x18\x01 \x01(\r\"\x17\n\x07PageEnd\x12\x0c\n\x04page\x18\x01 \x01(\r\"*\n\x04Pong\x12\x15\n\x08\x63omplete\x18\x01 \x01(\x06H\x00\x88\x01\x01\x42\x0b\n\t_complete\"\x17\n\x04Wait\x12\x0f\n\x07seconds\x18\x01 \x01(\r\"%\n\x05\x43lose\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0e\n\x06reason\x18\x02 \x01(\t*7\n\nCapability\x12\x13\n\x0f\x43\x41PABILITY_NONE\x10\x00\x12\x14\n\x10\x43\x41PABILITY_NAMES\x10\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x63oldnotify_schemas/wire.proto\x12\x0f\x63oldnotify.wire\"\xee\x02\n\x0b\x43lientFrame\x12\'\n\x05hello\x18\x01 \x01(\x0b\x32\x16.coldnotify.wire.HelloH\x00\x12-\n\x08register\x18\x02 \x01(\x0b\x32\x19.coldnotify.wire.RegisterH\x00\x12\x31\n\nunregister\x18\x03 \x01(\x0b\x32\x1b.coldnotify.wire.UnregisterH\x00\x12*\n\x04sync\x18\x04 \x01(\x0b\x32\x1a.coldnotify.wire.SyncChunkH\x00\x12#\n\x03\x61\x63k\x18\x05 \x01(\x0b\x32\x14.coldnotify.wire.AckH\x00\x12%\n\x04ping\x18\x06 \x01(\x0b\x32\x15.coldnotify.wire.PingH\x00\x12.\n\tuse_names\x18\x07 \x01(\x0b\x32\x19.coldnotify.wire.UseNamesH\x00\x12#\n\x03\x62ye\x18\x08 \x01(\x0b\x32\x14.coldnotify.wire.ByeH\x00\x42\x07\n\x05\x66rame\"\xba\x03\n\x0cGatewayFrame\x12+\n\x07welcome\x18\x01 \x01(\x0b\x32\x18.coldnotify.wire.WelcomeH\x00\x12\x35\n\x0cnotification\x18\x02 \x01(\x0b\x32\x1d.coldnotify.wire.NotificationH\x00\x12.\n\tcaught_up\x18\x03 \x01(\x0b\x32\x19.coldnotify.wire.CaughtUpH\x00\x12\x31\n\nregistered\x18\x04 \x01(\x0b\x32\x1b.coldnotify.wire.RegisteredH\x00\x12\x35\n\x0cunregistered\x18\x05 \x01(\x0b\x32\x1d.coldnotify.wire.UnregisteredH\x00\x12,\n\x08page_end\x18\x06 \x01(\x0b\x32\x18.coldnotify.wire.PageEndH\x00\x12%\n\x04pong\x18\x07 \x01(\x0b\x32\x15.coldnotify.wire.PongH\x00\x12%\n\x04wait\x18\x08 \x01(\x0b\x32\x15.coldnotify.wire.WaitH\x00\x12\'\n\x05\x63lose\x18\t \x01(\x0b\x32\x16.coldnotify.wire.CloseH\x00\x42\x07\n\x05\x66rame\"\xbb\x02\n\x05Hello\x12\x10\n\x08protocol\x18\x01 \x01(\r\x12\x14\n\x0c\x63\x61pabilities\x18\x02 \x01(\r\x12\x0e\n\x06\x64omain\x18\x03 \x01(\t\x12\r\n\x05group\x18\x04 \x01(\t\x12\x0e\n\x06\x63lient\x18\x05 \x01(\t\x12\x0e\n\x06\x64igest\x18\x06 \x01(\x06\x12\x10\n\x08register\x18\x07 \x03(\t\x12\x12\n\nunregister\x18\x08 \x03(\t\x12\x12\n\x05\x65poch\x18\t \x01(\x07H\x00\x88\x01\x01\x12\x13\n\x06\x63ursor\x18\n \x01(\x06H\x01\x88\x01\x01\x12\x13\n\x0bkeepalive_s\x18\x0b \x01(\r\x12\r\n\x05token\x18\x0c \x01(\t\x12\'\n\x07queries\x18\r \x03(\x0b\x32\x16.coldnotify.wire.Query\x12\x1a\n\x12unregister_queries\x18\x0e \x03(\x06\x42\x08\n\x06_epochB\t\n\x07_cursor\"V\n\x05Query\x12\x0c\n\x04text\x18\x01 \x01(\t\x12\x11\n\x04held\x18\x02 \x01(\x06H\x00\x88\x01\x01\x12\x0f\n\x07reached\x18\x03 \x01(\t\x12\x12\n\nreached_at\x18\x04 \x01(\x06\x42\x07\n\x05_held\"U\n\x08Register\x12\x0f\n\x07request\x18\x01 \x01(\r\x12\x0f\n\x07objects\x18\x02 \x03(\t\x12\'\n\x07queries\x18\x03 \x03(\x0b\x32\x16.coldnotify.wire.Query\"?\n\nUnregister\x12\x0f\n\x07request\x18\x01 \x01(\r\x12\x0f\n\x07objects\x18\x02 \x03(\t\x12\x0f\n\x07queries\x18\x03 \x03(\x06\"b\n\tSyncChunk\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0c\n\x04last\x18\x02 \x01(\x08\x12\x0f\n\x07objects\x18\x03 \x03(\t\x12\'\n\x07queries\x18\x04 \x03(\x0b\x32\x16.coldnotify.wire.Query\"7\n\x03\x41\x63k\x12\x15\n\x08\x63omplete\x18\x01 \x01(\x06H\x00\x88\x01\x01\x12\x0c\n\x04page\x18\x02 \x01(\rB\x0b\n\t_complete\"&\n\x04Ping\x12\x13\n\x06\x64igest\x18\x01 \x01(\x06H\x00\x88\x01\x01\x42\t\n\x07_digest\"\n\n\x08UseNames\"\x05\n\x03\x42ye\"r\n\x07Welcome\x12\x0f\n\x07in_sync\x18\x01 \x01(\x08\x12\x12\n\x05\x65poch\x18\x02 \x01(\x07H\x00\x88\x01\x01\x12)\n\x07refused\x18\x03 \x03(\x0b\x32\x18.coldnotify.wire.Refusal\x12\r\n\x05kinds\x18\x04 \x01(\rB\x08\n\x06_epoch\"G\n\x07Refusal\x12\x0e\n\x06object\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x12\n\x05query\x18\x03 \x01(\x06H\x00\x88\x01\x01\x42\x08\n\x06_query\"\xd1\x01\n\x0cNotification\x12\x0b\n\x03\x63rc\x18\x01 \x01(\x07\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x14\n\x07version\x18\x03 \x01(\x04H\x00\x88\x01\x01\x12\x13\n\x0bincarnation\x18\x04 \x01(\x04\x12\x0e\n\x06offset\x18\x05 \x01(\x04\x12\x0e\n\x06\x62\x65hind\x18\x06 \x01(\x04\x12\x0f\n\x07payload\x18\x07 \x01(\x0c\x12\x0f\n\x07\x64\x65leted\x18\x08 \x01(\x08\x12\x0e\n\x06\x61nswer\x18\t \x01(\x08\x12\x0f\n\x07\x65ntered\x18\n \x03(\x06\x12\x0c\n\x04left\x18\x0b \x03(\x06\x42\n\n\x08_version\"X\n\x08\x43\x61ughtUp\x12\x15\n\x08\x63omplete\x18\x01 \x01(\x06H\x00\x88\x01\x01\x12\x18\n\x0bsets_digest\x18\x02 \x01(\x06H\x01\x88\x01\x01\x42\x0b\n\t_completeB\x0e\n\x0c_sets_digest\"i\n\nRegistered\x12\x0f\n\x07request\x18\x01 \x01(\r\x12)\n\x07refused\x18\x02 \x03(\x0b\x32\x18.coldnotify.wire.Refusal\x12\r\n\x05kinds\x18\x03 \x01(\r\x12\x10\n\x08\x61nswered\x18\x04 \x03(\x06\"\x1f\n\x0cUnregistered\x12\x0f\n\x07request\x18\x01 \x01(\r\"Z\n\x07PageEnd\x12\x0c\n\x04page\x18\x01 \x01(\r\x12\x12\n\x05query\x18\x02 \x01(\x06H\x00\x88\x01\x01\x12\x0f\n\x07reached\x18\x03 \x01(\t\x12\x12\n\nreached_at\x18\x04 \x01(\x06\x42\x08\n\x06_query\"*\n\x04Pong\x12\x15\n\x08\x63omplete\x18\x01 \x01(\x06H\x00\x88\x01\x01\x42\x0b\n\t_complete\"\x17\n\x04Wait\x12\x0f\n\x07seconds\x18\x01 \x01(\r\"%\n\x05\x43lose\x12\x0c\n\x04\x63ode\x18\x01 \x01(\r\x12\x0e\n\x06reason\x18\x02 \x01(\t*O\n\nCapability\x12\x13\n\x0f\x43\x41PABILITY_NONE\x10\x00\x12\x14\n\x10\x43\x41PABILITY_NAMES\x10\x01\x12\x16\n\x12\x43\x41PABILITY_QUERIES\x10\x02*=\n\x05Kinds\x12\x10\n\x0cKINDS_UNSAID\x10\x00\x12\x0f\n\x0bKINDS_NAMES\x10\x01\x12\x11\n\rKINDS_QUERIES\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'coldnotify_schemas.wire_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CAPABILITY']._serialized_start=1995
-  _globals['_CAPABILITY']._serialized_end=2050
+  _globals['_CAPABILITY']._serialized_start=2469
+  _globals['_CAPABILITY']._serialized_end=2548
+  _globals['_KINDS']._serialized_start=2550
+  _globals['_KINDS']._serialized_end=2611
   _globals['_CLIENTFRAME']._serialized_start=51
   _globals['_CLIENTFRAME']._serialized_end=417
   _globals['_GATEWAYFRAME']._serialized_start=420
   _globals['_GATEWAYFRAME']._serialized_end=862
   _globals['_HELLO']._serialized_start=865
-  _globals['_HELLO']._serialized_end=1111
-  _globals['_REGISTER']._serialized_start=1113
-  _globals['_REGISTER']._serialized_end=1157
-  _globals['_UNREGISTER']._serialized_start=1159
-  _globals['_UNREGISTER']._serialized_end=1205
-  _globals['_SYNCCHUNK']._serialized_start=1207
-  _globals['_SYNCCHUNK']._serialized_end=1264
-  _globals['_ACK']._serialized_start=1266
-  _globals['_ACK']._serialized_end=1321
-  _globals['_PING']._serialized_start=1323
-  _globals['_PING']._serialized_end=1361
-  _globals['_USENAMES']._serialized_start=1363
-  _globals['_USENAMES']._serialized_end=1373
-  _globals['_BYE']._serialized_start=1375
-  _globals['_BYE']._serialized_end=1380
-  _globals['_WELCOME']._serialized_start=1382
-  _globals['_WELCOME']._serialized_end=1481
-  _globals['_REFUSAL']._serialized_start=1483
-  _globals['_REFUSAL']._serialized_end=1524
-  _globals['_NOTIFICATION']._serialized_start=1527
-  _globals['_NOTIFICATION']._serialized_end=1705
-  _globals['_CAUGHTUP']._serialized_start=1707
-  _globals['_CAUGHTUP']._serialized_end=1753
-  _globals['_REGISTERED']._serialized_start=1755
-  _globals['_REGISTERED']._serialized_end=1827
-  _globals['_UNREGISTERED']._serialized_start=1829
-  _globals['_UNREGISTERED']._serialized_end=1860
-  _globals['_PAGEEND']._serialized_start=1862
-  _globals['_PAGEEND']._serialized_end=1885
-  _globals['_PONG']._serialized_start=1887
-  _globals['_PONG']._serialized_end=1929
-  _globals['_WAIT']._serialized_start=1931
-  _globals['_WAIT']._serialized_end=1954
-  _globals['_CLOSE']._serialized_start=1956
-  _globals['_CLOSE']._serialized_end=1993
+  _globals['_HELLO']._serialized_end=1180
+  _globals['_QUERY']._serialized_start=1182
+  _globals['_QUERY']._serialized_end=1268
+  _globals['_REGISTER']._serialized_start=1270
+  _globals['_REGISTER']._serialized_end=1355
+  _globals['_UNREGISTER']._serialized_start=1357
+  _globals['_UNREGISTER']._serialized_end=1420
+  _globals['_SYNCCHUNK']._serialized_start=1422
+  _globals['_SYNCCHUNK']._serialized_end=1520
+  _globals['_ACK']._serialized_start=1522
+  _globals['_ACK']._serialized_end=1577
+  _globals['_PING']._serialized_start=1579
+  _globals['_PING']._serialized_end=1617
+  _globals['_USENAMES']._serialized_start=1619
+  _globals['_USENAMES']._serialized_end=1629
+  _globals['_BYE']._serialized_start=1631
+  _globals['_BYE']._serialized_end=1636
+  _globals['_WELCOME']._serialized_start=1638
+  _globals['_WELCOME']._serialized_end=1752
+  _globals['_REFUSAL']._serialized_start=1754
+  _globals['_REFUSAL']._serialized_end=1825
+  _globals['_NOTIFICATION']._serialized_start=1828
+  _globals['_NOTIFICATION']._serialized_end=2037
+  _globals['_CAUGHTUP']._serialized_start=2039
+  _globals['_CAUGHTUP']._serialized_end=2127
+  _globals['_REGISTERED']._serialized_start=2129
+  _globals['_REGISTERED']._serialized_end=2234
+  _globals['_UNREGISTERED']._serialized_start=2236
+  _globals['_UNREGISTERED']._serialized_end=2267
+  _globals['_PAGEEND']._serialized_start=2269
+  _globals['_PAGEEND']._serialized_end=2359
+  _globals['_PONG']._serialized_start=2361
+  _globals['_PONG']._serialized_end=2403
+  _globals['_WAIT']._serialized_start=2405
+  _globals['_WAIT']._serialized_end=2428
+  _globals['_CLOSE']._serialized_start=2430
+  _globals['_CLOSE']._serialized_end=2467
 # @@protoc_insertion_point(module_scope)

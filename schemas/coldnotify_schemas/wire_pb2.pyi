@@ -11,8 +11,19 @@ class Capability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     CAPABILITY_NONE: _ClassVar[Capability]
     CAPABILITY_NAMES: _ClassVar[Capability]
+    CAPABILITY_QUERIES: _ClassVar[Capability]
+
+class Kinds(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    KINDS_UNSAID: _ClassVar[Kinds]
+    KINDS_NAMES: _ClassVar[Kinds]
+    KINDS_QUERIES: _ClassVar[Kinds]
 CAPABILITY_NONE: Capability
 CAPABILITY_NAMES: Capability
+CAPABILITY_QUERIES: Capability
+KINDS_UNSAID: Kinds
+KINDS_NAMES: Kinds
+KINDS_QUERIES: Kinds
 
 class ClientFrame(_message.Message):
     __slots__ = ("hello", "register", "unregister", "sync", "ack", "ping", "use_names", "bye")
@@ -57,7 +68,7 @@ class GatewayFrame(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., notification: _Optional[_Union[Notification, _Mapping]] = ..., caught_up: _Optional[_Union[CaughtUp, _Mapping]] = ..., registered: _Optional[_Union[Registered, _Mapping]] = ..., unregistered: _Optional[_Union[Unregistered, _Mapping]] = ..., page_end: _Optional[_Union[PageEnd, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., wait: _Optional[_Union[Wait, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol", "capabilities", "domain", "group", "client", "digest", "register", "unregister", "epoch", "cursor", "keepalive_s", "token")
+    __slots__ = ("protocol", "capabilities", "domain", "group", "client", "digest", "register", "unregister", "epoch", "cursor", "keepalive_s", "token", "queries", "unregister_queries")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     CAPABILITIES_FIELD_NUMBER: _ClassVar[int]
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
@@ -70,6 +81,8 @@ class Hello(_message.Message):
     CURSOR_FIELD_NUMBER: _ClassVar[int]
     KEEPALIVE_S_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
+    QUERIES_FIELD_NUMBER: _ClassVar[int]
+    UNREGISTER_QUERIES_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     capabilities: int
     domain: str
@@ -82,33 +95,53 @@ class Hello(_message.Message):
     cursor: int
     keepalive_s: int
     token: str
-    def __init__(self, protocol: _Optional[int] = ..., capabilities: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., keepalive_s: _Optional[int] = ..., token: _Optional[str] = ...) -> None: ...
+    queries: _containers.RepeatedCompositeFieldContainer[Query]
+    unregister_queries: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, protocol: _Optional[int] = ..., capabilities: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., keepalive_s: _Optional[int] = ..., token: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[Query, _Mapping]]] = ..., unregister_queries: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Query(_message.Message):
+    __slots__ = ("text", "held", "reached", "reached_at")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    REACHED_FIELD_NUMBER: _ClassVar[int]
+    REACHED_AT_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    held: int
+    reached: str
+    reached_at: int
+    def __init__(self, text: _Optional[str] = ..., held: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ...) -> None: ...
 
 class Register(_message.Message):
-    __slots__ = ("request", "objects")
+    __slots__ = ("request", "objects", "queries")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    QUERIES_FIELD_NUMBER: _ClassVar[int]
     request: int
     objects: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, request: _Optional[int] = ..., objects: _Optional[_Iterable[str]] = ...) -> None: ...
+    queries: _containers.RepeatedCompositeFieldContainer[Query]
+    def __init__(self, request: _Optional[int] = ..., objects: _Optional[_Iterable[str]] = ..., queries: _Optional[_Iterable[_Union[Query, _Mapping]]] = ...) -> None: ...
 
 class Unregister(_message.Message):
-    __slots__ = ("request", "objects")
+    __slots__ = ("request", "objects", "queries")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    QUERIES_FIELD_NUMBER: _ClassVar[int]
     request: int
     objects: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, request: _Optional[int] = ..., objects: _Optional[_Iterable[str]] = ...) -> None: ...
+    queries: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, request: _Optional[int] = ..., objects: _Optional[_Iterable[str]] = ..., queries: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SyncChunk(_message.Message):
-    __slots__ = ("index", "last", "objects")
+    __slots__ = ("index", "last", "objects", "queries")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     OBJECTS_FIELD_NUMBER: _ClassVar[int]
+    QUERIES_FIELD_NUMBER: _ClassVar[int]
     index: int
     last: bool
     objects: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, index: _Optional[int] = ..., last: _Optional[bool] = ..., objects: _Optional[_Iterable[str]] = ...) -> None: ...
+    queries: _containers.RepeatedCompositeFieldContainer[Query]
+    def __init__(self, index: _Optional[int] = ..., last: _Optional[bool] = ..., objects: _Optional[_Iterable[str]] = ..., queries: _Optional[_Iterable[_Union[Query, _Mapping]]] = ...) -> None: ...
 
 class Ack(_message.Message):
     __slots__ = ("complete", "page")
@@ -133,25 +166,29 @@ class Bye(_message.Message):
     def __init__(self) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("in_sync", "epoch", "refused")
+    __slots__ = ("in_sync", "epoch", "refused", "kinds")
     IN_SYNC_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
     in_sync: bool
     epoch: int
     refused: _containers.RepeatedCompositeFieldContainer[Refusal]
-    def __init__(self, in_sync: _Optional[bool] = ..., epoch: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ...) -> None: ...
+    kinds: int
+    def __init__(self, in_sync: _Optional[bool] = ..., epoch: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., kinds: _Optional[int] = ...) -> None: ...
 
 class Refusal(_message.Message):
-    __slots__ = ("object", "reason")
+    __slots__ = ("object", "reason", "query")
     OBJECT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
     object: str
     reason: str
-    def __init__(self, object: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+    query: int
+    def __init__(self, object: _Optional[str] = ..., reason: _Optional[str] = ..., query: _Optional[int] = ...) -> None: ...
 
 class Notification(_message.Message):
-    __slots__ = ("crc", "name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer")
+    __slots__ = ("crc", "name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left")
     CRC_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -161,6 +198,8 @@ class Notification(_message.Message):
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     DELETED_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
+    ENTERED_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
     crc: int
     name: str
     version: int
@@ -170,21 +209,29 @@ class Notification(_message.Message):
     payload: bytes
     deleted: bool
     answer: bool
-    def __init__(self, crc: _Optional[int] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ...) -> None: ...
+    entered: _containers.RepeatedScalarFieldContainer[int]
+    left: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, crc: _Optional[int] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CaughtUp(_message.Message):
-    __slots__ = ("complete",)
+    __slots__ = ("complete", "sets_digest")
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    SETS_DIGEST_FIELD_NUMBER: _ClassVar[int]
     complete: int
-    def __init__(self, complete: _Optional[int] = ...) -> None: ...
+    sets_digest: int
+    def __init__(self, complete: _Optional[int] = ..., sets_digest: _Optional[int] = ...) -> None: ...
 
 class Registered(_message.Message):
-    __slots__ = ("request", "refused")
+    __slots__ = ("request", "refused", "kinds", "answered")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
     request: int
     refused: _containers.RepeatedCompositeFieldContainer[Refusal]
-    def __init__(self, request: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ...) -> None: ...
+    kinds: int
+    answered: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, request: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., kinds: _Optional[int] = ..., answered: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Unregistered(_message.Message):
     __slots__ = ("request",)
@@ -193,10 +240,16 @@ class Unregistered(_message.Message):
     def __init__(self, request: _Optional[int] = ...) -> None: ...
 
 class PageEnd(_message.Message):
-    __slots__ = ("page",)
+    __slots__ = ("page", "query", "reached", "reached_at")
     PAGE_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    REACHED_FIELD_NUMBER: _ClassVar[int]
+    REACHED_AT_FIELD_NUMBER: _ClassVar[int]
     page: int
-    def __init__(self, page: _Optional[int] = ...) -> None: ...
+    query: int
+    reached: str
+    reached_at: int
+    def __init__(self, page: _Optional[int] = ..., query: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ...) -> None: ...
 
 class Pong(_message.Message):
     __slots__ = ("complete",)

@@ -2,7 +2,7 @@
 
 import pytest
 from coldnotify_schemas.digest import digest, object_digest
-from coldnotify_schemas.interests import Interest, Kind, by_name, digest_of
+from coldnotify_schemas.interests import Interest, Kind, by_name, by_query, digest_of, query_hash
 from coldnotify_schemas.names import InvalidName
 
 NAMES = ["camera-config", "a/b c", "größe", "x" * 255]
@@ -23,3 +23,16 @@ def test_the_digest_of_interests_by_name_is_that_of_their_names() -> None:
     assert [by_name(name).hash for name in NAMES] == [object_digest(name) for name in NAMES]
     assert digest_of(map(by_name, NAMES)) == digest(NAMES)
     assert digest_of([]) == 0
+
+
+def test_a_query_never_has_the_hash_of_a_name() -> None:
+    query = by_query("Room = 410")
+    assert query == Interest(Kind.QUERY, "Room = 410")
+    assert query.hash == query_hash("Room = 410") != object_digest("Room = 410")
+    assert digest_of([by_name("a"), query]) == (object_digest("a") + query.hash) % (1 << 64)
+
+
+@pytest.mark.parametrize("text", ["", "x" * 4097, "\ud800"])
+def test_a_text_that_cannot_be_sent_is_no_query(text: str) -> None:
+    with pytest.raises(InvalidName, match="query: "):
+        by_query(text)

@@ -32,6 +32,15 @@ export const OBJECT_BYTES_MAX = 255;
 /** Objects that a client may be registered for. An operator may allow fewer. */
 export const REGISTRATIONS_MAX = 10_000;
 
+/** Queries that a client may be registered for. Each costs its partition's matcher an index and a set. */
+export const QUERIES_MAX = 64;
+
+/** Of a query's text as UTF-8: a condition that people write is a tenth of it. */
+export const QUERY_BYTES_MAX = 4096;
+
+/** Of the texts of all queries in one Hello or Register: with 64 of the longest names it fits in a frame. */
+export const HELLO_QUERY_BYTES_MAX = 16 * 1024;
+
 /** Hex digits in the random name of a page that only looks: 96 bits, so no two pages draw the same. */
 export const LOOKING_DIGITS = 24;
 
