@@ -59,8 +59,9 @@ def test_publishes_go_out_on_schedule_although_nothing_answers(sink: tuple[int, 
     lines = all_heard().removeprefix(b"P").split()
     stamps = [int(line) for line in lines]
     assert len(stamps) == 103
-    assert stamps == sorted(stamps)
-    assert published.first_ns <= stamps[0]
+    # One that is sent late is stamped with the time at which it was due, and so may be stamped before its predecessor.
+    assert all(stamp >= published.first_ns + number * 5_000_000 - 1000 for number, stamp in enumerate(stamps[:100]))
+    assert min(stamps[100:]) >= published.first_ns + 495_000_000
     assert published.last_ns >= stamps[99]
 
 

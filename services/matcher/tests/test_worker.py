@@ -320,7 +320,7 @@ def test_a_description_keeps_its_timestamp_where_it_is_moved_and_written_again(
         player.describe(key, None, at_ms + 9, partition=home)
         wait_for(lambda: of_lamp()[-1] == (lamp, at_ms), "the one in force, as the next matcher has loaded it")
         rejected = [r for n in range(topic_size(bootstrap)) for r in records_of(bootstrap, topics.REJECTED, n)]
-    assert len(rejected) == 2
+    # What the first matcher rejected and had not committed when it ended, the next one rejects again.
     assert {value: headers[REASON_HEADER][:15] for _, value, headers in rejected} == {
         b"nonsense": b"record: is not ",
         None: b"record: is null",

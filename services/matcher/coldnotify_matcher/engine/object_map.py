@@ -9,7 +9,7 @@ from typing import TypeVar, overload
 
 from coldnotify_schemas.records import PublicRecord
 
-from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.objects import UNKNOWN, Obj
 
 T = TypeVar("T")
 _Unmade = tuple[PublicRecord, int, int, str, int | None]
@@ -40,6 +40,13 @@ class ObjectMap(MutableMapping[str, Obj]):
             return entry.offset
         _, offset, _, _, since = entry
         return offset if since is None else since
+
+    def is_published(self, key: str) -> bool | None:
+        """Whether it has a version and is not deleted, without asking for it; None: it was never published."""
+        entry = self._entries.get(key)
+        if isinstance(entry, Obj):
+            return None if entry.version == UNKNOWN else not entry.deleted
+        return None if entry is None else not entry[0].deleted
 
     @overload
     def get(self, key: str, default: None = None, /) -> Obj | None: ...
