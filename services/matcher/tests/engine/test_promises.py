@@ -374,7 +374,12 @@ class Machine(RuleBasedStateMachine):
 
     def on_page(self, gateway: int, page: internal_pb2.Page) -> None:
         session = self.sessions.get((gateway, page.session))
-        if session is None or page.ask != session.ask or page.page != session.page_due or session.state != "catching":
+        if session is None:
+            return
+        if page.ask != session.ask or page.page != session.page_due or session.state != "catching":
+            if session.state == "live":
+                # A new matcher has answered an Open once more, and believes the session to be where this page ends.
+                self.catch_up(session)
             return
         for newest in page.newest:
             self.notify(session, newest)
