@@ -226,7 +226,7 @@ class Answered(_message.Message):
     def __init__(self, session: _Optional[int] = ..., request: _Optional[int] = ..., unregistered: _Optional[bool] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., digest: _Optional[int] = ..., kinds: _Optional[int] = ..., catch_up: _Optional[bool] = ...) -> None: ...
 
 class Page(_message.Message):
-    __slots__ = ("session", "ask", "page", "newest", "last", "complete", "answered", "refused", "sets_digest", "query", "reached", "reached_at")
+    __slots__ = ("session", "ask", "page", "newest", "last", "complete", "answered", "refused", "sets_digest", "query", "reached", "reached_at", "sets_unknown", "unchanged", "begun")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
@@ -239,6 +239,9 @@ class Page(_message.Message):
     QUERY_FIELD_NUMBER: _ClassVar[int]
     REACHED_FIELD_NUMBER: _ClassVar[int]
     REACHED_AT_FIELD_NUMBER: _ClassVar[int]
+    SETS_UNKNOWN_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
     session: int
     ask: int
     page: int
@@ -251,7 +254,10 @@ class Page(_message.Message):
     query: int
     reached: str
     reached_at: int
-    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ..., answered: _Optional[_Iterable[int]] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., sets_digest: _Optional[int] = ..., query: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ...) -> None: ...
+    sets_unknown: bool
+    unchanged: _containers.RepeatedScalarFieldContainer[int]
+    begun: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ..., answered: _Optional[_Iterable[int]] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., sets_digest: _Optional[int] = ..., query: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ..., sets_unknown: _Optional[bool] = ..., unchanged: _Optional[_Iterable[int]] = ..., begun: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Closed(_message.Message):
     __slots__ = ("session", "code", "reason")

@@ -6,6 +6,8 @@ Two records of one key merge by the higher (generation, applied), never by their
 import msgspec
 
 FORMAT = 1
+FORMAT_WITH_QUERIES = 2
+"""Of a bucket that has queries: a matcher that knows nothing of them must not take it for one without."""
 BUCKET_OBJECTS_MAX = 64
 """Objects in one record of the registrations topic: a change rewrites one small record, not a client's whole set."""
 GENERATION_KEY = "@generation"
@@ -27,7 +29,7 @@ def generation_max(now_ms: int) -> int:
     return max(GENERATIONS_ALWAYS_BELIEVED, (now_ms - _TAKEOVERS_SINCE_MS) // _TAKEOVER_MS_MIN)
 
 
-class RegistrationsRecord(msgspec.Struct, frozen=True):
+class RegistrationsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One bucket of a client's registrations; key domain/group/client/bucket."""
 
     format: int
@@ -35,6 +37,8 @@ class RegistrationsRecord(msgspec.Struct, frozen=True):
     applied: int
     """The offset in the requests topic up to which requests are in here."""
     objects: list[str]
+    queries: list[str] = []
+    """As their client registered them."""
 
 
 class SessionRecord(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -222,16 +222,20 @@ class CaughtUp(_message.Message):
     def __init__(self, complete: _Optional[int] = ..., sets_digest: _Optional[int] = ...) -> None: ...
 
 class Registered(_message.Message):
-    __slots__ = ("request", "refused", "kinds", "answered")
+    __slots__ = ("request", "refused", "kinds", "answered", "unchanged", "begun")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    UNCHANGED_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
     request: int
     refused: _containers.RepeatedCompositeFieldContainer[Refusal]
     kinds: int
     answered: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, request: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., kinds: _Optional[int] = ..., answered: _Optional[_Iterable[int]] = ...) -> None: ...
+    unchanged: _containers.RepeatedScalarFieldContainer[int]
+    begun: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, request: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., kinds: _Optional[int] = ..., answered: _Optional[_Iterable[int]] = ..., unchanged: _Optional[_Iterable[int]] = ..., begun: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Unregistered(_message.Message):
     __slots__ = ("request",)
@@ -240,16 +244,18 @@ class Unregistered(_message.Message):
     def __init__(self, request: _Optional[int] = ...) -> None: ...
 
 class PageEnd(_message.Message):
-    __slots__ = ("page", "query", "reached", "reached_at")
+    __slots__ = ("page", "query", "reached", "reached_at", "sets_unknown")
     PAGE_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
     REACHED_FIELD_NUMBER: _ClassVar[int]
     REACHED_AT_FIELD_NUMBER: _ClassVar[int]
+    SETS_UNKNOWN_FIELD_NUMBER: _ClassVar[int]
     page: int
     query: int
     reached: str
     reached_at: int
-    def __init__(self, page: _Optional[int] = ..., query: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ...) -> None: ...
+    sets_unknown: bool
+    def __init__(self, page: _Optional[int] = ..., query: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ..., sets_unknown: _Optional[bool] = ...) -> None: ...
 
 class Pong(_message.Message):
     __slots__ = ("complete",)

@@ -229,6 +229,11 @@ class Bench:
         """A record of the objects topic: its offset. It is handled with the next step."""
         return self.log.append(topics.OBJECTS, f"{PREFIX}{object_}".encode(), value, timestamp_ms=timestamp_ms).offset
 
+    def describe(self, object_: str, value: bytes, *, timestamp_ms: int) -> int:
+        """A record of an object's description: its offset. It is handled with the next step."""
+        key = f"describe:{PREFIX}{object_}".encode()
+        return self.log.append(topics.OBJECTS, key, value, timestamp_ms=timestamp_ms).offset
+
     def version(self, object_: str, version: int) -> int:
         """A plain version of an object."""
         return self.publish(object_, b'{"version":%d}' % version)
@@ -315,13 +320,16 @@ class Bench:
         self,
         index: int,
         *names: str,
+        queries: Iterable[str] = (),
         last: bool = False,
         session: int = 1,
         client: str = "client-1",
         gateway: int = GATEWAY,
     ) -> None:
         """A SyncChunk."""
-        self.request(session, client, gateway, sync=wire_pb2.SyncChunk(index=index, objects=names, last=last))
+        said = [wire_pb2.Query(text=text) for text in queries]
+        chunk = wire_pb2.SyncChunk(index=index, objects=names, last=last, queries=said)
+        self.request(session, client, gateway, sync=chunk)
 
     def catch_up(
         self,

@@ -9,6 +9,7 @@ from coldnotify_common.paced import Paced
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.matcher_state import (
     FORMAT,
+    FORMAT_WITH_QUERIES,
     GENERATION_KEY,
     GenerationRecord,
     RegistrationsRecord,
@@ -60,13 +61,19 @@ class Partition(JobPartition):
         registrations_max: int,
         rules: Rules | None = None,
         traced: Callable[[Record, str], str] | None = None,
+        computing: set[int] | None = None,
     ) -> None:
-        """`traced`: begins the span of a record that has this traceparent, and returns the span's own."""
+        """`traced`: begins the span of a record that has this traceparent, and returns the span's own.
+
+        `computing`: has the numbers of the partitions that compute sets of queries.
+        """
         super().__init__(number, TOPICS)
         self.engine = Engine(number, cluster.partitions, cluster.epoch, registrations_max=registrations_max)
         if rules is not None:
             self.engine.rules = rules
         self._traced = traced
+        self._computing = set() if computing is None else computing
+        self._computing.discard(number)
         self._cluster = cluster
         self._owner = owner
         self._generation = 0
@@ -209,10 +216,18 @@ class Partition(JobPartition):
     def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
         """A batch of (offset, request), in order."""
         self.engine.on_requests(requests, now_ms)
+        self._note_computing()
 
     def flush(self, now_ms: int) -> None:
         """Fan out what was held back until now."""
         self.engine.flush(now_ms)
+        self._note_computing()
+
+    def _note_computing(self) -> None:
+        if self.engine.computing:
+            self._computing.add(self.number)
+        else:
+            self._computing.discard(self.number)
 
     def next_due_ms(self) -> int | None:
         """When a publish that is held back is to be fanned out (Unix time); None: none is."""
@@ -396,7 +411,8 @@ class Partition(JobPartition):
 
     def _on_state(self, topic: str, key: str, value: bytes | None, now_ms: int) -> None:
         if self.phase is Phase.OWNED:
-            if value is None or generation_of(value, now_ms) < self._claimed:
+            newest_format = FORMAT_WITH_QUERIES if topic == topics.REGISTRATIONS else FORMAT
+            if value is None or generation_of(value, now_ms, newest_format=newest_format) < self._claimed:
                 self.engine.rewrite(topic, key, was_null=value is None)
             return
         record: RegistrationsRecord | SessionRecord | None

@@ -51,6 +51,36 @@ EVENTS = {
     ),
     "registered": Counter("coldnotify_matcher_registered_total", "Registrations added"),
     "unregistered": Counter("coldnotify_matcher_unregistered_total", "Registrations removed"),
+    "queries_registered": Counter("coldnotify_matcher_queries_registered_total", "Registrations by query added"),
+    "queries_unregistered": Counter("coldnotify_matcher_queries_unregistered_total", "Registrations by query removed"),
+    "queries_refused": Counter(
+        "coldnotify_matcher_queries_refused_total",
+        "Registrations by query refused: the text is no query, or there are too many queries or members",
+    ),
+    "queries_answered": Counter(
+        "coldnotify_matcher_queries_answered_total", "Registrations by query answered with all members"
+    ),
+    "queries_held": Counter(
+        "coldnotify_matcher_queries_held_total",
+        "Registrations by query answered without a member, because the client held the same members",
+    ),
+    "sets_digests": Counter(
+        "coldnotify_matcher_sets_digests_total",
+        "Sessions told a digest of their members, because not all changes since their cursor were known",
+    ),
+    "sets_computed": Counter("coldnotify_matcher_sets_computed_total", "Sets of queries computed from all objects"),
+    "evaluated": Counter(
+        "coldnotify_matcher_queries_evaluated_total", "Queries evaluated because a change might concern them"
+    ),
+    "entered": Counter("coldnotify_matcher_members_entered_total", "Objects that became members of a set"),
+    "left": Counter("coldnotify_matcher_members_left_total", "Objects that ceased to be members of a set"),
+    "differences": Counter(
+        "coldnotify_matcher_differences_total", "Sessions addressed by live notifications of sets that have changed"
+    ),
+    "announced_anew": Counter(
+        "coldnotify_matcher_sessions_announced_anew_total",
+        "Sessions of clients with queries to be caught up after a takeover, because their sets are computed anew",
+    ),
     "forgotten": Counter(
         "coldnotify_matcher_clients_forgotten_total", "Clients forgotten, because they were not seen for too long"
     ),

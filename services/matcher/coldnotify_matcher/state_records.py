@@ -6,9 +6,11 @@ Every number has bounds here: one that no matcher can have come to would otherwi
 from typing import TypeVar
 
 import msgspec
+from coldnotify_schemas.interests import check_query
 from coldnotify_schemas.matcher_state import (
     BUCKET_OBJECTS_MAX,
     FORMAT,
+    FORMAT_WITH_QUERIES,
     GENERATION_KEY,
     GenerationRecord,
     RegistrationsRecord,
@@ -77,12 +79,12 @@ def _text(key: bytes) -> str:
         raise Unreadable(f"key: {key[:80]!r} is not valid UTF-8") from None
 
 
-def generation_of(value: bytes, now_ms: int) -> int:
+def generation_of(value: bytes, now_ms: int, *, newest_format: int = FORMAT) -> int:
     """The generation that wrote any state record. Raises Unreadable, NewerFormat."""
     head = _decode(_head, value)
-    if head.format > FORMAT:
-        raise NewerFormat(f"a state record has format {head.format}: a matcher of this release knows {FORMAT}")
-    _check("format", head.format, FORMAT, FORMAT)
+    if head.format > newest_format:
+        raise NewerFormat(f"a state record has format {head.format}: a matcher of this release knows {newest_format}")
+    _check("format", head.format, FORMAT, newest_format)
     _check("generation", head.generation, 0, generation_max(now_ms))
     return head.generation
 
@@ -97,15 +99,17 @@ def parse_generation(value: bytes, now_ms: int) -> GenerationRecord:
 
 def parse_registrations(value: bytes, now_ms: int) -> RegistrationsRecord:
     """Raises Unreadable, NewerFormat."""
-    generation_of(value, now_ms)
+    generation_of(value, now_ms, newest_format=FORMAT_WITH_QUERIES)
     record = _decode(_registrations, value)
     _check("applied", record.applied, -1, OFFSET_MAX)
-    _check("objects", len(record.objects), 0, BUCKET_OBJECTS_MAX)
+    _check("objects and queries", len(record.objects) + len(record.queries), 0, BUCKET_OBJECTS_MAX)
     try:
         for name in record.objects:
             check_object(name)
+        for text in record.queries:
+            check_query(text)
     except InvalidName as error:
-        raise Unreadable(f"objects: {error}") from None
+        raise Unreadable(f"objects or queries: {error}") from None
     return record
 
 

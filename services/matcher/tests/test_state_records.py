@@ -76,7 +76,15 @@ def test_round_trips(parse: Callable[[bytes], object], record: object) -> None:
 def test_a_later_format_is_no_garbage() -> None:
     for parse in VALUE_PARSERS:
         with pytest.raises(NewerFormat):
-            parse(b'{"format":2,"generation":1}')
+            parse(b'{"format":%d,"generation":1}' % (3 if parse is VALUE_PARSERS[2] else 2))
+
+
+def test_a_bucket_with_queries_is_of_a_later_format() -> None:
+    record = RegistrationsRecord(2, 2, -1, ["a"], ["Room = 410"])
+
+    assert VALUE_PARSERS[2](msgspec.json.encode(record)) == record
+    with pytest.raises(Unreadable, match="objects or queries: query: "):
+        VALUE_PARSERS[2](msgspec.json.encode(RegistrationsRecord(2, 2, -1, [], [""])))
 
 
 def test_keys() -> None:

@@ -9,6 +9,9 @@ what it found of the registrations. Then the matcher is asked (CheckDigest) at t
 
 from dataclasses import dataclass
 from enum import IntEnum, auto
+from typing import NamedTuple
+
+from coldnotify_schemas.wire_pb2 import Query
 
 
 class Standing(IntEnum):
@@ -89,7 +92,18 @@ TABLE: dict[Standing, dict[Event, Standing]] = {
 """What is not in here does not happen: it raises KeyError."""
 _TO_CHECK = frozenset({Standing.DISPUTED, Standing.DOUBTED_AND_SAID})
 _DOUBTED = frozenset({Standing.DOUBTED, Standing.DOUBTED_AND_SAID})
-_NO_OPERATIONS: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+
+
+class Pending(NamedTuple):
+    """Operations that the matcher is still to be told of."""
+
+    register: tuple[str, ...] = ()
+    unregister: tuple[str, ...] = ()
+    queries: tuple[Query, ...] = ()
+    unregister_queries: tuple[int, ...] = ()
+
+
+_NO_OPERATIONS = Pending()
 
 
 @dataclass(slots=True)
@@ -98,8 +112,8 @@ class Claim:
 
     said: int
     """The digest that the client said last."""
-    pending: tuple[tuple[str, ...], tuple[str, ...]] = _NO_OPERATIONS
-    """What the Hello is still to register and to unregister, until the Opened."""
+    pending: Pending = _NO_OPERATIONS
+    """What the Hello says, until the Opened."""
     agreed: int | None = None
     """The digest that the matcher said last."""
     standing: Standing = Standing.OPEN

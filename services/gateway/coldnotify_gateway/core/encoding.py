@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.frames import encode
-from coldnotify_schemas.internal_pb2 import Answered, Newest, Opened
+from coldnotify_schemas.internal_pb2 import Answered, Newest, Opened, Page
 from coldnotify_schemas.wire_pb2 import (
     CaughtUp,
     Close,
@@ -26,12 +26,17 @@ def _optional(complete: int) -> int | None:
 
 
 def notification(newest: Newest, *, names: bool) -> bytes:
-    """The frame of a version: the object by its CRC-32, or by its name in sessions that asked for names."""
+    """The frame of a version: the object by its CRC-32, or by its name in sessions that asked for names.
+
+    What enters or leaves the set of a query is always said by its name.
+    """
     # Filled in place: half of what it costs to make a message of keywords and copy it into another.
     frame = GatewayFrame()
     message = frame.notification
-    if names:
+    if names or newest.entered or newest.left:
         message.name = newest.name
+        message.entered.extend(newest.entered)
+        message.left.extend(newest.left)
     else:
         message.crc = object_crc(newest.name)
     if newest.HasField("version"):
@@ -57,17 +62,19 @@ def complete_of(newest: Newest) -> int:
     return NONE if newest.answer else newest.offset - newest.behind
 
 
-def welcome(opened: Opened) -> bytes:
-    """The matcher's Opened, as its client is told."""
+def welcome(opened: Opened, *, queries: bool) -> bytes:
+    """The matcher's Opened, as its client is told. `queries`: it wants to know whether the service knows them."""
     epoch = opened.epoch if opened.HasField("epoch") else None
+    kinds = opened.kinds if queries else 0
     if opened.refused:
-        return encode(GatewayFrame(welcome=Welcome(in_sync=opened.in_sync, epoch=epoch, refused=opened.refused)))
-    return _welcome(opened.in_sync, epoch)
+        said = Welcome(in_sync=opened.in_sync, epoch=epoch, refused=opened.refused, kinds=kinds)
+        return encode(GatewayFrame(welcome=said))
+    return _welcome(opened.in_sync, epoch, kinds)
 
 
 @lru_cache(maxsize=64)  # who comes back together is told the same
-def _welcome(in_sync: bool, epoch: int | None) -> bytes:
-    return encode(GatewayFrame(welcome=Welcome(in_sync=in_sync, epoch=epoch)))
+def _welcome(in_sync: bool, epoch: int | None, kinds: int) -> bytes:
+    return encode(GatewayFrame(welcome=Welcome(in_sync=in_sync, epoch=epoch, kinds=kinds)))
 
 
 def answer(answered: Answered, *, names: bool) -> bytes:
@@ -77,19 +84,33 @@ def answer(answered: Answered, *, names: bool) -> bytes:
     elif answered.unregistered:
         frame = encode(GatewayFrame(unregistered=Unregistered(request=answered.request)))
     else:
-        frame = encode(GatewayFrame(registered=Registered(request=answered.request, refused=answered.refused)))
+        registered = Registered(request=answered.request, refused=answered.refused, kinds=answered.kinds)
+        frame = encode(GatewayFrame(registered=registered))
     return frame + notifications(list(answered.newest), names=names)
 
 
+def page(page: Page, *, names: bool) -> bytes:
+    """What a page says, and how it ends: the next one comes when it is acknowledged, or the client is complete."""
+    frames = notifications(list(page.newest), names=names)
+    if page.begun:
+        frames = encode(GatewayFrame(registered=Registered(begun=page.begun))) + frames
+    if page.answered or page.refused or page.unchanged:
+        registered = Registered(answered=page.answered, refused=page.refused, unchanged=page.unchanged)
+        frames += encode(GatewayFrame(registered=registered))
+    if not page.last:
+        said = PageEnd(page=page.page, sets_unknown=page.sets_unknown)
+        if page.HasField("query"):
+            said.query, said.reached, said.reached_at = page.query, page.reached, page.reached_at
+        return frames + encode(GatewayFrame(page_end=said))
+    complete = page.complete if page.HasField("complete") else None
+    if page.HasField("sets_digest"):
+        return frames + encode(GatewayFrame(caught_up=CaughtUp(complete=complete, sets_digest=page.sets_digest)))
+    return frames + _caught_up(complete)
+
+
 @lru_cache(maxsize=64)
-def caught_up(complete: int) -> bytes:
-    """The client is complete up to here; NONE: the partition is empty."""
-    return encode(GatewayFrame(caught_up=CaughtUp(complete=_optional(complete))))
-
-
-def page_end(page: int) -> bytes:
-    """The next page comes when this one is acknowledged."""
-    return encode(GatewayFrame(page_end=PageEnd(page=page)))
+def _caught_up(complete: int | None) -> bytes:
+    return encode(GatewayFrame(caught_up=CaughtUp(complete=complete)))
 
 
 def pong(complete: int) -> bytes:

@@ -74,15 +74,15 @@ class FromClient:
         return []
 
     def _on_register(self, session: Identified, register: Register, now_s: float) -> list[Output]:
-        check_objects("register", register.objects, len(register.objects))
+        check_objects("register", register.objects, register.queries)
         return self._requests.register(session, register, now_s)
 
     def _on_unregister(self, session: Identified, unregister: Unregister, now_s: float) -> list[Output]:
-        check_objects("unregister", unregister.objects, len(unregister.objects))
+        check_objects("unregister", unregister.objects, unregister.queries)
         return self._requests.unregister(session, unregister, now_s)
 
     def _on_sync(self, session: Identified, chunk: SyncChunk, now_s: float) -> list[Output]:
-        check_objects("sync", chunk.objects, len(chunk.objects))
+        check_objects("sync", chunk.objects, chunk.queries)
         self._requests.check_chunk_index(chunk.index)
         # Anywhere else it belongs to a round that is over.
         if session.state not in (State.UNSYNCED, State.OPENING):

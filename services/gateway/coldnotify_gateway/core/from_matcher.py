@@ -95,7 +95,7 @@ class FromMatcher:
             case "opened":
                 return self._on_opened(view, item.opened, now_s)
             case "answered":
-                return self._on_answered(view, item.answered)
+                return self._on_answered(view, item.answered, now_s)
             case "page":
                 return self._on_page(view, item.page, now_s)
             case "closed":
@@ -173,10 +173,10 @@ class FromMatcher:
             session.begin_epoch(opened.epoch)
         if not opened.in_sync:
             session.not_in_sync()
-            return [Send(session.peer, encoding.welcome(opened))]
+            return [Send(session.peer, encoding.welcome(opened, queries=session.queries))]
         session.in_sync(opened.digest)
         self._requests.expect_page(session, now_s)  # the first page comes right behind
-        return [] if announced else [Send(session.peer, encoding.welcome(opened))]
+        return [] if announced else [Send(session.peer, encoding.welcome(opened, queries=session.queries))]
 
     def _on_page(self, view: View, page: Page, now_s: float) -> list[Output]:
         session = view.sessions.get(page.session)
@@ -191,26 +191,29 @@ class FromMatcher:
                 return self._requests.catch_up(session, now_s)
             return []
         self._counters.pages += 1
-        frames = encoding.notifications(list(page.newest), names=session.names)
+        data = encoding.page(page, names=session.names)
         complete = page.complete if page.HasField("complete") else NONE
         session.page_arrived([complete, *map(encoding.complete_of, page.newest)], last=page.last)
         if page.last:
-            outputs: list[Output] = [Send(session.peer, frames + encoding.caught_up(complete))]
+            outputs: list[Output] = [Send(session.peer, data)]
             return outputs + self._from_client.check_digest(session, now_s)
-        data = frames + encoding.page_end(page.page)
         # In front of the first page of a later asking, what was sent live may still be under way.
         measured_bytes = len(data) if page.page > 1 or page.ask == 1 else 0
         session.pages.leaves(measured_bytes, self._limits.high_water_bytes, now_s)
         return [Send(session.peer, data)]
 
-    def _on_answered(self, view: View, answered: Answered) -> list[Output]:
+    def _on_answered(self, view: View, answered: Answered, now_s: float) -> list[Output]:
         session = view.sessions.get(answered.session)
         if session is None:
             return []
         if answered.request:
             session.quota.answered()
             session.claim.answered(answered.digest)
-        return [Send(session.peer, encoding.answer(answered, names=session.names))]
+        outputs: list[Output] = [Send(session.peer, encoding.answer(answered, names=session.names))]
+        if answered.catch_up and session.state is State.LIVE:
+            # In any other state pages are to come that contain what is owed.
+            outputs += self._requests.catch_up(session, now_s)
+        return outputs
 
     def _on_closed(self, view: View, closed: Closed, now_s: float) -> list[Output]:
         session = view.sessions.get(closed.session)

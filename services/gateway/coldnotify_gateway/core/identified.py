@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from sys import intern
 
 from coldnotify_schemas.protocol import SILENCE_EXTRA_S, SILENCE_FACTOR
-from coldnotify_schemas.wire_pb2 import CAPABILITY_NAMES, Hello
+from coldnotify_schemas.wire_pb2 import CAPABILITY_NAMES, CAPABILITY_QUERIES, Hello
 
-from coldnotify_gateway.core.claim import Claim
+from coldnotify_gateway.core.claim import Claim, Pending
 from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.limits import Limits
 from coldnotify_gateway.core.pages import Pages
@@ -51,6 +51,7 @@ class Identified:
         "opened",
         "pages",
         "peer",
+        "queries",
         "question",
         "state",
         "view",
@@ -77,6 +78,8 @@ class Identified:
         self.group: str = intern(hello.group)
         self.client: str = hello.client
         self.names = bool(hello.capabilities & CAPABILITY_NAMES)
+        self.queries = bool(hello.capabilities & CAPABILITY_QUERIES)
+        """The client wants to know whether the service knows queries."""
         self._keepalive_s: int = min(hello.keepalive_s or limits.keepalive_default_s, limits.keepalive_max_s)
         self.heard_s = now_s
         self.wake_s = NEVER_S
@@ -92,7 +95,8 @@ class Identified:
         """The connection takes no more bytes for now."""
 
         self.question = Question(now_s)
-        self.claim = Claim(hello.digest, (tuple(hello.register), tuple(hello.unregister)))
+        operations = hello.register or hello.unregister or hello.queries or hello.unregister_queries
+        self.claim = Claim(hello.digest, _operations(hello)) if operations else Claim(hello.digest)
         self.pages = Pages()
         self._quota: Quota | None = None
 
@@ -205,3 +209,9 @@ class Identified:
         """The connection is not full any more. Whether the session is slow, and to be caught up."""
         self.blocked = False
         return self.state is State.SLOW
+
+
+def _operations(hello: Hello) -> Pending:
+    return Pending(
+        tuple(hello.register), tuple(hello.unregister), tuple(hello.queries), tuple(hello.unregister_queries)
+    )

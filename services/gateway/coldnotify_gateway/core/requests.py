@@ -38,14 +38,16 @@ class Requests:
         if announced and not session.question.announces:
             self._counters.announcements += 1
         session.move(Event.ASK_OPEN)
-        register, unregister = session.claim.pending
+        pending = session.claim.pending
         self._ask(session, Step.ASK_ANNOUNCEMENT if announced else Step.ASK_OPEN, now_s)
         return self._request(
             session,
             open=Open(
                 digest=session.claim.digest(announced=announced),
-                register=register,
-                unregister=unregister,
+                register=pending.register,
+                unregister=pending.unregister,
+                queries=pending.queries,
+                unregister_queries=pending.unregister_queries,
                 epoch=session.epoch,
                 cursor=_optional(session.complete),
                 ask=session.question.number,

@@ -1,12 +1,13 @@
 """What a client does wrong, and the checks that find it."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError, FrameTooLarge
+from coldnotify_schemas.interests import check_query
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, PROTOCOL_VERSION
-from coldnotify_schemas.wire_pb2 import Hello
+from coldnotify_schemas.wire_pb2 import Hello, Query
 
 _REASON_CHARS_MAX = 200
 """A reason quotes what the client said; it need not carry all of it over a radio link."""
@@ -39,22 +40,28 @@ def check_hello(hello: Hello) -> None:
         check_name("client", hello.client)
     except InvalidName as error:
         raise Violation(CloseCode.BAD_NAME, str(error)) from None
-    _check_count("register and unregister", len(hello.register) + len(hello.unregister))
+    queries = len(hello.queries) + len(hello.unregister_queries)
+    _check_count("register and unregister", len(hello.register) + len(hello.unregister) + queries)
     _check_names("register", hello.register)
     _check_names("unregister", hello.unregister)
+    _check_queries("queries", hello.queries)
 
 
-def check_objects(field: str, objects: Iterable[str], count: int) -> None:
-    """Whether the objects of one frame are names, and not too many. Raises Violation."""
-    _check_count(field, count)
+def check_objects(field: str, objects: Collection[str], queries: Collection[Query] | Collection[int] = ()) -> None:
+    """Whether the objects of one frame are names, and its queries texts, and not too many. Raises Violation.
+
+    `queries`: as they are registered, or the hashes of those that are unregistered.
+    """
+    _check_count(field, len(objects) + len(queries))
     _check_names(field, objects)
+    _check_queries(field, queries)
 
 
 def _check_count(field: str, count: int) -> None:
     if count > OBJECTS_PER_FRAME_MAX:
         raise Violation(
             CloseCode.PROTOCOL_ERROR,
-            f"{field}: {count} objects in one frame, at most {OBJECTS_PER_FRAME_MAX} are taken",
+            f"{field}: {count} objects and queries in one frame, at most {OBJECTS_PER_FRAME_MAX} are taken",
         )
 
 
@@ -64,3 +71,12 @@ def _check_names(field: str, objects: Iterable[str]) -> None:
             check_object(object_)
     except InvalidName as error:
         raise Violation(CloseCode.BAD_NAME, f"{field}: {error}") from None
+
+
+def _check_queries(field: str, queries: Collection[Query] | Collection[int]) -> None:
+    try:
+        for query in queries:
+            if isinstance(query, Query):
+                check_query(query.text)
+    except InvalidName as error:
+        raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: {error}") from None

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from coldnotify_gateway.core.claim import TABLE, Claim, Event, Standing
+from coldnotify_gateway.core.claim import TABLE, Claim, Event, Pending, Standing
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -36,10 +36,10 @@ def test_before_anything_is_agreed_a_ping_says_nothing_and_nothing_is_checked():
 
 def test_the_operations_of_a_hello_are_kept_until_the_opened():
     for opened in (lambda claim: claim.opened(1), lambda claim: claim.not_in_sync()):
-        claim = Claim(1, (("a",), ("b",)))
-        assert claim.pending == (("a",), ("b",))
+        claim = Claim(1, Pending(("a",), ("b",)))
+        assert claim.pending == Pending(("a",), ("b",))
         opened(claim)
-        assert claim.pending == ((), ())
+        assert claim.pending == Pending()
 
 
 def test_an_announced_session_is_opened_with_what_was_agreed_unless_its_client_disputes_it():

@@ -2,7 +2,7 @@
 
 from coldnotify_gateway.core import encoding
 from coldnotify_schemas.digest import object_crc
-from coldnotify_schemas.internal_pb2 import Answered, Newest, Opened
+from coldnotify_schemas.internal_pb2 import Answered, Newest, Opened, Page
 from coldnotify_schemas.wire_pb2 import Notification, Refusal
 from coldnotify_testkit.device_frames import parse
 from hypothesis import given
@@ -47,12 +47,38 @@ def test_complete_is_what_a_notification_that_is_no_answer_says():
 
 
 def test_none_is_left_out_and_zero_is_not():
-    (frame,) = parse(encoding.caught_up(encoding.NONE))
+    (frame,) = parse(encoding.page(Page(last=True), names=False))
     assert not frame.caught_up.HasField("complete")
+    assert not frame.caught_up.HasField("sets_digest")
     (frame,) = parse(encoding.pong(0))
     assert frame.pong.HasField("complete")
-    (frame,) = parse(encoding.welcome(Opened(in_sync=True)))
+    (frame,) = parse(encoding.welcome(Opened(in_sync=True, kinds=3), queries=False))
     assert not frame.welcome.HasField("epoch")
+    assert frame.welcome.kinds == 0
+
+
+def test_whoever_asks_is_told_which_kinds_the_service_knows():
+    for refused in ([], [Refusal(query=7, reason="line 1, column 1: expected a condition")]):
+        (frame,) = parse(encoding.welcome(Opened(in_sync=True, kinds=3, refused=refused), queries=True))
+        assert frame.welcome.kinds == 3
+        assert list(frame.welcome.refused) == refused
+
+
+def test_what_enters_and_leaves_is_said_by_its_name():
+    (frame,) = parse(encoding.notification(Newest(name="a", offset=3, entered=[7], left=[8, 9]), names=False))
+    assert (frame.notification.name, frame.notification.crc) == ("a", 0)
+    assert (list(frame.notification.entered), list(frame.notification.left)) == ([7], [8, 9])
+    assert not frame.notification.HasField("version")
+
+
+def test_a_page_says_what_it_answers_and_how_far_an_answer_has_come():
+    page = Page(page=2, newest=[Newest(name="a", answer=True, entered=[7])], answered=[7], query=8, reached="a")
+    first, second, third = parse(encoding.page(page, names=True))
+    assert list(first.notification.entered) == [7]
+    assert (second.registered.request, list(second.registered.answered)) == (0, [7])
+    assert (third.page_end.page, third.page_end.query, third.page_end.reached) == (2, 8, "a")
+    (last,) = parse(encoding.page(Page(page=3, last=True, complete=5, sets_digest=6), names=True))
+    assert (last.caught_up.complete, last.caught_up.sets_digest) == (5, 6)
 
 
 def test_further_parts_of_an_answer_are_notifications_only():

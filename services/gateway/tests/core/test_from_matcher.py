@@ -5,6 +5,7 @@ Stands for: requests, partition_view
 
 import pytest
 from coldnotify_gateway.core import State
+from coldnotify_gateway.core.claim import Pending
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest, object_crc
 from coldnotify_schemas.internal_pb2 import Answered, Closed, Inbox, Item, Newest, Opened, Page
@@ -89,7 +90,7 @@ def test_opened_in_sync_is_a_welcome_and_waits_for_the_page(bench):
     assert frame.welcome.epoch == EPOCH
     assert frame.welcome.refused[0].object == "a"
     assert bench.session(1).state is State.CATCHING
-    assert bench.session(1).claim.pending == ((), ())
+    assert bench.session(1).claim.pending == Pending()
 
 
 def test_another_epoch_voids_the_cursor(bench):

@@ -6,7 +6,7 @@ from pathlib import Path
 from coldnotify_gateway import core
 
 CORE = Path(core.__file__).parent
-FREE = {"counters", "_counters", "one", "message", "frame"}
+FREE = {"counters", "_counters", "one", "message", "frame", "said"}
 """What may be written from outside: counts; the timers' own note on what they hold; a message that is being made."""
 
 

@@ -2,9 +2,11 @@
 
 import msgspec
 from coldnotify_schemas import topics
-from coldnotify_schemas.matcher_state import FORMAT, RegistrationsRecord, SessionRecord
+from coldnotify_schemas.matcher_state import FORMAT, FORMAT_WITH_QUERIES, RegistrationsRecord, SessionRecord
 
 from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
+from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.outputs import Write
 from coldnotify_matcher.engine.partition_state import State
@@ -54,8 +56,10 @@ class ClientRecords:
         changed = sorted(client.changed)
         for index in changed:
             applied = client.registrations_applied if index == changed[-1] else client.registrations_stored
-            names = sorted(obj.name for obj in client.buckets[index])
-            bucket = RegistrationsRecord(FORMAT, state.generation, applied, names)
+            names = sorted(one.name for one in client.buckets[index] if isinstance(one, Obj))
+            queries = sorted(one.text for one in client.buckets[index] if isinstance(one, RegisteredQuery))
+            format_ = FORMAT_WITH_QUERIES if queries else FORMAT
+            bucket = RegistrationsRecord(format_, state.generation, applied, names, queries)
             key = f"{client.key}/{index}".encode()
             self._outbox.write(Write(topics.REGISTRATIONS, state.partition, key, _encode(bucket)))
         if changed:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from coldnotify_schemas.digest import MODULUS
+from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX
 from coldnotify_schemas.names import is_looking_name
 
 from coldnotify_matcher.engine.interests.by_name import ByName
+from coldnotify_matcher.engine.interests.by_query.by_query import ByQuery, RegisteredQuery
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.sessions import NO_CURSOR, Session
 
@@ -17,14 +19,16 @@ if TYPE_CHECKING:
     from coldnotify_schemas.interests import Interest
 
 NEVER_APPLIED = -1
+NO_QUERIES = ByQuery()
+"""Of all clients that have none, which are most; nothing is ever put into it."""
 
 
 class Client:
     """One client: its registrations, how far it is, where it is connected."""
 
     __slots__ = (
-        "_by_name", "buckets", "changed", "cursor", "digest", "key", "last_seen_ms", "looks", "registrations_applied",
-        "registrations_stored", "session", "session_applied", "session_stored", "stored_ms",
+        "_by_name", "buckets", "changed", "cursor", "digest", "key", "last_seen_ms", "looks", "queries",
+        "registrations_applied", "registrations_stored", "session", "session_applied", "session_stored", "stored_ms",
         "stored_offline_at",
     )  # fmt: skip
 
@@ -33,7 +37,9 @@ class Client:
         self.looks = is_looking_name(key.rpartition("/")[2])
         """A page that only looks: it never comes back, and nobody asks whether it has applied anything."""
         self._by_name = ByName()
-        self.buckets: list[set[Obj]] = []
+        self.queries = NO_QUERIES
+        """By their hashes; to be changed by `register_query` and `unregister_query` only."""
+        self.buckets: list[set[Obj | RegisteredQuery]] = []
         self.changed: set[int] = set()
         """Buckets whose record is to be written in this step."""
         self.digest = 0
@@ -65,23 +71,24 @@ class Client:
     @property
     def worth_keeping(self) -> bool:
         """Nothing is kept of a client before its first registration."""
-        return bool(self._by_name or self.buckets or self.session_stored)
+        return bool(self._by_name or self.queries or self.buckets or self.session_stored)
 
     @property
     def registered(self) -> int:
         """How many interests it has."""
-        return len(self._by_name)
+        return len(self._by_name) + len(self.queries)
 
     def interests(self) -> Iterator[Interest]:
         """What it is registered for, as it was registered."""
-        return self._by_name.interests()
+        yield from self._by_name.interests()
+        yield from self.queries.interests()
 
     def objects(self) -> Collection[Obj]:
-        """The objects whose newest version it is to be told."""
+        """The objects that it is registered for by name."""
         return self._by_name.keys()
 
     def interested(self, obj: Obj) -> bool:
-        """Whether it is to be told the object's newest version."""
+        """Whether it is registered for the object by name."""
         return obj in self._by_name
 
     def published(self, obj: Obj) -> bool:
@@ -97,7 +104,10 @@ class Client:
         return (obj.offset if offset is None else offset) > self.cursor and not self.published(obj)
 
     def lacking(self, cursor: int | None = None) -> list[Obj]:
-        """What it lacks. `cursor`: the one that a page begins at; None: the one that it acknowledged."""
+        """What it lacks of the objects that it is registered for by name.
+
+        `cursor`: the one that a page begins at; None: the one that it acknowledged.
+        """
         if cursor is None:
             cursor = self.cursor
         return [obj for obj in self._by_name if obj.offset > cursor and not self.published(obj)]
@@ -106,10 +116,25 @@ class Client:
         """Add one registration, in the first bucket with room. False: it was there."""
         if obj in self._by_name:
             return False
-        index = next((i for i, b in enumerate(self.buckets) if len(b) < bucket_objects_max), len(self.buckets))
+        index = self._bucket_with_room(bucket_objects_max)
         self._put([obj], index)
         self.changed.add(index)
         return True
+
+    def register_query(self, text: str, bucket_objects_max: int = BUCKET_OBJECTS_MAX) -> RegisteredQuery | None:
+        """Add one registration by query, in the first bucket with room. None: it was there."""
+        if query_hash(text) in self.queries:
+            return None
+        index = self._bucket_with_room(bucket_objects_max)
+        self.changed.add(index)
+        return self._put_query(text, index)
+
+    def unregister_query(self, query: RegisteredQuery) -> None:
+        """Remove one registration by query, of which its session knows nothing any more."""
+        del self.queries[query.hash]
+        self.digest = (self.digest - query.hash) % MODULUS
+        self.buckets[query.bucket].discard(query)
+        self.changed.add(query.bucket)
 
     def unregister(self, obj: Obj) -> bool:
         """Remove one registration. False: it was not there."""
@@ -126,21 +151,44 @@ class Client:
         objects = list(self._by_name)
         for obj in objects:
             self._by_name.remove(obj)
+        self.queries = NO_QUERIES
         return objects
 
-    def load_bucket(self, index: int, objects: list[Obj]) -> None:
-        """A bucket as the registrations topic has it; to be written again if another one has one of its objects."""
+    def load_bucket(self, index: int, objects: list[Obj], queries: Iterable[str] = ()) -> None:
+        """A bucket as the registrations topic has it; to be written again if another one has a part of it."""
         if index < len(self.buckets):
-            for obj in list(self.buckets[index]):
-                self.unregister(obj)
+            for interest in list(self.buckets[index]):
+                if isinstance(interest, Obj):
+                    self.unregister(interest)
+                else:
+                    self.unregister_query(interest)
         elsewhere = any(map(self.interested, objects))
         self._put([obj for obj in objects if not self.interested(obj)] if elsewhere else objects, index)
+        for text in queries:
+            if query_hash(text) in self.queries:
+                elsewhere = True
+            else:
+                self._put_query(text, index)
         # A predecessor that died between two records of a step leaves an object in two buckets, where it had moved from
         # one to the other; so does one that was not the owner any more. One place is enough.
         (self.changed.add if elsewhere else self.changed.discard)(index)
 
-    def _put(self, objects: list[Obj], index: int) -> None:
+    def _bucket_with_room(self, bucket_objects_max: int) -> int:
+        return next((i for i, b in enumerate(self.buckets) if len(b) < bucket_objects_max), len(self.buckets))
+
+    def _bucket(self, index: int) -> set[Obj | RegisteredQuery]:
         while len(self.buckets) <= index:
             self.buckets.append(set())
-        self.buckets[index].update(objects)
+        return self.buckets[index]
+
+    def _put_query(self, text: str, index: int) -> RegisteredQuery:
+        if not self.queries:
+            self.queries = ByQuery()
+        query = self.queries.add(text, index)
+        self._bucket(index).add(query)
+        self.digest = (self.digest + query.hash) % MODULUS
+        return query
+
+    def _put(self, objects: list[Obj], index: int) -> None:
+        self._bucket(index).update(objects)
         self.digest = (self.digest + self._by_name.add(objects, index)) % MODULUS

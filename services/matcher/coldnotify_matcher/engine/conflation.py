@@ -17,6 +17,7 @@ from heapq import heappop, heappush
 
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.index import Index
+from coldnotify_matcher.engine.memberships import Changes
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.tuning import Tuning
@@ -55,9 +56,16 @@ class Conflation:
         """The offset of the first publish of this object that is held back now; None: none is."""
         return self._held.get(obj)
 
-    def publish(self, obj: Obj, offset: int, now_ms: int) -> None:
-        """The object has a newer version, at `offset`: it is fanned out now or later."""
-        if not obj.subscribers:
+    def publish(self, obj: Obj, offset: int, now_ms: int, changes: Changes | None = None) -> None:
+        """The object has a newer version, at `offset`: it is fanned out now or later.
+
+        `changes`: of sets, to which it leads. Nobody is to hear of these without the version, so it is not held.
+        """
+        if changes:
+            self._held.pop(obj, None)
+            self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms), changes)
+            return
+        if not self._index.heard(obj):
             return  # whoever comes to want it gets it in a page, or as an answer
         if not self._state.rules.conflation.holds:
             self._index.fan_out(obj, now_ms, complete=obj.offset)
@@ -75,6 +83,11 @@ class Conflation:
             return
         self._fan_out(obj, now_ms, interval_ms, tuned)
 
+    def described(self, group: str, name: str, offset: int, now_ms: int, changes: Changes) -> None:
+        """The object has another description, at `offset`, which leads to these changes of sets."""
+        if changes:
+            self._index.tell(group, name, now_ms, changes, offset=offset, complete=min(offset, self.floor - 1))
+
     def fan_out(self, obj: Obj, now_ms: int) -> None:
         """At once, whatever left before: a takeover must not wait."""
         self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms))
@@ -85,7 +98,9 @@ class Conflation:
             return
         longest_ms = self._state.rules.conflation.longest_ms
         while self._due and not 0 < self._due[0][0] - now_ms <= longest_ms:
-            _, _, obj = heappop(self._due)
+            _, offset, obj = heappop(self._due)
+            if self._held.get(obj) != offset:
+                continue  # it was not to be held any longer
             del self._held[obj]
             self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms))
 
@@ -127,9 +142,11 @@ class Conflation:
             tuned = self._tuned[entry] = Tuned(Tuning(rules.bounds, now_ms))
         return tuned.tuning.interval_ms, tuned
 
-    def _fan_out(self, obj: Obj, now_ms: int, interval_ms: int, tuned: Tuned | None) -> None:
+    def _fan_out(
+        self, obj: Obj, now_ms: int, interval_ms: int, tuned: Tuned | None, changes: Changes | None = None
+    ) -> None:
         if interval_ms:
             self._until_ms[obj] = now_ms + interval_ms
         if tuned is not None:
-            tuned.told.update(obj.subscribers)
-        self._index.fan_out(obj, now_ms, complete=min(obj.offset, self.floor - 1))
+            tuned.told.update(self._index.gateways(obj))
+        self._index.fan_out(obj, now_ms, complete=min(obj.offset, self.floor - 1), changes=changes)

@@ -7,6 +7,7 @@ from coldnotify_schemas.names import InvalidName, ObjectKey
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import InvalidRecord
 
+from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.description_store import understood
 from coldnotify_matcher.engine.object_records import ObjectRecord
 from coldnotify_matcher.engine.partition_state import State
@@ -26,15 +27,21 @@ class DescriptionIntake:
     """Takes such records in. What it sees twice has the same outcome."""
 
     def __init__(
-        self, state: State, repairs: Repairs, strays: Strays, reject: Callable[[ObjectRecord, str], None]
+        self,
+        state: State,
+        conflation: Conflation,
+        repairs: Repairs,
+        strays: Strays,
+        reject: Callable[[ObjectRecord, str], None],
     ) -> None:
         """`reject`: writes a record to the rejected topic, with the reason, unless a predecessor has."""
         self._state = state
+        self._conflation = conflation
         self._repairs = repairs
         self._strays = strays
         self._reject = reject
 
-    def on_record(self, record: ObjectRecord, *, merged: bool) -> None:
+    def on_record(self, record: ObjectRecord, now_ms: int, *, merged: bool) -> None:
         """`merged`: it was seen before, and is only to be rejected or moved, if it is to be."""
         assert record.key is not None
         try:
@@ -42,7 +49,7 @@ class DescriptionIntake:
             assert key is not None
             right = partition_of(key.domain, key.group, self._state.partitions)
             if right == self._state.partition:
-                self._merge(key, record, merged=merged)
+                self._merge(key, record, now_ms, merged=merged)
             else:
                 self._on_stray(record, right)
         except (InvalidName, InvalidRecord) as error:
@@ -62,11 +69,16 @@ class DescriptionIntake:
             described.last_offset = max(described.last_offset, offset)
             self._repairs.look_at_description(key.decode(), described)
 
-    def _merge(self, key: ObjectKey, record: ObjectRecord, *, merged: bool) -> None:
+    def _merge(self, key: ObjectKey, record: ObjectRecord, now_ms: int, *, merged: bool) -> None:
         state, group = self._state, f"{key.domain}/{key.group}"
         if state.live and not merged:
+            followed = group in state.members.groups
+            before = state.members.groups.description(group, key.object) if followed else None
             try:
-                state.descriptions.take(group, key.object, record.value, record.timestamp_ms, record.offset)
+                change = state.descriptions.take(group, key.object, record.value, record.timestamp_ms, record.offset)
+                if change is not None and followed:
+                    changes = state.members.described(group, key.object, before, record.offset)
+                    self._conflation.described(group, key.object, record.offset, now_ms, changes)
             finally:
                 described = state.descriptions.of(group, key.object)
                 if described is not None:

@@ -67,7 +67,8 @@ class Engine:
         self._conflation = Conflation(self.state, index)
         self._intake = Intake(self.state, self._outbox, self.history, self._conflation, self._repairs, self._strays)
         self._loading = Loading(self.state, self._outbox, index, self._conflation, self._repairs, self._strays)
-        self._requests = Requests(self.state, index, Paging(self.state, index), self._conflation)
+        self._paging = Paging(self.state, index)
+        self._requests = Requests(self.state, index, self._paging, self._conflation)
         self._upkeep = Upkeep(self.state)
         self._forgetting = Forgetting(self.state, self._outbox)
 
@@ -113,6 +114,7 @@ class Engine:
         Of several Opens of one client in a row only the last is answered: it says all that the earlier ones said.
         """
         self._requests.on_requests(requests, now_ms)
+        self._paging.settle(now_ms)
 
     def rewrite(self, topic: str, key: str, *, was_null: bool) -> None:
         """A null or a record with a lower generation was seen in a state topic: ours is written again after it."""
@@ -122,12 +124,14 @@ class Engine:
         """Time passes: gateways that fell silent, cursors to be stored, clients to be forgotten."""
         self.state.at = None
         self._upkeep.on_tick(now_ms)
+        self.state.members.on_tick(now_ms)
         self._forgetting.on_tick(now_ms)
         self._conflation.on_tick(now_ms)
 
     def flush(self, now_ms: int) -> None:
-        """Fan out what was held back until now."""
+        """Fan out what was held back until now, and go on with the sets that sessions wait for."""
         self._conflation.flush(now_ms)
+        self._paging.settle(now_ms)
 
     # ---- outputs -------------------------------------------------------------------------------------------------
 
@@ -149,9 +153,14 @@ class Engine:
         """The first request whose outcome is not written yet, nor will be by this step; None: there is none."""
         return self.state.brief.first_offset
 
+    @property
+    def computing(self) -> bool:
+        """Whether there are sets of queries to be computed, or to be forgotten, by `flush`."""
+        return self.state.members.sets.computing
+
     def next_due_ms(self) -> int | None:
         """When `flush` has something to do (Unix time); None: never, as things are."""
-        return self._conflation.next_due_ms()
+        return 0 if self.computing else self._conflation.next_due_ms()
 
     # ---- for the shell, and for those who look in ------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ through. Nothing is searched for.
 from collections.abc import Sequence
 from sys import getsizeof
 
+from coldnotify_schemas.interests import Interest
+
 from coldnotify_matcher.engine.sessions import Session
 
 STALLED_MS = 30_000
@@ -29,12 +31,12 @@ class HalfSets:
         self._added_to_ms: dict[Session, int] = {}
         """In the same order."""
 
-    def add(self, session: Session, names: Sequence[str], bytes_max: int, now_ms: int) -> int:
+    def add(self, session: Session, names: Sequence[str | Interest], bytes_max: int, now_ms: int) -> int:
         """One more chunk. Returns how many sets were dropped to keep within `bytes_max`; this one may be among them."""
         self._remove(session)
         session.synced_chunks += 1
         session.synced += names
-        session.synced_bytes += sum(map(getsizeof, names)) + _SLOT_BYTES * len(names)
+        session.synced_bytes += sum(map(_size_of, names)) + _SLOT_BYTES * len(names)
         self._by_size.setdefault(session.synced_bytes.bit_length(), {})[session] = None
         self._added_to_ms[session] = now_ms
         self.size_bytes += session.synced_bytes
@@ -44,7 +46,7 @@ class HalfSets:
             dropped += 1
         return dropped
 
-    def forget(self, session: Session) -> list[str]:
+    def forget(self, session: Session) -> list[str | Interest]:
         """The set is whole, or is begun anew, or its session is over. Returns what was in."""
         self._remove(session)
         names = session.synced
@@ -66,3 +68,7 @@ class HalfSets:
         if not of_size:
             del self._by_size[size]
         self.size_bytes -= session.synced_bytes
+
+
+def _size_of(name: str | Interest) -> int:
+    return getsizeof(name) if isinstance(name, str) else getsizeof(name) + getsizeof(name.text)

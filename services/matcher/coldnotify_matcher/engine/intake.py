@@ -39,7 +39,7 @@ class Intake:
         self._conflation = conflation
         self._repairs = repairs
         self._strays = strays
-        self._descriptions = DescriptionIntake(state, repairs, strays, self._reject)
+        self._descriptions = DescriptionIntake(state, conflation, repairs, strays, self._reject)
 
     def on_object(self, record: ObjectRecord, now_ms: int) -> None:
         """One record of the objects topic's partition."""
@@ -49,7 +49,7 @@ class Intake:
         if not merged:
             state.position = record.offset + 1
         if is_description_key(record.key):
-            self._descriptions.on_record(record, merged=merged)
+            self._descriptions.on_record(record, now_ms, merged=merged)
             return
         if not merged and not state.live and self._keep_unmade(record):
             return
@@ -118,6 +118,9 @@ class Intake:
         outcome = self._history.taken(obj, said, version, offset)
         # What is newer than all before it here came first with this record, whatever it says of another place.
         first_offset = since_of(record.since, state.epoch, offset) if record.since and not state.live else None
+        group = obj.key[: -len(obj.name) - 1]
+        followed = group in state.members.groups
+        before = state.members.groups.description(group, obj.name) if followed else None
         newer = obj.merge(said, version, offset, first_offset)
         if newer:
             obj.published_ms = record.timestamp_ms
@@ -126,8 +129,14 @@ class Intake:
         if not state.live:
             return
         state.count(outcome + ":" + obj.domain)
-        if newer:
+        if newer and followed:
+            self._conflation.publish(obj, offset, now_ms, state.members.published(group, obj, before, offset))
+        elif newer:
             self._conflation.publish(obj, offset, now_ms)
+        elif followed:
+            # It may say of the same version that the object is deleted, or that it is not.
+            changes = state.members.published(group, obj, before, offset)
+            self._conflation.described(group, obj.name, offset, now_ms, changes)
         self._repairs.look_at(obj)
 
     def _object_at(self, record: ObjectRecord) -> Obj | None:

@@ -31,6 +31,7 @@ class Loading:
     def start(self, objects_committed: int | None) -> None:
         """`objects_committed`: the offset up to which a predecessor handled the objects topic; None: nobody did."""
         self._state.live = False
+        self._state.members.clear()
         self._state.replay_from = 0 if objects_committed is None else objects_committed
         self._strays.start_load()
 
@@ -40,7 +41,8 @@ class Loading:
         client_key, _, bucket = key.rpartition("/")
         client = state.client_of(client_key)
         group = client.group_key
-        client.load_bucket(int(bucket), [state.object_of(f"{group}/{name}") for name in record.objects])
+        objects = [state.object_of(f"{group}/{name}") for name in record.objects]
+        client.load_bucket(int(bucket), objects, record.queries)
         if client.changed:
             state.changed[client] = None
         if applied_counts:
@@ -79,10 +81,14 @@ class Loading:
         A matcher that was thought dead has written a bucket, and nobody lived who writes over it; or a step was cut.
         Told what is published, the session would pass over what is missing here.
         """
+        self._announce_anew(client, session)
+        self._state.count("doubted")
+
+    def _announce_anew(self, client: Client, session: Session) -> None:
+        """Its gateway is to open it once more; until then it is told nothing."""
         session.state = SessionState.UNSYNCED
         opened = internal_pb2.Opened(session=session.number, ask=NO_ASK, in_sync=False, digest=client.digest)
         session.gateway.tell(internal_pb2.Item(opened=opened))
-        self._state.count("doubted")
 
     def finish(self, generation: int, inboxes: int, now_ms: int, *, objects_committed: int | None) -> None:
         """Take the partition over: tell all gateways, and fan out what the predecessor may not have."""
@@ -93,7 +99,14 @@ class Loading:
         self._outbox.tell_all(inboxes)
         online = [client for client in state.clients.values() if client.session is not None]
         for client in online:
-            if client.session is not None and client.session.state is not SessionState.UNSYNCED:
+            session = client.session
+            if session is None or session.state is SessionState.UNSYNCED:
+                continue
+            if client.queries:
+                # What its sets were when the predecessor last told it is not known: it is caught up, once they are.
+                self._announce_anew(client, session)
+                state.count("announced_anew")
+            else:
                 self._index.join(client)
         if objects_committed is None:
             objects_committed = min((client.cursor + 1 for client in online), default=state.position)

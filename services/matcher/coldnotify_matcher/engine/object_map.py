@@ -33,9 +33,12 @@ class ObjectMap(MutableMapping[str, Obj]):
         """Those that were asked for. Of the others none has a registered client, and none needs to be repaired."""
         return (entry for entry in self._entries.values() if isinstance(entry, Obj))
 
-    def offset_of(self, key: str) -> int:
-        """Its `Obj.offset`, without asking for it. Raises KeyError."""
-        entry = self._entries[key]
+    def offset_of(self, key: str, default: int | None = None) -> int:
+        """Its `Obj.offset`, without asking for it. Raises KeyError where there is no default."""
+        entry = self._entries[key] if default is None else self._entries.get(key)
+        if entry is None:
+            assert default is not None
+            return default
         if isinstance(entry, Obj):
             return entry.offset
         _, offset, _, _, since = entry

@@ -1,14 +1,25 @@
-"""Catching a session up: what it lacks, newest only, page by page; with the last page it joins the index."""
+"""Catching a session up: what it lacks, newest only, page by page; with the last page it joins the index.
 
-from collections.abc import Iterable
+A page has three parts, in this order. First come answers to registrations by name, as they are owed whatever the cursor
+says. Then the members of queries that are owed an answer, each query's in the order of names (`query_answers`). Then,
+by offset, what the session lacks: newest versions above its cursor, and what has entered or left its sets since
+(`lacking`). Only the last part moves the cursor.
 
-from coldnotify_schemas import internal_pb2
+A session of a client with queries waits with its first page until the sets of all of them are known.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas.digest import sets_digest
 
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.index import Index
+from coldnotify_matcher.engine.lacking import lacking_of_queries
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.sessions import NO_CURSOR, Session, SessionState
+from coldnotify_matcher.engine.query_answers import QueryAnswers
+from coldnotify_matcher.engine.sessions import NO_CURSOR, Answer, Session, SessionState
 
 PAGE_BYTES_MAX = 64 * 1024
 """Of one page, and its size where the gateway names none: what is under way at most, so that the newest is chosen late.
@@ -28,52 +39,119 @@ class Paging:
     def __init__(self, state: State, index: Index) -> None:
         self._state = state
         self._index = index
+        self._answers = QueryAnswers(state)
 
     def begin(
         self, client: Client, session: Session, cursor: int, owed: Iterable[Obj], now_ms: int, *, after_page: int = 0
     ) -> None:
-        """Catch the session up from `cursor`, with an answer for each of `owed`."""
+        """Catch the session up from `cursor`, with an answer for each of `owed`, and what it owes to queries."""
         if cursor == NO_CURSOR:
             # It may have lost its state, and what it published with it. So it is told that before anything that gives
             # it a cursor: a cursor says that its client knows what it published, and pages spare it that.
             owed = [*owed, *filter(client.published, client.objects())]
-        session.cursor = cursor
+            self._answers.owe_all(client, session)
+        session.cursor = session.complete = cursor
+        session.says_sets = session.said_unknown = False
         session.page = after_page
-        session.owed = list(dict.fromkeys(owed))
+        session.owed = dict.fromkeys(owed)
         session.state = SessionState.CATCHING
+        self._answers.begin_anew(session)
         self.send(client, session, now_ms)
 
+    def owe(self, session: Session, queries: Mapping[int, wire_pb2.Query], new: Iterable[int]) -> None:
+        """The members of these queries are to be told, with the next pages. `new`: they were not registered before."""
+        fresh = set(new)
+        for hash_, query in queries.items():
+            session.answers[hash_] = Answer(
+                new=hash_ in fresh,
+                held=query.held if query.HasField("held") else None,
+                reached=query.reached,
+                at=query.reached_at if query.reached else None,
+            )
+
+    def settle(self, now_ms: int) -> None:
+        """Sets become known, and the sessions that wait for them are sent their pages."""
+        for client in self._state.members.settle(self._state.position):
+            if client.session is not None and client.session.state is SessionState.CATCHING:
+                self.send(client, client.session, now_ms)
+
     def send(self, client: Client, session: Session, now_ms: int) -> None:
-        """The next page: owed answers that are not among what the client lacks, then what it lacks, by offset."""
+        """The next page; later, if the client has queries whose sets are not known yet."""
+        if client.queries and not self._state.members.want(client):
+            return
         session.page += 1
-        bytes_max = page_bytes_of(session.page_bytes)
         page = internal_pb2.Page(session=session.number, ask=session.ask, page=session.page)
-        lacking = sorted(client.lacking(session.cursor), key=lambda obj: obj.offset)
-        answers: list[Obj] = []
-        if session.owed:
-            in_turn = set(lacking)
-            answers = [obj for obj in session.owed if obj not in in_turn and client.interested(obj)]
-        told: set[Obj] = set()
-        size = 0
-        for obj in (*answers, *lacking):
-            answer = len(told) < len(answers)
-            newest = obj.newest(now_ms, answer=answer)
-            size += newest.ByteSize()
-            if size > bytes_max and told:
-                session.owed = [obj for obj in session.owed if obj not in told]
-                break
-            page.newest.append(newest)
-            told.add(obj)
-            if not answer:
-                session.cursor = obj.offset
-        else:
+        if self._fill(page, client, session, page_bytes_of(session.page_bytes), now_ms):
             page.last = True
-            session.owed = []
+            session.owed = {}
             session.cursor = max(session.cursor, self._state.position - 1)
             session.state = SessionState.LIVE
             self._index.join(client)
-        if session.cursor != NO_CURSOR:
-            page.complete = session.cursor
+            session.complete = session.cursor
+            if session.says_sets and not session.said_unknown:
+                self._state.count("sets_digests")
+                page.sets_digest = sets_digest((hash_, set_.digest) for hash_, set_ in client.queries.sets())
+        elif not session.says_sets or session.said_unknown:
+            session.complete = session.cursor
+        if session.complete != NO_CURSOR:
+            page.complete = session.complete
+        if session.says_sets and not session.said_unknown and not page.last:
+            page.sets_unknown = session.said_unknown = True
         session.gateway.tell(internal_pb2.Item(page=page))
         self._state.count("pages")
         self._state.count("paged", len(page.newest))
+
+    def _fill(self, page: internal_pb2.Page, client: Client, session: Session, bytes_max: int, now_ms: int) -> bool:
+        """Whether nothing is left behind it. One item goes into it however long it is."""
+        lacking = sorted(client.lacking(session.cursor), key=lambda obj: obj.offset)
+        size = 0
+        if session.owed:
+            in_turn = set(lacking)
+            for obj in [obj for obj in session.owed if obj not in in_turn and client.interested(obj)]:
+                newest = obj.newest(now_ms, answer=True)
+                size += newest.ByteSize()
+                if size > bytes_max and page.newest:
+                    return False
+                page.newest.append(newest)
+                del session.owed[obj]
+        if client.queries or session.answers:
+            if not self._answers.fill(page, client, session, bytes_max, now_ms):
+                return False
+            return self._fill_with_queries(page, client, session, lacking, bytes_max, now_ms)
+        for obj in lacking:
+            newest = obj.newest(now_ms)
+            size += newest.ByteSize()
+            if size > bytes_max and page.newest:
+                return False
+            page.newest.append(newest)
+            session.cursor = obj.offset
+            session.owed.pop(obj, None)
+        return True
+
+    def _fill_with_queries(
+        self,
+        page: internal_pb2.Page,
+        client: Client,
+        session: Session,
+        by_name: list[Obj],
+        bytes_max: int,
+        now_ms: int,
+    ) -> bool:
+        size = sum(newest.ByteSize() for newest in page.newest)
+        offset = session.cursor
+        for item in lacking_of_queries(self._state, client, session, by_name):
+            newest = item.newest(now_ms)
+            if session.says_sets and not session.said_unknown:
+                newest.behind = item.offset - session.complete
+            size += newest.ByteSize()
+            # What lies at one offset is told as one: the cursor says that all up to it was told.
+            if size > bytes_max and page.newest and item.offset != offset:
+                session.told_up_to(offset)
+                return False
+            page.newest.append(newest)
+            offset = item.offset
+            session.cursor = max(session.cursor, offset)
+            if item.obj is not None:
+                session.owed.pop(item.obj, None)
+        session.answered_at.clear()
+        return True

@@ -8,6 +8,7 @@ from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.description_store import Descriptions
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.half_sets import HalfSets
+from coldnotify_matcher.engine.memberships import Memberships
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.rules import Rules
@@ -39,6 +40,7 @@ class State:
         """The next offset of the objects topic."""
         self.objects = ObjectMap()
         self.descriptions = Descriptions()
+        self.members = Memberships(self.objects, self.descriptions, self.count)
         self.clients: dict[str, Client] = {}
         self.gateways: dict[int, GatewayView] = {}
         self.half_sets = HalfSets()
@@ -57,12 +59,15 @@ class State:
         session = client.session
         if session is None:
             return
+        stored = client.stored_offline_at
+        missed = bool(client.queries) and (stored is None or self.members.missed(client, stored))
+        self.members.end_session(client)
         client.session = None
         self.half_sets.forget(session)
         # It may have been silent for long: then it is its gateway that has said that it is there.
         client.last_seen_ms = max(client.last_seen_ms, session.gateway.heard_ms)
         session.gateway.remove(session.number, indexed=session.indexed)
-        if self.brief.end(client):
+        if self.brief.end(client) and not missed:
             self.dirty_cursors[client] = None
         elif client.worth_keeping:
             self.changed[client] = None

@@ -4,12 +4,16 @@ from collections.abc import Iterable, Sequence
 
 from coldnotify_schemas import internal_pb2, topics, wire_pb2
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.digest import MODULUS, digest
+from coldnotify_schemas.digest import MODULUS, object_digest
+from coldnotify_schemas.interests import Interest, Kind, query_hash
+from coldnotify_schemas.protocol import QUERIES_MAX
 
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.index import Index
+from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
+from coldnotify_matcher.engine.interests.by_query.query import query_of
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.paging import PAGE_BYTES_MAX, Paging
 from coldnotify_matcher.engine.partition_state import State
@@ -22,6 +26,9 @@ REFUSALS_MAX = 500
 DISAGREES_MS_MAX = 45_000
 """A gateway whose Beats do not agree announces its sessions after ten seconds, and those Opens wait for Kafka. What it
 has not announced after this, it does not have: a slow one that is ended in vain comes back at once."""
+
+KINDS = wire_pb2.KINDS_NAMES | wire_pb2.KINDS_QUERIES
+"""What clients can be registered for."""
 
 _DISPLACED = "the same client connected elsewhere"
 
@@ -123,6 +130,7 @@ class Requests:
             return
         if current is not None and not same:
             self._state.tell_closed(current.gateway, current.number, CloseCode.DISPLACED, _DISPLACED)
+            self._state.members.end_session(client)
             self._state.half_sets.forget(current)
             current.gateway.remove(current.number, indexed=current.indexed)
         session = current if same and current is not None else Session(gateway, number, ask=request.ask)
@@ -135,6 +143,9 @@ class Requests:
         self._state.half_sets.forget(session)
         self._unregister_all(offset, client, session, request.unregister)
         registered, refused = self._register_all(offset, client, session, request.register)
+        if request.queries or request.unregister_queries:
+            self._unregister_queries(offset, client, request.unregister_queries)
+            refused += self._register_queries(offset, client, session, request.queries)
         cursor_counts = (
             request.epoch == self._state.epoch and request.HasField("cursor") and request.cursor < self._state.position
         )
@@ -147,7 +158,7 @@ class Requests:
             self._state.changed[client] = None
         # The client's digest includes what is refused now and then leaves its wanted set. A replayed Open cannot be
         # compared, the client's set is that of later requests, which follow: they came from a client that was in sync.
-        with_refused = (client.digest + digest(refusal.object for refusal in refused)) % MODULUS
+        with_refused = (client.digest + sum(map(_hash_of, refused))) % MODULUS
         in_sync = with_refused == request.digest or offset < client.registrations_applied
         # Also a cursor above the end of the log, in the same epoch, is void, and the client has to be told so.
         void = request.HasField("cursor") and not cursor_counts
@@ -163,9 +174,15 @@ class Requests:
         self, offset: int, client: Client, session: Session, request: wire_pb2.Register, now_ms: int
     ) -> None:
         registered, refused = self._register_all(offset, client, session, request.objects)
+        if request.queries:
+            refused += self._register_queries(offset, client, session, request.queries)
         answer = internal_pb2.Answered(
             session=session.number, request=request.request, refused=refused, digest=client.digest
         )
+        if request.queries:
+            answer.kinds = KINDS
+            # Pages that are under way to it contain the answers.
+            answer.catch_up = bool(session.answers) and session.state is SessionState.LIVE
         size = 0
         for obj in registered:
             newest = obj.newest(now_ms, answer=True)
@@ -180,6 +197,7 @@ class Requests:
 
     def _on_unregister(self, offset: int, client: Client, session: Session, request: wire_pb2.Unregister) -> None:
         self._unregister_all(offset, client, session, request.objects)
+        self._unregister_queries(offset, client, request.queries)
         session.gateway.tell(
             internal_pb2.Item(
                 answered=internal_pb2.Answered(
@@ -201,17 +219,22 @@ class Requests:
                 self._tell_opened(client, session, in_sync=False, client_epoch=self._state.epoch)
             return
         room = self._state.registrations_max + REFUSALS_MAX - len(session.synced)
-        names = chunk.objects[: max(room, 0)]
+        said: list[str | Interest] = [*chunk.objects, *(Interest(Kind.QUERY, query.text) for query in chunk.queries)]
+        names = said[: max(room, 0)]
         if not chunk.last:
             dropped = half_sets.add(session, names, self._state.rules.half_sets_bytes_max, now_ms)
             if dropped:
                 self._state.count("half_sets_dropped", dropped)
             return
         wanted = dict.fromkeys([*half_sets.forget(session), *names])
+        wanted_names = [one for one in wanted if isinstance(one, str)]
+        texts = [one.text for one in wanted if not isinstance(one, str)]
         group = client.group_key
-        target = {self._state.object_of(f"{group}/{name}"): None for name in wanted}
+        target = {self._state.object_of(f"{group}/{name}"): None for name in wanted_names}
         self._unregister_all(offset, client, session, [obj.name for obj in client.objects() if obj not in target])
-        _, refused = self._register_all(offset, client, session, wanted)
+        _, refused = self._register_all(offset, client, session, wanted_names)
+        self._unregister_queries(offset, client, client.queries.keys() - set(map(query_hash, texts)))
+        refused += self._register_queries(offset, client, session, [wire_pb2.Query(text=text) for text in texts])
         self._state.count("syncs")
         self._tell_opened(client, session, in_sync=True, client_epoch=self._state.epoch, refused=refused)
         self._paging.begin(client, session, NO_CURSOR, client.objects(), now_ms)
@@ -309,6 +332,50 @@ class Requests:
                     self._state.forget_if_idle(obj)
         self._note_changed(offset, client)
 
+    def _register_queries(
+        self, offset: int, client: Client, session: Session, queries: Iterable[wire_pb2.Query]
+    ) -> list[wire_pb2.Refusal]:
+        """Register the client for queries, each of which is then owed an answer. Returns the refused ones."""
+        refused, owed, new = [], {}, []
+        for query in queries:
+            hash_ = query_hash(query.text)
+            if hash_ not in client.queries and offset >= client.registrations_applied:
+                reason = self._why_not(client, query.text)
+                if reason:
+                    refused.append(wire_pb2.Refusal(query=hash_, reason=reason))
+                    self._state.count("queries_refused")
+                    continue
+                client.register_query(query.text, self._state.rules.bucket_objects_max)
+                self._state.count("queries_registered")
+                new.append(hash_)
+            if hash_ in client.queries:
+                owed[hash_] = query
+        self._note_changed(offset, client)
+        self._paging.owe(session, owed, new)
+        return refused
+
+    def _why_not(self, client: Client, text: str) -> str:
+        """Why the client cannot be registered for this query; "": it can."""
+        if len(client.queries) >= QUERIES_MAX:
+            return f"query: at most {QUERIES_MAX} queries a client"
+        if client.registered >= self._state.registrations_max:
+            return f"query: at most {self._state.registrations_max} objects and queries a client"
+        try:
+            query_of(text)
+        except InvalidQuery as error:
+            return f"query: {error}"
+        return ""
+
+    def _unregister_queries(self, offset: int, client: Client, hashes: Iterable[int]) -> None:
+        if offset >= client.registrations_applied:
+            for hash_ in hashes:
+                query = client.queries.get(hash_)
+                if query is not None:
+                    self._state.members.forget(client, query)
+                    client.unregister_query(query)
+                    self._state.count("queries_unregistered")
+        self._note_changed(offset, client)
+
     def _note_changed(self, offset: int, client: Client) -> None:
         if client.changed:
             client.registrations_applied = max(client.registrations_applied, offset)
@@ -328,4 +395,9 @@ class Requests:
         )
         if client_epoch != self._state.epoch:
             opened.epoch = self._state.epoch
+        opened.kinds = KINDS
         session.gateway.tell(internal_pb2.Item(opened=opened))
+
+
+def _hash_of(refusal: wire_pb2.Refusal) -> int:
+    return refusal.query if refusal.HasField("query") else object_digest(refusal.object)

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
+from coldnotify_schemas.interests import Interest
+
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.objects import Obj
 
@@ -23,6 +25,24 @@ class SessionState(Enum):
 
 
 @dataclass(slots=True, eq=False)
+class Answer:
+    """How far the answer to one query has come."""
+
+    new: bool
+    """The query was not registered before: it is refused, should it have too many members."""
+    held: int | None = None
+    """The digest of what the client holds: if it fits, no member is told. None: it does not say."""
+    reached: str = ""
+    """The members up to this name have been told, as of `at` or later."""
+    at: int | None = None
+    """The offset up to which changes are in the answer; None: it has not begun."""
+    begun: bool = False
+    """Part of it was told in this session."""
+    names: list[str] = field(default_factory=list)
+    """Those still to be told, the first one last."""
+
+
+@dataclass(slots=True, eq=False)
 class Session:
     """The one session of a client that counts."""
 
@@ -37,12 +57,27 @@ class Session:
     page: int = 0
     page_bytes: int = 0
     """How large its pages are to be, as its gateway says; 0: it does not say."""
-    owed: list[Obj] = field(default_factory=list)
+    owed: dict[Obj, None] = field(default_factory=dict)
     """Objects whose newest version is to be told whatever the cursor says, and whoever published it."""
+    answers: "dict[int, Answer]" = field(default_factory=dict)
+    """By hash: queries whose members are all to be told. The first of them is being told."""
+    answered_at: dict[int, int] = field(default_factory=dict)
+    """By hash: queries that were answered since the session began to be caught up, and up to which offset what changes
+    in their sets has been told since."""
+    says_sets: bool = False
+    """What changed in one of its sets since its cursor is not known: it is to be told their digest."""
+    said_unknown: bool = False
+    """Its client was told so: all its queries are to be answered once more, so its cursor may pass."""
+    complete: int = NO_CURSOR
+    """What its client may believe so far: `cursor`, but for what it must be told of its sets before."""
     announced_ms: int = 0
     """When its gateway last said that it is there; 0: a predecessor knew."""
     synced_chunks: int = 0
-    synced: list[str] = field(default_factory=list)
+    synced: list[str | Interest] = field(default_factory=list)
     """The parts of a reg-sync that are in; `half_sets.HalfSets` changes it and what belongs to it."""
     synced_bytes: int = 0
     """What these names take in memory."""
+
+    def told_up_to(self, offset: int) -> None:
+        """All that it lacks up to this offset has been told, of whichever query."""
+        self.answered_at = {hash_: max(at, offset) for hash_, at in self.answered_at.items()}

@@ -54,7 +54,10 @@ class SetChange(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """What has come and gone since a cursor, on balance: by name, the offset of the last change."""
+    """What is so since a change above a cursor: by name, the offset of the last change.
+
+    Whoever has the set as it was at the cursor, or at any place since, has it as it is now once it has done all of it.
+    """
 
     entered: dict[str, int]
     left: dict[str, int]
@@ -88,21 +91,16 @@ class QuerySet:
         """How many of the partition's latest changes are this set's."""
 
     def difference(self, cursor: int) -> Difference | None:
-        """What is different from the set as it was at `cursor`; None: that is not known any more."""
+        """What has changed since `cursor`; None: that is not known any more."""
         if cursor < self.since:
             return None
-        first: dict[str, SetChange] = {}
-        last: dict[str, SetChange] = {}
-        for change in self.changes:
-            if change.offset > cursor:
-                first.setdefault(change.name, change)
-                last.pop(change.name, None)
-                last[change.name] = change
         entered: dict[str, int] = {}
         left: dict[str, int] = {}
-        for name, change in last.items():
-            if change.entered is first[name].entered:
-                (entered if change.entered else left)[name] = change.offset
+        for change in reversed(self.changes):
+            if change.offset <= cursor:
+                break
+            if change.name not in entered and change.name not in left:
+                (entered if change.entered else left)[change.name] = change.offset
         return Difference(entered, left)
 
 
@@ -152,6 +150,7 @@ class Sets:
         """The sets of the partition's latest changes."""
         self.queries = 0
         self.members = 0
+        self._evaluated = 0
 
     def subscribe(self, group: str, query: Query) -> QuerySet:
         """One more who wants the set of this query, which may not be ready yet. Raises TooMany."""
@@ -164,23 +163,33 @@ class Sets:
         self._idle.pop(set_, None)
         return set_
 
-    def unsubscribe(self, set_: QuerySet, now_ms: int) -> None:
+    def unsubscribe(self, set_: QuerySet) -> None:
         """One who wanted it has gone."""
         set_.subscribers -= 1
         if set_.subscribers or set_.refused:
             return
         if set_.ready:
-            set_.idle_since_ms = now_ms
             self._idle[set_] = None
         else:
             self._drop(set_)
 
     def forget_idle(self, now_ms: int) -> None:
-        """Drop the sets that nobody has wanted for long. A clock that is set back makes them stay for longer."""
+        """Drop the sets that nobody has wanted since long before: since the first call that found them so.
+
+        A clock that is set back makes them stay for longer.
+        """
+        for set_ in reversed(self._idle):
+            if set_.idle_since_ms is not None:
+                break
+            set_.idle_since_ms = now_ms
         for set_ in list(self._idle):
             if set_.idle_since_ms is None or set_.idle_since_ms > now_ms - self._kept_ms:
                 return
             self._drop(set_)
+
+    def has(self, group: str) -> bool:
+        """Whether a query of this group has a set, or leaves one behind."""
+        return group in self._groups
 
     def sets_of(self, group: str, name: str) -> Iterator[QuerySet]:
         """The sets that have this object, as far as they are ready."""
@@ -200,7 +209,9 @@ class Sets:
             return []
         entered, left = SetChange(offset, name, True), SetChange(offset, name, False)
         changes = []
-        for query in found.index.concerned(name, before, after):
+        concerned = found.index.concerned(name, before, after)
+        self._evaluated += len(concerned)
+        for query in concerned:
             set_ = found.sets[query]
             fits = after is not None and query.matches(name, after)
             if fits is (name in set_.members):
@@ -214,6 +225,11 @@ class Sets:
                 self._log(set_, change)
                 changes.append((set_, change))
         return changes
+
+    def take_evaluated(self) -> int:
+        """How many queries changes have been held against since the last call."""
+        evaluated, self._evaluated = self._evaluated, 0
+        return evaluated
 
     def compute(self, position: int, evaluations: int = EVALUATIONS_A_STEP) -> list[QuerySet]:
         """Go on with what is to be done. Returns the sets that have become ready by it, or have been refused.

@@ -1,0 +1,70 @@
+"""Interests by query: the queries that one client registered, and their sets while it is connected.
+
+A query of a client that is away is a text and its hash. It is parsed, and has a set, from the client's next session on.
+"""
+
+from collections.abc import Iterator
+
+from coldnotify_schemas.interests import Interest, Kind, query_hash
+
+from coldnotify_matcher.engine.interests.by_query.sets import QuerySet
+
+
+class RegisteredQuery:
+    """One query of one client."""
+
+    __slots__ = ("bucket", "hash", "refused", "set", "text")
+
+    def __init__(self, text: str, bucket: int) -> None:
+        self.text = text
+        self.hash = query_hash(text)
+        self.bucket = bucket
+        """The number of the bucket that says so."""
+        self.set: QuerySet | None = None
+        """None: the client has no session, or the query has no set, for the reason that `refused` says."""
+        self.refused = ""
+
+    @property
+    def settled(self) -> bool:
+        """Its members are known, or will never be."""
+        return bool(self.why_never) or (self.set is not None and self.set.ready)
+
+    @property
+    def why_never(self) -> str:
+        """Why its members will never be known; "": they will."""
+        return self.refused or (self.set.refused if self.set is not None else "")
+
+
+class ByQuery(dict[int, RegisteredQuery]):
+    """A client's interests by query, by their hashes."""
+
+    __slots__ = ()
+
+    def add(self, text: str, bucket: int) -> RegisteredQuery:
+        """Add one that is not there."""
+        query = RegisteredQuery(text, bucket)
+        self[query.hash] = query
+        return query
+
+    @property
+    def settled(self) -> bool:
+        """All of them are."""
+        return all(query.settled for query in self.values())
+
+    def sets(self) -> Iterator[tuple[int, QuerySet]]:
+        """Those whose members are known: hash and set."""
+        for hash_, query in self.items():
+            if query.set is not None and query.set.ready:
+                yield hash_, query.set
+
+    def members(self) -> int:
+        """How many all of them have, as far as they are known; what is in two sets counts twice."""
+        return sum(len(set_.members) for _, set_ in self.sets())
+
+    def have(self, name: str) -> list[int]:
+        """The hashes of those that the object of this name is a member of."""
+        return [hash_ for hash_, set_ in self.sets() if name in set_.members]
+
+    def interests(self) -> Iterator[Interest]:
+        """All of them, as values."""
+        return (Interest(Kind.QUERY, query.text) for query in self.values())

@@ -1,0 +1,80 @@
+"""What a session of a client with queries lacks: newest versions, and what has entered and left its sets, by offset.
+
+An object comes at most twice: with the change of its last sets, and with its newest version, where the client is to be
+told that whatever became of these sets. The newest version goes along with what `entered`; who is told that something
+`left` is not told its versions, but that it was deleted.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from coldnotify_schemas import internal_pb2
+
+from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.index import newest_of
+from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.sessions import Session
+
+
+@dataclass(slots=True)
+class Lacked:
+    """One thing to be told."""
+
+    offset: int
+    obj: Obj | None
+    """None: it was never published."""
+    name: str
+    entered: list[int] = field(default_factory=list)
+    left: list[int] = field(default_factory=list)
+
+    def newest(self, now_ms: int) -> internal_pb2.Newest:
+        """As gateways are told it."""
+        deleted = self.obj is not None and self.obj.deleted
+        say = not self.left or bool(self.entered) or deleted
+        newest = newest_of(self.obj, self.name, now_ms, say=say)
+        newest.offset = self.offset
+        newest.entered.extend(self.entered)
+        newest.left.extend(self.left)
+        return newest
+
+
+def lacking_of_queries(state: State, client: Client, session: Session, by_name: Iterable[Obj]) -> list[Lacked]:
+    """All of it, in the order of offsets. `by_name`: what the session lacks of what is registered by name."""
+    group = client.group_key
+    changed: dict[str, Lacked] = {}
+    unknown: list[int] = []
+    unsettled: dict[int, set[str]] = {}
+    """By hash: the names of what has come or gone."""
+    for hash_, set_ in client.queries.sets():
+        difference = set_.difference(session.answered_at.get(hash_, session.cursor))
+        if difference is None:
+            session.says_sets = True
+            unknown.append(hash_)
+            continue
+        unsettled[hash_] = {*difference.entered, *difference.left}
+        for told, entered in ((difference.entered, True), (difference.left, False)):
+            for name, offset in told.items():
+                lacked = changed.get(name)
+                if lacked is None:
+                    lacked = changed[name] = Lacked(offset, state.objects.get(f"{group}/{name}"), name)
+                lacked.offset = max(lacked.offset, offset)
+                (lacked.entered if entered else lacked.left).append(hash_)
+    found = {obj.name: Lacked(obj.offset, obj, obj.name) for obj in by_name}
+    for name, offset in state.members.newer(client, session.cursor):
+        having = client.queries.have(name)
+        # By these it is a member, and its client knows that already, or is told with the version.
+        stable = [hash_ for hash_ in having if name not in unsettled.get(hash_, ())]
+        if not stable or all(session.answered_at.get(hash_, -1) >= offset for hash_ in stable):
+            continue
+        obj = state.objects.get(f"{group}/{name}")
+        if obj is None or client.published(obj):
+            continue
+        lacked = found.setdefault(name, Lacked(offset, obj, name))
+        lacked.entered += [hash_ for hash_ in stable if hash_ in unknown]
+    for name, lacked in changed.items():
+        value = found.get(name)
+        if value is not None and lacked.entered and lacked.offset <= value.offset:
+            lacked.entered += value.entered
+            del found[name]
+    return sorted((*found.values(), *changed.values()), key=lambda lacked: lacked.offset)

@@ -1,0 +1,221 @@
+"""Who is told what of queries: the sets that clients with a session want, and the live sessions that hear of changes.
+
+A session wants its client's sets from the moment it is caught up; it hears of changes from its last page on, as it
+hears of publishes. Both end with the session.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from coldnotify_schemas.descriptions import Description
+
+from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.description_store import Descriptions
+from coldnotify_matcher.engine.gateways import GatewayView
+from coldnotify_matcher.engine.groups import Groups
+from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
+from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
+from coldnotify_matcher.engine.interests.by_query.query import query_of
+from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, SetChange, Sets, TooMany
+from coldnotify_matcher.engine.object_map import ObjectMap
+from coldnotify_matcher.engine.objects import UNKNOWN, Obj
+from coldnotify_matcher.engine.sessions import SessionState
+
+Changes = list[tuple[QuerySet, SetChange]]
+"""What one change of an object changes in sets."""
+Hearers = dict[int, tuple[int, ...]]
+"""Sessions of one gateway that hear of a set, by their number: the hashes of the queries by which their client has it;
+several if it has the same query in other words."""
+_NOBODY: dict[GatewayView, Hearers] = {}
+
+
+class Count(Protocol):
+    """Notes that something happened that has a metric."""
+
+    def __call__(self, name: str, by: int = 1) -> None:
+        """So often."""
+
+
+class Told(NamedTuple):
+    """What a session is to be told of one object: the hashes of its client's queries."""
+
+    entered: tuple[int, ...]
+    left: tuple[int, ...]
+
+
+class Memberships:
+    """Those of one partition."""
+
+    def __init__(self, objects: ObjectMap, descriptions: Descriptions, count: Count) -> None:
+        self._count = count
+        self._objects = objects
+        self.groups = Groups(objects, descriptions)
+        self.sets = Sets(self.groups)
+        self._hearers: dict[QuerySet, dict[GatewayView, Hearers]] = {}
+        self._waiting: dict[Client, None] = {}
+        """Clients whose pages wait for their sets."""
+
+    def clear(self) -> None:
+        """The partition is another's: nobody is told anything by this matcher any more."""
+        self.groups.clear()
+        self.sets = Sets(self.groups)
+        self._hearers.clear()
+        self._waiting.clear()
+
+    # --- sessions
+
+    def want(self, client: Client) -> bool:
+        """The client's session wants its sets. False: they are not known yet; it is among the next `settled`."""
+        for query in client.queries.values():
+            if query.set is None and not query.refused:
+                self._subscribe(client.group_key, query)
+        if client.queries.settled:
+            return True
+        self._waiting[client] = None
+        return False
+
+    def hear(self, client: Client) -> None:
+        """The client's session is live: it hears of changes from here on."""
+        session = client.session
+        if session is not None:
+            for hash_, set_ in client.queries.sets():
+                hearers = self._hearers.setdefault(set_, {}).setdefault(session.gateway, {})
+                hashes = hearers.get(session.number, ())
+                if hash_ not in hashes:
+                    hearers[session.number] = (*hashes, hash_)
+
+    def end_session(self, client: Client) -> None:
+        """The client's session, which it still has, is over."""
+        self._waiting.pop(client, None)
+        for query in client.queries.values():
+            self.forget(client, query)
+
+    def forget(self, client: Client, query: RegisteredQuery) -> None:
+        """The client's session wants the set of this query no more."""
+        set_, query.set, query.refused = query.set, None, ""
+        if set_ is None:
+            return
+        session, by_gateway = client.session, self._hearers.get(set_)
+        if session is not None and by_gateway is not None and session.gateway in by_gateway:
+            hearers = by_gateway[session.gateway]
+            hashes = tuple(hash_ for hash_ in hearers.pop(session.number, ()) if hash_ != query.hash)
+            if hashes:
+                hearers[session.number] = hashes
+            elif not hearers:
+                del by_gateway[session.gateway]
+                if not by_gateway:
+                    del self._hearers[set_]
+        self.sets.unsubscribe(set_)
+
+    # --- changes and time
+
+    def published(self, group: str, obj: Obj, before: Description | None, offset: int) -> Changes:
+        """A record of an object of a group that is followed counts. `before`: as `Sets.on_change` has it."""
+        self.groups.changed(group, obj.name, obj.offset)
+        return self._on_change(group, obj.name, before, offset)
+
+    def described(self, group: str, name: str, before: Description | None, offset: int) -> Changes:
+        """An object of a group that is followed has another description, or none any more."""
+        self.groups.changed(group, name, self._objects.offset_of(f"{group}/{name}", UNKNOWN))
+        return self._on_change(group, name, before, offset)
+
+    def _on_change(self, group: str, name: str, before: Description | None, offset: int) -> Changes:
+        after = self.groups.description(group, name)
+        if before is after:
+            return []
+        changes = self.sets.on_change(group, name, before, after, offset)
+        for _, change in changes:
+            self._count("entered" if change.entered else "left")
+        self._count("evaluated", self.sets.take_evaluated())
+        return changes
+
+    def settle(self, position: int) -> list[Client]:
+        """Go on with sets that are not known yet. Returns the clients whose pages waited for the last of theirs."""
+        if not self.sets.computing:
+            return []
+        computed = self.sets.compute(position)
+        if not computed:
+            return []
+        self._count("sets_computed", len(computed))
+        settled = [client for client in self._waiting if client.queries.settled]
+        for client in settled:
+            del self._waiting[client]
+        return settled
+
+    def on_tick(self, now_ms: int) -> None:
+        """Forget what nobody has wanted for long."""
+        self.sets.forget_idle(now_ms)
+        for group in self.groups.followed():
+            if not self.sets.has(group):
+                self.groups.forget(group)
+
+    # --- who hears what
+
+    def heard(self, obj: Obj) -> bool:
+        """Whether a live session hears of the object's publishes by a query."""
+        return any(set_ in self._hearers for set_ in self._sets_of(obj))
+
+    def hearers(self, obj: Obj) -> Iterator[tuple[GatewayView, Iterable[int]]]:
+        """The live sessions that have the object by a query; some come twice."""
+        for set_ in self._sets_of(obj):
+            yield from self._hearers.get(set_, _NOBODY).items()
+
+    def differences(self, changes: Changes) -> dict[GatewayView, dict[int, Told]]:
+        """What each live session is to be told of one change of one object, by its number."""
+        told: dict[GatewayView, dict[int, Told]] = {}
+        for set_, change in changes:
+            for gateway, hearers in self._hearers.get(set_, _NOBODY).items():
+                of_gateway = told.setdefault(gateway, {})
+                for number, hashes in hearers.items():
+                    entered, left = of_gateway.get(number, _NONE)
+                    of_gateway[number] = (
+                        Told(entered + hashes, left) if change.entered else Told(entered, left + hashes)
+                    )
+        return told
+
+    def missed(self, client: Client, cursor: int) -> bool:
+        """Whether the client, which has a session, may not have been told something of its sets that lies above."""
+        if not client.queries:
+            return False
+        if not client.queries.settled or (client.session is None or client.session.state is not SessionState.LIVE):
+            return True
+        for _, set_ in client.queries.sets():
+            difference = set_.difference(cursor)
+            if difference is None or difference.entered or difference.left:
+                return True
+        return bool(self.newer(client, cursor))
+
+    def newer(self, client: Client, cursor: int) -> list[tuple[str, int]]:
+        """The members of its sets with a newest version above the cursor: names and offsets."""
+        group, queries = client.group_key, client.queries
+        steps_max = queries.members()
+        if not steps_max:
+            return []
+        found: list[tuple[str, int]] = []
+        for step, (name, offset) in enumerate(self.groups.newest_first(group)):
+            if offset <= cursor:
+                return found
+            if step >= steps_max:
+                break
+            if queries.have(name):
+                found.append((name, offset))
+        else:
+            return found
+        # More has changed in the group than its members: to look at them takes less.
+        members = {name for _, set_ in queries.sets() for name in set_.members}
+        offsets = ((name, self.groups.offset(group, name)) for name in members)
+        return [(name, offset) for name, offset in offsets if offset > cursor]
+
+    def _subscribe(self, group: str, query: RegisteredQuery) -> None:
+        try:
+            parsed = query_of(query.text)
+            self.groups.follow(group)
+            query.set = self.sets.subscribe(group, parsed)
+        except (InvalidQuery, TooMany) as error:
+            query.refused = str(error)
+
+    def _sets_of(self, obj: Obj) -> Iterator[QuerySet]:
+        return self.sets.sets_of(obj.key[: -len(obj.name) - 1], obj.name)
+
+
+_NONE = Told((), ())
