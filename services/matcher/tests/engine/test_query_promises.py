@@ -137,6 +137,7 @@ class Querying(Machine):
         (text,) = (text for text in QUERIES if query_hash(text) == hash_)
         return wire_pb2.Query(text=text, held=digest(held.members) if held.in_doubt else None)
 
+    @rule(client=st.sampled_from(CLIENTS), gateway=st.sampled_from([GATEWAY, OTHER_GATEWAY]), leaves=st.booleans())
     def connect(self, client: str, gateway: int, leaves: bool) -> None:
         if leaves:
             self.hang_up(client, leaves=True)
