@@ -4,23 +4,39 @@ It says Hello with the set that the device wants, and resumes at the cursor that
 the service has another set, it sends the whole one. What the device has taken is acknowledged. It asks for names. See
 docs/protocol.md, "A session".
 
-An agent has no clock and asks nothing twice: what was lost shows by the digest in the next session's Hello.
+An agent has no clock and asks nothing twice: what was lost shows by the digest in the next session's Hello. It does not
+know what the device holds as members of its queries. So where the service does not know all that has changed, the agent
+has all of them told once more.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from coldnotify_schemas.digest import digest
+from coldnotify_schemas.digest import MODULUS, digest
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_gateway_frame
-from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX, OBJECTS_PER_FRAME_MAX, PROTOCOL_VERSION
+from coldnotify_schemas.interests import query_hash
+from coldnotify_schemas.protocol import (
+    GATEWAY_FRAME_BYTES_MAX,
+    HELLO_QUERY_BYTES_MAX,
+    OBJECTS_PER_FRAME_MAX,
+    PROTOCOL_VERSION,
+)
 from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_NAMES,
+    CAPABILITY_QUERIES,
+    KINDS_QUERIES,
     Ack,
+    CaughtUp,
     ClientFrame,
     Close,
     Hello,
     Notification,
     Ping,
+    Query,
+    Refusal,
+    Register,
+    Registered,
     SyncChunk,
     Unregister,
     Welcome,
@@ -42,6 +58,8 @@ class Device:
     epoch: int | None = None
     cursor: int | None = None
     """Of that epoch, and said about this very set; None: everything is owed."""
+    queries: Sequence[str] = ()
+    """The rest of the set, each text once."""
 
 
 @dataclass
@@ -56,9 +74,10 @@ class Agent:
     cursor: int | None = field(init=False)
     """The device is complete up to here, once it has taken what was found."""
     refused: dict[str, str] = field(init=False, default_factory=dict)
-    """Objects that are not registered, and why."""
-    found: list[Notification] = field(init=False, default_factory=list)
-    """In the order in which they came; whoever uses them takes them out."""
+    """Objects and queries that are not registered, and why."""
+    found: list[Notification | Registered] = field(init=False, default_factory=list)
+    """In the order in which they came; whoever uses them takes them out. A Registered says where the answers to queries
+    begin and end."""
     was_in_sync: bool | None = field(init=False, default=None)
     """Whether the service had the very set that was said first; None: it has not said so yet."""
     page_end: int = field(init=False, default=0)
@@ -69,11 +88,18 @@ class Agent:
     def __post_init__(self) -> None:
         self.epoch, self.cursor = self.device.epoch, self.device.cursor
         self._frames = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
+        self._owed: set[int] = set()
+        """Hashes of the queries that are to be answered before the device is complete."""
 
-    @property
+    @cached_property
     def digest(self) -> int:
         """Of the set that is wanted."""
-        return digest(self.device.registrations)
+        return (digest(self.device.registrations) + sum(self.queries)) % MODULUS
+
+    @cached_property
+    def queries(self) -> dict[int, str]:
+        """The wanted queries, by their hashes."""
+        return {query_hash(text): text for text in self.device.queries}
 
     # --- what the device does
 
@@ -82,7 +108,7 @@ class Agent:
         device = self.device
         hello = Hello(
             protocol=PROTOCOL_VERSION,
-            capabilities=CAPABILITY_NAMES,
+            capabilities=CAPABILITY_NAMES | (CAPABILITY_QUERIES if device.queries else 0),
             domain=device.domain,
             group=device.group,
             client=device.client,
@@ -95,7 +121,9 @@ class Agent:
 
     def forget(self) -> bytes:
         """The device will not come back: all that it wanted is unregistered, whatever the service has of it."""
-        requests = (Unregister(request=i, objects=names) for i, names in enumerate(self._portions(), 1))
+        requests = [Unregister(request=i, objects=names) for i, names in enumerate(self._portions(), 1)]
+        if self.queries:
+            requests.append(Unregister(request=len(requests) + 1, queries=self.queries))
         return b"".join(encode(ClientFrame(unregister=request)) for request in requests)
 
     def acknowledge(self) -> bytes:
@@ -120,12 +148,14 @@ class Agent:
                 case "notification":
                     self.found.append(frame.notification)
                     self._complete_with(frame.notification)
+                case "registered":
+                    self._registered(frame.registered)
                 case "page_end":
                     self.page_end = frame.page_end.page
+                    if frame.page_end.sets_unknown:
+                        answer += self._ask_for_sets()
                 case "caught_up":
-                    self.caught_up = True
-                    if frame.caught_up.HasField("complete"):
-                        self._complete(frame.caught_up.complete)
+                    answer += self._caught_up(frame.caught_up)
                 case "close":
                     self.closed = frame.close
         return answer
@@ -133,8 +163,9 @@ class Agent:
     def _welcome(self, welcome: Welcome) -> bytes:
         if welcome.HasField("epoch"):
             self.epoch, self.cursor = welcome.epoch, None
-        for refusal in welcome.refused:
-            self.refused[refusal.object] = refusal.reason
+        self._refuse(welcome.refused)
+        if not welcome.kinds & KINDS_QUERIES:
+            self.refused |= dict.fromkeys(self.device.queries, "query: this service is older, and knows names only")
         if self.was_in_sync is None:
             self.was_in_sync = welcome.in_sync
         return b"" if welcome.in_sync else self._whole_set()
@@ -143,8 +174,57 @@ class Agent:
         if not notification.answer and notification.offset >= notification.behind:
             self._complete(notification.offset - notification.behind)
 
+    def _caught_up(self, caught_up: CaughtUp) -> bytes:
+        if caught_up.HasField("sets_digest") and not self._owed:
+            return self._ask_for_sets()
+        if self._owed:
+            return b""  # they were asked for, and are told next
+        self.caught_up = True
+        if caught_up.HasField("complete"):
+            self._complete(caught_up.complete)
+        return b""
+
     def _complete(self, complete: int) -> None:
         self.cursor = complete if self.cursor is None else max(self.cursor, complete)
+
+    # --- queries
+
+    def _registered(self, registered: Registered) -> None:
+        self._refuse(registered.refused)
+        if not registered.request:
+            self._owed -= {*registered.answered, *registered.unchanged}
+            if registered.begun or registered.answered:
+                self.found.append(registered)
+
+    def _refuse(self, refused: Iterable[Refusal]) -> None:
+        for refusal in refused:
+            if not refusal.HasField("query"):
+                self.refused[refusal.object] = refusal.reason
+            elif refusal.query in self.queries:
+                self.refused[self.queries[refusal.query]] = refusal.reason
+                self._owed.discard(refusal.query)
+
+    def _ask_for_sets(self) -> bytes:
+        """All members of all queries."""
+        self._owed = {hash_ for hash_, text in self.queries.items() if text not in self.refused}
+        requests = enumerate(self._portions_of_queries(), 1)
+        return b"".join(
+            encode(ClientFrame(register=Register(request=number, queries=queries))) for number, queries in requests
+        )
+
+    def _portions_of_queries(self) -> Iterator[list[Query]]:
+        """What frames can hold of them, each."""
+        portion: list[Query] = []
+        size = 0
+        for text in self.device.queries:
+            text_bytes = len(text.encode())
+            if portion and size + text_bytes > HELLO_QUERY_BYTES_MAX:
+                yield portion
+                portion, size = [], 0
+            portion.append(Query(text=text))
+            size += text_bytes
+        if portion:
+            yield portion
 
     # --- the set
 
@@ -154,9 +234,9 @@ class Agent:
         return [names[start : start + OBJECTS_PER_FRAME_MAX] for start in range(0, len(names), OBJECTS_PER_FRAME_MAX)]
 
     def _whole_set(self) -> bytes:
-        portions = self._portions() or [()]
-        chunks = (
-            SyncChunk(index=index, last=index == len(portions) - 1, objects=names)
-            for index, names in enumerate(portions)
-        )
+        chunks = [SyncChunk(objects=names) for names in self._portions()]
+        chunks += [SyncChunk(queries=queries) for queries in self._portions_of_queries()]
+        chunks = chunks or [SyncChunk()]
+        for index, chunk in enumerate(chunks):
+            chunk.index, chunk.last = index, index == len(chunks) - 1
         return b"".join(encode(ClientFrame(sync=chunk)) for chunk in chunks)

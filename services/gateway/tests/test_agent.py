@@ -7,8 +7,22 @@ from coldnotify_gateway.agent import Agent, Device
 from coldnotify_gateway.core import Gateway, Limits, Produce, Send, SendAll
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
+from coldnotify_schemas.interests import by_name, by_query, digest_of, query_hash
 from coldnotify_schemas.internal_pb2 import Inbox
-from coldnotify_schemas.wire_pb2 import CaughtUp, ClientFrame, GatewayFrame, Notification, Refusal, Welcome
+from coldnotify_schemas.wire_pb2 import (
+    CAPABILITY_NAMES,
+    CAPABILITY_QUERIES,
+    KINDS_NAMES,
+    KINDS_QUERIES,
+    CaughtUp,
+    ClientFrame,
+    GatewayFrame,
+    Notification,
+    PageEnd,
+    Refusal,
+    Registered,
+    Welcome,
+)
 from coldnotify_testkit.device_frames import EPOCH
 from coldnotify_testkit.gateway_bench import WireDouble, inbox_outputs
 from coldnotify_testkit.matcher_double import MatcherDouble
@@ -17,6 +31,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 KEY = "d/g/c"
+KINDS = KINDS_NAMES | KINDS_QUERIES
 NAMES = ["a", "b", "c", "d"]
 
 
@@ -48,6 +63,52 @@ def test_it_resumes_where_it_was_and_with_a_cursor_of_another_epoch_from_the_beg
     assert agent.cursor == 5
     agent.receive(said(caught_up=CaughtUp(complete=9)))
     assert (agent.cursor, agent.caught_up) == (9, True)
+
+
+def looking_for(*texts: str) -> Agent:
+    agent = Agent(Device("d", "g", "c", ["a"], EPOCH, 41, texts))
+    (frame,) = frames(agent.begin())
+    assert frame.hello.capabilities == CAPABILITY_NAMES | CAPABILITY_QUERIES
+    assert frame.hello.digest == digest_of([by_name("a"), *map(by_query, texts)])
+    return agent
+
+
+def test_queries_are_said_behind_the_names_of_the_whole_set():
+    agent = looking_for(*(f"Room = {'1' * 1000}{i}" for i in range(20)))
+    chunks = [frame.sync for frame in frames(agent.receive(said(welcome=Welcome(in_sync=False, kinds=KINDS))))]
+    assert [(chunk.index, len(chunk.objects), len(chunk.queries), chunk.last) for chunk in chunks] == [
+        (0, 1, 0, False),
+        (1, 0, 16, False),
+        (2, 0, 4, True),
+    ]
+
+
+def test_where_not_all_differences_are_known_all_members_are_asked_for():
+    one, other = map(query_hash, ("Room = 1", "Room = 2"))
+    for unknown in (
+        {"caught_up": CaughtUp(complete=50, sets_digest=7)},
+        {"page_end": PageEnd(page=1, sets_unknown=True)},
+    ):
+        agent = looking_for("Room = 1", "Room = 2")
+        agent.receive(said(welcome=Welcome(in_sync=True, kinds=KINDS)))
+        (frame,) = frames(agent.receive(said(**unknown)))
+        assert [query.text for query in frame.register.queries] == ["Room = 1", "Room = 2"]
+        agent.receive(said(caught_up=CaughtUp(complete=51)))
+        assert (agent.caught_up, agent.cursor) == (False, 41)
+        agent.receive(said(registered=Registered(begun=[one])) + said(registered=Registered(answered=[one])))
+        assert not agent.caught_up
+        refused = Refusal(query=other, reason="query: too many")
+        agent.receive(said(registered=Registered(refused=[refused])) + said(caught_up=CaughtUp(complete=52)))
+        assert (agent.caught_up, agent.cursor, agent.refused) == (True, 52, {"Room = 2": "query: too many"})
+        assert [list(found.begun or found.answered) for found in agent.found] == [[one], [one]]
+
+
+def test_a_service_that_knows_names_only_refuses_queries():
+    agent = looking_for("Room = 1")
+    agent.receive(said(welcome=Welcome(in_sync=False)))
+    assert agent.refused == {"Room = 1": "query: this service is older, and knows names only"}
+    agent.receive(said(welcome=Welcome(in_sync=True)) + said(caught_up=CaughtUp(complete=50)))
+    assert agent.caught_up
 
 
 def test_the_whole_set_is_said_in_chunks_where_the_service_has_another():

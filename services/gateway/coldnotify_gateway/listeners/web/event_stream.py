@@ -9,6 +9,7 @@ import secrets
 
 from aiohttp import web
 from coldnotify_common.web import BadRequest
+from coldnotify_schemas.interests import check_query
 from coldnotify_schemas.names import check_name, check_object, looking_name
 from coldnotify_schemas.protocol import LOOKING_DIGITS, OBJECTS_PER_FRAME_MAX
 
@@ -32,7 +33,7 @@ class Events:
         self._settings = settings
 
     async def get(self, request: web.Request) -> web.StreamResponse:
-        """GET /v1/events?domain=&group=&object=&object=..."""
+        """GET /v1/events?domain=&group=&object=&object=...&query=..."""
         agent = Agent(_device(request))
         loop = asyncio.get_running_loop()
         due_s = loop.time() + self._settings.gateway_sync_s
@@ -62,7 +63,7 @@ class Events:
                         response = web.StreamResponse(headers={"Content-Type": _TYPE, "Cache-Control": "no-store"})
                         await response.prepare(request)
                         await self._write(response, f"retry: {_RETRY_MS}\n\n".encode())
-                    shown = b"".join(b"data: " + sync_body.show_line(one) + b"\n\n" for one in agent.found)
+                    shown = b"".join(b"data: " + sync_body.show_line(one, agent) + b"\n\n" for one in agent.found)
                     agent.found.clear()
                     if agent.caught_up and not was_caught_up:
                         shown += b"event: caught-up\ndata: {}\n\n"
@@ -84,13 +85,17 @@ class Events:
 def _device(request: web.Request) -> Device:
     """Who looks at what. Raises BadRequest and InvalidName."""
     query = request.query
-    unknown = set(query) - {"domain", "group", "object"}
+    unknown = set(query) - {"domain", "group", "object", "query"}
     if unknown:
-        raise BadRequest(min(unknown), "is none of domain, group, object")
+        raise BadRequest(min(unknown), "is none of domain, group, object, query")
     domain, group = (check_name(field, query.get(field, "")) for field in ("domain", "group"))
     objects = list(dict.fromkeys(query.getall("object", [])))
-    if not 1 <= len(objects) <= OBJECTS_PER_FRAME_MAX:
-        raise BadRequest("object", f"{len(objects)} of them, 1 to {OBJECTS_PER_FRAME_MAX} are taken")
+    texts = list(dict.fromkeys(query.getall("query", [])))
+    if not 1 <= len(objects) + len(texts) <= OBJECTS_PER_FRAME_MAX:
+        field = "query" if texts else "object"
+        raise BadRequest(field, f"{len(objects) + len(texts)} of them, 1 to {OBJECTS_PER_FRAME_MAX} are taken")
     for name in objects:
         check_object(name)
-    return Device(domain, group, looking_name(secrets.token_hex(LOOKING_DIGITS // 2)), objects)
+    for text in texts:
+        check_query(text)
+    return Device(domain, group, looking_name(secrets.token_hex(LOOKING_DIGITS // 2)), objects, queries=texts)

@@ -213,7 +213,7 @@ def _notifications(agent: Agent, shown: int) -> bytes:
     """More of the answer, which goes on after it."""
     begin = b"" if shown else b'{"notifications":['
     separator = b"," if shown and agent.found else b""
-    return begin + separator + b",".join(map(sync_body.show, agent.found))
+    return begin + separator + b",".join(sync_body.show(one, agent) for one in agent.found)
 
 
 def _split(body: bytes, frame_bytes_max: int) -> tuple[bytes, bytes]:

@@ -5,13 +5,16 @@ nothing else, and a set that has changed since voids it: everything that is aske
 """
 
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 from coldnotify_common.web import BadRequest
-from coldnotify_schemas.digest import digest
+from coldnotify_schemas.interests import check_query
 from coldnotify_schemas.names import check_name, check_object
-from coldnotify_schemas.wire_pb2 import Notification
+from coldnotify_schemas.protocol import QUERIES_MAX
+from coldnotify_schemas.wire_pb2 import Notification, Registered
 
 from coldnotify_gateway.agent import Agent, Device
 
@@ -24,6 +27,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     group: str
     client: str
     registrations: list[str]
+    queries: list[str] = []
     cursor: str | None = None
     wait_s: float = 0
 
@@ -43,19 +47,25 @@ def parse(body: bytes, *, wait_s_max: float) -> tuple[Device, float]:
         check_object(name)
     if not 0 <= said.wait_s <= wait_s_max:
         raise BadRequest("wait_s", f"{said.wait_s:g} is not from 0 to {wait_s_max:g}")
-    registrations = list(dict.fromkeys(said.registrations))
-    epoch, cursor = _parse_cursor(said.cursor, registrations)
-    return Device(said.domain, said.group, said.client, registrations, epoch, cursor), said.wait_s
+    registrations, queries = list(dict.fromkeys(said.registrations)), list(dict.fromkeys(said.queries))
+    if len(queries) > QUERIES_MAX:
+        raise BadRequest("queries", f"{len(queries)} of them, at most {QUERIES_MAX} are taken")
+    for text in queries:
+        check_query(text)
+    device = Device(said.domain, said.group, said.client, registrations, queries=queries)
+    epoch, cursor = _parse_cursor(said.cursor, Agent(device).digest)
+    return replace(device, epoch=epoch, cursor=cursor), said.wait_s
 
 
-def _parse_cursor(text: str | None, registrations: list[str]) -> tuple[int | None, int | None]:
+def _parse_cursor(text: str | None, wanted: int) -> tuple[int | None, int | None]:
+    """`wanted`: the digest of the set that is wanted now."""
     if not text:
         return None, None
     match = _CURSOR.fullmatch(text)
     if match is None:
         raise BadRequest("cursor", f"{text[:80]!r} is none of the cursors that were told")
     epoch, offset, of_set = match.groups()
-    if int(of_set, 16) != digest(registrations):
+    if int(of_set, 16) != wanted:
         return int(epoch, 16), None  # it says nothing about what has been added since
     return int(epoch, 16), int(offset) if offset else None
 
@@ -68,23 +78,46 @@ def cursor_of(agent: Agent) -> str | None:
     return f"{agent.epoch:x}.{offset}.{agent.digest:x}"
 
 
-def show(notification: Notification) -> bytes:
-    """One object's newest version, as JSON. "version" is null where nothing was ever published."""
+def show(found: Notification | Registered, agent: Agent) -> bytes:
+    """One object's newest version, as JSON; or which queries' answers begin or end here.
+
+    "version" is null where nothing was ever published, and is not there where nothing is said of it.
+    """
+    return msgspec.json.encode(_ends(found, agent) if isinstance(found, Registered) else _newest(found, agent))
+
+
+def _ends(registered: Registered, agent: Agent) -> dict[str, Any]:
+    ends = {"begun": _texts(registered.begun, agent), "answered": _texts(registered.answered, agent)}
+    return {what: texts for what, texts in ends.items() if texts}
+
+
+def _texts(hashes: Iterable[int], agent: Agent) -> list[str]:
+    return [agent.queries[hash_] for hash_ in hashes if hash_ in agent.queries]
+
+
+def _newest(notification: Notification, agent: Agent) -> dict[str, Any]:
     shown: dict[str, Any] = {"object": notification.name}
-    shown["version"] = notification.version if notification.HasField("version") else None
+    if notification.HasField("version"):
+        shown["version"] = notification.version
+    elif not notification.left:
+        shown["version"] = None
     if notification.incarnation:
         shown["incarnation"] = notification.incarnation
     if notification.payload:
         shown["payload"] = msgspec.Raw(notification.payload)
     if notification.deleted:
         shown["deleted"] = True
-    return msgspec.json.encode(shown)
+    for what, hashes in (("entered", notification.entered), ("left", notification.left)):
+        texts = _texts(hashes, agent)
+        if texts:
+            shown[what] = texts
+    return shown
 
 
-def show_line(notification: Notification) -> bytes:
+def show_line(found: Notification | Registered, agent: Agent) -> bytes:
     """As `show`, on one line."""
     # A payload is as it was published. JSON has line breaks between its words only: in its strings they are escaped.
-    return show(notification).translate(_SPACE_FOR_BREAKS)
+    return show(found, agent).translate(_SPACE_FOR_BREAKS)
 
 
 def show_end(agent: Agent) -> bytes:

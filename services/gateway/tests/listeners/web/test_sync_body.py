@@ -5,12 +5,14 @@ import json
 import msgspec
 import pytest
 from coldnotify_common.web import BadRequest
-from coldnotify_gateway.agent import Agent
+from coldnotify_gateway.agent import Agent, Device
 from coldnotify_gateway.listeners.web.sync_body import cursor_of, parse, show, show_end, show_line
 from coldnotify_schemas.names import InvalidName
-from coldnotify_schemas.wire_pb2 import Notification
+from coldnotify_schemas.wire_pb2 import Notification, Registered
 
 WHO = {"domain": "d", "group": "g", "client": "c"}
+AGENT = Agent(Device("d", "g", "c", queries=("Room = 1", "has Room")))
+HASHES = list(AGENT.queries)
 
 
 def body(**fields):
@@ -45,6 +47,10 @@ def test_a_cursor_is_good_for_the_set_it_was_told_about_only():
         (body(domain="no/name"), "domain: "),
         (body(cursor="1.2"), "cursor: "),
         (body(cursor="fffffffff.1.1"), "cursor: "),
+        (body(queries="x"), "queries: "),
+        (body(queries=[""]), "query: has 0 bytes"),
+        (body(queries=["x" * 4097]), "query: has 4097 bytes"),
+        (body(queries=[str(number) for number in range(65)]), "queries: 65 of them, at most 64 are taken"),
         (body(wait_s=61), "wait_s: 61 is not from 0 to 60"),
         (body(wait_s=-1), "wait_s: "),
         (body(curser="x"), "curser"),
@@ -57,18 +63,18 @@ def test_what_is_wrong_is_named(said, words):
 
 
 def test_what_was_found_as_json():
-    assert json.loads(show(Notification(name="a/b", version=2**62, payload=b'{"fps": 5}', offset=7))) == {
+    assert json.loads(show(Notification(name="a/b", version=2**62, payload=b'{"fps": 5}', offset=7), AGENT)) == {
         "object": "a/b",
         "version": 2**62,
         "payload": {"fps": 5},
     }
-    assert json.loads(show(Notification(name="a", version=0, incarnation=2, deleted=True))) == {
+    assert json.loads(show(Notification(name="a", version=0, incarnation=2, deleted=True), AGENT)) == {
         "object": "a",
         "version": 0,
         "incarnation": 2,
         "deleted": True,
     }
-    assert json.loads(show(Notification(name="a", answer=True))) == {"object": "a", "version": None}
+    assert json.loads(show(Notification(name="a", answer=True), AGENT)) == {"object": "a", "version": None}
     agent = Agent(parse(body(), wait_s_max=60)[0])
     agent.refused["a"] = "no room"
     assert json.loads(b"{" + show_end(agent) + b"}") == {
@@ -80,6 +86,29 @@ def test_what_was_found_as_json():
 
 def test_on_one_line_whatever_line_breaks_a_payload_has():
     payload = b'{\r\n\n  "words": "two\\nlines",\r "a": [1,\n2]}'
-    line = show_line(Notification(name="a", version=1, payload=payload))
+    line = show_line(Notification(name="a", version=1, payload=payload), AGENT)
     assert line.splitlines() == [line]
     assert json.loads(line)["payload"] == {"words": "two\nlines", "a": [1, 2]}
+
+
+def test_what_enters_and_leaves_is_said_by_the_texts():
+    entered = Notification(name="a", version=3, offset=7, entered=[HASHES[0], 12345])
+    assert json.loads(show(entered, AGENT)) == {"object": "a", "version": 3, "entered": ["Room = 1"]}
+    left = Notification(name="a", offset=7, left=HASHES)
+    assert json.loads(show(left, AGENT)) == {"object": "a", "left": ["Room = 1", "has Room"]}
+    unknown = Notification(name="a", offset=7, entered=HASHES[:1])
+    assert json.loads(show(unknown, AGENT)) == {"object": "a", "version": None, "entered": ["Room = 1"]}
+    ends = Registered(begun=HASHES[:1], answered=HASHES[1:])
+    assert json.loads(show(ends, AGENT)) == {"begun": ["Room = 1"], "answered": ["has Room"]}
+
+
+def test_a_cursor_is_of_the_queries_too():
+    asked, _ = parse(body(queries=["Room = 1", "Room = 1"]), wait_s_max=60)
+    assert asked.queries == ["Room = 1"]
+    agent = Agent(asked)
+    agent.epoch, agent.cursor = 0xABC, 41
+    cursor = cursor_of(agent)
+    again, _ = parse(body(queries=["Room = 1"], cursor=cursor), wait_s_max=60)
+    assert again.cursor == 41
+    changed, _ = parse(body(queries=["Room = 2"], cursor=cursor), wait_s_max=60)
+    assert changed.cursor is None
