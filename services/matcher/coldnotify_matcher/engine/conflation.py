@@ -65,7 +65,7 @@ class Conflation:
             self._held.pop(obj, None)
             self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms), changes)
             return
-        if not self._index.heard(obj):
+        if not obj.subscribers and not self._index.heard(obj):
             return  # whoever comes to want it gets it in a page, or as an answer
         if not self._state.rules.conflation.holds:
             self._index.fan_out(obj, now_ms, complete=obj.offset)

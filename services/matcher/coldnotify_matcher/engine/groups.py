@@ -23,6 +23,8 @@ class Groups:
         self._descriptions = descriptions
         self._followed: dict[str, dict[str, int]] = {}
         """By domain/group: its objects' names and offsets, the newest last; UNKNOWN: it was never published."""
+        self.any = False
+        """Whether any group is followed. Each publish asks."""
 
     def __contains__(self, group: object) -> bool:
         return group in self._followed
@@ -37,14 +39,17 @@ class Groups:
         found += [(UNKNOWN, name) for name in self._descriptions.of_group(group) if prefix + name not in self._objects]
         found.sort()
         self._followed[group] = {name: offset for offset, name in found if self.description(group, name) is not None}
+        self.any = True
 
     def forget(self, group: str) -> None:
         """Nobody wants to know any more."""
         self._followed.pop(group, None)
+        self.any = bool(self._followed)
 
     def clear(self) -> None:
         """Nobody wants to know of any."""
         self._followed.clear()
+        self.any = False
 
     def followed(self) -> list[str]:
         """The groups that somebody wants to know of."""

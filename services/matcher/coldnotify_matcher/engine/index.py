@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from coldnotify_schemas import internal_pb2
 
@@ -23,10 +23,11 @@ class Index:
 
     def __init__(self, state: State) -> None:
         self._state = state
+        self._groups = state.members.groups
 
     def heard(self, obj: Obj) -> bool:
         """Whether a live session is to be told of the object's publishes."""
-        return bool(obj.subscribers) or (self._state.members.sets.queries > 0 and self._state.members.heard(obj))
+        return bool(obj.subscribers) or (self._groups.any and self._state.members.heard(obj))
 
     def gateways(self, obj: Obj) -> set[GatewayView]:
         """The gateways of those sessions."""
@@ -42,40 +43,47 @@ class Index:
         if obj.source is not None:
             source = self._state.clients.get(obj.key[: len(obj.key) - len(obj.name)] + obj.source)
             spared = source.session if source is not None else None
+        if not self._groups.any:
+            for gateway, subscribers in list(obj.subscribers.items()):
+                subscribers.remove_gone(gateway)
+                numbers = subscribers.numbers
+                if not numbers:
+                    del obj.subscribers[gateway]
+                    continue
+                if spared is not None and spared.gateway is gateway and spared.number in numbers:
+                    numbers = array("I", [number for number in numbers if number != spared.number])
+                    if not numbers:
+                        continue
+                self._send(gateway, obj, numbers, now_ms, complete)
+            return
         told = self._state.members.differences(changes) if changes else {}
-        for gateway, numbers in self._sessions(obj):
-            of_gateway = told.get(gateway)
-            if (spared is not None and spared.gateway is gateway and spared.number in numbers) or of_gateway:
-                without = set(of_gateway or ())
-                if spared is not None and spared.gateway is gateway:
-                    without.add(spared.number)
-                numbers = array("I", [number for number in numbers if number not in without])
+        for gateway, hearing in self._sessions(obj):
+            without = {*told.get(gateway, ())}
+            if spared is not None and spared.gateway is gateway:
+                without.add(spared.number)
+            numbers = array("I", hearing - without)
             if numbers:
                 self._send(gateway, obj, numbers, now_ms, complete)
-        self._tell(obj.key[: -len(obj.name) - 1], obj.name, told, now_ms, obj.offset, complete, publish=True)
+        if told:
+            self._tell(obj.key[: -len(obj.name) - 1], obj.name, told, now_ms, obj.offset, complete, publish=True)
 
     def tell(self, group: str, name: str, now_ms: int, changes: Changes, *, offset: int, complete: int) -> None:
         """Tell those who hear of them changes of sets that an object's description, at `offset`, leads to."""
         told = self._state.members.differences(changes)
         self._tell(group, name, told, now_ms, offset, complete, publish=False)
 
-    def _sessions(self, obj: Obj) -> Iterator[tuple[GatewayView, array[int]]]:
+    def _sessions(self, obj: Obj) -> Iterator[tuple[GatewayView, set[int]]]:
         """The live sessions that are registered for the object, by name or by a query, each once."""
+        by_gateway: dict[GatewayView, set[int]] = {}
         for gateway, subscribers in list(obj.subscribers.items()):
             subscribers.remove_gone(gateway)
-            if not subscribers.numbers:
+            if subscribers.numbers:
+                by_gateway[gateway] = set(subscribers.numbers)
+            else:
                 del obj.subscribers[gateway]
-        if not self._state.members.sets.queries:
-            for gateway, subscribers in obj.subscribers.items():
-                yield gateway, subscribers.numbers
-            return
-        by_gateway: dict[GatewayView, list[Iterable[int]]] = {}
-        for gateway, subscribers in obj.subscribers.items():
-            by_gateway[gateway] = [subscribers.numbers]
         for gateway, hearers in self._state.members.hearers(obj):
-            by_gateway.setdefault(gateway, []).append(hearers)
-        for gateway, several in by_gateway.items():
-            yield gateway, array("I", several[0] if len(several) == 1 else set().union(*several))
+            by_gateway.setdefault(gateway, set()).update(hearers)
+        yield from by_gateway.items()
 
     def _send(self, gateway: GatewayView, obj: Obj, numbers: array[int], now_ms: int, complete: int) -> None:
         sessions = numbers.tobytes()

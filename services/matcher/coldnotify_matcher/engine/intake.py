@@ -118,9 +118,9 @@ class Intake:
         outcome = self._history.taken(obj, said, version, offset)
         # What is newer than all before it here came first with this record, whatever it says of another place.
         first_offset = since_of(record.since, state.epoch, offset) if record.since and not state.live else None
-        group = obj.key[: -len(obj.name) - 1]
-        followed = group in state.members.groups
-        before = state.members.groups.description(group, obj.name) if followed else None
+        group, before = "", None
+        if state.members.groups.any and (group := state.members.group_of(obj)):
+            before = state.members.groups.description(group, obj.name)
         newer = obj.merge(said, version, offset, first_offset)
         if newer:
             obj.published_ms = record.timestamp_ms
@@ -129,14 +129,15 @@ class Intake:
         if not state.live:
             return
         state.count(outcome + ":" + obj.domain)
-        if newer and followed:
-            self._conflation.publish(obj, offset, now_ms, state.members.published(group, obj, before, offset))
+        if group:
+            changes = state.members.published(group, obj, before, offset)
+            if newer:
+                self._conflation.publish(obj, offset, now_ms, changes)
+            else:
+                # It may say of the same version that the object is deleted, or that it is not.
+                self._conflation.described(group, obj.name, offset, now_ms, changes)
         elif newer:
             self._conflation.publish(obj, offset, now_ms)
-        elif followed:
-            # It may say of the same version that the object is deleted, or that it is not.
-            changes = state.members.published(group, obj, before, offset)
-            self._conflation.described(group, obj.name, offset, now_ms, changes)
         self._repairs.look_at(obj)
 
     def _object_at(self, record: ObjectRecord) -> Obj | None:

@@ -109,6 +109,11 @@ class Memberships:
 
     # --- changes and time
 
+    def group_of(self, obj: Obj) -> str:
+        """The object's domain/group, if it is followed; else ""."""
+        group = obj.key[: -len(obj.name) - 1]
+        return group if group in self.groups else ""
+
     def published(self, group: str, obj: Obj, before: Description | None, offset: int) -> Changes:
         """A record of an object of a group that is followed counts. `before`: as `Sets.on_change` has it."""
         self.groups.changed(group, obj.name, obj.offset)
