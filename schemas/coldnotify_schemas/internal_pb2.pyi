@@ -70,18 +70,20 @@ class Open(_message.Message):
     def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., again: _Optional[bool] = ..., acked: _Optional[int] = ..., page_bytes: _Optional[int] = ..., queries: _Optional[_Iterable[_Union[_wire_pb2.Query, _Mapping]]] = ..., unregister_queries: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CatchUp(_message.Message):
-    __slots__ = ("cursor", "ask", "page", "epoch", "page_bytes")
+    __slots__ = ("cursor", "ask", "page", "epoch", "page_bytes", "paging")
     CURSOR_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     PAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PAGING_FIELD_NUMBER: _ClassVar[int]
     cursor: int
     ask: int
     page: int
     epoch: int
     page_bytes: int
-    def __init__(self, cursor: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., epoch: _Optional[int] = ..., page_bytes: _Optional[int] = ...) -> None: ...
+    paging: int
+    def __init__(self, cursor: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., epoch: _Optional[int] = ..., page_bytes: _Optional[int] = ..., paging: _Optional[int] = ...) -> None: ...
 
 class CheckDigest(_message.Message):
     __slots__ = ("digest", "ask")
@@ -226,7 +228,7 @@ class Answered(_message.Message):
     def __init__(self, session: _Optional[int] = ..., request: _Optional[int] = ..., unregistered: _Optional[bool] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., digest: _Optional[int] = ..., kinds: _Optional[int] = ..., catch_up: _Optional[bool] = ...) -> None: ...
 
 class Page(_message.Message):
-    __slots__ = ("session", "ask", "page", "newest", "last", "complete", "answered", "refused", "sets_digest", "query", "reached", "reached_at", "sets_unknown", "unchanged", "begun")
+    __slots__ = ("session", "ask", "page", "newest", "last", "complete", "answered", "refused", "sets_digest", "query", "reached", "reached_at", "sets_unknown", "unchanged", "begun", "paging")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
@@ -242,6 +244,7 @@ class Page(_message.Message):
     SETS_UNKNOWN_FIELD_NUMBER: _ClassVar[int]
     UNCHANGED_FIELD_NUMBER: _ClassVar[int]
     BEGUN_FIELD_NUMBER: _ClassVar[int]
+    PAGING_FIELD_NUMBER: _ClassVar[int]
     session: int
     ask: int
     page: int
@@ -257,7 +260,8 @@ class Page(_message.Message):
     sets_unknown: bool
     unchanged: _containers.RepeatedScalarFieldContainer[int]
     begun: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ..., answered: _Optional[_Iterable[int]] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., sets_digest: _Optional[int] = ..., query: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ..., sets_unknown: _Optional[bool] = ..., unchanged: _Optional[_Iterable[int]] = ..., begun: _Optional[_Iterable[int]] = ...) -> None: ...
+    paging: int
+    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ..., answered: _Optional[_Iterable[int]] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., sets_digest: _Optional[int] = ..., query: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ..., sets_unknown: _Optional[bool] = ..., unchanged: _Optional[_Iterable[int]] = ..., begun: _Optional[_Iterable[int]] = ..., paging: _Optional[int] = ...) -> None: ...
 
 class Closed(_message.Message):
     __slots__ = ("session", "code", "reason")

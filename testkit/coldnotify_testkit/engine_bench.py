@@ -342,9 +342,12 @@ class Bench:
         gateway: int = GATEWAY,
         epoch: int | None = None,
         page_bytes: int = 0,
+        paging: int = 0,
     ) -> None:
         """A CatchUp."""
-        catch_up = internal_pb2.CatchUp(cursor=cursor, ask=ask, page=page, epoch=epoch, page_bytes=page_bytes)
+        catch_up = internal_pb2.CatchUp(
+            cursor=cursor, ask=ask, page=page, epoch=epoch, page_bytes=page_bytes, paging=paging
+        )
         self.request(session, client, gateway, catch_up=catch_up)
 
     def leave(

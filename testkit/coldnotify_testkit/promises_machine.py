@@ -57,6 +57,7 @@ class Session:
     state: str = "opening"
     ask: int = 0
     page_due: int = 0
+    paging: int = 0
     agreed: int | None = None
     welcomed: bool = False
     waiting: set[str] = field(default_factory=set)
@@ -255,6 +256,7 @@ class Machine(RuleBasedStateMachine):
             session=session.number,
             client=session.device.name,
             gateway=session.gateway,
+            paging=session.paging if page else 0,
         )
 
     @rule(client=st.sampled_from(CLIENTS))
@@ -406,6 +408,7 @@ class Machine(RuleBasedStateMachine):
                 # A new matcher has answered an Open once more, and believes the session to be where this page ends.
                 self.catch_up(session)
             return
+        session.paging = page.paging
         for newest in page.newest:
             self.notify(session, newest)
         self.on_page_of_queries(session, page)

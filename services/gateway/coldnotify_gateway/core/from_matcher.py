@@ -193,7 +193,7 @@ class FromMatcher:
         self._counters.pages += 1
         data = encoding.page(page, names=session.names)
         complete = page.complete if page.HasField("complete") else NONE
-        session.page_arrived([complete, *map(encoding.complete_of, page.newest)], last=page.last)
+        session.page_arrived([complete, *map(encoding.complete_of, page.newest)], page.paging, last=page.last)
         if page.last:
             outputs: list[Output] = [Send(session.peer, data)]
             return outputs + self._from_client.check_digest(session, now_s)

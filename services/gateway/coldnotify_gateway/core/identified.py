@@ -185,11 +185,11 @@ class Identified:
         self.question.answered()
         self.pages.drop()
 
-    def page_arrived(self, completes: Iterable[int], *, last: bool) -> None:
+    def page_arrived(self, completes: Iterable[int], paging: int, *, last: bool) -> None:
         """The page that was due, with which the client is complete up to the highest of these."""
         self.complete = max(self.complete, *completes)
         self.question.answered()
-        self.pages.arrived(last=last)
+        self.pages.arrived(paging, last=last)
         if last:
             self.move(Event.BLOCKED if self.blocked else Event.LAST_PAGE)
 

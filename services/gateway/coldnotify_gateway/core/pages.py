@@ -52,6 +52,8 @@ class Pages:
     stage: Stage = Stage.NONE
     number: int = 0
     """Of the page that is at this stage."""
+    paging: int = 0
+    """Names the row of pages that the last one came in."""
     _rate: LinkRate | None = None
     """Of the link; None: it was never measured, as most are not. Most wakes are one page."""
 
@@ -78,8 +80,9 @@ class Pages:
         """None is due any more, and none is to be acknowledged."""
         self._move(Event.DROPPED, 0)
 
-    def arrived(self, *, last: bool) -> None:
-        """The page that was due has come."""
+    def arrived(self, paging: int, *, last: bool) -> None:
+        """The page that was due has come, in this row of pages."""
+        self.paging = paging
         self._move(Event.ARRIVED_LAST if last else Event.ARRIVED, 0 if last else self.number)
 
     def acknowledged(self) -> None:

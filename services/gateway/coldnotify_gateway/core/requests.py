@@ -214,6 +214,7 @@ def _catch_up(session: Identified, page: int) -> CatchUp:
         page=page,
         epoch=session.epoch,
         page_bytes=session.pages.size_bytes,
+        paging=session.pages.paging if page else 0,
     )
 
 

@@ -21,22 +21,22 @@ def test_one_page_after_the_other_is_due_and_sent():
     assert stages(pages) == (0, 0)
     pages.begin()
     assert stages(pages) == (1, 0)
-    pages.arrived(last=False)
+    pages.arrived(7, last=False)
     assert stages(pages) == (0, 1)
     pages.acknowledged()
     assert stages(pages) == (2, 0)
-    pages.arrived(last=True)
+    pages.arrived(7, last=True)
     assert stages(pages) == (0, 0)
 
 
 @pytest.mark.parametrize(
     ("before", "what"),
     [
-        ([], lambda pages: pages.arrived(last=True)),
+        ([], lambda pages: pages.arrived(7, last=True)),
         ([], Pages.acknowledged),
         ([Pages.begin], Pages.begin),
         ([Pages.begin], Pages.acknowledged),
-        ([Pages.begin, lambda pages: pages.arrived(last=False)], lambda pages: pages.arrived(last=False)),
+        ([Pages.begin, lambda pages: pages.arrived(7, last=False)], lambda pages: pages.arrived(7, last=False)),
     ],
 )
 def test_what_is_not_in_the_table_does_not_happen(before, what):
@@ -52,7 +52,7 @@ def test_what_is_not_in_the_table_does_not_happen(before, what):
 def test_what_is_dropped_begins_with_the_first_page():
     pages = Pages()
     pages.begin()
-    pages.arrived(last=False)
+    pages.arrived(7, last=False)
     pages.drop()
     assert stages(pages) == (0, 0)
     pages.begin()

@@ -1,7 +1,7 @@
 """What a session of a client with queries lacks: newest versions, and what has entered and left its sets, by offset.
 
-An object comes at most twice: with the change of its last sets, and with its newest version, where the client is to be
-told that whatever became of these sets. The newest version goes along with what `entered`; who is told that something
+An object comes with each change of its sets, and with its newest version, where the client is to be told that whatever
+became of these sets. The newest version goes along with what `entered`; who is told that something
 `left` is not told its versions, but that it was deleted.
 """
 
@@ -42,7 +42,9 @@ class Lacked:
 def lacking_of_queries(state: State, client: Client, session: Session, by_name: Iterable[Obj]) -> list[Lacked]:
     """All of it, in the order of offsets. `by_name`: what the session lacks of what is registered by name."""
     group = client.group_key
-    changed: dict[str, Lacked] = {}
+    session.unsaid = False
+    changed: dict[tuple[str, int], Lacked] = {}
+    """By name and offset: the cursor may come to lie between two changes of an object."""
     unknown: list[int] = []
     unsettled: dict[int, set[str]] = {}
     """By hash: the names of what has come or gone."""
@@ -50,15 +52,16 @@ def lacking_of_queries(state: State, client: Client, session: Session, by_name: 
         difference = set_.difference(session.answered_at.get(hash_, session.cursor))
         if difference is None:
             session.says_sets = True
+            session.unsaid |= hash_ not in session.doubted
             unknown.append(hash_)
             continue
         unsettled[hash_] = {*difference.entered, *difference.left}
         for told, entered in ((difference.entered, True), (difference.left, False)):
             for name, offset in told.items():
-                lacked = changed.get(name)
+                lacked = changed.get((name, offset))
                 if lacked is None:
-                    lacked = changed[name] = Lacked(offset, state.objects.get(f"{group}/{name}"), name)
-                lacked.offset = max(lacked.offset, offset)
+                    obj = state.objects.get(f"{group}/{name}")
+                    lacked = changed[name, offset] = Lacked(offset, obj, name)
                 (lacked.entered if entered else lacked.left).append(hash_)
     found = {obj.name: Lacked(obj.offset, obj, obj.name) for obj in by_name}
     for name, offset in state.members.newer(client, session.cursor):
@@ -72,9 +75,9 @@ def lacking_of_queries(state: State, client: Client, session: Session, by_name: 
             continue
         lacked = found.setdefault(name, Lacked(offset, obj, name))
         lacked.entered += [hash_ for hash_ in stable if hash_ in unknown]
-    for name, lacked in changed.items():
+    for (name, offset), lacked in changed.items():
         value = found.get(name)
-        if value is not None and lacked.entered and lacked.offset <= value.offset:
+        if value is not None and lacked.entered and offset <= value.offset:
             lacked.entered += value.entered
             del found[name]
     return sorted((*found.values(), *changed.values()), key=lambda lacked: lacked.offset)

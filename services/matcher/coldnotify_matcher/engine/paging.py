@@ -26,6 +26,8 @@ PAGE_BYTES_MAX = 64 * 1024
 """
 _PAGE_BYTES_MIN = 1024
 """A gateway that names less gets this: each page costs a look at all that its client is registered for."""
+_PAGINGS_BITS = 32
+"""Of the number of a row of pages; in front of them stands the generation, so no two matchers use the same."""
 
 
 def page_bytes_of(asked: int) -> int:
@@ -51,8 +53,11 @@ class Paging:
             owed = [*owed, *filter(client.published, client.objects())]
             self._answers.owe_all(client, session)
         session.cursor = session.complete = cursor
-        session.says_sets = session.said_unknown = False
+        session.says_sets = session.unsaid = False
+        session.doubted = set()
         session.page = after_page
+        self._state.pagings += 1
+        session.paging = (self._state.generation << _PAGINGS_BITS) + self._state.pagings
         session.owed = dict.fromkeys(owed)
         session.state = SessionState.CATCHING
         self._answers.begin_anew(session)
@@ -80,7 +85,7 @@ class Paging:
         if client.queries and not self._state.members.want(client):
             return
         session.page += 1
-        page = internal_pb2.Page(session=session.number, ask=session.ask, page=session.page)
+        page = internal_pb2.Page(session=session.number, ask=session.ask, page=session.page, paging=session.paging)
         if self._fill(page, client, session, page_bytes_of(session.page_bytes), now_ms):
             page.last = True
             session.owed = {}
@@ -88,15 +93,16 @@ class Paging:
             session.state = SessionState.LIVE
             self._index.join(client)
             session.complete = session.cursor
-            if session.says_sets and not session.said_unknown:
+            if session.says_sets:
                 self._state.count("sets_digests")
                 page.sets_digest = sets_digest((hash_, set_.digest) for hash_, set_ in client.queries.sets())
-        elif not session.says_sets or session.said_unknown:
+        elif session.unsaid:
+            page.sets_unknown = True
+            session.doubted = set(client.queries)
+        else:
             session.complete = session.cursor
         if session.complete != NO_CURSOR:
             page.complete = session.complete
-        if session.says_sets and not session.said_unknown and not page.last:
-            page.sets_unknown = session.said_unknown = True
         session.gateway.tell(internal_pb2.Item(page=page))
         self._state.count("pages")
         self._state.count("paged", len(page.newest))
@@ -141,7 +147,7 @@ class Paging:
         offset = session.cursor
         for item in lacking_of_queries(self._state, client, session, by_name):
             newest = item.newest(now_ms)
-            if session.says_sets and not session.said_unknown:
+            if session.unsaid:
                 newest.behind = item.offset - session.complete
             size += newest.ByteSize()
             # What lies at one offset is told as one: the cursor says that all up to it was told.

@@ -43,6 +43,8 @@ class State:
         self.members = Memberships(self.objects, self.descriptions, self.count)
         self.clients: dict[str, Client] = {}
         self.gateways: dict[int, GatewayView] = {}
+        self.pagings = 0
+        """Rows of pages that were begun."""
         self.half_sets = HalfSets()
         self.brief = BriefSessions()
         self.counts: dict[str, int] = {}

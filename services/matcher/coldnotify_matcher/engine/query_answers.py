@@ -55,18 +55,22 @@ class QueryAnswers:
                 answer.reached, answer.at = "", None
             if answer.at is None:
                 answer.at = self._state.position - 1
+            if set_.difference(session.cursor) is None:
+                answer.held = None  # it may hold the same members, and lack versions of some that left and came back
             if not self._fill_from(page, client, hash_, set_, answer, bytes_max, now_ms):
                 page.query, page.reached, page.reached_at = hash_, answer.reached, answer.at
                 return False
-            if answer.held is None:
-                page.answered.append(hash_)
-                self._state.count("queries_answered")
-            else:
+            del session.answers[hash_]
+            if answer.held is not None:
+                # What has come and gone since the cursor is told, also where that comes to the same members.
                 page.unchanged.append(hash_)
                 self._state.count("queries_held")
+                continue
+            page.answered.append(hash_)
+            session.doubted.discard(hash_)
+            self._state.count("queries_answered")
             # What it is owed since the answer began is told as if its cursor stood there.
             session.answered_at[hash_] = min(answer.at, session.answered_at.get(hash_, answer.at))
-            del session.answers[hash_]
         return True
 
     def _fill_from(

@@ -181,8 +181,9 @@ class Requests:
         )
         if request.queries:
             answer.kinds = KINDS
-            # Pages that are under way to it contain the answers.
-            answer.catch_up = bool(session.answers) and session.state is SessionState.LIVE
+            # Pages that are under way to it contain the answers. A predecessor's are asked for once more in any case.
+            under_way = session.state is SessionState.CATCHING and session.paging > 0
+            answer.catch_up = bool(session.answers) and not under_way
         size = 0
         for obj in registered:
             newest = obj.newest(now_ms, answer=True)
@@ -243,7 +244,10 @@ class Requests:
         if session.state is SessionState.UNSYNCED:
             return
         session.page_bytes = request.page_bytes
-        if request.page and request.ask == session.ask and request.page == session.page:
+        same = request.ask == session.ask and request.page == session.page
+        # The same question may have been answered twice, by this matcher or by two, and the gateway took what came
+        # first. A gateway of release 0.1.0 does not say which.
+        if request.page and same and request.paging in (0, session.paging):
             self._paging.send(client, session, now_ms)
             return
         session.ask = request.ask

@@ -55,6 +55,8 @@ class Session:
     cursor: int = NO_CURSOR
     """What the pages sent so far cover."""
     page: int = 0
+    paging: int = 0
+    """Names the present row of pages: its gateway may have got the first pages of an earlier one."""
     page_bytes: int = 0
     """How large its pages are to be, as its gateway says; 0: it does not say."""
     owed: dict[Obj, None] = field(default_factory=dict)
@@ -66,8 +68,10 @@ class Session:
     in their sets has been told since."""
     says_sets: bool = False
     """What changed in one of its sets since its cursor is not known: it is to be told their digest."""
-    said_unknown: bool = False
-    """Its client was told so: all its queries are to be answered once more, so its cursor may pass."""
+    unsaid: bool = False
+    """Its client is still to hear of that before its cursor passes."""
+    doubted: set[int] = field(default_factory=set)
+    """By hash: queries of which it has heard so, and which were not answered since."""
     complete: int = NO_CURSOR
     """What its client may believe so far: `cursor`, but for what it must be told of its sets before."""
     announced_ms: int = 0
