@@ -54,7 +54,7 @@ class Paging:
             self._answers.owe_all(client, session)
         session.cursor = session.complete = cursor
         session.says_sets = session.unsaid = False
-        session.doubted = set()
+        session.doubted, session.answered_at = set(), {}
         session.page = after_page
         self._state.pagings += 1
         session.paging = (self._state.generation << _PAGINGS_BITS) + self._state.pagings
