@@ -141,9 +141,12 @@ def _match(matcher: Row, client: Row | None, obj: Row | None, object_name: str |
     elif object_name is not None:
         registered = obj is not None and obj["client_registered"]
         text = f"the client is {'registered' if registered else 'not registered'} for {object_name}"
-        text += f", one of {client['registered']} objects" if registered else ""
+        text += f", one of {client['registered']} interests" if registered else ""
+        for query in obj.get("client_queries", ()) if obj is not None else ():
+            yield {"when_ms": None, "step": "match", "text": text}
+            text = f"query {query['query']}: {'a member' if query['member'] else 'no member'}; {query['why']}"
     else:
-        text = f"the client is registered for {client['registered']} objects and lacks {len(matcher['lacking'])}"
+        text = f"the client is registered for {client['registered']} interests and lacks {len(matcher['lacking'])}"
     yield {"when_ms": None, "step": "match", "text": text}
 
 

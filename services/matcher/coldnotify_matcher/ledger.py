@@ -3,8 +3,9 @@
 A client has applied what lies at or below its cursor. The cursor here is the one that the client acknowledged: gateways
 merge acknowledgements for about a second, and after a takeover it may be the stored one (30 s old) until the client is
 heard of. So the ledger may be late; it names clients that have applied a version just now. A client that registers
-for an object below its cursor counts as having applied it before its callback returned. The client that caused a
-version (`source`) is spared its notification and counts as having it.
+for an object below its cursor counts as having applied it before its callback returned, and so does one of whose query
+the object becomes a member. The client that caused a version (`source`) is spared its notification and counts as having
+it. Who is registered by a query is asked of it at each look, also where the client is away.
 
 A scan of many clients takes the worker's lock for some thousands at a time, so that it holds up no step.
 """
@@ -137,7 +138,7 @@ class Ledger:
         registered = asleep = 0
         for clients in self._scan(partition):
             for client in clients:
-                if not client.interested(obj) or not client.key.startswith(prefix):
+                if not client.key.startswith(prefix) or not engine.wants(client, obj):
                     continue
                 registered += 1
                 if lacks(client, obj, mark):
@@ -202,7 +203,8 @@ class Ledger:
         shown = show_object(obj)
         del shown["payload"]
         mark = mark_of(engine, obj, None)
-        registered = client is not None and client.interested(obj)
+        registered = client is not None and engine.wants(client, obj)
+        why = [] if client is None else engine.why_queries(client, obj.name)
         return {
             **shown,
             "held": engine.held_since(obj) is not None,
@@ -211,6 +213,7 @@ class Ledger:
             and client is not None
             and mark.offset is not None
             and not lacks(client, obj, mark),
+            "client_queries": [{"query": text, "member": member, "why": words} for text, member, words in why],
             "client_is_source": client is not None and client.published(obj),
             "since_ms": lacking_since_ms(engine, client, obj) if client is not None else None,
         }

@@ -5,6 +5,7 @@ hears of publishes. Both end with the session.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from coldnotify_schemas.descriptions import Description
@@ -14,8 +15,9 @@ from coldnotify_matcher.engine.description_store import Descriptions
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.groups import Groups
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
+from coldnotify_matcher.engine.interests.by_query.deciding import deciding
 from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
-from coldnotify_matcher.engine.interests.by_query.query import query_of
+from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
 from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, SetChange, Sets, TooMany
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import UNKNOWN, Obj
@@ -154,6 +156,36 @@ class Memberships:
             if not self.sets.has(group):
                 self.groups.forget(group)
 
+    # --- looking in
+
+    def why(self, client: Client, name: str) -> list[tuple[str, bool, str]]:
+        """Of each of the client's queries: its text, whether it has the object, and which conditions decide that."""
+        description = self.groups.description(client.group_key, name)
+        found = []
+        for registered in client.queries.values():
+            if registered.refused:
+                found.append((registered.text, False, registered.refused))
+            elif description is None:
+                found.append((registered.text, False, "there is no such object, or it is deleted"))
+            else:
+                query = _parsed(registered.text)
+                words = deciding(query, name, description)
+                found.append((registered.text, query.matches(name, description), words))
+        return found
+
+    def has(self, client: Client, name: str) -> bool:
+        """Whether the object is a member of one of the client's queries, also where the client is away."""
+        if not client.queries:
+            return False
+        if client.queries.settled:
+            return bool(client.queries.have(name))
+        description = self.groups.description(client.group_key, name)
+        return description is not None and any(
+            _parsed(registered.text).matches(name, description)
+            for registered in client.queries.values()
+            if not registered.refused
+        )
+
     # --- who hears what
 
     def heard(self, obj: Obj) -> bool:
@@ -213,7 +245,7 @@ class Memberships:
 
     def _subscribe(self, group: str, query: RegisteredQuery) -> None:
         try:
-            parsed = query_of(query.text)
+            parsed = _parsed(query.text)
             self.groups.follow(group)
             query.set = self.sets.subscribe(group, parsed)
         except (InvalidQuery, TooMany) as error:
@@ -224,3 +256,9 @@ class Memberships:
 
 
 _NONE = Told((), ())
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Query:
+    """Raises InvalidQuery. Thousands of clients may have one query."""
+    return query_of(text)
