@@ -150,3 +150,29 @@ def test_check_digest() -> None:
     (page,) = pages(bench.items())
     assert page.ask == 6
     assert len(page.newest) == 2
+
+
+def test_a_set_that_is_said_twice_is_paged_from_where_the_gateway_stands() -> None:
+    """Two matchers asked for the set: the gateway has the first page of the first answer, and drops that of the second.
+
+    Of the second answer a page under the same number would go on behind what the gateway never took.
+    """
+    bench = Bench()
+    bench.opened("a", "b", "c")
+    large = b'{"version":%d,"payload":"' + b"x" * 40_000 + b'"}'
+    for version, name in enumerate("abc", 1):
+        bench.publish(name, large % version)
+    bench.open(["a", "b", "c", "d"], session=2)
+    bench.sync(0, "a", "b", "c", "d", last=True, session=2)
+    (taken,) = pages(bench.items())
+    assert versions(taken.newest) == [("a", 1)]
+
+    bench.publish("a", large % 4)
+    bench.sync(0, "a", "b", "c", "d", last=True, session=2)
+    (dropped,) = pages(bench.items())
+    assert versions(dropped.newest) == [("b", 2)]
+
+    bench.catch_up(taken.complete, page=1, ask=1, session=2, paging=taken.paging)
+    (second,) = pages(bench.items())
+    assert versions(second.newest) == [("b", 2)]
+    assert (second.ask, second.page) == (1, 2)
