@@ -159,20 +159,21 @@ def test_a_set_that_is_said_twice_is_paged_from_where_the_gateway_stands() -> No
     """
     bench = Bench()
     bench.opened("a", "b", "c")
-    large = b'{"version":%d,"payload":"' + b"x" * 40_000 + b'"}'
+    large = b'{"version":%d,"payload":"' + b"x" * 900 + b'"}'
     for version, name in enumerate("abc", 1):
         bench.publish(name, large % version)
-    bench.open(["a", "b", "c", "d"], session=2)
+    bench.open(["a", "b", "c", "d"], session=2, page_bytes=1024)
+    bench.items()
     bench.sync(0, "a", "b", "c", "d", last=True, session=2)
     (taken,) = pages(bench.items())
-    assert versions(taken.newest) == [("a", 1)]
+    assert versions(taken.newest) == [("d", None), ("a", 1)]
 
     bench.publish("a", large % 4)
     bench.sync(0, "a", "b", "c", "d", last=True, session=2)
     (dropped,) = pages(bench.items())
-    assert versions(dropped.newest) == [("b", 2)]
+    assert versions(dropped.newest) == [("d", None), ("b", 2)]
 
     bench.catch_up(taken.complete, page=1, ask=1, session=2, paging=taken.paging)
     (second,) = pages(bench.items())
-    assert versions(second.newest) == [("b", 2)]
+    assert versions(second.newest) == [("b", 2), ("c", 3), ("a", 4)]
     assert (second.ask, second.page) == (1, 2)
