@@ -141,6 +141,14 @@ CONFLATION_INTERVAL_SECONDS = Gauge(
     "the longest of the partitions served",
     ("domain",),
 )
+QUERIES = Gauge(
+    "coldnotify_matcher_queries",
+    "Queries that have a set, counted by canonical form, in all partitions served; at most 10,000 a partition",
+)
+QUERY_MEMBERS = Gauge(
+    "coldnotify_matcher_query_members",
+    "Members of all sets of queries, in all partitions served; with 5,000,000 in a partition no set is added",
+)
 LAG_OBJECTS = Gauge(
     "coldnotify_matcher_lag_objects",
     "Offsets of the objects topic not handled yet, by partition served; measured every 5 s",

@@ -92,7 +92,10 @@ class Worker(StreamWorker):
         metrics.PARTITIONS_OWNED.set(len(looked.owned))
         metrics.PARTITIONS_WAITING.set(looked.waiting)
         if looked.tick:
-            self._show_intervals(cast(Sequence[Partition], looked.owned))
+            owned = cast(Sequence[Partition], looked.owned)
+            self._show_intervals(owned)
+            metrics.QUERIES.set(sum(partition.engine.queries for partition in owned))
+            metrics.QUERY_MEMBERS.set(sum(partition.engine.query_members for partition in owned))
 
     def on_stepped(self, seconds: float) -> None:
         """A step that had something to do took so long."""

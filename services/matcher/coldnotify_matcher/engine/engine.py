@@ -154,6 +154,16 @@ class Engine:
         return self.state.brief.first_offset
 
     @property
+    def queries(self) -> int:
+        """How many have a set, by canonical form."""
+        return self.state.members.sets.queries
+
+    @property
+    def query_members(self) -> int:
+        """Of all these sets."""
+        return self.state.members.sets.members
+
+    @property
     def computing(self) -> bool:
         """Whether there are sets of queries to be computed, or to be forgotten, by `flush`."""
         return self.state.members.sets.computing
