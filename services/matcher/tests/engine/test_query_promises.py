@@ -1,6 +1,6 @@
 """The promises at random, with queries and descriptions: what a device holds as members is what the log says.
 
-Stands for: by_query, groups, lacking, memberships, query_answers.
+Stands for: by_query, groups, lacking, memberships, query_answers
 """
 
 from collections import Counter

@@ -9,7 +9,6 @@ import pytest
 from coldnotify_matcher.engine.interests.by_query.language import (
     DEPTH_MAX,
     NODES_MAX,
-    QUERY_BYTES_MAX,
     InvalidQuery,
     number_of,
     parse,
@@ -31,6 +30,7 @@ from coldnotify_matcher.engine.interests.by_query.tree import (
     Truth,
     Word,
 )
+from coldnotify_schemas.protocol import QUERY_BYTES_MAX
 from coldnotify_testkit.queries import PATIENT, TREES, spelled
 from hypothesis import given
 from hypothesis import strategies as st

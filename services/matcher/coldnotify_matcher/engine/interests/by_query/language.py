@@ -14,6 +14,7 @@ import re
 from typing import NamedTuple, NoReturn, get_args
 
 from coldnotify_schemas.descriptions import is_description_name
+from coldnotify_schemas.protocol import QUERY_BYTES_MAX
 
 from coldnotify_matcher.engine.interests.by_query.expressions import InvalidExpression, check_expression
 from coldnotify_matcher.engine.interests.by_query.tree import (
@@ -36,7 +37,6 @@ from coldnotify_matcher.engine.interests.by_query.tree import (
     Word,
 )
 
-QUERY_BYTES_MAX = 4096
 NODES_MAX = 256
 """Conditions, literals of an IN, NOTs, and chains of AND or of OR."""
 DEPTH_MAX = 32
