@@ -37,7 +37,7 @@ class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 _decoder = msgspec.json.Decoder(_Record)
-_patch_decoder = msgspec.json.Decoder()
+_any_decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 
 
@@ -101,14 +101,24 @@ def check_description(said: Mapping[str, object], *, json_bytes: int | None = No
 
 def parse_patch(value: bytes) -> dict[str, object]:
     """A JSON merge patch (RFC 7396) of a description; a null in it removes its key. Raises InvalidRecord."""
+    return _parse_map("patch", value, "an object of keys and their values; a null removes its key")
+
+
+def parse_description(value: bytes) -> Description:
+    """The map alone, as JSON. Raises InvalidRecord."""
+    said = _parse_map("description", value, "an object of keys and their values")
+    return check_description(said, json_bytes=len(value))
+
+
+def _parse_map(field: str, value: bytes, expected: str) -> dict[str, object]:
     if len(value) > RECORD_BYTES_MAX:
-        raise InvalidRecord(f"patch: has {len(value)} bytes (at most {RECORD_BYTES_MAX} are allowed)")
+        raise InvalidRecord(f"{field}: has {len(value)} bytes (at most {RECORD_BYTES_MAX} are allowed)")
     try:
-        said = _patch_decoder.decode(value)
+        said = _any_decoder.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRecord(f"patch: is not JSON: {error}") from None
+        raise InvalidRecord(f"{field}: is not JSON: {error}") from None
     if not isinstance(said, dict):
-        raise InvalidRecord("patch: is not an object of keys and their values; a null removes its key")
+        raise InvalidRecord(f"{field}: is not {expected}")
     return said
 
 

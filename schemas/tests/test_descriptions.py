@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from coldnotify_schemas.descriptions import (
     encode_description,
     encode_description_record,
     merge_patch,
+    parse_description,
     parse_description_key,
     parse_description_record,
     parse_patch,
@@ -178,3 +180,15 @@ def test_a_key_of_something_else() -> None:
     for key in (b"describe:", b"describe:a/b", b"describe:a b/c/d", b"describe:\xff/a/b"):
         with pytest.raises(InvalidName):
             parse_description_key(key)
+
+
+def test_a_map_alone_is_understood_as_a_records_is() -> None:
+    assert encode_description(parse_description(b'{"b": 1.0, "a": true}')) == b'{"a":true,"b":1}'
+    for wrong, words in (
+        (b"[1]", "description: is not an object of keys and their values"),
+        (b"{", "description: is not JSON"),
+        (b'{"a":null}', "description: the value of 'a'"),
+        (b"{" + b" " * RECORD_BYTES_MAX + b"}", "description: has 65538 bytes"),
+    ):
+        with pytest.raises(InvalidRecord, match=re.escape(words)):
+            parse_description(wrong)

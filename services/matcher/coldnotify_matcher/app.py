@@ -35,7 +35,7 @@ def run(settings: MatcherSettings) -> int:
             Inside(settings),
             what="a matcher, which matches publishes with registrations; this port is for looking in",
             make_worker=lambda stop: Worker(settings, stop, tracer),
-            routes=_routes,
+            routes=lambda current: _routes(current, settings),
             on_reload=metrics.RELOADS.inc,
         )
     finally:
@@ -45,8 +45,16 @@ def run(settings: MatcherSettings) -> int:
     return code
 
 
-def _routes(current: Current[Worker]) -> "list[AbstractRouteDef]":
-    from coldnotify_matcher import ledger, outcome_pages, overview
+def _routes(current: Current[Worker], settings: MatcherSettings) -> "list[AbstractRouteDef]":
+    from coldnotify_matcher import description_pages, find_pages, ledger, outcome_pages, overview
+    from coldnotify_matcher.description_log import DescriptionLog
     from coldnotify_matcher.state_pages import routes
 
-    return [*ledger.routes(current), *outcome_pages.routes(current), *overview.routes(current), *routes(current)]
+    return [
+        *ledger.routes(current),
+        *description_pages.routes(current, DescriptionLog(settings)),
+        *outcome_pages.routes(current),
+        *overview.routes(current),
+        *find_pages.routes(current),
+        *routes(current),
+    ]

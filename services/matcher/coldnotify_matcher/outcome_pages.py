@@ -15,14 +15,13 @@ from aiohttp import web
 from coldnotify_common.query_numbers import seconds, whole_number
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.names import check_name
-from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.protocol import OUTCOME_WAIT_S_MAX, OUTCOMES_PER_REQUEST_MAX
 from coldnotify_schemas.records import VERSION_MAX
 from coldnotify_streams.core.job import Phase
 
 from coldnotify_matcher.engine.history import REJECTED, Taken
 from coldnotify_matcher.matcher_partition import Partition
-from coldnotify_matcher.state_pages import HasWorker
+from coldnotify_matcher.state_pages import HasWorker, partition_for
 
 WAITING_MAX = 10_000
 """Who comes on top is not waited with; each is a task and a connection."""
@@ -78,7 +77,7 @@ class Outcomes:
         while True:
             worker = self._current.worker
             ring = None if worker is None else worker.bell.next_ring()
-            partition = self._served(domain, group)
+            partition = partition_for(self._current, domain, group)
             served = partition.phase is Phase.OWNED
             if served:
                 if all(partition.engine.history.outcome(offset) is not None for offset in offsets):
@@ -101,17 +100,6 @@ class Outcomes:
                         await asyncio.sleep(_LOOK_AGAIN_S)
                     else:
                         await ring.wait()
-
-    def _served(self, domain: str, group: str) -> Partition:
-        """503 if it is not this matcher's."""
-        worker = self._current.worker
-        partitions = [] if worker is None else list(worker.partitions.values())
-        if partitions:
-            number = partition_of(domain, group, partitions[0].engine.partitions)
-            for partition in partitions:
-                if partition.number == number:
-                    return partition
-        raise web.HTTPServiceUnavailable(text=f"{domain}/{group} is not served by this matcher (now)")
 
 
 def show_outcome(taken: Taken) -> dict[str, Any]:

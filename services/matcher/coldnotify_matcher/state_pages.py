@@ -11,12 +11,14 @@ import msgspec
 from aiohttp import web
 from coldnotify_common.list_pages import page, page_request
 from coldnotify_common.web import error_response
+from coldnotify_schemas.descriptions import Description, encode_description
 from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_streams.core.job import Phase
 
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.description_store import NEVER, Described
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.matcher_partition import Partition
 
@@ -36,14 +38,14 @@ class HasWorker(Protocol):
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
-    """GET endpoints below /v1; each answers for the partitions that this matcher serves."""
+    """GET endpoints below /v1; each answers for the partitions that this matcher serves. The list of a group's objects
+    is among `find_pages`."""
     look = Look(current)
     group = "/v1/domains/{domain}/groups/{group}"
     return [
         web.get("/v1/partitions", in_a_thread(look.partitions)),
         web.get(f"{group}/clients", in_a_thread(look.clients)),
         web.get(f"{group}/clients/{{client}}", in_a_thread(look.client)),
-        web.get(f"{group}/objects", in_a_thread(look.objects)),
         web.get(f"{group}/objects/{{object:.+}}", in_a_thread(look.object)),
     ]
 
@@ -55,6 +57,18 @@ def in_a_thread(look: Callable[[web.Request], web.Response]) -> Callable[[web.Re
         return await asyncio.to_thread(look, request)
 
     return handle
+
+
+def partition_for(current: HasWorker, domain: str, group: str) -> Partition:
+    """The group's partition, whatever its phase, without the worker's lock. 503 if it is not this matcher's."""
+    worker = current.worker
+    partitions = [] if worker is None else list(worker.partitions.values())
+    if partitions:
+        number = partition_of(domain, group, partitions[0].engine.partitions)
+        for partition in partitions:
+            if partition.number == number:
+                return partition
+    raise web.HTTPServiceUnavailable(text=f"{domain}/{group} is not served by this matcher (now)")
 
 
 class Look:
@@ -124,9 +138,10 @@ class Look:
         name = check_object(request.match_info["object"])
         with self.served(request) as (prefix, partition):
             obj = partition.engine.objects.get(prefix + name)
-            if obj is None:
+            described = partition.engine.state.descriptions.of(prefix[:-1], name)
+            if obj is None and described is None:
                 return error_response(404, f"object: {prefix}{name} is not known")
-            shown = show_object(obj)
+            shown = show_object(Obj(prefix + name) if obj is None else obj) | show_described(described)
         return web.json_response(shown)
 
     def _of_group(
@@ -194,6 +209,20 @@ def _registration(client: Client, obj: Obj) -> dict[str, Any]:
         "offset": obj.offset if obj.offset >= 0 else None,
         "applied": not client.lacks(obj),
     }
+
+
+def show_described(described: Described | None) -> dict[str, Any]:
+    """An object's description and its version; null where it has none, or never had one."""
+    if described is None:
+        return {"description": None, "described_ms": None}
+    description = None if described.description is None else show_description(described.description)
+    return {"description": description, "described_ms": described.version if described.version != NEVER else None}
+
+
+def show_description(description: Description) -> dict[str, Any]:
+    """As JSON has it: whole numbers without a fraction."""
+    shown: dict[str, Any] = msgspec.json.decode(encode_description(description))
+    return shown
 
 
 def show_object(obj: Obj) -> dict[str, Any]:

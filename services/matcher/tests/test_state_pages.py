@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
-from coldnotify_matcher import state_pages
+from coldnotify_matcher import find_pages, state_pages
 from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_matcher.state_pages import routes
+from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PARTITIONS, Bench
 from coldnotify_testkit.fetching import fetch
@@ -48,7 +49,7 @@ def current(bench: Bench) -> Current:
 
 @pytest.fixture
 def port(current: Current) -> Iterator[int]:
-    shown = routes(current)
+    shown = [*find_pages.routes(current), *routes(current)]
     admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
     admin.start()
     yield admin.port
@@ -120,7 +121,19 @@ def test_an_object_whose_name_has_slashes(port: int, bench: Bench) -> None:
         "expires_at": 9,
         "registered": 1,
         "online": 1,
+        "description": None,
+        "described_ms": None,
     }
+
+
+def test_an_object_is_shown_with_its_description(port: int, bench: Bench) -> None:
+    record = b'{"description":{"Room":410,"on":true}}'
+    bench.log.append(topics.OBJECTS, f"describe:{DOMAIN}/{GROUP}/a".encode(), record, timestamp_ms=5)
+    bench.settle()
+    _, body = get(port, f"{BASE}/objects/a")
+    assert (body["description"], body["described_ms"]) == ({"Room": 410, "on": True}, 5)
+    assert (body["version"], body["registered"]) == (None, 0)
+    assert "a" not in bench.engine.objects, "a look makes nothing of it"
 
 
 def test_an_object_that_was_never_published(port: int, bench: Bench) -> None:

@@ -44,6 +44,16 @@ class ObjectMap(MutableMapping[str, Obj]):
         _, offset, _, _, since = entry
         return offset if since is None else since
 
+    def version_of(self, key: str) -> int:
+        """Its newest version, without asking for it; UNKNOWN: it was never published."""
+        entry = self._entries.get(key)
+        if isinstance(entry, Obj):
+            return entry.version
+        if entry is None:
+            return UNKNOWN
+        record, _, timestamp_ms, _, _ = entry
+        return record.version_at(timestamp_ms)
+
     def is_published(self, key: str) -> bool | None:
         """Whether it has a version and is not deleted, without asking for it; None: it was never published."""
         entry = self._entries.get(key)

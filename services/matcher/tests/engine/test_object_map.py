@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.object_map import ObjectMap
-from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.objects import UNKNOWN, Obj
 from coldnotify_matcher.record_headers import ObjectRecord
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import PublicRecord
@@ -120,3 +120,12 @@ def test_what_is_loaded_for_nobody_is_not_made() -> None:
 
     assert len(engine.objects) == 3
     assert list(engine.objects.made()) == []
+
+
+def test_the_version_is_what_the_object_would_say_and_makes_nothing() -> None:
+    objects = ObjectMap()
+    objects.keep(f"{PREFIX}a", PublicRecord(), 3, 17, "", None)
+    assert objects.version_of(f"{PREFIX}a") == 17
+    assert list(objects.made()) == []
+    assert objects[f"{PREFIX}a"].version == objects.version_of(f"{PREFIX}a")
+    assert objects.version_of(f"{PREFIX}b") == UNKNOWN

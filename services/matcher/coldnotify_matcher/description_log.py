@@ -1,0 +1,149 @@
+"""The objects topic as descriptions are written to it over HTTP: where it ends now, and records that become durable.
+
+Its methods run in an event loop; what waits for Kafka waits in threads of their own, at most two.
+"""
+
+import asyncio
+from typing import NamedTuple
+
+from coldnotify_common.errors import ServiceError
+from coldnotify_common.kafka import connect, producer_config
+from coldnotify_common.settings import ServiceSettings
+from coldnotify_schemas import topics
+from coldnotify_streams.log_ends import log_ends
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient
+
+RECORD_TIMEOUT_MS = 5_000
+"""Until a record that Kafka does not take counts as lost. Whoever waits for it does so for some seconds."""
+IDLE_S = 60.0
+"""After so long without a record the producer is let go: its connections, its threads, and the errors it would collect
+while nobody polls it."""
+_POLL_S = 0.2
+
+_TOPICS = (topics.OBJECTS, topics.SESSIONS)
+
+
+class NotWritten(ServiceError):
+    """Kafka has not acknowledged a record; it may be there all the same."""
+
+
+class LogEnd(NamedTuple):
+    """Offsets that the next records of one partition would get."""
+
+    objects: int
+    sessions: int
+    """The topic of claims: what is read up to there knows of each matcher that served the partition by then."""
+
+
+class DescriptionLog:
+    """For use in one event loop."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._settings = settings
+        self._wanted: dict[int, asyncio.Future[LogEnd]] = {}
+        """By partition, who waits for a question that is not asked yet."""
+        self._asking: asyncio.Task[None] | None = None
+        self._line: _Line | None = None
+        self._idle: asyncio.TimerHandle | None = None
+
+    async def end(self, admin: AdminClient, partition: int) -> LogEnd:
+        """Where the partition ends, asked after this call. Raises KafkaUnavailable.
+
+        Who comes while a question is under way waits for the next, which is about all that have come by then.
+        """
+        future = self._wanted.get(partition)
+        if future is None:
+            future = self._wanted[partition] = asyncio.get_running_loop().create_future()
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask(admin))
+        return await asyncio.shield(future)  # others wait for the same answer
+
+    async def write(self, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
+        """The offset of the record, once it is durable; -1: Kafka does not say. Raises NotWritten."""
+        line = await self._line_of_now()
+        try:
+            return await line.write(partition, key, value, timestamp_ms)
+        except NotWritten:
+            if self._line is line:
+                self._line = None  # it may be of no use any more
+            raise
+        finally:
+            self._let_go_later()
+
+    async def _ask(self, admin: AdminClient) -> None:
+        try:
+            while self._wanted:
+                wanted, self._wanted = self._wanted, {}
+                places = [(topic, partition) for partition in wanted for topic in _TOPICS]
+                try:
+                    ends = await asyncio.to_thread(log_ends, admin, places, uncommitted=True)
+                except Exception as error:
+                    for future in wanted.values():
+                        future.set_exception(error)
+                        future.exception()  # seen, also where who waited has gone
+                else:
+                    for partition, future in wanted.items():
+                        end = LogEnd(ends[topics.OBJECTS, partition], ends[topics.SESSIONS, partition])
+                        future.set_result(end)
+        finally:
+            self._asking = None
+
+    async def _line_of_now(self) -> "_Line":
+        if self._line is None:
+            producer = Producer(producer_config(self._settings, message_timeout_ms=RECORD_TIMEOUT_MS))
+            await asyncio.to_thread(connect, producer)
+            if self._line is None:  # nobody was quicker
+                self._line = _Line(producer)
+        return self._line
+
+    def _let_go_later(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        self._idle = asyncio.get_running_loop().call_later(IDLE_S, self._let_go)
+
+    def _let_go(self) -> None:
+        self._idle = self._line = None
+
+
+class _Line:
+    """A producer, which is polled while it has records under way."""
+
+    def __init__(self, producer: Producer) -> None:
+        self._producer = producer
+        self._under_way = 0
+        self._polling: asyncio.Task[None] | None = None
+
+    async def write(self, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
+        """As DescriptionLog's."""
+        loop = asyncio.get_running_loop()
+        durable: asyncio.Future[int] = loop.create_future()
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            loop.call_soon_threadsafe(self._on_delivery, durable, error, message)
+
+        try:
+            self._producer.produce(
+                topics.OBJECTS, value, key, partition=partition, timestamp=timestamp_ms, on_delivery=on_delivery
+            )
+        except (BufferError, KafkaException) as error:
+            raise NotWritten(f"Kafka does not take the record: {error}") from None
+        self._under_way += 1
+        if self._polling is None:
+            self._polling = asyncio.create_task(self._poll())
+        return await durable
+
+    def _on_delivery(self, durable: "asyncio.Future[int]", error: KafkaError | None, message: Message) -> None:
+        self._under_way -= 1
+        if durable.done():
+            return  # who waited has gone
+        if error is not None:
+            durable.set_exception(NotWritten(f"Kafka has not acknowledged the record: {error.str()}"))
+        else:
+            offset = message.offset()
+            durable.set_result(-1 if offset is None else max(-1, offset))
+
+    async def _poll(self) -> None:
+        while self._under_way:
+            await asyncio.to_thread(self._producer.poll, _POLL_S)
+        self._polling = None

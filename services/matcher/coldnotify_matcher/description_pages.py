@@ -1,0 +1,288 @@
+"""Descriptions over HTTP, at the matcher that serves the object's partition: read, merged and written.
+
+A change is answered once it is durable and part of what the next one is merged into. Between two matchers of which one
+does not know yet that it has lost the partition, this holds without any lock (docs/adr/0030-descriptions-by-http.md):
+
+1. The time is taken. It is the record's version, unless the one in force is as high; then it is one more.
+2. The ends of the objects and of the claims are asked for, and waited for until they are read. If the partition is
+   still served then, nobody had claimed it, and nothing that was acknowledged is missing in what is merged.
+3. The record is written. Who has claimed the partition since has a later time, and outdoes a record that comes late.
+4. The same question once more. If the partition is still served, the record stands before any claim of another.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple, Protocol, TypeVar
+from weakref import WeakValueDictionary
+
+from aiohttp import web
+from coldnotify_common.kafka import KafkaUnavailable
+from coldnotify_common.web import BadRequest, error_response
+from coldnotify_schemas import topics
+from coldnotify_schemas.descriptions import (
+    Description,
+    description_key,
+    encode_description_record,
+    merge_patch,
+    parse_description,
+    parse_patch,
+)
+from coldnotify_schemas.names import check_object
+from coldnotify_schemas.records import InvalidRecord
+from coldnotify_streams.core.job import Phase
+from confluent_kafka.admin import AdminClient
+
+from coldnotify_matcher.description_log import LogEnd, NotWritten
+from coldnotify_matcher.engine.description_store import NEVER, Described
+from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.state_pages import HasWorker, Look, in_a_thread, partition_for, show_description
+
+T = TypeVar("T")
+
+CHANGE_S = 8.0
+"""For one change, from its coming to its answer. The HTTP service waits for 10 s by default."""
+CHANGES_MAX = 1_000
+"""Under way or waiting for another of the same object. Each is a request of an HTTP node, which has 100 connections."""
+LOOK_AGAIN_S = 0.25
+"""A bell may be gone with its worker."""
+NOT_WRITTEN, MAY_BE_WRITTEN = "not written", "unknown: it may be written"
+NO_REVISION = "none"
+"""As `if_revision`: the object never had a description."""
+
+_REVISION = re.compile(r"[0-9a-f]{8}\.[0-9]{1,19}")
+_RETRY_AFTER_S = "1"
+
+
+class Log(Protocol):
+    """What is needed of DescriptionLog."""
+
+    async def end(self, admin: AdminClient, partition: int) -> LogEnd:
+        """Where the partition ends, asked after this call. Raises KafkaUnavailable."""
+
+    async def write(self, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
+        """The offset of the record, once it is durable; -1: Kafka does not say. Raises NotWritten."""
+
+
+def routes(current: HasWorker, log: Log) -> list[web.AbstractRouteDef]:
+    """Of one object's description. They go before those that take any path for an object's name."""
+    pages = Descriptions(current, log)
+    path = "/v1/domains/{domain}/groups/{group}/objects/{object:.+}/description"
+    return [
+        web.get(path, in_a_thread(pages.description)),
+        web.put(path, pages.put),
+        web.patch(path, pages.patch),
+        web.delete(path, pages.delete),
+    ]
+
+
+class _Conflict(Exception):
+    """The description has another revision than the one that was to be changed."""
+
+    def __init__(self, shown: dict[str, Any]) -> None:
+        super().__init__()
+        self.shown = shown
+        """What is in force."""
+
+
+class _Known(NamedTuple):
+    """What is known of a description at one time."""
+
+    description: Description | None
+    version: int
+    offset: int
+    """Of the record that made it what it is."""
+
+    @classmethod
+    def of(cls, described: Described | None) -> "_Known":
+        """NEVER, where there was no record."""
+        if described is None:
+            return cls(None, NEVER, NEVER)
+        return cls(described.description, described.version, described.offset)
+
+    def shown(self, epoch: int) -> dict[str, Any]:
+        """As the HTTP answers have it."""
+        return {
+            "description": None if self.description is None else show_description(self.description),
+            "version": self.version if self.version != NEVER else None,
+            "revision": f"{epoch:08x}.{self.offset}" if self.offset != NEVER else None,
+        }
+
+
+class _Change(NamedTuple):
+    """What is asked for."""
+
+    domain: str
+    group: str
+    name: str
+    make: Callable[[Description | None], Description | None]
+    """From the description in force to the one that is wanted. Raises InvalidRecord."""
+    if_revision: str | None
+
+    @property
+    def key(self) -> str:
+        """Of the description's records."""
+        return description_key(self.domain, self.group, self.name)
+
+
+class Descriptions:
+    """The handlers. Changes run in the event loop, and look at the partition's state in threads."""
+
+    def __init__(
+        self, current: HasWorker, log: Log, *, change_s: float = CHANGE_S, changes_max: int = CHANGES_MAX
+    ) -> None:
+        self._current = current
+        self._log = log
+        self._look = Look(current)
+        self._change_s = change_s
+        self._changes_max = changes_max
+        self._under_way = 0
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By the records' key, held by those who change that object's description."""
+
+    def description(self, request: web.Request) -> web.Response:
+        """GET .../objects/{object}/description: as it is in force; null where there is none."""
+        name = check_object(request.match_info["object"])
+        with self._look.served(request) as (prefix, partition):
+            engine = partition.engine
+            described = engine.state.descriptions.of(prefix[:-1], name)
+            if described is None and prefix + name not in engine.objects:
+                return error_response(404, f"object: {prefix}{name} is not known")
+            shown = _Known.of(described).shown(engine.state.epoch)
+        return web.json_response({"object": name, **shown})
+
+    async def put(self, request: web.Request) -> web.Response:
+        """PUT .../objects/{object}/description?if_revision: the whole map."""
+        wanted = _understood(parse_description, await request.read())
+        return await self._changed(request, lambda _: wanted)
+
+    async def patch(self, request: web.Request) -> web.Response:
+        """PATCH .../objects/{object}/description?if_revision: a JSON merge patch of the map."""
+        patch = _understood(parse_patch, await request.read())
+        return await self._changed(request, lambda description: merge_patch(description, patch))
+
+    async def delete(self, request: web.Request) -> web.Response:
+        """DELETE .../objects/{object}/description?if_revision: there is none any more."""
+        return await self._changed(request, lambda _: None)
+
+    async def _changed(
+        self, request: web.Request, make: Callable[[Description | None], Description | None]
+    ) -> web.Response:
+        asked = request.match_info
+        change = _Change(asked["domain"], asked["group"], asked["object"], make, _revision(request))
+        key = change.key  # its names are checked
+        if self._under_way >= self._changes_max:
+            return _unavailable("too many descriptions are being changed", NOT_WRITTEN)
+        self._under_way += 1
+        tried = _Tried()
+        try:
+            async with asyncio.timeout(self._change_s), self._turns.setdefault(key, asyncio.Lock()):
+                return web.json_response(await self._change(change, tried))
+        except _Conflict as conflict:
+            words = f"if_revision: the description has another revision than {change.if_revision}"
+            return error_response(409, words, field="if_revision", **conflict.shown)
+        except InvalidRecord as error:
+            raise _bad_request(error) from None
+        except TimeoutError:
+            return _unavailable(f"it took more than {self._change_s:g} s", tried.outcome)
+        except web.HTTPServiceUnavailable as error:
+            return _unavailable(error.text or "", tried.outcome)
+        except (NotWritten, KafkaUnavailable) as error:
+            return _unavailable(str(error), tried.outcome)
+        finally:
+            self._under_way -= 1
+
+    async def _change(self, change: _Change, tried: "_Tried") -> dict[str, Any]:
+        """Until it is in force, or was when something newer came. Raises what _changed answers."""
+        key = change.key.encode()
+        while True:
+            now_ms = time.time_ns() // 1_000_000
+            partition = await self._read_up(change)
+            epoch = partition.engine.state.epoch
+            before = await self._known(partition, change)
+            shown = before.shown(epoch)
+            if change.if_revision is not None and change.if_revision != (shown["revision"] or NO_REVISION):
+                raise _Conflict(shown)
+            description = change.make(before.description)
+            version = max(now_ms, before.version + 1)
+            tried.outcome = MAY_BE_WRITTEN
+            offset = await self._log.write(partition.number, key, encode_description_record(description), version)
+            if await self._read_up(change) is not partition:
+                raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was loaded anew meanwhile")
+            after = await self._known(partition, change)
+            if after.version < version or (after.version > version and offset < 0):
+                raise web.HTTPServiceUnavailable(text="the record is not where Kafka has put it")
+            if after.version > version and after.offset < offset:
+                # Somebody wrote to Kafka meanwhile, with a higher timestamp: this one was never in force.
+                tried.outcome = NOT_WRITTEN
+                continue
+            revision = after.offset if after.version == version else offset
+            about = {"domain": change.domain, "group": change.group, "object": change.name}
+            place = {"partition": partition.number, "offset": offset if offset >= 0 else None}
+            return {**about, **_Known(description, version, revision).shown(epoch), **place}
+
+    async def _known(self, partition: Partition, change: _Change) -> _Known:
+        """What is in force as far as the partition is read. Raises HTTPServiceUnavailable."""
+
+        def look() -> _Known:
+            with self._look.lock():
+                group = f"{change.domain}/{change.group}"
+                return _Known.of(partition.engine.state.descriptions.of(group, change.name))
+
+        return await asyncio.to_thread(look)
+
+    async def _read_up(self, change: _Change) -> Partition:
+        """The object's partition, once it is read as far as its log goes now, others' claims included.
+
+        Raises HTTPServiceUnavailable, KafkaUnavailable.
+        """
+        partition = partition_for(self._current, change.domain, change.group)
+        worker = self._current.worker
+        if worker is None or partition.phase is not Phase.OWNED:
+            raise web.HTTPServiceUnavailable(
+                text=f"{change.domain}/{change.group}: partition {partition.number} is being loaded"
+            )
+        end = await self._log.end(worker.admin, partition.number)
+        while True:
+            ring = worker.bell.next_ring()
+            if worker is not self._current.worker or not self._look.serves(partition):
+                raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was given up meanwhile")
+            read = partition.positions
+            if read.get(topics.OBJECTS, 0) >= end.objects and read.get(topics.SESSIONS, 0) >= end.sessions:
+                return partition
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN_S):
+                    await ring.wait()
+
+
+class _Tried:
+    """What is known of a change that is not answered yet."""
+
+    outcome = NOT_WRITTEN
+
+
+def _revision(request: web.Request) -> str | None:
+    text = request.query.get("if_revision")
+    if text is None or text == NO_REVISION or _REVISION.fullmatch(text):
+        return text
+    raise BadRequest("if_revision", f"{text[:80]!r} is neither a revision (epoch.offset) nor {NO_REVISION}")
+
+
+def _understood(parse: Callable[[bytes], T], body: bytes) -> T:
+    try:
+        return parse(body)
+    except InvalidRecord as error:
+        raise _bad_request(error) from None
+
+
+def _bad_request(error: InvalidRecord) -> BadRequest:
+    field, _, words = str(error).partition(": ")
+    return BadRequest(field, words)
+
+
+def _unavailable(words: str, outcome: str) -> web.Response:
+    response = error_response(503, words, outcome=outcome)
+    response.headers["Retry-After"] = _RETRY_AFTER_S
+    return response

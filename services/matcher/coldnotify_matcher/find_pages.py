@@ -1,0 +1,127 @@
+"""One-time queries over HTTP: which objects of a group fit now, page by page in the order of their names.
+
+Nothing is registered, and nothing is kept between two pages. Of some objects at a time the names, versions and
+descriptions are taken while the worker waits, and the query is evaluated without its lock. So what is found is right of
+each object at some time during the request, and not of all at the same time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from aiohttp import web
+from coldnotify_common.list_pages import PageRequest, page_request
+from coldnotify_common.web import error_response
+from coldnotify_schemas.descriptions import Description
+
+from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
+from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
+from coldnotify_matcher.engine.objects import UNKNOWN
+from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.state_pages import HasWorker, Look, in_a_thread, show_description
+
+OBJECTS_A_LOCK = 1_000
+"""Looked up while the worker waits: less than a millisecond."""
+EVALUATIONS_A_REST = 200
+"""Some 0.2 ms, and at most 400 where all have the longest regular expressions: how long is looked at the clock then."""
+REST_S = 0.001
+"""Behind each slice: the worker's thread gets the interpreter, which one that computes keeps for 5 ms otherwise."""
+PASS_S_MAX = 1.0
+"""Then a page ends early, and the next one goes on from there. An HTTP node waits for 3 s by default."""
+TURN_S_MAX = 1.5
+"""One query is evaluated at a time, since all of them and the worker share one interpreter. Others wait so long."""
+
+
+def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
+    """GET .../objects: those that fit `query`; without one, all there are, as the matcher knows them."""
+    found = Found(current)
+    return [web.get("/v1/domains/{domain}/groups/{group}/objects", in_a_thread(found.objects))]
+
+
+class _One(NamedTuple):
+    """An object as it was when it was looked up."""
+
+    name: str
+    version: int | None
+    description: Description | None
+
+
+class Found:
+    """The handler; it runs in a thread."""
+
+    def __init__(self, current: HasWorker, *, pass_s: float = PASS_S_MAX, turn_s: float = TURN_S_MAX) -> None:
+        self._look = Look(current)
+        self._turn = threading.Lock()
+        self._pass_s = pass_s
+        self._turn_s = turn_s
+
+    def objects(self, request: web.Request) -> web.Response:
+        """GET .../objects?query&limit&after: a page may have fewer than `limit`; the list is complete where `next` is
+        null."""
+        text = request.query.get("query")
+        if text is None:
+            return self._look.objects(request)
+        asked = page_request(request.query)
+        try:
+            query = query_of(text)
+        except InvalidQuery as error:
+            place = {"line": error.line, "column": error.column, "expected": error.reason}
+            return error_response(400, f"query: {error}", field="query", **place)
+        with self._in_turn():
+            with self._look.served(request) as (prefix, partition):
+                keys = list(partition.engine.objects)
+                described = list(partition.engine.state.descriptions.of_group(prefix[:-1]))
+            names = {key.removeprefix(prefix) for key in keys if key.startswith(prefix)}
+            return web.json_response(self._page(query, asked, partition, prefix, sorted(names.union(described))))
+
+    def _page(
+        self, query: Query, asked: PageRequest, partition: Partition, prefix: str, names: list[str]
+    ) -> dict[str, object]:
+        """Those of the names that fit, from behind `after` on, until there are enough, or the time is over."""
+        until_s = time.monotonic() + self._pass_s
+        items: list[dict[str, Any]] = []
+        place = 0 if asked.after is None else bisect_right(names, asked.after)
+        while place < len(names):
+            for one in self._slice(partition, prefix, names[place : place + OBJECTS_A_LOCK]):
+                place += 1
+                if one is not None and query.matches(one.name, one.description or {}):
+                    items.append(_shown(one))
+                if len(items) == asked.limit or (place % EVALUATIONS_A_REST == 0 and time.monotonic() > until_s):
+                    return {"items": items, "next": names[place - 1] if place < len(names) else None}
+            time.sleep(REST_S)
+        return {"items": items, "next": None}
+
+    def _slice(self, partition: Partition, prefix: str, names: list[str]) -> list[_One | None]:
+        """The objects of these names as they are now; None: there is none. 503 if the partition goes meanwhile."""
+        with self._look.lock():
+            if not self._look.serves(partition):
+                raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was given up meanwhile")
+            return [_one(partition, prefix, name) for name in names]
+
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        if not self._turn.acquire(timeout=self._turn_s):
+            raise web.HTTPServiceUnavailable(text="other queries are being evaluated", headers={"Retry-After": "1"})
+        try:
+            yield
+        finally:
+            self._turn.release()
+
+
+def _one(partition: Partition, prefix: str, name: str) -> _One | None:
+    """One of the group's objects: published or described, and not deleted."""
+    state, group = partition.engine.state, prefix[:-1]
+    if state.members.groups.description(group, name) is None:
+        return None
+    described, version = state.descriptions.of(group, name), state.objects.version_of(prefix + name)
+    return _One(name, version if version != UNKNOWN else None, None if described is None else described.description)
+
+
+def _shown(one: _One) -> dict[str, Any]:
+    description = None if one.description is None else show_description(one.description)
+    return {"object": one.name, "version": one.version, "description": description}

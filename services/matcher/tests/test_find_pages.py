@@ -1,0 +1,163 @@
+"""One-time queries over a real port: what is found, page by page, and what a wrong query is told."""
+
+import json
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+from aiohttp import web
+from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_matcher import find_pages
+from coldnotify_matcher.find_pages import Found
+from coldnotify_schemas import topics
+from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION, PREFIX, Bench
+from coldnotify_testkit.fetching import fetch
+
+NAMES = [f"lamp/{number:04}" for number in range(2500)]
+
+
+class Matcher:
+    def __init__(self) -> None:
+        self.bench = Bench()
+        self.worker = SimpleNamespace(partitions={PARTITION: self.bench.partition}, lock=threading.RLock())
+        self.current: Any = SimpleNamespace(worker=self.worker)
+        self.found = Found(self.current)
+        self.port = 0
+
+    def describe(self, object_: str, description: object) -> None:
+        value = json.dumps({"description": description}).encode()
+        self.bench.log.append(topics.OBJECTS, f"describe:{PREFIX}{object_}".encode(), value, timestamp_ms=1)
+
+    def get(self, group: str = GROUP, **query: object) -> tuple[int, Any]:
+        path = f"/v1/domains/{DOMAIN}/groups/{group}/objects?{urlencode(query)}"
+        answer = fetch(f"http://127.0.0.1:{self.port}{path}")
+        return answer.status, answer.json()
+
+    def names(self, query: str) -> list[str]:
+        status, body = self.get(query=query, limit=1000)
+        assert (status, body["next"]) == (200, None), body
+        return [one["object"] for one in body["items"]]
+
+
+@pytest.fixture
+def matcher() -> Iterator[Matcher]:
+    one = Matcher()
+    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=find_pages.routes(one.current)))
+    admin.start()
+    one.port = admin.port
+    yield one
+    admin.stop()
+
+
+def test_a_groups_objects_are_those_published_or_described_and_not_deleted(matcher: Matcher) -> None:
+    bench = matcher.bench
+    bench.version("published", 7)
+    matcher.describe("described", {"Room": 410})
+    matcher.describe("both", {"Room": 410, "Kind": "lamp"})
+    bench.version("both", 3)
+    matcher.describe("deleted", {"Room": 410})
+    bench.publish("deleted", b'{"version":2,"deleted":true}')
+    matcher.describe("no more", {"Room": 410})
+    matcher.describe("no more", None)
+    bench.opened("only registered")
+    bench.settle()
+    for _ in range(2):
+        assert matcher.names("has Room or not has Room") == ["both", "described", "published"]
+        assert matcher.get(query="Room = 410")[1]["items"] == [
+            {"object": "both", "version": 3, "description": {"Kind": "lamp", "Room": 410}},
+            {"object": "described", "version": None, "description": {"Room": 410}},
+        ]
+        assert matcher.get(query="not has Room")[1]["items"] == [
+            {"object": "published", "version": 7, "description": None}
+        ]
+        bench.load()  # of a loaded object only the record is kept, and a look makes nothing of it
+        matcher.worker.partitions = {PARTITION: bench.partition}
+    assert not [obj for obj in bench.engine.objects.made() if obj.name == "published"]
+
+
+def test_pages_are_in_the_order_of_names_and_say_where_to_go_on(matcher: Matcher) -> None:
+    for number, name in enumerate(reversed(NAMES)):
+        matcher.describe(name, {"n": number % 2})
+    matcher.bench.settle()
+    found: list[str] = []
+    after: dict[str, str] = {}
+    sizes = []
+    while True:
+        _, body = matcher.get(query="n = 1", limit=500, **after)
+        found += [one["object"] for one in body["items"]]
+        sizes.append(len(body["items"]))
+        if body["next"] is None:
+            break
+        after = {"after": body["next"]}
+    assert found == NAMES[::2]
+    assert sizes == [500, 500, 250]
+    assert matcher.names("NAME STARTS WITH 'lamp/000'") == NAMES[:10]
+
+
+def test_a_page_that_takes_too_long_ends_early_and_the_next_goes_on(matcher: Matcher) -> None:
+    for name in NAMES:
+        matcher.describe(name, {"n": 1})
+    matcher.bench.settle()
+    hasty = Found(matcher.current, pass_s=-1)
+    query = {"query": "NAME = 'lamp/2400'", "limit": "10"}
+    request: Any = SimpleNamespace(match_info={"domain": DOMAIN, "group": GROUP}, query=query)
+    found: list[str] = []
+    pages = 0
+    while True:
+        body = json.loads(hasty.objects(request).text or "")
+        found += [one["object"] for one in body["items"]]
+        pages += 1
+        if body["next"] is None:
+            break
+        query["after"] = body["next"]
+    assert (found, pages > 10) == (["lamp/2400"], True)
+
+
+def test_the_worker_goes_on_while_a_query_is_evaluated(matcher: Matcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher.describe("o", {"n": 1})
+    matcher.bench.settle()
+    lock, evaluated = matcher.worker.lock, []
+
+    def matches(_name: str, _description: object) -> bool:
+        with ThreadPoolExecutor() as other:
+            evaluated.append(other.submit(lock.acquire, timeout=0).result(60))
+        return True
+
+    monkeypatch.setattr(find_pages, "query_of", lambda _text: SimpleNamespace(matches=matches))
+    assert matcher.get(query="n = 1")[0] == 200
+    assert evaluated == [True]
+
+
+def test_a_wrong_query_is_told_where_and_what_was_expected(matcher: Matcher) -> None:
+    matcher.bench.settle()
+    status, body = matcher.get(query="Room = 410\nAND Kind")
+    assert status == 400
+    expected = "expected =, !=, <, <=, >, >=, LIKE or IN behind the key 'Kind', found the end of the query"
+    assert body == {
+        "error": f"query: line 2, column 9: {expected}", "field": "query", "line": 2, "column": 9, "expected": expected,
+    }  # fmt: skip
+    assert matcher.get(query="")[1]["column"] == 1
+    assert matcher.get(query="a = 1", limit=0)[1]["field"] == "limit"
+    assert matcher.get(query="a = 1", group="a%20b")[1]["field"] == "group"
+
+
+def test_one_query_is_evaluated_at_a_time(matcher: Matcher) -> None:
+    matcher.bench.settle()
+    found = Found(matcher.current, turn_s=0.05)
+    request: Any = SimpleNamespace(match_info={"domain": DOMAIN, "group": GROUP}, query={"query": "a = 1"})
+    with found._turn, pytest.raises(web.HTTPServiceUnavailable) as refused:
+        found.objects(request)
+    assert (refused.value.text, refused.value.headers["Retry-After"]) == ("other queries are being evaluated", "1")
+    assert found.objects(request).status == 200
+
+
+def test_without_a_query_all_are_listed_as_before(matcher: Matcher) -> None:
+    matcher.bench.version("a", 1)
+    matcher.bench.settle()
+    status, body = matcher.get()
+    assert (status, [one["object"] for one in body["items"]]) == (200, ["a"])
+    assert body["items"][0]["registered"] == 0
