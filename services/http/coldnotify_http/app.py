@@ -30,6 +30,7 @@ from coldnotify_schemas.topics import OBJECTS
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from coldnotify_http import console, ledger_pages
+from coldnotify_http.describing import Describing
 from coldnotify_http.gateway_proxy import GatewayProxy
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.node_client import NodeClient
@@ -70,6 +71,7 @@ class HttpService:
         self._tracer = tracer_of(settings, "http")
         self._asking = NodeClient(settings)
         self._outcomes = Outcomes(settings)
+        self._changing = NodeClient(settings, timeout_s=settings.http_publish_timeout_s)
         self._overview = Overview(self._asking, settings.http_overdue_s, self._authenticator.holds)
         self._passing_on = GatewayProxy(settings)
         self.shares = Shares(
@@ -111,6 +113,7 @@ class HttpService:
                 *standard_routes(lambda: self._not_ready, self._registry),
                 *publishing.routes(),
                 *self._outcomes.routes(),
+                *Describing(self._asking, self._changing, metrics, settings.http_body_timeout_s).routes(),
                 *ledger_pages.routes(self._asking),
                 *self._overview.routes(),
                 *console.routes(),
@@ -154,6 +157,7 @@ class HttpService:
             await self._port.stop()
         await self._asking.close()
         await self._outcomes.close()
+        await self._changing.close()
         if self._publisher is not None:
             await self._publisher.aclose()
         if self._tracer is not None:

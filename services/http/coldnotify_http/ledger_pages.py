@@ -11,22 +11,22 @@ from coldnotify_schemas.names import check_name, check_object
 from coldnotify_http.explaining import AtGateway, Row, explain
 from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient, good, path
 
-_RETRY_AFTER_S = 1
-_NOBODY = "no matcher serves this group at the moment"
-_GROUP = "/v1/domains/{domain}/groups/{group}"
+RETRY_AFTER_S = 1
+NOBODY = "no matcher serves this group at the moment"
+GROUP = "/v1/domains/{domain}/groups/{group}"
 
 
 def routes(asking: NodeClient) -> list[web.AbstractRouteDef]:
     """GET endpoints below /v1."""
     ledger = _Ledger(asking)
     return [
-        web.get(f"{_GROUP}/objects/{{object:.+}}/lacking", answered(ledger.lacking)),
-        web.get(f"{_GROUP}/clients/{{client}}/explanation", answered(ledger.explanation)),
-        web.get(f"{_GROUP}/clients", answered(ledger.passed_on)),
-        web.get(f"{_GROUP}/clients/{{client}}", answered(ledger.passed_on)),
-        web.get(f"{_GROUP}/matrix", answered(ledger.passed_on)),
-        web.get(f"{_GROUP}/objects", answered(ledger.passed_on)),
-        web.get(f"{_GROUP}/objects/{{object:.+}}", answered(ledger.passed_on)),
+        web.get(f"{GROUP}/objects/{{object:.+}}/lacking", answered(ledger.lacking)),
+        web.get(f"{GROUP}/clients/{{client}}/explanation", answered(ledger.explanation)),
+        web.get(f"{GROUP}/clients", answered(ledger.passed_on)),
+        web.get(f"{GROUP}/clients/{{client}}", answered(ledger.passed_on)),
+        web.get(f"{GROUP}/matrix", answered(ledger.passed_on)),
+        web.get(f"{GROUP}/objects", answered(ledger.passed_on)),
+        web.get(f"{GROUP}/objects/{{object:.+}}", answered(ledger.passed_on)),
     ]
 
 
@@ -37,8 +37,8 @@ def answered(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except NobodyAnswers as error:
-            response = error_response(503, str(error) if _sees_addresses(request) else _NOBODY)
-            response.headers["Retry-After"] = str(_RETRY_AFTER_S)
+            response = error_response(503, str(error) if sees_addresses(request) else NOBODY)
+            response.headers["Retry-After"] = str(RETRY_AFTER_S)
             return response
 
     return handle
@@ -63,9 +63,9 @@ class _Ledger:
             self._asking.matcher(path(*base, "explanation", object=object_name)), self._at_gateways(path(*base))
         )
         if matcher.status != 200:
-            return _as_it_is(matcher)
+            return as_it_is(matcher)
         sessions, silent = gateways
-        if not _sees_addresses(request):
+        if not sees_addresses(request):
             sessions = [one._replace(address="", session=_without_address(one.session)) for one in sessions]
             silent = [f"#{i}: no answer" for i in range(1, len(silent) + 1)]
         explanation = explain(matcher.body, sessions, object_name=object_name)
@@ -78,7 +78,7 @@ class _Ledger:
         """The same question to the matcher that serves the group."""
         _domain_and_group(request)
         page_request(request.query)
-        return _as_it_is(await self._asking.matcher(request.rel_url.raw_path_qs))
+        return as_it_is(await self._asking.matcher(request.rel_url.raw_path_qs))
 
     async def _at_gateways(self, path_: str) -> tuple[list[AtGateway], list[str]]:
         """(sessions of the client, gateways that could not be asked)."""
@@ -95,7 +95,7 @@ class _Ledger:
         return sessions, [f"{one.address}: {one.error}" for one in answers if one.status not in (200, 404)]
 
 
-def _sees_addresses(request: web.Request) -> bool:
+def sees_addresses(request: web.Request) -> bool:
     """Whether who asks is an operator, or nobody was asked who it is."""
     identity = request.get(IDENTITY)
     return identity is None or identity.is_operator
@@ -109,5 +109,6 @@ def _domain_and_group(request: web.Request) -> tuple[str, str]:
     return check_name("domain", request.match_info["domain"]), check_name("group", request.match_info["group"])
 
 
-def _as_it_is(answer: Answer) -> web.Response:
+def as_it_is(answer: Answer) -> web.Response:
+    """What a matcher has said, to who asked here."""
     return web.json_response(answer.body, status=answer.status)

@@ -7,6 +7,7 @@ _LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1
 
 OUTCOMES = ("published", "repeated", "altered", "stale", "rejected", "unknown")
 ACKNOWLEDGED, REFUSED, INDETERMINATE = "acknowledged", "refused", "indeterminate"
+CONFLICT = "conflict"
 
 
 class Metrics:
@@ -51,6 +52,14 @@ class Metrics:
             buckets=_LATENCY_BUCKETS_S,
             registry=registry,
         )
+        self.descriptions = Counter(
+            "coldnotify_http_descriptions",
+            "Descriptions of objects that publishers asked to change, by result.",
+            ["outcome"],
+            registry=registry,
+        )
+        for outcome in (ACKNOWLEDGED, REFUSED, INDETERMINATE, CONFLICT):
+            self.descriptions.labels(outcome)
         self.under_way = Gauge(
             "coldnotify_http_publishes_under_way", "Objects on their way to Kafka.", registry=registry
         )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
+from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientTimeout, TCPConnector
 from coldnotify_common.inside import InsideTls
 from coldnotify_common.settings import SettingError
 from yarl import URL
@@ -24,10 +24,6 @@ _CONNECTIONS_MAX = 100
 """At once, to all of them together; who comes then waits, within the time limit."""
 
 
-class NobodyAnswers(Exception):
-    """No matcher could say; the message has each one's reason. Soon one may: 503, Retry-After."""
-
-
 class Answer(NamedTuple):
     """What one process said."""
 
@@ -36,12 +32,23 @@ class Answer(NamedTuple):
     """0: it could not be asked."""
     body: Any
     """JSON; with status 0 or of an error: {"error": words}."""
+    reached: bool = True
+    """False: nobody listens there, so nobody has been asked."""
 
     @property
     def error(self) -> str:
         """The words of an error."""
         words = self.body.get("error") if isinstance(self.body, dict) else None
         return str(words or f"HTTP status {self.status}")
+
+
+class NobodyAnswers(Exception):
+    """No matcher could say; the message has each one's reason. Soon one may: 503, Retry-After."""
+
+    def __init__(self, message: str, answers: Sequence[Answer] = ()) -> None:
+        super().__init__(message)
+        self.answers = answers
+        """What they said, all of it 503 or nothing."""
 
 
 def addresses(text: str, name: str) -> list[str]:
@@ -78,23 +85,27 @@ class NodeClient:
         if session is not None:
             await session.close()
 
-    async def matcher(self, path: str) -> Answer:
-        """The answer of the matcher that serves it: 200, 400 or 404. Raises NobodyAnswers."""
+    async def matcher(self, path: str, method: str = "GET", body: bytes | None = None) -> Answer:
+        """The answer of the matcher that serves it: 200, 400, 404 or 409. Raises NobodyAnswers.
+
+        With another method all are asked, too: one that does not serve the group does nothing.
+        """
         if not self.matchers:
             raise NobodyAnswers("COLDNOTIFY_MATCHER / --matcher: is empty, so no matcher can be asked")
-        tasks = [asyncio.ensure_future(self._ask(address, path)) for address in self.matchers]
-        reasons: dict[str, str] = {}
+        tasks = [asyncio.ensure_future(self._ask(one, path, method=method, body=body)) for one in self.matchers]
+        refused: dict[str, Answer] = {}
         try:
             for task in asyncio.as_completed(tasks):
                 answer = await task
                 if answer.status not in (0, _NOT_HERE):
                     return answer
-                reasons[answer.address] = answer.error
+                refused[answer.address] = answer
         finally:
             for one in tasks:
                 one.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-        raise NobodyAnswers("; ".join(f"matcher {one}: {reasons[one]}" for one in self.matchers if one in reasons))
+        answers = [refused[one] for one in self.matchers if one in refused]
+        raise NobodyAnswers("; ".join(f"matcher {one.address}: {one.error}" for one in answers), answers)
 
     async def every_matcher(self, path: str, *, text: bool = False) -> list[Answer]:
         """All answers, also of those that could not be asked. `text`: the body is text, not JSON."""
@@ -107,19 +118,23 @@ class NodeClient:
     async def _all(self, addresses: Sequence[str], path: str, *, text: bool) -> list[Answer]:
         return list(await asyncio.gather(*(self._ask(address, path, text=text) for address in addresses)))
 
-    async def _ask(self, address: str, path: str, *, text: bool = False) -> Answer:
+    async def _ask(
+        self, address: str, path: str, *, text: bool = False, method: str = "GET", body: bytes | None = None
+    ) -> Answer:
         if self._session is None:
             self._session = ClientSession(connector=TCPConnector(limit=_CONNECTIONS_MAX))
         url = URL(f"{self._tls.scheme}://{address}{path}", encoded=True)
         tls, timeout = self._tls.client or True, ClientTimeout(total=self._timeout_s)
         try:
-            async with self._session.get(url, timeout=timeout, ssl=tls) as response:
+            async with self._session.request(method, url, data=body, timeout=timeout, ssl=tls) as response:
                 raw = await response.content.read(_ANSWER_BYTES_MAX)
                 while len(raw) < _ANSWER_BYTES_MAX and not response.content.at_eof():
                     raw += await response.content.read(_ANSWER_BYTES_MAX - len(raw))
                 return Answer(address, response.status, raw.decode() if text else json.loads(raw))
         except TimeoutError:
             return _failed(address, f"no answer within {self._timeout_s:g} s")
+        except ClientConnectorError as error:
+            return _failed(address, str(error))._replace(reached=False)
         except ClientError as error:
             return _failed(address, str(error) or type(error).__name__)
         except ValueError:

@@ -69,7 +69,7 @@ class Publishing:
             domain, group = _domain_and_group(request)
             wanted = _outcome_wanted(request, default=True)
             object_ = object_of_path(request.rel_url.raw_path)
-            record = parse_one(await self._body(request))
+            record = parse_one(await body_of(request, self._body_timeout_s))
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
             raise
@@ -85,7 +85,7 @@ class Publishing:
         try:
             domain, group = _domain_and_group(request)
             wanted = _outcome_wanted(request, default=False)
-            records = parse_many(await self._body(request))
+            records = parse_many(await body_of(request, self._body_timeout_s))
         except InvalidObject as error:
             self._metrics.bad_requests.inc()
             return error_response(400, f"{error.object}: {error}", field=error.field, object=error.object)
@@ -100,15 +100,6 @@ class Publishing:
         if failed := sum(isinstance(outcome, PublishError) for outcome in outcomes):
             answer["error"] = f"{failed} of {len(outcomes)} objects were not acknowledged, see results"
         return web.json_response(answer, status=_status(outcomes))
-
-    async def _body(self, request: web.Request) -> bytes:
-        try:
-            async with asyncio.timeout(self._body_timeout_s):
-                return await request.read()
-        except TimeoutError:
-            raise web.HTTPRequestTimeout(
-                text=f"the body did not arrive within {self._body_timeout_s:g} s; nothing was published"
-            ) from None
 
     async def _publish(
         self, request: web.Request, domain: str, group: str, records: Sequence[Named]
@@ -173,6 +164,17 @@ class Publishing:
     def _count(self, difference: int) -> None:
         self._under_way += difference
         self._metrics.under_way.set(self._under_way)
+
+
+async def body_of(request: web.Request, timeout_s: float) -> bytes:
+    """All of it. Raises HTTPException if it is too large, or does not come in time."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await request.read()
+    except TimeoutError:
+        raise web.HTTPRequestTimeout(
+            text=f"the body did not arrive within {timeout_s:g} s; nothing was published"
+        ) from None
 
 
 def _domain_and_group(request: web.Request) -> tuple[str, str]:

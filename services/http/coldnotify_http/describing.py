@@ -1,0 +1,95 @@
+"""The endpoint of an object's description: asked, and changed, at the matcher that serves the object.
+
+A change is not written here: what it is merged into is known there.
+"""
+
+from aiohttp import web
+from coldnotify_common.web import BadRequest, error_response
+from coldnotify_schemas.descriptions import parse_description, parse_patch
+from coldnotify_schemas.names import InvalidName, check_name
+from coldnotify_schemas.records import InvalidRecord
+
+from coldnotify_http.bodies import object_of_path
+from coldnotify_http.ledger_pages import GROUP, NOBODY, RETRY_AFTER_S, answered, as_it_is, sees_addresses
+from coldnotify_http.metrics import ACKNOWLEDGED, CONFLICT, INDETERMINATE, REFUSED, Metrics
+from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient
+from coldnotify_http.publishing import body_of
+
+NOT_WRITTEN, MAY_BE_WRITTEN = "not written", "unknown: it may be written"
+_END = "/description"
+_UNAVAILABLE = 503
+_OUTCOMES = {200: ACKNOWLEDGED, 400: REFUSED, 409: CONFLICT}
+
+
+class Describing:
+    """The handlers."""
+
+    def __init__(self, asking: NodeClient, changing: NodeClient, metrics: Metrics, body_timeout_s: float) -> None:
+        """`changing`: waits for as long as a publish may take."""
+        self._asking = asking
+        self._changing = changing
+        self._metrics = metrics
+        self._body_timeout_s = body_timeout_s
+
+    def routes(self) -> list[web.AbstractRouteDef]:
+        """GET, PUT, PATCH and DELETE. They go before those that take any path for an object's name."""
+        path = f"{GROUP}/objects/{{object:.+}}{_END}"
+        return [
+            web.get(path, answered(self.description)),
+            web.put(path, self.changed),
+            web.patch(path, self.changed),
+            web.delete(path, self.changed),
+        ]
+
+    async def description(self, request: web.Request) -> web.Response:
+        """GET .../objects/{object}/description."""
+        _check_names(request)
+        return as_it_is(await self._asking.matcher(request.rel_url.raw_path_qs))
+
+    async def changed(self, request: web.Request) -> web.Response:
+        """PUT (the whole map), PATCH (a JSON merge patch) or DELETE .../objects/{object}/description?if_revision."""
+        try:
+            _check_names(request)
+            body = await self._body(request)
+        except (BadRequest, InvalidName, web.HTTPException):
+            self._metrics.bad_requests.inc()
+            raise
+        try:
+            answer = await self._changing.matcher(request.rel_url.raw_path_qs, request.method, body)
+        except NobodyAnswers as error:
+            unknown = any(map(_may_have_written, error.answers))
+            self._metrics.descriptions.labels(INDETERMINATE if unknown else REFUSED).inc()
+            outcome = MAY_BE_WRITTEN if unknown else NOT_WRITTEN
+            response = error_response(503, str(error) if sees_addresses(request) else NOBODY, outcome=outcome)
+            response.headers["Retry-After"] = str(RETRY_AFTER_S)
+            return response
+        self._metrics.descriptions.labels(_OUTCOMES.get(answer.status, INDETERMINATE)).inc()
+        return as_it_is(answer)
+
+    async def _body(self, request: web.Request) -> bytes | None:
+        """Checked as far as it can be without what it is merged into."""
+        if request.method == "DELETE":
+            return None
+        body = await body_of(request, self._body_timeout_s)
+        try:
+            if request.method == "PUT":
+                parse_description(body)
+            else:
+                parse_patch(body)
+        except InvalidRecord as error:
+            field, _, words = str(error).partition(": ")
+            raise BadRequest(field, words) from None
+        return body
+
+
+def _check_names(request: web.Request) -> None:
+    check_name("domain", request.match_info["domain"])
+    check_name("group", request.match_info["group"])
+    object_of_path(request.rel_url.raw_path.removesuffix(_END))
+
+
+def _may_have_written(answer: Answer) -> bool:
+    """Whether it is not known that this matcher has written nothing."""
+    if answer.status == _UNAVAILABLE:
+        return isinstance(answer.body, dict) and answer.body.get("outcome") == MAY_BE_WRITTEN
+    return answer.reached

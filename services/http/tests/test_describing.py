@@ -1,0 +1,142 @@
+"""Descriptions at an HTTP node in front of played matchers, over real ports."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+from coldnotify_common.admin import bound_port, listen
+from coldnotify_common.identity import Identity
+from coldnotify_common.web import json_errors
+from coldnotify_common.web_auth import IDENTITY
+from coldnotify_http import ledger_pages
+from coldnotify_http.describing import Describing
+from coldnotify_http.metrics import Metrics
+from coldnotify_http.node_client import NodeClient
+from coldnotify_http.settings import HttpSettings
+from coldnotify_testkit.served_routes import served
+from prometheus_client import CollectorRegistry
+
+PATH = "/v1/domains/d/groups/g/objects/a%2Fb%20c/description"
+OURS = Identity("ours", publishes=("d",))
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Node:
+    def __init__(self, url: str, registry: CollectorRegistry) -> None:
+        self._url, self._registry = url, registry
+
+    async def ask(self, method: str, path: str = PATH, body: object = None) -> tuple[int, Any, str | None]:
+        data = json.dumps(body) if isinstance(body, dict) else body
+        async with ClientSession() as client, client.request(method, self._url + path, data=data) as response:
+            return response.status, json.loads(await response.read()), response.headers.get("Retry-After")
+
+    def counted(self, outcome: str) -> float | None:
+        return self._registry.get_sample_value("coldnotify_http_descriptions_total", {"outcome": outcome})
+
+    @property
+    def bad_requests(self) -> float | None:
+        return self._registry.get_sample_value("coldnotify_http_bad_requests_total")
+
+
+@asynccontextmanager
+async def node(matchers: list[str], *, timeout_s: float = 30, identity: Identity | None = None) -> AsyncIterator[Node]:
+    @web.middleware
+    async def known(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if identity is not None:
+            request[IDENTITY] = identity
+        return await handler(request)
+
+    settings = HttpSettings(matcher=",".join(matchers), http_look_timeout_s=timeout_s)
+    asking, registry = NodeClient(settings), CollectorRegistry()
+    app = web.Application(middlewares=[json_errors, known])
+    app.add_routes(Describing(asking, asking, Metrics(registry), 0.5).routes())
+    app.add_routes(ledger_pages.routes(asking))
+    runner = await listen(app, "127.0.0.1", 0)
+    try:
+        yield Node(f"http://127.0.0.1:{bound_port(runner)}", registry)
+    finally:
+        await runner.cleanup()
+        await asking.close()
+
+
+def answering(body: dict[str, object], status: int = 200) -> web.RouteDef:
+    async def handle(request: web.Request) -> web.Response:
+        seen = {"method": request.method, "raw": request.rel_url.raw_path_qs, "body": await request.text()}
+        return web.json_response({**body, **seen}, status=status)
+
+    return web.route("*", "/{any:.*}", handle)
+
+
+NOT_MINE = answering({"error": "d/g is not served by this matcher (now)"}, 503)
+
+
+@pytest.mark.parametrize(
+    ("method", "body"), [("GET", None), ("PUT", {"a": 1}), ("PATCH", {"a": None}), ("DELETE", None)]
+)
+async def test_the_matcher_that_serves_the_object_is_asked(method: str, body: Any) -> None:
+    async with AsyncExitStack() as stack:
+        matchers = [await stack.enter_async_context(served(one)) for one in (NOT_MINE, answering({"version": 7}))]
+        here = await stack.enter_async_context(node([*matchers, "127.0.0.1:1"]))
+        path = f"{PATH}?if_revision=0000004d.7"
+        status, answer, _ = await here.ask(method, path, body)
+        assert (status, answer["version"], answer["method"], answer["raw"]) == (200, 7, method, path)
+        assert answer["body"] == ("" if body is None else json.dumps(body))
+        assert here.counted("acknowledged") == (0 if method == "GET" else 1)
+
+
+@pytest.mark.parametrize(("status", "outcome"), [(400, "refused"), (409, "conflict")])
+async def test_what_is_wrong_is_said_as_the_matcher_says_it(status: int, outcome: str) -> None:
+    async with served(answering({"error": "so", "field": "f"}, status)) as matcher, node([matcher]) as here:
+        got, answer, _ = await here.ask("PATCH", body={"a": 1})
+        assert (got, answer["field"], here.counted(outcome)) == (status, "f", 1)
+
+
+async def test_where_no_matcher_serves_the_object_nothing_is_written() -> None:
+    async with served(NOT_MINE) as matcher, node([matcher, "127.0.0.1:1"]) as here:
+        status, answer, retry_after = await here.ask("PUT", body={"a": 1})
+        assert (status, answer["outcome"], retry_after) == (503, "not written", "1")
+        assert "d/g is not served" in answer["error"]
+        assert here.counted("refused") == 1
+        assert (await here.ask("GET"))[0] == 503
+
+
+async def test_what_may_be_written_is_said_to_be_unknown() -> None:
+    async def silent(_request: web.Request) -> web.Response:
+        await asyncio.sleep(300)
+        raise AssertionError
+
+    maybe = answering({"error": "given up", "outcome": "unknown: it may be written"}, 503)
+    for route in (maybe, web.route("*", "/{any:.*}", silent)):
+        async with served(NOT_MINE) as other, served(route) as matcher, node([other, matcher], timeout_s=0.5) as here:
+            status, answer, retry_after = await here.ask("DELETE")
+            assert (status, answer["outcome"], retry_after) == (503, "unknown: it may be written", "1")
+            assert here.counted("indeterminate") == 1
+
+
+async def test_which_matcher_cannot_say_is_not_told_to_who_is_no_operator() -> None:
+    async with node(["127.0.0.1:1"], identity=OURS) as here:
+        assert (await here.ask("DELETE"))[1] == {
+            "error": "no matcher serves this group at the moment", "outcome": "not written",
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "field"),
+    [
+        ("PUT", PATH, b"[1]", "description"),
+        ("PUT", PATH, {"9": 1}, "description"),
+        ("PATCH", PATH, b"{", "patch"),
+        ("PATCH", PATH, b"{" + b" " * 65536 + b"}", "patch"),
+        ("DELETE", "/v1/domains/d/groups/g/objects/%FF/description", None, "object"),
+        ("DELETE", "/v1/domains/a%20b/groups/g/objects/o/description", None, "domain"),
+        ("DELETE", "/v1/domains/d/groups/a%20b/objects/o/description", None, "group"),
+    ],
+)
+async def test_what_is_wrong_by_itself_is_refused_here(method: str, path: str, body: Any, field: str) -> None:
+    async with node([]) as here:
+        status, answer, _ = await here.ask(method, path, body)
+        assert (status, answer["field"], here.bad_requests) == (400, field, 1)
