@@ -11,6 +11,9 @@ Needs the extra `coldnotify[publisher]`; the OU's client does not import this mo
         print(published.outcome())  # published; or stale, altered ...: then clients are not told of it
         published.applied_by(0.9, timeout_s=3600)
 
+    with Publisher("kafka-1:9092") as publisher:
+        publisher.describe("animal.observer", "region-1", "lamp-7", {"Room": 410, "Kind": "lamp", "on": True})
+
 A version without a number is the time in ms. Numbered versions after it are stale: an object is for one style of both.
 
 Exceptions
@@ -30,6 +33,7 @@ from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from coldnotify_schemas.descriptions import Value
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.records import InvalidRecord, PublicRecord
 from coldnotify_schemas.topics import OBJECTS
@@ -44,7 +48,14 @@ from coldnotify._publishing.applied import (
     NotApplied,
     Receipt,
 )
-from coldnotify._publishing.checks import Many, check_key, checked_records, make_record
+from coldnotify._publishing.checks import (
+    DescriptionRecord,
+    Many,
+    check_key,
+    checked_records,
+    make_description,
+    make_record,
+)
 from coldnotify._publishing.effect import Newest, Outcome
 from coldnotify._publishing.published import Published, PublishError, PublishManyError, PublishTimeout
 from coldnotify._publishing.sender import QUEUE_MAX, NotNow, Sender, Sending
@@ -70,6 +81,7 @@ __all__ = [
     "make_record",
 ]
 
+_Record = PublicRecord | DescriptionRecord
 _NOT_NOW_RETRY_S = 0.01
 """A full queue is tried again this often: librdkafka's own does not say when it has room."""
 _LOOKUP_RETRY_S = 0.1
@@ -125,6 +137,7 @@ class Publisher:
         expires_at: int | None = None,
         deleted: bool = False,
         incarnation: int | None = None,
+        description: Mapping[str, Value] | None = None,
         traceparent: str | None = None,
     ) -> Receipt:
         """Publishes one version of an object; returns when it is durable.
@@ -133,14 +146,18 @@ class Publisher:
         `payload`: anything JSON can say, at most 4 KiB of it; None: no payload. `source`: the client that caused it,
         which is not told of it unless it registers anew or has no cursor. `expires_at`: Unix time in ms from which on
         the payload is not delivered. `deleted`: the object is gone, a version like any other. `incarnation`: begins the
-        versions over where it is higher than the one in force. `traceparent`: the W3C trace context that the publish
-        belongs to; None: that of OpenTelemetry's current span, if there is one and it is sampled.
+        versions over where it is higher than the one in force. `description`: what the object is, as describe() says
+        it; it is durable before the version is sent, and both may take `timeout_s`; None: as before. `traceparent`: the
+        W3C trace context that the publish belongs to; None: that of OpenTelemetry's current span, if there is one and
+        it is sampled.
 
         Raises ValueError (InvalidName, InvalidRecord) before anything is sent, PublishError, PublishTimeout.
         """
         record = make_record(
             version, payload, source=source, expires_at=expires_at, deleted=deleted, incarnation=incarnation
         )
+        if description is not None:
+            self.describe(domain, group_id, object_id, description, traceparent=traceparent)
         return self.publish_record(domain, group_id, object_id, record, traceparent=traceparent)
 
     async def publish_async(
@@ -155,12 +172,15 @@ class Publisher:
         expires_at: int | None = None,
         deleted: bool = False,
         incarnation: int | None = None,
+        description: Mapping[str, Value] | None = None,
         traceparent: str | None = None,
     ) -> Receipt:
         """As publish(), for asyncio. Cancelling the wait does not take back what is sent."""
         record = make_record(
             version, payload, source=source, expires_at=expires_at, deleted=deleted, incarnation=incarnation
         )
+        if description is not None:
+            await self.describe_async(domain, group_id, object_id, description, traceparent=traceparent)
         return await self.publish_record_async(domain, group_id, object_id, record, traceparent=traceparent)
 
     def publish_many(self, domain: str, group_id: str, objects: Many) -> list[Receipt]:
@@ -229,6 +249,53 @@ class Publisher:
         outcomes = [await self._outcome_async(future, deadline_s) for future in sent]
         return [self._receipt(domain, group_id, *one) for one in zip(records, outcomes, strict=True)]
 
+    # -- descriptions --------------------------------------------------------------------------------------------------
+
+    def describe(
+        self,
+        domain: str,
+        group_id: str,
+        object_id: str,
+        description: Mapping[str, Value] | None,
+        *,
+        traceparent: str | None = None,
+    ) -> Published:
+        """Says what an object is, as the whole map of keys to values; returns when that is durable.
+
+        Queries are about this map. At most 64 keys and 8 KiB of JSON; a value is a text of up to 256 bytes, a finite
+        number, or true or false. What was said before is replaced; None: there is no description any more. The record's
+        timestamp is its version, and the highest counts. To change some keys of what others say, too, use
+        HttpPublisher.describe().
+
+        Raises ValueError (InvalidName, InvalidRecord) before anything is sent, PublishError, PublishTimeout.
+        """
+        check_key(domain, group_id, object_id)
+        record, trace = make_description(description), trace_of(traceparent)
+        deadline_s = time.monotonic() + self._timeout_s
+        outcome = self._outcome(self._send(domain, group_id, object_id, record, deadline_s, trace), deadline_s)
+        if isinstance(outcome, PublishError):
+            raise outcome
+        return outcome
+
+    async def describe_async(
+        self,
+        domain: str,
+        group_id: str,
+        object_id: str,
+        description: Mapping[str, Value] | None,
+        *,
+        traceparent: str | None = None,
+    ) -> Published:
+        """As describe(), for asyncio."""
+        check_key(domain, group_id, object_id)
+        record, trace = make_description(description), trace_of(traceparent)
+        deadline_s = time.monotonic() + self._timeout_s
+        sent = await self._send_async(domain, group_id, object_id, record, deadline_s, trace)
+        outcome = await self._outcome_async(sent, deadline_s)
+        if isinstance(outcome, PublishError):
+            raise outcome
+        return outcome
+
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def flush(self, timeout_s: float | None = None) -> int:
@@ -262,7 +329,7 @@ class Publisher:
     # -- waiting, for threads and for asyncio: the same steps ----------------------------------------------------------
 
     def _send(
-        self, domain: str, group: str, object_: str, record: PublicRecord, deadline_s: float, trace: str | None
+        self, domain: str, group: str, object_: str, record: _Record, deadline_s: float, trace: str | None
     ) -> Sending | PublishError:
         try:
             while (lookup := self._sender.lookup_needed()) is not None:
@@ -283,7 +350,7 @@ class Publisher:
             return error
 
     async def _send_async(
-        self, domain: str, group: str, object_: str, record: PublicRecord, deadline_s: float, trace: str | None
+        self, domain: str, group: str, object_: str, record: _Record, deadline_s: float, trace: str | None
     ) -> Sending | PublishError:
         try:
             while (lookup := self._sender.lookup_needed()) is not None:

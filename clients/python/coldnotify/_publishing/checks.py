@@ -1,9 +1,10 @@
 """Names and records as an application gives them, checked before anything is sent. Pure."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+from coldnotify_schemas.descriptions import Description, Value, check_description
 from coldnotify_schemas.names import InvalidName, check_name, object_key
 from coldnotify_schemas.records import (
     VERSION_MAX,
@@ -18,6 +19,24 @@ _FIELDS = frozenset(PublicRecord.__struct_fields__)
 Fields = Mapping[str, Any]
 """What publish() takes after the object's name: version, payload, source, expires_at, deleted, incarnation."""
 Many = Mapping[str, Fields] | Iterable[tuple[str, Fields]]
+
+
+class DescriptionRecord(NamedTuple):
+    """A record that says what an object is; `None`: that it has no description any more."""
+
+    description: Description | None
+
+
+def make_description(description: Mapping[str, Value] | None) -> DescriptionRecord:
+    """The record that says this. Raises InvalidRecord, whose message begins with "description: "."""
+    if description is None:
+        return DescriptionRecord(None)
+    if not isinstance(description, Mapping):
+        raise InvalidRecord(f"description: {description!r} is not a mapping of keys to values")
+    for key in description:
+        if not isinstance(key, str):
+            raise InvalidRecord(f"description: the key {key!r} is not text")
+    return DescriptionRecord(check_description(description))
 
 
 def make_record(

@@ -11,6 +11,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple, cast
 
+from coldnotify_schemas.descriptions import KEY_PREFIX, encode_description_record
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import PublicRecord, encode_public_record
 from coldnotify_schemas.topics import OBJECTS
@@ -18,6 +19,7 @@ from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
+from coldnotify._publishing.checks import DescriptionRecord
 from coldnotify._publishing.published import Published, PublishError, PublishTimeout, Repeat
 
 _logger = logging.getLogger("coldnotify.publisher")
@@ -165,7 +167,12 @@ class Sender:
     # -- records -------------------------------------------------------------------------------------------------------
 
     def send(
-        self, domain: str, group: str, object_: str, record: PublicRecord, traceparent: str | None = None
+        self,
+        domain: str,
+        group: str,
+        object_: str,
+        record: PublicRecord | DescriptionRecord,
+        traceparent: str | None = None,
     ) -> Sending:
         """Hands the record to librdkafka; the future is settled by its acknowledgement, or by a PublishError.
 
@@ -174,7 +181,11 @@ class Sender:
         Raises NotNow, and PublishError when the record cannot be sent at all.
         """
         key = f"{domain}/{group}/{object_}"
-        value = encode_public_record(record)
+        if isinstance(record, PublicRecord):
+            version, value = record.version, encode_public_record(record)
+        else:
+            key = KEY_PREFIX + key
+            version, value = None, encode_description_record(record.description)
         value_hash = blake2b(value, digest_size=16).digest()
         with self._settled:
             if self._closed:
@@ -194,7 +205,7 @@ class Sender:
                 self._replace_producer()
             if self._partitions is None:  # a failure took the knowledge back since the look-up
                 raise PublishError(f"topic {OBJECTS} has changed meanwhile; nothing was sent", indeterminate=False)
-            # Two versions of one object that are named by their time need different times.
+            # Two versions of one object, or of its description, that are named by their time need different times.
             timestamp_ms = max(int(time.time() * 1000), last.timestamp_ms + 1 if last else 0)
             future: Sending = concurrent.futures.Future()
             future.set_running_or_notify_cancel()  # whoever waits may go, the record cannot be taken back
@@ -206,7 +217,7 @@ class Sender:
                     partition=partition_of(domain, group, self._partitions),
                     timestamp=timestamp_ms,
                     headers=[(TRACEPARENT_HEADER, traceparent.encode())] if traceparent else None,
-                    on_delivery=partial(self._on_delivery, future, record.version),
+                    on_delivery=partial(self._on_delivery, future, version),
                 )
             except BufferError:
                 raise NotNow(_QUEUE_FULL) from None
@@ -237,9 +248,10 @@ class Sender:
             indeterminate=True,
         )
 
-    def _is_known_repeat(self, last: _Last, record: PublicRecord, value_hash: bytes) -> bool:
+    def _is_known_repeat(self, last: _Last, record: PublicRecord | DescriptionRecord, value_hash: bytes) -> bool:
         return (
-            last.value_hash == value_hash
+            isinstance(record, PublicRecord)
+            and last.value_hash == value_hash
             and record.version is not None
             and (self._sole_publisher or record.incarnation is not None)
             and last.future.done()
