@@ -31,12 +31,17 @@ class HttpNode:
 
     def get(self, *path: str, **query: object) -> Any:
         """The JSON at /v1/path; what is None of the query is left out. Raises click.ClickException."""
+        return self.ask("GET", *path, **query)
+
+    def ask(self, method: str, *path: str, body: object = None, **query: object) -> Any:
+        """The same with another method; `body` is sent as JSON, unless it is None."""
         url = f"{self._base}/v1/" + "/".join(quote(part, safe="") for part in path)
         given = {name: value for name, value in query.items() if value is not None}
         if given:
             url += "?" + urlencode(given)
+        data = None if body is None else json.dumps(body).encode()
         try:
-            request = Request(url, headers=self._headers)
+            request = Request(url, data, self._headers, method=method)
             with urlopen(request, timeout=self._timeout_s, context=self._context) as response:
                 return json.load(response)
         except HTTPError as error:
@@ -63,6 +68,9 @@ class HttpNode:
 
 def _error_words(error: HTTPError) -> str:
     try:
-        return str(json.load(error)["error"])
+        answer = json.load(error)
+        # Of a change it is said, too, whether it may have been made.
+        outcome = f" ({answer['outcome']})" if "outcome" in answer else ""
+        return f"{answer['error']}{outcome}"
     except (ValueError, KeyError, TypeError):
         return f"HTTP status {error.code}"

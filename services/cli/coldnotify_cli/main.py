@@ -32,6 +32,8 @@ COMMANDS: dict[str, _Entry] = {
     "certs": _Entry("certs", "Make certificates for development: authority, services, clients."),
     "token": _Entry("token", "Make a signed token for development."),
     "publish": _Entry("publish", "Publish a version of an object."),
+    "describe": _Entry("describe", "Say, or show, what an object is, for queries."),
+    "find": _Entry("find", "Find the objects that fit a query now."),
     "watch": _Entry("watch", "Connect as a client and print its notifications."),
     "check": _Entry("check", "Judge histories against the promises P1 to P6."),
     "state": _Entry("state", "Show the matchers' state: clients, objects, partitions."),

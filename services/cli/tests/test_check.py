@@ -77,6 +77,11 @@ def test_canaries_on_a_live_system(tmp_path: Path) -> None:
             publish = ("publish", "canary", "g", "o", f"--version={version}", '--payload={"n": 1}')
             assert run(*publish, f"--kafka={up.kafka}", f"--history={said}")[0] == 0
             assert run(*watch)[0] == 0
+        code, output = run("describe", "canary", "g", "o", "Room=410", "--json", f"--http={up.report['http']}")
+        described = json.loads(output)
+        assert (code, described["description"]) == (0, {"Room": 410})
+        find = ("find", "canary", "g", "--query", "Room > 400", "--json", f"--http={up.report['http']}")
+        assert json.loads(run(*find)[1]) == {"object": "o", "version": 2, "description": {"Room": 410}}
         staying = [sys.executable, "-m", "coldnotify_cli.main", "watch", "canary", "g", "stays", "o"]
         staying += [f"--gateway={host}:{port}", f"--history={stayed}"]
         with subprocess.Popen(staying, stdout=subprocess.DEVNULL) as process:
@@ -88,6 +93,11 @@ def test_canaries_on_a_live_system(tmp_path: Path) -> None:
                 assert run("topics", "dump", dumped, f"--kafka={up.kafka}")[0] == 0
             finally:
                 process.terminate()
+    records = [json.loads(line) for line in Path(dumped).read_text().splitlines()]
+    (record,) = [one for one in records if str(one.get("key")).startswith("describe:")]
+    assert (record["key"], record["value"]) == ("describe:canary/g/o", {"description": {"Room": 410}})
+    place = {name: described[name] for name in ("partition", "offset")}
+    assert {**place, "timestamp": described["version"]}.items() <= record.items()
     code, output = run("check", said, seen, dumped)
     assert code == 0, output
     assert "P5  not judged  registrations survive (needs --at-rest" in output
@@ -96,12 +106,12 @@ def test_canaries_on_a_live_system(tmp_path: Path) -> None:
     assert code == 0, output
     assert "not judged" not in output
     assert "needs" not in output
-    records = Path(dumped).read_text()
-    Path(dumped).write_text("".join(line for line in records.splitlines(True) if "canary/g/stays/0" not in line))
+    text = Path(dumped).read_text()
+    Path(dumped).write_text("".join(line for line in text.splitlines(True) if "canary/g/stays/0" not in line))
     code, output = run(*at_rest)
     assert code == 1
     assert "the registrations of canary/g/stays are not what it wants; 1 missing: canary/g/o" in output
-    Path(dumped).write_text(records)
+    Path(dumped).write_text(text)
     lines = Path(seen).read_text()
     assert '"version":2' in lines
     Path(seen).write_text(lines.replace('"version":2', '"version":3'))
