@@ -25,7 +25,7 @@ ELSEWHERE = (
 PYTHON = {
     "Units": ["coldnotify"],
     "Units, with asyncio": ["coldnotify.aio"],
-    "Back-ends": ["coldnotify.publisher"],
+    "Back-ends": ["coldnotify.publisher", "coldnotify.http_publisher"],
     "Errors": ["coldnotify.errors"],
     "A service to test against": ["coldnotify.testing"],
 }

@@ -1,4 +1,4 @@
-"""The README's own commands and programs, run as they stand there, but on free ports."""
+"""The commands and programs of the README and of the page about queries, run as they stand there on free ports."""
 
 import json
 import os
@@ -10,19 +10,21 @@ from pathlib import Path
 
 import pytest
 from coldnotify_testkit.stack import Up
+from coldnotify_testkit.waiting import wait_for
 
 README = Path(__file__).parents[2] / "README.md"
+QUERIES = README.parent / "docs" / "queries.md"
 LIMIT_S = 120
 """For one block: seconds are usual."""
 
 _BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-def blocks(section: str, language: str) -> list[str]:
+def blocks(section: str, language: str, document: Path = README) -> list[str]:
     """The blocks of code in this language below this heading."""
-    text = README.read_text(encoding="utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    text = document.read_text(encoding="utf-8").partition(f"\n## {section}\n")[2].partition("\n## ")[0]
     found = [code for said, code in _BLOCK.findall(text) if said == language]
-    assert found, f"README.md has no {language} below {section!r}"
+    assert found, f"{document.name} has no {language} below {section!r}"
     return found
 
 
@@ -83,3 +85,26 @@ def test_what_the_readme_says_can_be_done(up: Up, tmp_path: Path) -> None:
     (by_http,) = blocks("By WebSocket and HTTP", "sh")
     newest = {"object": "camera-config", "version": 46, "payload": {"fps": 8}}
     assert json.loads(reader.run("sh", by_http))["notifications"] == [newest]
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
+def test_what_the_page_about_queries_says_can_be_done(up: Up, tmp_path: Path) -> None:
+    reader = Reader(up, tmp_path)
+    by_command, by_http, by_console = blocks("Descriptions", "sh", QUERIES)
+    said = [line for line in reader.run("sh", by_command).splitlines() if not line.startswith("since ")]
+    first, second, shown, replaced = ["Kind", "Room", "on", "Level"], ["Kind", "Room", "Level"], 3, 1
+    assert [line.split()[0] for line in said] == [
+        *sorted(first), *sorted(second), *sorted(second)[:shown], *["Kind"] * replaced, "lamp-1:",
+    ]  # fmt: skip
+    _, _, got = reader.run("sh", by_http).partition('{"object"')
+    assert json.loads('{"object"' + got)["description"] == {"Kind": "lamp", "Room": 411}
+    (python,) = blocks("Descriptions", "python", QUERIES)
+    assert reader.run("python", python) == "{'Kind': 'heater', 'Target': 20}\n"
+    reader.run("sh", by_console)
+    (asking,) = blocks("Asking once", "sh", QUERIES)
+
+    def found() -> list[str]:
+        """The console's record is moved to its partition, and read there."""
+        return [line for line in reader.run("sh", asking).splitlines() if "lamp-3" in line]
+
+    wait_for(lambda: len(found()) == 3, "lamp-3, by both commands and by HTTP")
