@@ -49,7 +49,8 @@ def command_describe(
         raise click.UsageError("--delete: leaves no keys, so none can be set, removed or replaced")
     if replace and remove:
         raise click.UsageError("--replace: removes all other keys, so --remove has no use")
-    method, body = "GET", None
+    method = "GET"
+    body: dict[str, Any] | None = None
     if delete:
         method = "DELETE"
     elif replace:
