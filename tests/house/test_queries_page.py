@@ -10,7 +10,6 @@ from coldnotify_matcher.engine.interests.by_query.language import (
     DEPTH_MAX,
     KEYWORDS,
     NODES_MAX,
-    QUERY_BYTES_MAX,
     STEPS_MAX,
     InvalidQuery,
 )
@@ -24,6 +23,7 @@ from coldnotify_schemas.descriptions import (
     Description,
     check_description,
 )
+from coldnotify_schemas.protocol import QUERY_BYTES_MAX
 
 TEXT = (Path(__file__).parents[2] / "docs" / "queries.md").read_text(encoding="utf-8")
 FENCED = re.findall(r"^```query\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)

@@ -49,7 +49,7 @@ def node(asked: Asked) -> Iterator[str]:
         if request.query["query"] == "Room =":
             return error_response(400, "query: line 1, column 7: expected a literal", field="query")
         assert request.query["query"] == 'Kind = "lamp"'
-        shown = {"lamp/0001": None, "lamp/0002": {}}
+        shown: dict[str, Any] = {"lamp/0001": None, "lamp/0002": {}}
         limit, after = page_request(request.query)
         return web.json_response(
             page(
