@@ -17,7 +17,7 @@ from coldnotify_http.publishing import body_of
 
 NOT_WRITTEN, MAY_BE_WRITTEN = "not written", "unknown: it may be written"
 _END = "/description"
-_UNAVAILABLE = 503
+_NOT_ALLOWED, _UNAVAILABLE = 405, 503
 _OUTCOMES = {200: ACKNOWLEDGED, 400: REFUSED, 409: CONFLICT}
 
 
@@ -92,4 +92,4 @@ def _may_have_written(answer: Answer) -> bool:
     """Whether it is not known that this matcher has written nothing."""
     if answer.status == _UNAVAILABLE:
         return isinstance(answer.body, dict) and answer.body.get("outcome") == MAY_BE_WRITTEN
-    return answer.reached
+    return answer.reached and answer.status != _NOT_ALLOWED

@@ -25,7 +25,7 @@ def routes(asking: NodeClient) -> list[web.AbstractRouteDef]:
         web.get(f"{GROUP}/clients", answered(ledger.passed_on)),
         web.get(f"{GROUP}/clients/{{client}}", answered(ledger.passed_on)),
         web.get(f"{GROUP}/matrix", answered(ledger.passed_on)),
-        web.get(f"{GROUP}/objects", answered(ledger.passed_on)),
+        web.get(f"{GROUP}/objects", answered(ledger.objects)),
         web.get(f"{GROUP}/objects/{{object:.+}}", answered(ledger.passed_on)),
     ]
 
@@ -74,11 +74,21 @@ class _Ledger:
         details = {"client_state": matcher.body["client"], "object_state": matcher.body["object"]}
         return web.json_response({**asked, **explanation, **known, **details, "gateways_silent": silent})
 
+    async def objects(self, request: web.Request) -> web.Response:
+        """GET .../objects?query&limit&after: all, or those that fit a query."""
+        answer = await self._passed_on(request)
+        if answer.status == 200 and "query" in request.query and "query" not in answer.body:
+            raise NobodyAnswers("the matcher that serves this group is of a release without queries")
+        return as_it_is(answer)
+
     async def passed_on(self, request: web.Request) -> web.Response:
         """The same question to the matcher that serves the group."""
+        return as_it_is(await self._passed_on(request))
+
+    async def _passed_on(self, request: web.Request) -> Answer:
         _domain_and_group(request)
         page_request(request.query)
-        return as_it_is(await self._asking.matcher(request.rel_url.raw_path_qs))
+        return await self._asking.matcher(request.rel_url.raw_path_qs)
 
     async def _at_gateways(self, path_: str) -> tuple[list[AtGateway], list[str]]:
         """(sessions of the client, gateways that could not be asked)."""

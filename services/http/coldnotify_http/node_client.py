@@ -17,7 +17,8 @@ from yarl import URL
 
 from coldnotify_http.settings import HttpSettings
 
-_NOT_HERE = 503
+_NOT_HERE = frozenset((503, 405))
+"""405: a matcher of a release that knows no such request. Another may serve the group."""
 _ANSWER_BYTES_MAX = 8 * 1024 * 1024
 """A page of a thousand items is far smaller."""
 _CONNECTIONS_MAX = 100
@@ -48,7 +49,7 @@ class NobodyAnswers(Exception):
     def __init__(self, message: str, answers: Sequence[Answer] = ()) -> None:
         super().__init__(message)
         self.answers = answers
-        """What they said, all of it 503 or nothing."""
+        """What they said: none of it is an answer."""
 
 
 def addresses(text: str, name: str) -> list[str]:
@@ -97,7 +98,7 @@ class NodeClient:
         try:
             for task in asyncio.as_completed(tasks):
                 answer = await task
-                if answer.status not in (0, _NOT_HERE):
+                if answer.status and answer.status not in _NOT_HERE:
                     return answer
                 refused[answer.address] = answer
         finally:

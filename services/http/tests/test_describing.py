@@ -104,6 +104,22 @@ async def test_where_no_matcher_serves_the_object_nothing_is_written() -> None:
         assert (await here.ask("GET"))[0] == 503
 
 
+async def test_a_matcher_of_an_older_release_is_passed_over() -> None:
+    """It knows no PATCH, and whether it serves the object it does not say."""
+    async with AsyncExitStack() as stack:
+        older = await stack.enter_async_context(served(web.get("/{any:.*}", _never)))
+        ours = await stack.enter_async_context(served(answering({"version": 7})))
+        here = await stack.enter_async_context(node([older, ours]))
+        assert (await here.ask("PATCH", body={"a": 1}))[0] == 200
+        alone = await stack.enter_async_context(node([older]))
+        status, answer, _ = await alone.ask("PATCH", body={"a": 1})
+        assert (status, answer["outcome"], "405" in answer["error"]) == (503, "not written", True)
+
+
+async def _never(_request: web.Request) -> web.Response:
+    raise AssertionError
+
+
 async def test_what_may_be_written_is_said_to_be_unknown() -> None:
     async def silent(_request: web.Request) -> web.Response:
         await asyncio.sleep(300)

@@ -77,6 +77,19 @@ async def test_the_matcher_that_serves_the_group_answers() -> None:
         assert body["raw"] == f"{OBJECT}/lacking?version=5&limit=2"
 
 
+async def test_a_matcher_that_does_not_know_queries_has_not_answered_one() -> None:
+    """One of an older release would list all objects."""
+    path = "/v1/domains/d/groups/g/objects"
+    listing = web.get("/v1/{any:.*}", answering({"items": [], "next": None}))
+    async with served(listing) as matcher, node([matcher]) as url:
+        status, body, retry_after = await get(f"{url}{path}?query=a%20%3D%201")
+        assert (status, "without queries" in body["error"], retry_after) == (503, True, "1")
+        assert (await get(f"{url}{path}"))[0] == 200
+    found = web.get("/v1/{any:.*}", answering({"query": "a = 1", "items": [], "next": None}))
+    async with served(found) as matcher, node([matcher]) as url:
+        assert (await get(f"{url}{path}?query=a%20%3D%201"))[1]["query"] == "a = 1"
+
+
 async def test_what_is_unknown_or_wrong_is_said_as_the_matcher_says_it() -> None:
     unknown = web.get("/v1/{any:.*}", answering({"error": "object: is not known"}, 404))
     async with served(unknown) as matcher, node([matcher]) as url:

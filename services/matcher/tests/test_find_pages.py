@@ -127,7 +127,7 @@ def test_the_worker_goes_on_while_a_query_is_evaluated(matcher: Matcher, monkeyp
             evaluated.append(other.submit(lock.acquire, timeout=0).result(60))
         return True
 
-    monkeypatch.setattr(find_pages, "query_of", lambda _text: SimpleNamespace(matches=matches))
+    monkeypatch.setattr(find_pages, "query_of", lambda _text: SimpleNamespace(matches=matches, text="n = 1"))
     assert matcher.get(query="n = 1")[0] == 200
     assert evaluated == [True]
 
@@ -141,6 +141,7 @@ def test_a_wrong_query_is_told_where_and_what_was_expected(matcher: Matcher) -> 
         "error": f"query: line 2, column 9: {expected}", "field": "query", "line": 2, "column": 9, "expected": expected,
     }  # fmt: skip
     assert matcher.get(query="")[1]["column"] == 1
+    assert matcher.get(query="b = 1 and a=2")[1] == {"query": "a = 2 AND b = 1", "items": [], "next": None}
     assert matcher.get(query="a = 1", limit=0)[1]["field"] == "limit"
     assert matcher.get(query="a = 1", group="a%20b")[1]["field"] == "group"
 
