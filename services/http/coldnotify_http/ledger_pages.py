@@ -25,6 +25,7 @@ def routes(asking: NodeClient) -> list[web.AbstractRouteDef]:
         web.get(f"{GROUP}/clients", answered(ledger.passed_on)),
         web.get(f"{GROUP}/clients/{{client}}", answered(ledger.passed_on)),
         web.get(f"{GROUP}/matrix", answered(ledger.passed_on)),
+        web.get(f"{GROUP}/queries", answered(ledger.passed_on)),
         web.get(f"{GROUP}/objects", answered(ledger.objects)),
         web.get(f"{GROUP}/objects/{{object:.+}}", answered(ledger.passed_on)),
     ]

@@ -46,7 +46,7 @@ def run(settings: MatcherSettings) -> int:
 
 
 def _routes(current: Current[Worker], settings: MatcherSettings) -> "list[AbstractRouteDef]":
-    from coldnotify_matcher import description_pages, find_pages, ledger, outcome_pages, overview
+    from coldnotify_matcher import description_pages, find_pages, ledger, outcome_pages, overview, query_pages
     from coldnotify_matcher.description_log import DescriptionLog
     from coldnotify_matcher.state_pages import routes
 
@@ -56,5 +56,6 @@ def _routes(current: Current[Worker], settings: MatcherSettings) -> "list[Abstra
         *outcome_pages.routes(current),
         *overview.routes(current),
         *find_pages.routes(current),
+        *query_pages.routes(current),
         *routes(current),
     ]

@@ -19,6 +19,7 @@ from coldnotify_streams.core.job import Phase
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.description_store import NEVER, Described
+from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.matcher_partition import Partition
 
@@ -126,7 +127,8 @@ class Look:
                 return error_response(404, f"client: {prefix}{name} is not known")
             by_name = {obj.name: obj for obj in client.objects()}
             registrations = page(sorted(by_name), limit, after, lambda name: _registration(client, by_name[name]))
-            shown = {**client_summary(client), "registrations": registrations}
+            queries = [_query(query) for query in sorted(client.queries.values(), key=lambda query: query.text)]
+            shown = {**client_summary(client), "registrations": registrations, "queries": queries}
         return web.json_response(shown)
 
     def objects(self, request: web.Request) -> web.Response:
@@ -200,6 +202,12 @@ def client_summary(client: Client) -> dict[str, Any]:
         "lacking": len(client.lacking()),
         "last_seen_ms": client.last_seen_ms,
     }
+
+
+def _query(query: RegisteredQuery) -> dict[str, Any]:
+    """`members` is null while the client is not connected, or the set is being computed."""
+    members = len(query.set.members) if query.set is not None and query.set.ready else None
+    return {"query": query.text, "members": members, "refused": query.why_never or None}
 
 
 def _registration(client: Client, obj: Obj) -> dict[str, Any]:

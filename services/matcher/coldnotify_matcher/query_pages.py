@@ -1,0 +1,65 @@
+"""The queries that a group's clients have registered, for those who look in: who has them, and how many members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from aiohttp import web
+from coldnotify_common.list_pages import page, page_request
+
+from coldnotify_matcher.engine import Engine
+from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
+from coldnotify_matcher.state_pages import HasWorker, Look, in_a_thread
+
+CLIENTS_SHOWN_MAX = 100
+"""Names that one query is shown with."""
+
+
+def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
+    """GET .../queries."""
+    queries = Queries(current)
+    return [web.get("/v1/domains/{domain}/groups/{group}/queries", in_a_thread(queries.queries))]
+
+
+class Queries:
+    """The handler; it runs in a thread."""
+
+    def __init__(self, current: HasWorker) -> None:
+        self._look = Look(current)
+
+    def queries(self, request: web.Request) -> web.Response:
+        """GET .../queries?limit&after: by the texts as they were registered, in their order."""
+        limit, after = page_request(request.query)
+        with self._look.served(request) as (prefix, partition):
+            by_text = _by_text(partition.engine, prefix)
+            shown = page(sorted(by_text), limit, after, lambda text: _show(text, by_text[text]))
+        return web.json_response(shown)
+
+
+def _by_text(engine: Engine, prefix: str) -> dict[str, list[tuple[Client, RegisteredQuery]]]:
+    by_text: dict[str, list[tuple[Client, RegisteredQuery]]] = {}
+    for key, client in engine.clients.items():
+        if client.queries and key.startswith(prefix):
+            for query in client.queries.values():
+                by_text.setdefault(query.text, []).append((client, query))
+    return by_text
+
+
+def _show(text: str, registered: Iterable[tuple[Client, RegisteredQuery]]) -> dict[str, Any]:
+    """`canonical` and `members` are null while none of its clients is connected, or the set is being computed."""
+    names, online, set_ = [], 0, None
+    for client, query in registered:
+        names.append(client.name)
+        online += client.session is not None
+        set_ = set_ or query.set
+    ready = set_ is not None and set_.ready
+    return {
+        "query": text,
+        "canonical": set_.query.text if set_ is not None else None,
+        "members": len(set_.members) if set_ is not None and ready else None,
+        "clients_count": len(names),
+        "online": online,
+        "clients": sorted(names)[:CLIENTS_SHOWN_MAX],
+    }
