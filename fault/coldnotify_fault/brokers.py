@@ -9,7 +9,8 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, free_port
+from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster
+from coldnotify_kafka.broker.free_ports import free_row
 from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_kafka.errors import BrokerError
 from confluent_kafka import KafkaException
@@ -22,7 +23,6 @@ _KAFKA_HOST = "127.0.0.3"
 """What each node tells its clients, and the other nodes, to connect to, on its own port: there listens its proxy.
 
 Only the controllers talk past it: a node that is cut off is not missed by them."""
-_PORT_MAX = 65535
 _CONNECT_S = 2.0
 _READY_S = 5.0
 """For a node that listens: its coordinators are about to be loaded, or the cluster to count it in."""
@@ -89,7 +89,8 @@ class Brokers:
     def __init__(self, directory: Path, count: int, network: Network) -> None:
         """Nothing is started yet; the proxies listen. Raises OSError, BrokerError."""
         self.count = count
-        port = _free_port_of_both(count)
+        # The proxies take the same ones at their address.
+        port = free_row(count, _BROKER_HOST, _KAFKA_HOST)
         self._cluster: EmbeddedCluster | None = None
         if count == 1:
             node = EmbeddedBroker(directory, port, host=_BROKER_HOST, advertised_host=_KAFKA_HOST)
@@ -125,19 +126,3 @@ def _in_sync(cluster: EmbeddedCluster, number: int) -> bool:
     """Whether another node may be taken away without stopping writes."""
     cluster.wait_node_ready(number, _READY_S)
     return not cluster.out_of_sync()
-
-
-def _free_port_of_both(count: int) -> int:
-    """The first of `count` ports, one by one, on which nothing listens at either address."""
-    while True:
-        port = free_port(_BROKER_HOST)
-        if port + count <= _PORT_MAX and all(_free(port + number) for number in range(count)):
-            return port
-
-
-def _free(port: int) -> bool:
-    with suppress(OSError):
-        for host in (_BROKER_HOST, _KAFKA_HOST):
-            socket.create_server((host, port)).close()
-        return True
-    return False

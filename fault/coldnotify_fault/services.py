@@ -95,14 +95,13 @@ class Services:
         self.parts: dict[str, Service | Broker] = dict(self.brokers.parts)
         self.gateway_proxies: dict[str, Proxy] = {}
         self.gateway_addresses: list[str] = []
-        taken: set[int] = set()
         for number in range(1, MATCHERS_MAX + 1):
-            http = _free(taken)
+            http = free_port(_HOST)
             flags = [f"--matcher-port={http}", f"--matcher-id=matcher-{number}"]
             flags.append(f"--matcher-session-timeout-ms={SESSION_TIMEOUT_S * 1000:.0f}")
             self._add(directory, f"matcher-{number}", http, flags)
         for number in range(1, GATEWAYS + 1):
-            own, http, proxied = _free(taken), _free(taken), _free(taken)
+            own, http, proxied = free_port(_HOST), free_port(_HOST), free_port(_HOST)
             flags = [
                 f"--gateway-port={own}",
                 f"--gateway-http-port={http}",
@@ -113,7 +112,7 @@ class Services:
             self._add(directory, f"gateway-{number}", http, flags)
             self.gateway_proxies[f"gateway-{number}"] = network.proxy((_HOST, proxied), (_HOST, own), wire)
             self.gateway_addresses.append(f"{_HOST}:{proxied}")
-        http = _free(taken)
+        http = free_port(_HOST)
         self.http_url = f"http://{_HOST}:{http}"
         self._add(directory, "http", http, [f"--http-port={http}", "--http-publish-timeout-s=5"])
 
@@ -157,10 +156,3 @@ class Services:
         command = name.partition("-")[0]
         argv = [sys.executable, "-m", "coldnotify_cli.main", command, f"--kafka={self.kafka}", *flags]
         self.parts[name] = Service(name, argv, port, directory / f"{name}.log")
-
-
-def _free(taken: set[int]) -> int:
-    while (port := free_port(_HOST)) in taken:
-        pass
-    taken.add(port)
-    return port

@@ -1,8 +1,40 @@
 import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
-from coldnotify_kafka.broker.free_ports import check_port_is_free, free_port
-from coldnotify_kafka.errors import BrokerSettingError, PortTakenError
+from coldnotify_kafka.broker import free_ports
+from coldnotify_kafka.broker.free_ports import check_port_is_free, free_port, free_row, reserve
+from coldnotify_kafka.errors import BrokerError, BrokerSettingError, PortTakenError
+
+Among = Callable[[int, int], None]
+HOST = "127.0.0.1"
+
+
+@contextmanager
+def another_process(choice: str) -> Iterator[int]:
+    """It chooses a port, and lives on until the end of the context."""
+    program = f"from coldnotify_kafka.broker.free_ports import *; print({choice}, flush=True); input()"
+    argv = [sys.executable, "-c", program]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield int(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def among(monkeypatch: pytest.MonkeyPatch) -> Among:
+    """Sets out of which ports this process chooses: the first one, and how many."""
+
+    def set_them(first: int, count: int) -> None:
+        monkeypatch.setattr(free_ports, "_FREE_PORT_MIN", first)
+        monkeypatch.setattr(free_ports, "_FREE_PORT_MAX", first + count - 1)
+
+    return set_them
 
 
 def test_a_free_port_can_be_listened_on() -> None:
@@ -38,3 +70,62 @@ def test_what_is_no_port_is_told(port: int) -> None:
 def test_a_host_that_is_not_here_is_told() -> None:
     with pytest.raises(BrokerSettingError, match=r"--some-port: cannot listen on 192\.0\.2\.1:9092"):
         check_port_is_free("192.0.2.1", 9092, "--some-port")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reserved among processes on Linux only")
+def test_a_chosen_port_is_chosen_by_nobody_else_until_the_process_ends(among: Among) -> None:
+    with another_process("free_port()") as port:
+        among(port, 1)
+        with pytest.raises(BrokerError, match=f"no free port between {port} and {port} on {HOST}"):
+            free_port()
+        assert not reserve(port, HOST)
+        # Whoever asked for this very port gets it: nothing listens there.
+        check_port_is_free(HOST, port, "--some-port")
+    assert free_port() == port
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reserved among processes on Linux only")
+def test_a_row_is_reserved_as_a_whole() -> None:
+    with another_process("free_row(3, '127.0.0.1')") as first:
+        assert [reserve(port, HOST) for port in range(first, first + 3)] == [False] * 3
+
+
+def test_a_process_chooses_a_port_once_and_may_ask_for_it_again(among: Among) -> None:
+    port = free_port()
+    among(port, 1)
+    with pytest.raises(BrokerError):
+        free_port()
+    assert reserve(port, HOST)
+
+
+def test_a_row_is_free_at_all_addresses_and_one_that_is_not_is_given_back(among: Among) -> None:
+    first = free_row(3, HOST)
+    for port in range(first, first + 3):
+        free_ports._release(port)
+    among(first, 3)
+    with socket.create_server(("127.0.0.3", first + 2)), pytest.raises(BrokerError, match=r"no row of 3 free ports .*"):
+        free_row(3, HOST, "127.0.0.3")
+    assert free_row(3, HOST, "127.0.0.3") == first
+
+
+def test_the_oldest_is_given_up_for_the_newest(among: Among, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(free_ports, "_reserved", {})
+    monkeypatch.setattr(free_ports, "_RESERVED_MAX", 2)
+    first, *_ = (free_port() for _ in range(3))
+    among(first, 1)
+    assert free_port() == first
+    for port in list(free_ports._reserved):
+        free_ports._release(port)
+
+
+@pytest.mark.parametrize("port", [-1, 0, 65536])
+def test_what_is_no_port_cannot_be_reserved(port: int) -> None:
+    assert not reserve(port, HOST)
+
+
+def test_where_something_listens_nothing_is_reserved() -> None:
+    with socket.create_server((HOST, free_port())) as server:
+        port = server.getsockname()[1]
+        free_ports._release(port)
+        assert not reserve(port, HOST)
+    assert reserve(port, HOST)

@@ -216,20 +216,18 @@ class ColdNotify(Server):
         settings = settings or {}
         self._http_ports: dict[str, int] = {}
         self.port = free_port(HOST)
-        taken = {self.port}
         kind = EmbeddedBroker if nodes == 1 else EmbeddedCluster
         self.broker: EmbeddedBroker | EmbeddedCluster = kind(directory / "kafka", host=HOST)
         self._nodes = [self.broker] if isinstance(self.broker, EmbeddedBroker) else list(self.broker.nodes.values())
-        taken |= {node.port for node in self._nodes}
         self.kafka = self.broker.bootstrap
         for number in range(1, matchers + 1):
-            port = _free(taken)
+            port = free_port(HOST)
             self._add("matcher", number, port, {"matcher-port": port, "matcher-id": f"matcher-{number}"}, settings)
         for number in range(1, gateways + 1):
-            port = _free(taken)
+            port = free_port(HOST)
             self._add("gateway", number, port, {"gateway-port": self.port, "gateway-http-port": port}, settings)
         if as_up:
-            port = _free(taken)
+            port = free_port(HOST)
             self._add("http", 1, port, {"http-port": port}, settings)
 
     def start(self) -> None:
@@ -459,10 +457,3 @@ def find(program: str) -> str:
     own = INSTALLED / program
     # Debian keeps servers where only root looks.
     return str(own) if own.exists() else shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin") or ""
-
-
-def _free(taken: set[int]) -> int:
-    while (port := free_port(HOST)) in taken:
-        pass
-    taken.add(port)
-    return port

@@ -12,10 +12,13 @@ from typing import Any
 from urllib.request import urlopen
 
 from coldnotify import Connection, Notification, Notify, State
+from coldnotify_kafka.broker.cluster import NODES
+from coldnotify_kafka.broker.free_ports import free_port, free_row
 from coldnotify_kafka.broker.process import spawn
 
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 
+_HOST = "127.0.0.1"
 _START_S = 180.0
 
 
@@ -33,6 +36,9 @@ class Up:
         self._flags = flags
         self._environ = {**os.environ, **{f"COLDNOTIFY_{name.upper()}": value for name, value in settings.items()}}
         self._ready_file = directory / "ready.json"
+        # Chosen by this process, they are reserved between two starts, too. There may be three nodes of Kafka.
+        self._ports = {"kafka": free_row(NODES, _HOST)}
+        self._ports |= {name: free_port(_HOST) for name in ("gateway", "http", "matcher")}
         self._process: subprocess.Popen[bytes] | None = None
         self.report: dict[str, Any] = {}
 
@@ -58,11 +64,8 @@ class Up:
         return host, int(port)
 
     def start(self) -> None:
-        """Start, on the data of before if there are any, on the ports of before; returns when all is ready."""
-        ports = [
-            f"--{name}-port={str(self.report[name]).split(',')[0].rpartition(':')[2] if self.report else 0}"
-            for name in ("kafka", "gateway", "http", "matcher")
-        ]
+        """Start, on the data of before if there are any, on the same ports each time; returns when all is ready."""
+        ports = [f"--{name}-port={port}" for name, port in self._ports.items()]
         argv = [sys.executable, "-m", "coldnotify_cli.main", "up", f"--data={self._directory / 'data'}"]
         argv += [f"--ready-file={self._ready_file}", *ports, *self._flags]
         self._process = spawn(argv, self._directory / "up.log", environ=self._environ)

@@ -33,11 +33,7 @@ class Ports:
     @classmethod
     def free(cls) -> Self:
         """Others that nothing listens on now."""
-        chosen: list[int] = []
-        while len(chosen) < len(asdict(cls())):
-            if (port := free_port()) not in chosen:
-                chosen.append(port)
-        return cls(*chosen)
+        return cls(**{name: free_port() for name in asdict(cls())})
 
     def flags(self) -> str:
         """For `coldnotify up`; none for the usual ones."""

@@ -16,7 +16,7 @@ from coldnotify_kafka.broker import jars
 from coldnotify_kafka.broker.config import HEAP_MIB_DEFAULT, BrokerConfig
 from coldnotify_kafka.broker.data_dir import ClusterFile
 from coldnotify_kafka.broker.formatting import new_id
-from coldnotify_kafka.broker.free_ports import check_port_is_free, free_port
+from coldnotify_kafka.broker.free_ports import free_port, reserve
 from coldnotify_kafka.broker.node import READY_SECONDS_MAX, STOP_SECONDS_MAX, EmbeddedBroker, Startable
 from coldnotify_kafka.broker.process import KILL_SECONDS_MAX
 from coldnotify_kafka.broker.readiness import (
@@ -290,12 +290,7 @@ def _free(taken: set[int]) -> int:
 
 def _kept_or_free(kept: int, taken: set[int]) -> int:
     """The controllers' ports concern nobody else: one that another program took meanwhile is simply changed."""
-    if kept and kept not in taken:
-        try:
-            check_port_is_free(BrokerConfig.controller_host, kept, "controller_port")
-        except BrokerError:
-            pass
-        else:
-            taken.add(kept)
-            return kept
+    if kept and kept not in taken and reserve(kept, BrokerConfig.controller_host):
+        taken.add(kept)
+        return kept
     return _free(taken)

@@ -1,8 +1,15 @@
-"""Free and taken ports."""
+"""Free and taken ports.
+
+A port that is chosen here is reserved for the process that chose it until that ends: whoever chooses by this module, in
+whichever process, takes another one. Else two that start at once could choose the same port, since a service listens
+only seconds later, and one that is restarted not all the time.
+"""
 
 import errno
+import os
 import random
 import socket
+import sys
 
 from coldnotify_kafka.errors import BrokerError, BrokerSettingError, PortTakenError
 
@@ -10,21 +17,60 @@ _FREE_PORT_MIN = 20_000
 _FREE_PORT_MAX = 32_000
 """Below the range (from 32,768 on) out of which Linux serves outgoing connections: else some client's connection could
 sit on the port between choosing and listening, or while a broker is being restarted."""
+_PORT_MAX = 65_535
 _TRIES = 200
+_RESERVED_MAX = 256
+"""Of one process, each with a descriptor; the oldest are given up: what chooses for so many has long ended those. The
+largest stack takes some 20."""
+_reserved: dict[int, int | None] = {}
+"""By port, the descriptor that holds it; the oldest first. None: where nothing can, off Linux."""
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A TCP port on which nothing listens now. Raises BrokerError if none was found."""
+    """A TCP port on which nothing listens now, reserved for this process. Raises BrokerError if none was found."""
+    return free_row(1, host)
+
+
+def free_row(count: int, *hosts: str) -> int:
+    """The first of `count` ports one by one, each as of `free_port` at all of these addresses. Raises BrokerError."""
     for _ in range(_TRIES):
-        port = random.randint(_FREE_PORT_MIN, _FREE_PORT_MAX)
-        if _trouble(host, port) is None:
-            return port
-    raise BrokerError(f"no free port between {_FREE_PORT_MIN} and {_FREE_PORT_MAX} on {host}")
+        first = random.randint(_FREE_PORT_MIN, _FREE_PORT_MAX - count + 1)
+        row = range(first, first + count)
+        # What this process chose before is for something else.
+        if _reserved.keys().isdisjoint(row):
+            if all(reserve(port, *hosts) for port in row):
+                return first
+            for port in _reserved.keys() & set(row):
+                _release(port)
+    words = "free port" if count == 1 else f"row of {count} free ports"
+    raise BrokerError(f"no {words} between {_FREE_PORT_MIN} and {_FREE_PORT_MAX} on {' and '.join(hosts)}")
+
+
+def reserve(port: int, *hosts: str) -> bool:
+    """Whether nothing listens on it, and it is reserved for this process now, or was before.
+
+    False: something listens there, nothing could, or it is reserved for another process.
+    """
+    if not 0 < port <= _PORT_MAX:
+        return False
+    known = port in _reserved
+    if not known:
+        # Before the look, which itself listens for a moment: another process' service may be about to.
+        try:
+            _reserved[port] = _hold(port)
+        except OSError:
+            return False
+    free = all(_trouble(host, port) is None for host in hosts)
+    if not free and not known:
+        _release(port)
+    while len(_reserved) > _RESERVED_MAX:
+        _release(next(iter(_reserved)))
+    return free
 
 
 def check_port_is_free(host: str, port: int, setting: str) -> None:
     """Raises PortTakenError if something listens there, BrokerSettingError if nothing ever could; names `setting`."""
-    if not 0 < port < 65536:
+    if not 0 < port <= _PORT_MAX:
         raise BrokerSettingError(f"{setting}: {port} is not a port (1 to 65535, or 0 for any free one)")
     trouble = _trouble(host, port)
     if trouble is None:
@@ -35,6 +81,22 @@ def check_port_is_free(host: str, port: int, setting: str) -> None:
             "(0 = any free one)"
         )
     raise BrokerSettingError(f"{setting}: cannot listen on {host}:{port} ({trouble.strerror or trouble})")
+
+
+def _hold(port: int) -> int | None:
+    """What shows others that it is reserved. Raises OSError where another process holds it."""
+    if sys.platform != "linux":
+        return None
+    with socket.socket(socket.AF_UNIX) as holder:
+        # An abstract name: like a port, it is of one network namespace. It goes with the process, however that ends.
+        holder.bind(f"\0coldnotify-port-{port}")
+        return holder.detach()
+
+
+def _release(port: int) -> None:
+    held = _reserved.pop(port)
+    if held is not None:
+        os.close(held)
 
 
 def _trouble(host: str, port: int) -> OSError | None:

@@ -16,9 +16,9 @@ from coldnotify_gateway.listeners.row import Row
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, free_port
 from coldnotify_kafka.broker.data_dir import check_unused
-from coldnotify_kafka.broker.free_ports import check_port_is_free
+from coldnotify_kafka.broker.free_ports import check_port_is_free, free_row, reserve
 from coldnotify_kafka.broker.process import spawn
-from coldnotify_kafka.errors import BrokerError, PortTakenError
+from coldnotify_kafka.errors import PortTakenError
 from coldnotify_streams.jobs.registry import JOBS
 from confluent_kafka.admin import AdminClient
 
@@ -29,7 +29,6 @@ from coldnotify_cli.supervisor import ChildProcess, Part
 from coldnotify_cli.tls_parts import TlsParts
 
 HOST = "127.0.0.1"
-_PORT_MAX = 65535
 _HTTP_BESIDE = 1
 """Where the gateway's HTTP port is, counted from the first one for devices: 55001 beside 55000."""
 _LOOK_TIMEOUT_S = 5.0
@@ -55,11 +54,13 @@ class Addresses:
         one that nobody can have, SettingError for one used twice."""
         taken: dict[int, str] = {}
         troubles: list[str] = []
+        for setting, wanted in vars(settings).items():
+            if setting.endswith("_port"):
+                # Else it could be chosen for another one.
+                reserve(wanted, HOST)
 
         def port(wanted: int, flag: str) -> int:
-            chosen = wanted
-            while not chosen or (not wanted and chosen in taken):
-                chosen = free_port(HOST)
+            chosen = wanted or free_port(HOST)
             name = f"{flag} (COLDNOTIFY_{flag[2:].replace('-', '_').upper()})"
             if chosen in taken:
                 raise SettingError(f"{name}: port {chosen} is {taken[chosen]} already")
@@ -70,10 +71,8 @@ class Addresses:
             taken[chosen] = flag
             return chosen
 
-        kafka = settings.kafka_port
-        while not kafka or (not settings.kafka_port and not all(map(_is_free, _row(kafka, settings.kafka_nodes)))):
-            kafka = free_port(HOST)
-        for one in _row(kafka, settings.kafka_nodes):
+        kafka = settings.kafka_port or free_row(settings.kafka_nodes, HOST)
+        for one in range(kafka, kafka + settings.kafka_nodes):
             port(one, "--kafka-port")
         first, *others = LISTENERS
         devices = {first: port(getattr(settings, first.port_setting), first.flag)}
@@ -82,7 +81,7 @@ class Addresses:
 
         def beside(distance: int) -> int:
             near = devices[first] + distance
-            return near if near <= _PORT_MAX and near not in taken and _is_free(near) else 0
+            return near if near not in taken and reserve(near, HOST) else 0
 
         for row in others:
             devices[row] = port(getattr(settings, row.port_setting, 0) or beside(row.beside), row.flag)
@@ -171,18 +170,6 @@ class Stack:
             _asks_readyz(port, self.tls.context()),
             ready_timeout_s=settings.up_ready_timeout_s,
         )
-
-
-def _row(first: int, count: int) -> range:
-    return range(first, first + count)
-
-
-def _is_free(port: int) -> bool:
-    try:
-        check_port_is_free(HOST, port, "")
-    except BrokerError:
-        return False
-    return True
 
 
 def _asks_readyz(port: int, tls: ssl.SSLContext | None) -> Callable[[], str | None]:

@@ -3,6 +3,8 @@
 import json
 import os
 import socket
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,9 @@ from coldnotify_cli.stack import Addresses, Stack, write_atomically
 from coldnotify_common.settings import SettingError
 from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_gateway.listeners.row import Row
+from coldnotify_kafka.broker import free_ports
 from coldnotify_kafka.broker.data_dir import lock
-from coldnotify_kafka.errors import DataDirectoryInUseError, PortTakenError
+from coldnotify_kafka.errors import BrokerError, DataDirectoryInUseError, PortTakenError
 from coldnotify_testkit.kafka import free_port
 
 FREE = UpSettings(kafka_port=0, gateway_port=0, http_port=0, matcher_port=0)
@@ -25,6 +28,29 @@ def test_zero_takes_any_free_port_each_another() -> None:
     ports = [chosen.kafka, *chosen.devices.values(), chosen.http, *chosen.matchers, *chosen.gateways_http]
     assert len(set(ports)) == len(ports) == 10
     assert all(ports)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reserved among processes on Linux only")
+def test_what_was_chosen_nobody_else_chooses_before_it_is_listened_on() -> None:
+    chosen = Addresses.choose(replace(FREE, kafka_nodes=3, gateways=2))
+    kafka = range(chosen.kafka, chosen.kafka + 3)
+    ports = [*kafka, *chosen.devices.values(), chosen.http, *chosen.matchers, *chosen.gateways_http]
+    another_process = (
+        "import sys; from coldnotify_kafka.broker.free_ports import reserve; "
+        "print(*[port for port in map(int, sys.argv[1:]) if reserve(port, '127.0.0.1')])"
+    )
+    argv = [sys.executable, "-c", another_process, *map(str, ports)]
+    assert subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60).stdout.split() == []
+
+
+def test_what_is_asked_for_is_not_chosen_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    free_ports._release(port)
+    monkeypatch.setattr(free_ports, "_FREE_PORT_MIN", port)
+    monkeypatch.setattr(free_ports, "_FREE_PORT_MAX", port)
+    # Kafka's is the first to be chosen.
+    with pytest.raises(BrokerError, match=f"no free port between {port} and {port}"):
+        Addresses.choose(replace(FREE, http_port=port))
 
 
 @pytest.mark.parametrize("row", LISTENERS, ids=lambda row: row.name)
