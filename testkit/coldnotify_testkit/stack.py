@@ -33,6 +33,8 @@ class Up:
 
     def __init__(self, directory: Path, *flags: str, **settings: str) -> None:
         self._directory = directory
+        self.data = directory / "data"
+        """Its data directory."""
         self._flags = flags
         self._environ = {**os.environ, **{f"COLDNOTIFY_{name.upper()}": value for name, value in settings.items()}}
         self._ready_file = directory / "ready.json"
@@ -66,7 +68,7 @@ class Up:
     def start(self) -> None:
         """Start, on the data of before if there are any, on the same ports each time; returns when all is ready."""
         ports = [f"--{name}-port={port}" for name, port in self._ports.items()]
-        argv = [sys.executable, "-m", "coldnotify_cli.main", "up", f"--data={self._directory / 'data'}"]
+        argv = [sys.executable, "-m", "coldnotify_cli.main", "up", f"--data={self.data}"]
         argv += [f"--ready-file={self._ready_file}", *ports, *self._flags]
         self._process = spawn(argv, self._directory / "up.log", environ=self._environ)
         self.wait_ready(timeout_s=_START_S)

@@ -1,6 +1,7 @@
 """Processes are killed with SIGKILL while a publisher goes on: nothing is lost, and nobody has to do anything."""
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -44,43 +45,48 @@ class SteadyPublisher(threading.Thread):
         return self.acknowledged
 
 
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """Everything running, one of each; whoever kills a part waits until it is there again."""
+    with running(tmp_path_factory.mktemp("up")) as one:
+        yield one
+
+
 @pytest.mark.parametrize("parts", [("matcher", "gateway", "broker")])
-def test_kill_each_part_while_a_publisher_goes_on(tmp_path: Path, parts: tuple[str, ...]) -> None:
-    with running(tmp_path) as up:
-        told = Recorder()
-        with notify(up, "survivor", tmp_path / "state.json") as ou:
-            ou.register("camera-config").subscribe(told)
-            publisher = SteadyPublisher(up, "camera-config")
-            publisher.start()
-            for part in parts:
-                pids = up.kill(part)
-                up.wait_ready(other_than=pids)
-                goal = publisher.wait_for_more(20)
-                wait_for(told.reaches("camera-config", goal), f"the client learns it after {part} was killed")
-            last = publisher.stop()
-            wait_for(lambda: told.newest("camera-config") == last, "the client ends on the newest version")
-        versions = [v for v in told.versions("camera-config") if v is not None]
-        print(f"\n{last} publishes acknowledged, {len(versions)} told, newest {versions[-1]}")
-        assert versions == sorted(set(versions)), "never backwards, nothing twice"
+def test_kill_each_part_while_a_publisher_goes_on(own: Up, tmp_path: Path, parts: tuple[str, ...]) -> None:
+    told = Recorder()
+    with notify(own, "survivor", tmp_path / "state.json") as ou:
+        ou.register("camera-config").subscribe(told)
+        publisher = SteadyPublisher(own, "camera-config")
+        publisher.start()
+        for part in parts:
+            pids = own.kill(part)
+            own.wait_ready(other_than=pids)
+            goal = publisher.wait_for_more(20)
+            wait_for(told.reaches("camera-config", goal), f"the client learns it after {part} was killed")
+        last = publisher.stop()
+        wait_for(lambda: told.newest("camera-config") == last, "the client ends on the newest version")
+    versions = [v for v in told.versions("camera-config") if v is not None]
+    print(f"\n{last} publishes acknowledged, {len(versions)} told, newest {versions[-1]}")
+    assert versions == sorted(set(versions)), "never backwards, nothing twice"
 
 
-def test_registrations_survive_the_loss_of_every_process(tmp_path: Path) -> None:
-    with running(tmp_path) as up:
-        first = Recorder()
-        with notify(up, "lost", tmp_path / "state.json") as ou:
-            ou.register("a").subscribe(first)
-            ou.register("b").subscribe(first)
-            wait_for(lambda: len(first.seen) == 2 and ou.status.pending == 0, "registered")
-        up.kill_everything()
-        up.start()
-        client = wait_for(lambda: up.client("animal.observer", "region-1", "lost"), "the matcher knows the client")
-        assert [r["object"] for r in client["registrations"]["items"]] == ["a", "b"]
-        with Publisher(kafka=up.kafka) as publisher:
-            publisher.publish("animal.observer", "region-1", "b", version=3)
-        again = Recorder()
-        with notify(up, "lost", tmp_path / "state.json") as ou:
-            ou.register("b").subscribe(again)
-            wait_for(lambda: again.newest("b") == 3, "told after everything was lost")
+def test_registrations_survive_the_loss_of_every_process(own: Up, tmp_path: Path) -> None:
+    first = Recorder()
+    with notify(own, "lost", tmp_path / "state.json") as ou:
+        ou.register("a").subscribe(first)
+        ou.register("b").subscribe(first)
+        wait_for(lambda: len(first.seen) == 2 and ou.status.pending == 0, "registered")
+    own.kill_everything()
+    own.start()
+    client = wait_for(lambda: own.client("animal.observer", "region-1", "lost"), "the matcher knows the client")
+    assert [r["object"] for r in client["registrations"]["items"]] == ["a", "b"]
+    with Publisher(kafka=own.kafka) as publisher:
+        publisher.publish("animal.observer", "region-1", "b", version=3)
+    again = Recorder()
+    with notify(own, "lost", tmp_path / "state.json") as ou:
+        ou.register("b").subscribe(again)
+        wait_for(lambda: again.newest("b") == 3, "told after everything was lost")
 
 
 def test_two_gateways_two_matchers_and_one_of_each_killed(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,17 +22,19 @@ from coldnotify_testkit.waiting import wait_for
 pytestmark = pytest.mark.kafka
 
 DOMAIN = "animal.observer"
-GROUPS = [f"region-{i}" for i in range(16)]
-assert {partition_of(DOMAIN, group, PARTITIONS) for group in GROUPS} == set(range(PARTITIONS)), "one in each at least"
+GROUPS = {kind: [f"{kind}-{i}" for i in range(16)] for kind in ("region", "valley")}
+"""Tests that share a stack have groups of their own."""
+for groups in GROUPS.values():
+    assert {partition_of(DOMAIN, group, PARTITIONS) for group in groups} == set(range(PARTITIONS)), "one in each"
 
 BESIDE = {"matcher_group": MatcherSettings.matcher_group}
 """In one group with the matchers that are there."""
 
 
 @contextmanager
-def units(up: Up) -> Iterator[dict[str, tuple[Notify, Recorder]]]:
+def units(up: Up, kind: str) -> Iterator[dict[str, tuple[Notify, Recorder]]]:
     """A client in each group, registered for x."""
-    found = {group: (notify(up, "ou", None, group=group), Recorder()) for group in GROUPS}
+    found = {group: (notify(up, "ou", None, group=group), Recorder()) for group in GROUPS[kind]}
     for ou, told in found.values():
         ou.connect()
         ou.register("x").subscribe(told)
@@ -43,8 +45,8 @@ def units(up: Up) -> Iterator[dict[str, tuple[Notify, Recorder]]]:
             ou.disconnect()
 
 
-def publish(publisher: Publisher, version: int) -> None:
-    for group in GROUPS:
+def publish(publisher: Publisher, ous: Iterable[str], version: int) -> None:
+    for group in ous:
         publisher.publish(DOMAIN, group, "x", version=version)
 
 
@@ -82,19 +84,31 @@ def test_a_matcher_killed_and_started_again_in_time_causes_no_rebalance(
             assert len(re.findall("partition assigned|given up", plain(stays.log))) == assigned, "it heard of nothing"
 
 
-@pytest.mark.parametrize("standby", [False, True], ids=["cold", "warm"])
-def test_matchers_come_stop_and_are_killed_under_load(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, standby: bool
-) -> None:
-    monkeypatch.setenv("COLDNOTIFY_MATCHER_STANDBY", "yes" if standby else "no")
-    with running(tmp_path) as up, units(up) as ous, Publisher(kafka=up.kafka, timeout_s=60) as publisher:
+@pytest.fixture(scope="module")
+def cold(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """Everything running; whatever a test lets in beside its matcher has left again."""
+    with running(tmp_path_factory.mktemp("cold"), matcher_standby="no") as one:
+        yield one
+
+
+def test_matchers_come_stop_and_are_killed_under_load(cold: Up, tmp_path: Path) -> None:
+    come_stop_and_are_killed(cold, tmp_path, standby=False)
+
+
+def test_matchers_that_follow_what_others_own_come_stop_and_are_killed_under_load(tmp_path: Path) -> None:
+    with running(tmp_path, matcher_standby="yes") as up:
+        come_stop_and_are_killed(up, tmp_path, standby=True)
+
+
+def come_stop_and_are_killed(up: Up, tmp_path: Path, *, standby: bool) -> None:
+    with units(up, "region") as ous, Publisher(kafka=up.kafka, timeout_s=60) as publisher:
         version = 0
 
         def go_on(when: str) -> None:
             nonlocal version
             for _ in range(5):
                 version += 1
-                publish(publisher, version)
+                publish(publisher, ous, version)
             wait_told(ous, version, when)
 
         go_on("with one matcher")
@@ -102,7 +116,7 @@ def test_matchers_come_stop_and_are_killed_under_load(
             log = tmp_path / f"extra-{round_}"
             with MatcherProcess(up.kafka, log, matcher_id="extra", matcher_standby=standby, **BESIDE) as extra:
                 version += 1
-                publish(publisher, version)
+                publish(publisher, ous, version)
                 wait_for(extra.owned, "a share of the partitions")
                 go_on("while the partitions move")
                 for group, (ou, told) in ous.items():
@@ -123,23 +137,22 @@ def test_matchers_come_stop_and_are_killed_under_load(
             assert {one["object"] for one in known["registrations"]["items"]} == {"x", "late-0", "late-1"}
 
 
-def test_a_matcher_frozen_for_long_undoes_nothing_and_comes_back(tmp_path: Path) -> None:
+def test_a_matcher_frozen_for_long_undoes_nothing_and_comes_back(cold: Up, tmp_path: Path) -> None:
     with (
-        running(tmp_path) as up,
-        units(up) as ous,
-        Publisher(kafka=up.kafka, timeout_s=60) as publisher,
-        MatcherProcess(up.kafka, tmp_path / "zombie", matcher_id="zombie", **BESIDE) as zombie,
+        units(cold, "valley") as ous,
+        Publisher(kafka=cold.kafka, timeout_s=60) as publisher,
+        MatcherProcess(cold.kafka, tmp_path / "zombie", matcher_id="zombie", **BESIDE) as zombie,
     ):
 
         def of_others() -> set[int]:
-            items = get_json(f"{up.matcher_url}/v1/partitions")["items"]
+            items = get_json(f"{cold.matcher_url}/v1/partitions")["items"]
             return {one["partition"] for one in items if one["phase"] == "owned"}
 
         wait_for(lambda: len(zombie.owned()) == len(of_others()) == PARTITIONS // 2, "half of the partitions at each")
-        publish(publisher, 1)
+        publish(publisher, ous, 1)
         wait_told(ous, 1, "before")
         its = zombie.owned()
-        groups = [group for group in GROUPS if partition_of(DOMAIN, group, PARTITIONS) in its]
+        groups = [group for group in ous if partition_of(DOMAIN, group, PARTITIONS) in its]
         assert groups
 
         # What is under way when it is frozen it may do as soon as it goes on, long after its successor.
@@ -147,28 +160,28 @@ def test_a_matcher_frozen_for_long_undoes_nothing_and_comes_back(tmp_path: Path)
             ous[group][0].register("in-its-hands").subscribe(ous[group][1])
         freeze(zombie.process.pid)
         wait_for(lambda: of_others() >= its, "a successor")
-        publish(publisher, 2)
+        publish(publisher, ous, 2)
         wait_told(ous, 2, "by the successor")
         for group in groups:
             ou, told = ous[group]
             ou.register("late").subscribe(told)
             ou.unregister("x")
         wait_for(lambda: all(ous[group][0].status.pending == 0 for group in groups), "all is acknowledged")
-        generations = {number: merged(up.kafka, number)[0] for number in its}
+        generations = {number: merged(cold.kafka, number)[0] for number in its}
 
         thaw(zombie.process.pid)
         wait_for(lambda: re.search("all state dropped|lost=True", plain(zombie.log)), "its finding out")
         wait_for(lambda: zombie.ready and zombie.owned() and not zombie.owned() & of_others(), "its share again")
         wait_for(lambda: len(zombie.owned() | of_others()) == PARTITIONS, "all are served")
-        publish(publisher, 3)
-        wait_told({group: ous[group] for group in GROUPS if group not in groups}, 3, "after")
+        publish(publisher, ous, 3)
+        wait_told({group: ous[group] for group in ous if group not in groups}, 3, "after")
         for group in groups:
             publisher.publish(DOMAIN, group, "late", version=9)
             wait_for(ous[group][1].reaches("late", 9), f"{group} is told what it registered for at the successor's")
 
         for group in groups:
             number = partition_of(DOMAIN, group, PARTITIONS)
-            generation, registered = merged(up.kafka, number)
+            generation, registered = merged(cold.kafka, number)
             assert generation > generations[number] - 1
             assert registered[f"{DOMAIN}/{group}/ou"] == {"in-its-hands", "late"}, "what the successor wrote holds"
             assert ous[group][1].versions("x") == [None, 1, 2], "unregistered: nothing more, and nothing backwards"

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.kafka
 COLDNOTIFY = [sys.executable, "-m", "coldnotify_cli.main"]
 
 
-def console_produce(up: Up, line: str) -> None:
-    """A record as somebody types it: `key|value`, Kafka's default partitioner."""
+def console_produce(up: Up, *lines: str) -> None:
+    """Records as somebody types them: `key|value`, Kafka's default partitioner."""
     properties = ["--reader-property", "parse.key=true", "--reader-property", "key.separator=|"]
     subprocess.run(
         [
@@ -37,7 +37,7 @@ def console_produce(up: Up, line: str) -> None:
             "coldnotify.objects",
             *properties,
         ],
-        input=f"{line}\n".encode(),
+        input="".join(f"{line}\n" for line in lines).encode(),
         check=True,
         timeout=120,
         stdout=subprocess.DEVNULL,
@@ -157,50 +157,54 @@ def test_a_version_that_is_outdone_while_it_is_waited_for_counts_as_applied(up: 
         assert first.outcome(timeout_s=60).outcome == "published"
 
 
-def test_a_publish_is_acknowledged_in_time_where_nobody_can_say_what_it_changes(tmp_path: Path) -> None:
-    with running(tmp_path, http_outcome_timeout_s="2") as up:
-        post(up, "away", "o", {"version": 1}, "?outcome=no")
-        pid = up.report["pids"]["matcher"]
-        freeze(pid)
-        try:
-            begin_s = time.monotonic()
-            shown = post(up, "away", "o", {"version": 2})
-            assert (shown["version"], shown["outcome"]) == (2, "unknown")
-            assert "no answer within 2 s" in shown["reason"]
-            assert 2 <= time.monotonic() - begin_s < 30
-            assert "outcome" not in post(up, "away", "o", {"version": 3}, "?outcome=no")
-        finally:
-            thaw(pid)
-        with Publisher(kafka=up.kafka, http=up.report["http"]) as publisher:
-            stale = publisher.publish("animal.observer", "away", "o", 1)
-            assert stale.outcome(timeout_s=60).outcome == "stale"
-            # Another matcher has read the same log: it says the same.
-            before = up.kill("matcher")
-            up.wait_ready(other_than=before)
-            assert stale.outcome(timeout_s=60).outcome == "stale"
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """Everything running, for what would disturb others."""
+    with running(tmp_path_factory.mktemp("up"), http_outcome_timeout_s="2") as one:
+        yield one
 
 
-def test_typed_into_the_console_producer_and_never_going_back(tmp_path: Path) -> None:
+def test_a_publish_is_acknowledged_in_time_where_nobody_can_say_what_it_changes(own: Up) -> None:
+    post(own, "away", "o", {"version": 1}, "?outcome=no")
+    pid = own.report["pids"]["matcher"]
+    freeze(pid)
+    try:
+        begin_s = time.monotonic()
+        shown = post(own, "away", "o", {"version": 2})
+        assert (shown["version"], shown["outcome"]) == (2, "unknown")
+        assert "no answer within 2 s" in shown["reason"]
+        assert 2 <= time.monotonic() - begin_s < 30
+        assert "outcome" not in post(own, "away", "o", {"version": 3}, "?outcome=no")
+    finally:
+        thaw(pid)
+    with Publisher(kafka=own.kafka, http=own.report["http"]) as publisher:
+        stale = publisher.publish("animal.observer", "away", "o", 1)
+        assert stale.outcome(timeout_s=60).outcome == "stale"
+        # Another matcher has read the same log: it says the same.
+        before = own.kill("matcher")
+        own.wait_ready(other_than=before)
+        assert stale.outcome(timeout_s=60).outcome == "stale"
+
+
+def test_typed_into_the_console_producer_and_never_going_back(own: Up) -> None:
     """7 typed with the default partitioner is told; 6 never is; after a restart of everything 7 still is the newest."""
     first, later = Recorder(), Recorder()
-    with running(tmp_path) as up:
-        with notify(up, "first", None) as ou, Publisher(kafka=up.kafka) as publisher:
-            ou.register("camera-config").subscribe(first)
-            ou.register("marker").subscribe(first)
-            wait_for(lambda: len(first.seen) == 2, "registered")
-            console_produce(up, 'animal.observer/region-1/camera-config|{"version": 7}')
-            wait_for(lambda: first.newest("camera-config") == 7, "7 is told")
-            console_produce(up, 'animal.observer/region-1/camera-config|{"version": 6}')
-            # What is published behind it, and moved behind it, has been told: 6 has had its chance.
-            console_produce(up, 'animal.observer/region-1/camera-config|{"version": 8}')
-            wait_for(lambda: first.newest("camera-config") == 8, "8 is told")
-            publisher.publish("animal.observer", "region-1", "camera-config", version=5)
-            publisher.publish("animal.observer", "region-1", "marker", version=1)
-            wait_for(lambda: first.newest("marker") == 1, "the marker is told")
-            assert first.versions("camera-config") == [None, 7, 8]
-        assert up.stop() == 0
-        up.start()
-        with notify(up, "later", None) as ou:
-            ou.register("camera-config").subscribe(later)
-            wait_for(lambda: later.seen, "the new client is told")
-            assert later.versions("camera-config") == [8]
+    with notify(own, "first", None) as ou, Publisher(kafka=own.kafka) as publisher:
+        ou.register("camera-config").subscribe(first)
+        ou.register("marker").subscribe(first)
+        wait_for(lambda: len(first.seen) == 2, "registered")
+        console_produce(own, 'animal.observer/region-1/camera-config|{"version": 7}')
+        wait_for(lambda: first.newest("camera-config") == 7, "7 is told")
+        # What is published behind it, and moved behind it, has been told: 6 has had its chance.
+        console_produce(own, *(f'animal.observer/region-1/camera-config|{{"version": {late}}}' for late in (6, 8)))
+        wait_for(lambda: first.newest("camera-config") == 8, "8 is told")
+        publisher.publish("animal.observer", "region-1", "camera-config", version=5)
+        publisher.publish("animal.observer", "region-1", "marker", version=1)
+        wait_for(lambda: first.newest("marker") == 1, "the marker is told")
+        assert first.versions("camera-config") == [None, 7, 8]
+    assert own.stop() == 0
+    own.start()
+    with notify(own, "later", None) as ou:
+        ou.register("camera-config").subscribe(later)
+        wait_for(lambda: later.seen, "the new client is told")
+        assert later.versions("camera-config") == [8]

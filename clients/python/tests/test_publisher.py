@@ -37,7 +37,7 @@ from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import OBJECTS
-from coldnotify_testkit.kafka import broker, reset_topics
+from coldnotify_testkit.kafka import reset_topics
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
@@ -96,14 +96,6 @@ def silent_address() -> Iterator[str]:
     """Somebody listens there and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
-
-
-@pytest.fixture
-def own_kafka() -> Iterator[EmbeddedBroker]:
-    """A broker of the test's own, to be stopped and continued."""
-    with broker() as running:
-        reset_topics(running.bootstrap)
-        yield running
 
 
 # -- what is acknowledged is there -------------------------------------------------------------------------------------
@@ -340,8 +332,8 @@ async def test_the_asyncio_form_tells_it_too_without_stopping_the_loop(silent_ad
 
 
 @pytest.mark.kafka
-def test_when_kafka_falls_silent_in_the_middle_the_outcome_is_indeterminate(own_kafka: EmbeddedBroker) -> None:
-    with Publisher(own_kafka.bootstrap, timeout_s=2) as publisher:
+def test_when_kafka_falls_silent_in_the_middle_the_outcome_is_indeterminate(fresh_kafka: EmbeddedBroker) -> None:
+    with Publisher(fresh_kafka.bootstrap, timeout_s=2) as publisher:
         deadline_s = time.monotonic() + 60
         while True:  # the first one may need longer than 2 s on a busy machine
             try:
@@ -349,14 +341,14 @@ def test_when_kafka_falls_silent_in_the_middle_the_outcome_is_indeterminate(own_
                 break
             except PublishTimeout:
                 assert time.monotonic() < deadline_s
-        freeze(own_kafka.pid)
+        freeze(fresh_kafka.pid)
         try:
             with pytest.raises(PublishTimeout, match="indeterminate") as caught:
                 publisher.publish(DOMAIN, GROUP, "o", 2)
             assert caught.value.indeterminate
             assert publisher.flush(0) <= 1
         finally:
-            thaw(own_kafka.pid)
+            thaw(fresh_kafka.pid)
         # It carries on with the same publisher; the same version again is safe.
         deadline_s = time.monotonic() + 60
         while True:
@@ -365,7 +357,7 @@ def test_when_kafka_falls_silent_in_the_middle_the_outcome_is_indeterminate(own_
                 break
             except PublishTimeout:
                 assert time.monotonic() < deadline_s
-    assert written(own_kafka.bootstrap)[-1]["value"] == {"version": 2}
+    assert written(fresh_kafka.bootstrap)[-1]["value"] == {"version": 2}
 
 
 @pytest.mark.kafka

@@ -17,7 +17,7 @@ from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_schemas.topics import OBJECTS
 from coldnotify_testkit.child import ServiceProcess
 from coldnotify_testkit.fetching import fetch
-from coldnotify_testkit.kafka import broker, reset_topics
+from coldnotify_testkit.kafka import reset_topics
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, TopicPartition
 
@@ -137,22 +137,20 @@ def end_offsets(kafka: str) -> int:
 
 
 @pytest.mark.kafka
-def test_while_kafka_stands_still_publishers_are_told_that_the_outcome_is_unknown() -> None:
-    with broker() as kafka:
-        reset_topics(kafka.bootstrap)
-        with http_service(kafka.bootstrap, http_publish_timeout_s=2) as service:
-            wait_for(lambda: service.post("/v1/domains/d/groups/g/objects/o")[0] == 200)
-            freeze(kafka.pid)
-            try:
-                status, answer = service.post("/v1/domains/d/groups/g/objects/o", {"version": 1})
-                assert status == 503
-                assert answer["outcome"] == "unknown: it may be published"
-                wait_for(lambda: service.get("/readyz")[0] == 503)
-                assert service.get("/healthz")[0] == 200
-            finally:
-                thaw(kafka.pid)
-            wait_for(lambda: service.get("/readyz")[0] == 200)
-            wait_for(lambda: service.post("/v1/domains/d/groups/g/objects/o")[0] == 200)
+def test_while_kafka_stands_still_publishers_are_told_that_the_outcome_is_unknown(fresh_kafka: EmbeddedBroker) -> None:
+    with http_service(fresh_kafka.bootstrap, http_publish_timeout_s=2) as service:
+        wait_for(lambda: service.post("/v1/domains/d/groups/g/objects/o")[0] == 200)
+        freeze(fresh_kafka.pid)
+        try:
+            status, answer = service.post("/v1/domains/d/groups/g/objects/o", {"version": 1})
+            assert status == 503
+            assert answer["outcome"] == "unknown: it may be published"
+            wait_for(lambda: service.get("/readyz")[0] == 503)
+            assert service.get("/healthz")[0] == 200
+        finally:
+            thaw(fresh_kafka.pid)
+        wait_for(lambda: service.get("/readyz")[0] == 200)
+        wait_for(lambda: service.post("/v1/domains/d/groups/g/objects/o")[0] == 200)
 
 
 def test_without_kafka_it_starts_says_why_it_is_not_ready_and_stops() -> None:
