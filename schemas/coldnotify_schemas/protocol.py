@@ -98,5 +98,5 @@ ITEMS_PER_PAGE_MAX = 1_000
 
 # The state file
 
-STATE_FORMAT = 1
-"""The newest `format` of the document: a library refuses a higher one, which a newer library wrote."""
+STATE_FORMAT = 2
+"""The newest `format` of the document: a library refuses a higher one. A document without a query has 1."""

@@ -7,6 +7,9 @@
     |   `-- StateDamaged            it was no state; it has been set aside      (reported)
     |-- CallbackFailed              a callback raised; it will be tried again    (reported)
     |-- ObjectParked                its callbacks raised too often               (reported)
+    |-- MembersCallbackFailed       a members callback raised; likewise          (reported)
+    |-- QueryParked                 they raised too often                        (reported)
+    |-- QueriesUnknown              the service is older, and knows no queries   (reported)
     |-- RegistrationRefused         the service refused a registration           (reported)
     |-- PayloadUnreadable           a payload is not JSON; None is told instead  (reported)
     `-- ServiceRefused              a close code that says: do not come back     (reported)
@@ -58,12 +61,42 @@ class ObjectParked(ColdNotifyError):
         self.tries = tries
 
 
-class RegistrationRefused(ColdNotifyError):
-    """The service refused a registration; the object has left the wanted set."""
+class MembersCallbackFailed(ColdNotifyError):
+    """A members callback raised (`__cause__`). It is told the same again after a delay."""
 
-    def __init__(self, object_id: str, reason: str) -> None:
-        super().__init__(f"registration for {object_id!r} refused: {reason}")
+    def __init__(self, query: str, cause: BaseException) -> None:
+        super().__init__(f"members callback for query {query!r} raised {cause!r}")
+        self.query = query
+        self.__cause__ = cause
+
+
+class QueryParked(ColdNotifyError):
+    """The members callbacks for a query failed `tries` times. They are told again at the next connection, or when its
+    members change again."""
+
+    def __init__(self, query: str, tries: int) -> None:
+        super().__init__(f"query {query!r} is parked: its members callbacks failed {tries} times")
+        self.query = query
+        self.tries = tries
+
+
+class QueriesUnknown(ColdNotifyError):
+    """The service is of an older release, and knows no queries: they wait for one that does. Told once."""
+
+    def __init__(self) -> None:
+        super().__init__("the service is older and knows no queries: they are registered once it does")
+
+
+class RegistrationRefused(ColdNotifyError):
+    """The service refused a registration; the object, or the query, has left the wanted set."""
+
+    def __init__(self, object_id: str, reason: str, *, query: str | None = None) -> None:
+        what = repr(object_id) if query is None else f"query {query!r}"
+        super().__init__(f"registration for {what} refused: {reason}")
         self.object_id = object_id
+        """"", if it is a query's."""
+        self.query = query
+        """Its text; None: it is an object's."""
         self.reason = reason
 
 

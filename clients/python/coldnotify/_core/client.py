@@ -14,6 +14,7 @@ from coldnotify_schemas.close_codes import CloseCode, may_come_back
 
 from coldnotify._core.delivery import Delivery, Job
 from coldnotify._core.document import Document, encode
+from coldnotify._core.interests import Interest, Query
 from coldnotify._core.journal import Journal
 from coldnotify._core.reconnect import Address, Addresses, Backoff
 from coldnotify._core.registrations import Registrations
@@ -25,6 +26,7 @@ from coldnotify._core.settings import (
     SAVE_RETRY_S,
     Settings,
 )
+from coldnotify._core.telling import MembersJob
 from coldnotify.errors import ServiceRefused, StateError
 
 
@@ -39,13 +41,13 @@ class Status:
     caught_up: bool
     """All that was published when the session began is applied, and all callbacks have returned."""
     registrations: int
-    """Size of the wanted set."""
+    """Size of the wanted set: names and queries."""
     pending: int
     """Operations that are not settled."""
     waiting: int
     """Objects of which something waits to be told, or waits for a subscriber."""
     parked: tuple[str, ...]
-    """Objects whose callbacks failed too often."""
+    """Objects, and texts of queries, whose callbacks failed too often."""
     epoch: int | None
     cursor: int | None
     last_problem: str | None
@@ -73,16 +75,18 @@ class Client:
         self._identity = document.identity
         self._settings = settings
         self._journal = Journal()
-        self._registrations = Registrations(self._journal, document.wanted, document.pending)
+        kept = {Query(text): one for text, one in document.queries.items()}
+        self._registrations = Registrations(self._journal, document.wanted, document.operations, kept)
         self._reports: deque[Exception] = deque(maxlen=REPORTS_MAX)
         self._delivery = Delivery(
             self._journal,
             self._registrations,
             settings,
             self._reports.append,
-            floors={name: floor for name, floor in document.applied.items() if name in document.wanted},
+            floors=document.floors,
             epoch=document.epoch,
             cursor=document.cursor,
+            queries=kept,
         )
         self._addresses = Addresses(addresses, settings.address_rest_s, random)
         self._backoff = Backoff(settings, random)
@@ -111,17 +115,18 @@ class Client:
 
     # The application
 
-    def register(self, name: str) -> None:
-        """Want this object. No change if it is wanted already."""
-        self._registrations.register(name)
+    def register(self, interest: Interest) -> None:
+        """Want this object, or this query's members. No change if it is wanted already."""
+        if self._registrations.register(interest):
+            self._delivery.wants(interest)
 
-    def unregister(self, name: str) -> None:
-        """Want this object no more. Its subscribers stay."""
-        if self._registrations.unregister(name):
-            self._delivery.forget(name)
+    def unregister(self, interest: Interest) -> None:
+        """Want it no more. Its subscribers stay."""
+        if self._registrations.unregister(interest):
+            self._delivery.forget(interest)
 
     def register_only(self, names: Iterable[str]) -> None:
-        """Want exactly these objects."""
+        """Want exactly these objects, by name. Queries stay as they are."""
         names = set(names)
         for name in sorted(self._registrations.wanted - names):
             self.unregister(name)
@@ -130,16 +135,33 @@ class Client:
 
     @property
     def wanted(self) -> Set[str]:
-        """The wanted set."""
+        """The names in the wanted set."""
         return self._registrations.wanted
 
-    def subscribe(self, name: str, subscriber: int) -> None:
-        """Callback number `subscriber` is for this object."""
-        self._delivery.subscribe(name, subscriber)
+    @property
+    def queries(self) -> Set[Query]:
+        """The queries in the wanted set."""
+        return self._registrations.queries
 
-    def unsubscribe(self, name: str, subscriber: int) -> None:
+    def members(self, query: Query) -> frozenset[str]:
+        """Of a query: as the members callbacks are told, or as the service said if there are none."""
+        return self._delivery.queries.members(query)
+
+    def subscribe(self, interest: Interest, subscriber: int) -> None:
+        """Callback number `subscriber` is for this object, or for the versions of this query's members."""
+        self._delivery.subscribe(interest, subscriber)
+
+    def unsubscribe(self, interest: Interest, subscriber: int) -> None:
         """Callback number `subscriber` is no more."""
-        self._delivery.unsubscribe(name, subscriber)
+        self._delivery.unsubscribe(interest, subscriber)
+
+    def subscribe_members(self, query: Query, subscriber: int) -> None:
+        """Callback number `subscriber` is told which objects enter and leave this query."""
+        self._delivery.subscribe_members(query, subscriber)
+
+    def unsubscribe_members(self, query: Query, subscriber: int) -> None:
+        """Members callback number `subscriber` is no more."""
+        self._delivery.unsubscribe_members(query, subscriber)
 
     def stop(self, *, abandon: bool = False) -> None:
         """Begin no job any more; when those that run are done: save, acknowledge, say Bye. Then `finished`.
@@ -153,7 +175,7 @@ class Client:
 
     # The callbacks
 
-    def next_job(self, now: float) -> Job | None:
+    def next_job(self, now: float) -> Job | MembersJob | None:
         """Callbacks to run, or None. One job after another keeps the order of versions of an object in any case."""
         return None if self.stopping else self._delivery.next_job(now)
 
@@ -162,7 +184,7 @@ class Client:
         ready_at = self._delivery.ready_at()
         return float("inf") if self.stopping or ready_at is None else ready_at
 
-    def job_done(self, job: Job, failed: Mapping[int, BaseException], now: float) -> None:
+    def job_done(self, job: Job | MembersJob, failed: Mapping[int, BaseException], now: float) -> None:
         """The job's callbacks returned, or raised what `failed` says by subscriber."""
         self._delivery.done(job, failed, now)
 
@@ -254,6 +276,7 @@ class Client:
 
     def save_due(self, now: float) -> Save | None:
         """A document to write now, one at a time; then `saved` or `save_failed` is said."""
+        self._delivery.prepare()
         if self._saving is not None or self._save_at() > now:
             return None
         self._saving = Save(
@@ -265,6 +288,7 @@ class Client:
         """This document survives a power cut from now on."""
         self._saving = None
         self._save_failures = 0
+        self._journal.failing = False
         self._journal.durable = save.revision
         self._saved_at = now
         took_s = now - save.begun_at
@@ -279,6 +303,7 @@ class Client:
         shortest, longest = SAVE_RETRY_S
         self._save_blocked_until = now + min(longest, shortest * 2**self._save_failures)
         self._save_failures += 1
+        self._journal.failing = True
         self._reports.append(error)
         if self.stopping:
             self._give_up_saving = True
@@ -287,7 +312,17 @@ class Client:
         return Document(
             identity=self._identity,
             wanted=frozenset(self._registrations.wanted),
-            pending={name: operation.kind for name, operation in self._registrations.pending.items()},
+            pending={
+                name: operation.kind
+                for name, operation in self._registrations.pending.items()
+                if isinstance(name, str)
+            },
+            queries=self._delivery.queries.kept,
+            pending_queries={
+                query.text: operation.kind
+                for query, operation in self._registrations.pending.items()
+                if not isinstance(query, str)
+            },
             applied=self._delivery.floors,
             epoch=self._delivery.epoch,
             cursor=self._delivery.cursor,
@@ -306,6 +341,7 @@ class Client:
 
     def tick(self, now: float) -> None:
         """Do what is due."""
+        self._delivery.prepare()
         if self._session is not None and not self._said_bye:
             self._session.tick(now)
             if self._session.ended is not None:
@@ -369,10 +405,10 @@ class Client:
             phase=self._phase(),
             address=None if self._address is None else str(self._address),
             caught_up=self.caught_up,
-            registrations=len(self._registrations.wanted),
+            registrations=len(self._registrations.wanted) + len(self._registrations.queries),
             pending=len(self._registrations.pending),
             waiting=self._delivery.waiting,
-            parked=tuple(sorted(self._delivery.parked)),
+            parked=tuple(sorted({*self._delivery.parked, *self._delivery.queries.parked})),
             epoch=self._delivery.epoch,
             cursor=self._delivery.cursor,
             last_problem=self._last_problem,

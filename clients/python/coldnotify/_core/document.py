@@ -6,24 +6,37 @@
      "applied": {"camera-config": [incarnation, version]},
      "check": CRC-32 of the JSON of all the other fields}
 
+A document with a query has format 2, and these fields besides, before the check:
+
+     "queries": {text: {"members": [...],                    as the application was told, once it is told `telling`
+                        "telling": {"added": [...], "removed": [...]},
+                        "followed": true, "dropped": true,
+                        "answer": {"members": [...], "reached": name, "reached_at": offset}}},
+     "pending_queries": {text: "register"}
+
 The check is there because worn-out flash flips bits: a damaged cursor that still parses would lose notifications
 without anybody noticing. A file without a check is taken as it is.
 """
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from coldnotify_schemas.interests import check_query
 from coldnotify_schemas.names import InvalidName, check_object
 from coldnotify_schemas.protocol import STATE_FORMAT
 
+from coldnotify._core.interests import Interest, Query
+from coldnotify._core.membership import Change, Floor, Kept, Reached
 from coldnotify._core.registrations import Kind
 from coldnotify._core.session import Identity
 from coldnotify.errors import StateDamaged, StateMismatch
 
 _U64 = (1 << 64) - 1
+_FORMAT_OF_NAMES = 1
+"""Without a query a document is one that release 0.1.0 reads. It would lose queries, and so it refuses format 2."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,15 +46,32 @@ class Document:
     identity: Identity
     wanted: frozenset[str] = frozenset()
     pending: Mapping[str, Kind] = field(default_factory=dict)
-    applied: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    applied: Mapping[str, Floor] = field(default_factory=dict)
+    queries: Mapping[str, Kept] = field(default_factory=dict)
+    """The queries in the wanted set, by text."""
+    pending_queries: Mapping[str, Kind] = field(default_factory=dict)
+    """As `pending`, by text."""
     epoch: int | None = None
     cursor: int | None = None
+
+    @property
+    def operations(self) -> dict[Interest, Kind]:
+        """All that is pending."""
+        return {**self.pending, **{Query(text): kind for text, kind in self.pending_queries.items()}}
+
+    @property
+    def floors(self) -> dict[str, Floor]:
+        """Of the objects that are wanted by name, or are members."""
+        members = (one.members | (one.answer or frozenset()) for one in self.queries.values())
+        wanted = self.wanted.union(*members)
+        return {name: floor for name, floor in self.applied.items() if name in wanted}
 
 
 def encode(document: Document) -> bytes:
     """The document as JSON, one line."""
-    fields = {
-        "format": STATE_FORMAT,
+    has_queries = bool(document.queries or document.pending_queries)
+    fields: dict[str, Any] = {
+        "format": STATE_FORMAT if has_queries else _FORMAT_OF_NAMES,
         "domain": document.identity.domain,
         "group": document.identity.group,
         "client": document.identity.client,
@@ -51,6 +81,9 @@ def encode(document: Document) -> bytes:
         "pending": {name: kind.value for name, kind in document.pending.items()},
         "applied": {name: list(floor) for name, floor in document.applied.items()},
     }
+    if has_queries:
+        fields["queries"] = {text: _of_kept(document.queries[text]) for text in sorted(document.queries)}
+        fields["pending_queries"] = {text: kind.value for text, kind in document.pending_queries.items()}
     fields["check"] = _check(fields)
     return _dump(fields) + b"\n"
 
@@ -83,7 +116,7 @@ class _Wrong(Exception):
 
 
 def _document(fields: dict[str, Any]) -> Document:
-    if fields.get("format") != STATE_FORMAT:
+    if fields.get("format") not in (_FORMAT_OF_NAMES, STATE_FORMAT) or isinstance(fields["format"], bool):
         raise _Wrong("format: is missing or unknown")
     identity = Identity(*(_text(fields, name) for name in ("domain", "group", "client")))
     epoch, cursor = _number(fields, "epoch", (1 << 32) - 1), _number(fields, "cursor", _U64)
@@ -93,19 +126,93 @@ def _document(fields: dict[str, Any]) -> Document:
     if not isinstance(wanted, list):
         raise _Wrong("wanted: is not a list")
     names = frozenset(_object("wanted", name) for name in wanted)
-    pending: dict[str, Kind] = {}
-    for name, kind in _table(fields, "pending"):
-        if kind not in (Kind.REGISTER.value, Kind.UNREGISTER.value):
-            raise _Wrong(f"pending: {kind!r} is no operation")
-        pending[name] = Kind(kind)
-        if (pending[name] is Kind.REGISTER) != (name in names):
-            raise _Wrong(f"pending: {name!r} contradicts wanted")
+    pending = _pending("pending", _table(fields, "pending"), names, "wanted")
+    queries: dict[str, Kept] = {}
+    pending_queries: dict[str, Kind] = {}
+    if fields["format"] != _FORMAT_OF_NAMES:
+        queries = {text: _kept(entry) for text, entry in _table(fields, "queries", check_query)}
+        operations = _table(fields, "pending_queries", check_query)
+        pending_queries = _pending("pending_queries", operations, queries, "queries")
     applied: dict[str, tuple[int, int]] = {}
     for name, floor in _table(fields, "applied"):
         if not (isinstance(floor, list) and len(floor) == 2 and all(_is_number(n, _U64) for n in floor)):
             raise _Wrong(f"applied: {name!r} has no [incarnation, version]")
         applied[name] = (floor[0], floor[1])
-    return Document(identity=identity, wanted=names, pending=pending, applied=applied, epoch=epoch, cursor=cursor)
+    return Document(
+        identity=identity,
+        wanted=names,
+        pending=pending,
+        applied=applied,
+        queries=queries,
+        pending_queries=pending_queries,
+        epoch=epoch,
+        cursor=cursor,
+    )
+
+
+def _pending(field_: str, table: list[tuple[str, Any]], wanted: Container[str], of: str) -> dict[str, Kind]:
+    pending: dict[str, Kind] = {}
+    for name, kind in table:
+        if kind not in (Kind.REGISTER.value, Kind.UNREGISTER.value):
+            raise _Wrong(f"{field_}: {kind!r} is no operation")
+        pending[name] = Kind(kind)
+        if (pending[name] is Kind.REGISTER) != (name in wanted):
+            raise _Wrong(f"{field_}: {name!r} contradicts {of}")
+    return pending
+
+
+def _of_kept(kept: Kept) -> dict[str, object]:
+    """A query's entry; what is not there has its usual value."""
+    entry: dict[str, object] = {"members": sorted(kept.members)}
+    if kept.telling is not None:
+        entry["telling"] = {"added": sorted(kept.telling.added), "removed": sorted(kept.telling.removed)}
+    if kept.followed:
+        entry["followed"] = True
+    if kept.dropped:
+        entry["dropped"] = True
+    if kept.answer is not None and kept.reached is not None:
+        entry["answer"] = {
+            "members": sorted(kept.answer),
+            "reached": kept.reached.name,
+            "reached_at": kept.reached.offset,
+        }
+    return entry
+
+
+def _kept(entry: object) -> Kept:
+    if not isinstance(entry, dict):
+        raise _Wrong("queries: has an entry that is no object")
+    telling = answer = reached = None
+    if "telling" in entry:
+        told = _part(entry, "telling")
+        telling = Change(_names(told, "telling.added", "added"), _names(told, "telling.removed", "removed"))
+    if "answer" in entry:
+        came = _part(entry, "answer")
+        answer = _names(came, "answer.members", "members")
+        offset = came.get("reached_at")
+        if not _is_number(offset, _U64):
+            raise _Wrong(f"queries: answer.reached_at is no number from 0 to {_U64}")
+        reached = Reached(_object("queries", came.get("reached")), offset)
+    flags = {}
+    for name in ("followed", "dropped"):
+        flags[name] = entry.get(name, False)
+        if not isinstance(flags[name], bool):
+            raise _Wrong(f"queries: {name} is not true or false")
+    return Kept(members=_names(entry, "members", "members"), telling=telling, answer=answer, reached=reached, **flags)
+
+
+def _part(entry: dict[str, Any], name: str) -> dict[str, Any]:
+    part = entry[name]
+    if not isinstance(part, dict):
+        raise _Wrong(f"queries: {name} is no object")
+    return part
+
+
+def _names(fields: dict[str, Any], what: str, name: str) -> frozenset[str]:
+    names = fields.get(name)
+    if not isinstance(names, list):
+        raise _Wrong(f"queries: {what} is not a list")
+    return frozenset(_object("queries", one) for one in names)
 
 
 def _text(fields: dict[str, Any], name: str) -> str:
@@ -122,16 +229,18 @@ def _number(fields: dict[str, Any], name: str, maximum: int) -> int | None:
     return value
 
 
-def _table(fields: dict[str, Any], name: str) -> list[tuple[str, Any]]:
+def _table(
+    fields: dict[str, Any], name: str, check: Callable[[str], str] = check_object
+) -> list[tuple[str, Any]]:
     value = fields.get(name)
     if not isinstance(value, dict):
         raise _Wrong(f"{name}: is no object")
-    return [(_object(name, key), entry) for key, entry in value.items()]
+    return [(_object(name, key, check), entry) for key, entry in value.items()]
 
 
-def _object(field_: str, name: object) -> str:
+def _object(field_: str, name: object, check: Callable[[str], str] = check_object) -> str:
     try:
-        return check_object(name if isinstance(name, str) else "")
+        return check(name if isinstance(name, str) else "")
     except InvalidName as error:
         raise _Wrong(f"{field_}: {error}") from None
 

@@ -7,7 +7,8 @@ one runs the application's code; it asks by `next_call`. Each hand executes one 
 it, and asks again. Where there is none, it sleeps until `deadline` or `next_call_at`, or until something happens. What
 an action leads to, and what has to come before it, is decided here and nowhere else:
 
-1. A Save comes before whatever rests on it: no Hello, request, chunk or Ack leaves before its revision is durable.
+1. A Save comes before whatever rests on it: no Hello, request, chunk or Ack leaves before its revision is durable, and
+   no members callback begins.
 2. There is one connection at a time. `Connect` is answered by `link_up`, and in the end by one `link_down`; there is no
    other Connect before. It has `connect_timeout_s` to stand.
 3. There is one `Send` at a time: the next one when `sent` was said. So what waits in a shell is bounded.
@@ -29,8 +30,10 @@ from typing import NamedTuple
 from coldnotify._core.client import Client, Save, Status
 from coldnotify._core.delivery import Job
 from coldnotify._core.document import Document
+from coldnotify._core.interests import Interest, Query
 from coldnotify._core.reconnect import Address
 from coldnotify._core.settings import LINGER_S, REPORTS_MAX, Settings
+from coldnotify._core.telling import MembersJob
 from coldnotify.errors import StateError
 
 __all__ = [
@@ -43,6 +46,7 @@ __all__ = [
     "End",
     "EndSending",
     "Job",
+    "MembersJob",
     "Report",
     "Save",
     "Send",
@@ -88,9 +92,9 @@ class Tell(NamedTuple):
 
 
 class Call(NamedTuple):
-    """Run the job's callbacks. Tell `called` when they have returned."""
+    """Run the callbacks of the job's subscribers with its `arguments`. Tell `called` when they have returned."""
 
-    job: Job
+    job: Job | MembersJob
 
 
 class End:
@@ -140,25 +144,33 @@ class Driver:
 
     # The application
 
-    def register(self, name: str) -> None:
-        """Want this object. No change if it is wanted already."""
-        self._client.register(name)
+    def register(self, interest: Interest) -> None:
+        """Want this object, or this query's members. No change if it is wanted already."""
+        self._client.register(interest)
 
-    def unregister(self, name: str) -> None:
-        """Want this object no more. Its subscribers stay, until the shell says otherwise."""
-        self._client.unregister(name)
+    def unregister(self, interest: Interest) -> None:
+        """Want it no more. Its subscribers stay, until the shell says otherwise."""
+        self._client.unregister(interest)
 
     def register_only(self, names: Iterable[str]) -> None:
-        """Want exactly these objects."""
+        """Want exactly these objects, by name. Queries stay as they are."""
         self._client.register_only(names)
 
-    def subscribe(self, name: str, subscriber: int) -> None:
-        """Callback number `subscriber` is for this object."""
-        self._client.subscribe(name, subscriber)
+    def subscribe(self, interest: Interest, subscriber: int) -> None:
+        """Callback number `subscriber` is for this object, or for the versions of this query's members."""
+        self._client.subscribe(interest, subscriber)
 
-    def unsubscribe(self, name: str, subscriber: int) -> None:
+    def unsubscribe(self, interest: Interest, subscriber: int) -> None:
         """Callback number `subscriber` is no more."""
-        self._client.unsubscribe(name, subscriber)
+        self._client.unsubscribe(interest, subscriber)
+
+    def subscribe_members(self, query: Query, subscriber: int) -> None:
+        """Callback number `subscriber` is told which objects enter and leave this query."""
+        self._client.subscribe_members(query, subscriber)
+
+    def unsubscribe_members(self, query: Query, subscriber: int) -> None:
+        """Members callback number `subscriber` is no more."""
+        self._client.unsubscribe_members(query, subscriber)
 
     def stop(self, *, abandon: bool = False) -> None:
         """Begin to stop. `abandon`: do not wait for the callback that runs; what it tells is told again."""
@@ -279,7 +291,7 @@ class Driver:
         """When a callback may run next: -inf is now, inf is when something comes."""
         return float("inf") if self._calling else self._client.next_job_at()
 
-    def called(self, job: Job, failed: Mapping[int, BaseException], now: float) -> None:
+    def called(self, job: Job | MembersJob, failed: Mapping[int, BaseException], now: float) -> None:
         """The callbacks have returned, or raised what `failed` says by subscriber."""
         self._calling = False
         self._client.job_done(job, failed, now)
@@ -298,8 +310,17 @@ class Driver:
 
     @property
     def wanted(self) -> Set[str]:
-        """The wanted set."""
+        """The names in the wanted set."""
         return self._client.wanted
+
+    @property
+    def queries(self) -> Set[Query]:
+        """The queries in the wanted set."""
+        return self._client.queries
+
+    def members(self, query: Query) -> frozenset[str]:
+        """Of a query: as the members callbacks are told, or as the service said if there are none."""
+        return self._client.members(query)
 
     @property
     def needs_new_start(self) -> bool:

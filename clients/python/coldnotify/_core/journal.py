@@ -12,6 +12,9 @@ class Journal:
         self.urgent = 0
         """The newest revision that something waits for; it is saved without delay."""
 
+        self.failing = False
+        """The document could not be written when that was tried last."""
+
     def changed(self, *, urgent: bool = False) -> int:
         """The document changed; its new revision. `urgent`: something waits until it is durable."""
         self.revision += 1
@@ -22,3 +25,8 @@ class Journal:
     def is_durable(self, revision: int) -> bool:
         """Whether what happened in `revision` survives a crash."""
         return self.durable >= revision
+
+    def may_rest_on(self, revision: int) -> bool:
+        """Whether the application may be told what is in `revision`. While the disk fails, it is told all the same: a
+        crash before that is over may leave it with what nobody corrects."""
+        return self.failing or self.is_durable(revision)

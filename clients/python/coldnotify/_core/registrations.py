@@ -5,12 +5,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from coldnotify_schemas.digest import MODULUS, object_digest
-from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
+from coldnotify_schemas.digest import MODULUS
 
+from coldnotify._core.interests import Interest, Query, Room, fit_in_frame, hash_of
 from coldnotify._core.journal import Journal
-
-"""Objects in one Register, Unregister or SyncChunk, and in a Hello: so says the protocol."""
 
 
 class Kind(Enum):
@@ -24,6 +22,8 @@ class Stage(Enum):
     """How far an operation has come in the present session."""
 
     UNSENT = "unsent"
+    WITHHELD = "withheld"
+    """The service does not know queries: it waits for one that does. Queries only."""
     SENT = "sent"
     CONFIRMED = "confirmed"
     """The service has it, durably; the object's newest version is to come. Registrations only."""
@@ -42,137 +42,221 @@ class Operation:
 
 
 class Registrations:
-    """The wanted set, and at most one pending operation for each object."""
+    """The wanted set, and at most one pending operation for each interest."""
 
-    def __init__(self, journal: Journal, wanted: Iterable[str] = (), pending: Mapping[str, Kind] | None = None) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        wanted: Iterable[str] = (),
+        pending: Mapping[Interest, Kind] | Mapping[str, Kind] | None = None,
+        queries: Iterable[Query] = (),
+    ) -> None:
         self._journal = journal
         self.wanted = set(wanted)
-        self.digest = sum(map(object_digest, self.wanted)) % MODULUS
-        """Of the wanted set, so of the registrations as they are after the pending operations."""
-        self.pending = {name: Operation(kind, journal.revision) for name, kind in (pending or {}).items()}
+        """Names."""
+        self.queries = set(queries)
+        self._names_digest = sum(map(hash_of, self.wanted)) % MODULUS
+        self._queries_digest = sum(map(hash_of, self.queries)) % MODULUS
+        self.queries_known = True
+        """Whether the service knows queries, as it said last."""
+        self._withholds = False
+        """It has said in this session that it knows none."""
+        self.pending: dict[Interest, Operation] = {
+            interest: Operation(kind, journal.revision) for interest, kind in (pending or {}).items()
+        }
         # Two views on `pending`, kept because sets of 10,000 must not be searched at each step.
         self._unsent = dict(self.pending)
         self._stages: Counter[Stage] = Counter({Stage.UNSENT: len(self.pending)})
 
+    @property
+    def digest(self) -> int:
+        """Of the wanted set, so of the registrations as they are after the pending operations; without queries while
+        the service knows none."""
+        return (self._names_digest + (self._queries_digest if self.queries_known else 0)) % MODULUS
+
+    def wants(self, interest: Interest) -> bool:
+        """Whether it is in the wanted set."""
+        return interest in (self.wanted if isinstance(interest, str) else self.queries)
+
     # What the application asks for
 
-    def register(self, name: str) -> bool:
-        """Want this object. Whether that is a change: an object that is wanted already is not asked for again."""
-        if name in self.wanted:
+    def register(self, interest: Interest) -> bool:
+        """Want this. Whether that is a change: what is wanted already is not asked for again."""
+        if self.wants(interest):
             return False
-        self.wanted.add(name)
-        self.digest = (self.digest + object_digest(name)) % MODULUS
-        self._put(name, Kind.REGISTER, Stage.UNSENT, urgent=True)
+        if isinstance(interest, str):
+            self.wanted.add(interest)
+            self._names_digest = (self._names_digest + hash_of(interest)) % MODULUS
+        else:
+            self.queries.add(interest)
+            self._queries_digest = (self._queries_digest + hash_of(interest)) % MODULUS
+        self._put(interest, Kind.REGISTER, self._first(interest), urgent=True)
         return True
 
-    def unregister(self, name: str) -> bool:
-        """Want this object no more. Whether that is a change."""
-        if not self._forget(name):
+    def unregister(self, interest: Interest) -> bool:
+        """Want this no more. Whether that is a change."""
+        if not self._forget(interest):
             return False
-        self._put(name, Kind.UNREGISTER, Stage.UNSENT, urgent=True)
+        self._put(interest, Kind.UNREGISTER, self._first(interest), urgent=True)
         return True
 
-    def owe(self, name: str) -> None:
-        """Make a wanted object a pending registration, so that it is answered again in the next session.
+    def owe(self, interest: Interest) -> None:
+        """Make what is wanted a pending registration, so that it is answered again in the next session.
 
         For what was received and cannot be told now. In this session nothing is sent for it.
         """
-        if name in self.wanted and name not in self.pending:
-            self._put(name, Kind.REGISTER, Stage.ARRIVED)
+        if self.wants(interest) and interest not in self.pending:
+            self._put(interest, Kind.REGISTER, Stage.ARRIVED)
 
-    def is_owed(self, name: str) -> bool:
-        """Whether the object is a pending registration: then it need not hold the cursor."""
-        operation = self.pending.get(name)
+    def ask_again(self, query: Query) -> None:
+        """Register for this query again, as soon as that is durable."""
+        if query in self.queries:
+            self._put(query, Kind.REGISTER, self._first(query), urgent=True)
+
+    def expect(self, query: Query) -> None:
+        """The service is going to answer this query without being asked."""
+        if query in self.queries and query not in self.pending:
+            self._put(query, Kind.REGISTER, Stage.CONFIRMED)
+
+    def is_owed(self, interest: Interest) -> bool:
+        """Whether it is a pending registration: then it need not hold the cursor."""
+        operation = self.pending.get(interest)
         return operation is not None and operation.kind is Kind.REGISTER
+
+    def is_awaited(self, name: str) -> bool:
+        """Whether the object's registration is confirmed, and its answer is to come."""
+        return self.stage(name) is Stage.CONFIRMED
+
+    def stage(self, interest: Interest) -> Stage | None:
+        """Of its pending operation."""
+        operation = self.pending.get(interest)
+        return None if operation is None else operation.stage
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether a query is wanted, or to be unregistered."""
+        return bool(self.queries) or any(not isinstance(interest, str) for interest in self.pending)
 
     # What a session does with it
 
-    def begin_session(self) -> dict[str, Operation]:
+    def begin_session(self) -> dict[Interest, Operation]:
         """A new session: nothing is sent yet. The operations for its Hello, as sent: all of them, or none if they are
         many."""
-        for name, operation in self.pending.items():
-            self._move(name, operation, Stage.UNSENT)
-        if len(self.pending) > OBJECTS_PER_FRAME_MAX:
+        self._withholds = False
+        for interest, operation in self.pending.items():
+            self._move(interest, operation, Stage.UNSENT)
+        if not fit_in_frame(self.pending):
             return {}
-        for name, operation in self.pending.items():
-            self._move(name, operation, Stage.SENT)
+        for interest, operation in self.pending.items():
+            self._move(interest, operation, Stage.SENT)
         return dict(self.pending)
 
-    def begin_sync(self) -> dict[str, Operation]:
+    def know_queries(self, known: bool) -> None:
+        """The service said whether it knows queries. If not, their operations wait for one that does."""
+        self.queries_known = known
+        self._withholds = not known
+        for interest, operation in self.pending.items():
+            if isinstance(interest, Query):
+                if not known:
+                    self._move(interest, operation, Stage.WITHHELD)
+                elif operation.stage is Stage.WITHHELD:
+                    self._move(interest, operation, Stage.UNSENT)
+
+    def begin_sync(self) -> dict[Interest, Operation]:
         """The service's set is to be replaced: the whole wanted set is pending now. All operations, as sent.
 
         The revision that this makes has to be durable before the first chunk leaves.
         """
         revision = self._journal.changed(urgent=True)
-        for name in self.wanted:
-            if name not in self.pending:
-                self._add(name, Operation(Kind.REGISTER, revision))
-        for name, operation in self.pending.items():
-            self._move(name, operation, Stage.SENT)
-        return dict(self.pending)
+        for interest in (*self.wanted, *self.queries):
+            if interest not in self.pending:
+                self._add(interest, Operation(Kind.REGISTER, revision))
+        for interest, operation in self.pending.items():
+            known = self.queries_known or isinstance(interest, str)
+            self._move(interest, operation, Stage.SENT if known else Stage.WITHHELD)
+        return {interest: one for interest, one in self.pending.items() if one.stage is Stage.SENT}
 
-    def next_request(self) -> tuple[Kind, dict[str, Operation]] | None:
+    def next_request(self) -> tuple[Kind, dict[Interest, Operation]] | None:
         """Operations of one kind for the next request, as sent; None if nothing is to be sent, or not durable yet."""
         kind: Kind | None = None
-        request: dict[str, Operation] = {}
-        for name, operation in self._unsent.items():
+        request: dict[Interest, Operation] = {}
+        room = Room()
+        for interest, operation in self._unsent.items():
             if not self._journal.is_durable(operation.revision):
                 continue
             kind = kind or operation.kind
             if operation.kind is kind:
-                request[name] = operation
-                if len(request) == OBJECTS_PER_FRAME_MAX:
+                if not room.take(interest):
                     break
+                request[interest] = operation
         if kind is None:
             return None
-        for name, operation in request.items():
-            self._move(name, operation, Stage.SENT)
+        for interest, operation in request.items():
+            self._move(interest, operation, Stage.SENT)
         return kind, request
 
-    def resend(self, operations: Mapping[str, Operation], stage: Stage) -> None:
+    def resend(self, operations: Mapping[Interest, Operation], stage: Stage) -> None:
         """Those of `operations` that are still pending and at `stage` are to be sent again."""
-        for name, operation in operations.items():
-            if self.pending.get(name) is operation and operation.stage is stage:
-                self._move(name, operation, Stage.UNSENT)
+        for interest, operation in operations.items():
+            if self.pending.get(interest) is operation and operation.stage is stage:
+                self._move(interest, operation, Stage.UNSENT)
 
-    def confirm(self, operations: Mapping[str, Operation]) -> None:
-        """The service has these, durably. Answers to operations that have been replaced change nothing."""
-        for name, operation in operations.items():
-            if self.pending.get(name) is operation and operation.stage is Stage.SENT:
+    def confirm(self, operations: Mapping[Interest, Operation]) -> list[Query]:
+        """The service has these, durably. Answers to operations that have been replaced change nothing.
+
+        The queries among them whose answers are to come now.
+        """
+        confirmed = []
+        for interest, operation in operations.items():
+            if self.pending.get(interest) is operation and operation.stage is Stage.SENT:
                 if operation.kind is Kind.REGISTER:
-                    self._move(name, operation, Stage.CONFIRMED)
+                    self._move(interest, operation, Stage.CONFIRMED)
+                    if isinstance(interest, Query):
+                        confirmed.append(interest)
                 else:
-                    self._remove(name)
+                    self._remove(interest)
                     self._journal.changed()
+        return confirmed
 
-    def refuse(self, name: str, operations: Mapping[str, Operation]) -> bool:
-        """The service refused this one of `operations`. Whether the object has left the wanted set for it."""
-        operation = operations.get(name)
-        if operation is None or self.pending.get(name) is not operation or operation.kind is not Kind.REGISTER:
+    def refuse(self, interest: Interest, operations: Mapping[Interest, Operation]) -> bool:
+        """The service refused this one of `operations`. Whether it has left the wanted set for that."""
+        operation = operations.get(interest)
+        if operation is None or self.pending.get(interest) is not operation or operation.kind is not Kind.REGISTER:
             return False
-        self._forget(name)
-        self._remove(name)
+        self._forget(interest)
+        self._remove(interest)
         self._journal.changed()
         return True
 
-    def arrived(self, name: str) -> None:
-        """A notification of this object came: if its registration was confirmed before, this is the answer."""
-        operation = self.pending.get(name)
-        if operation is not None and operation.stage is Stage.CONFIRMED:
-            self._move(name, operation, Stage.ARRIVED)
+    def refuse_later(self, query: Query) -> bool:
+        """The service refused this query after it had taken its registration. Whether it has left the wanted set: one
+        that was sent since is answered by itself."""
+        if query not in self.queries or self.stage(query) in (Stage.UNSENT, Stage.SENT):
+            return False
+        self._forget(query)
+        self._remove(query)
+        self._journal.changed()
+        return True
 
-    def settle(self, name: str) -> None:
-        """All that came of this object is applied: if the answer to its registration was among it, that is done."""
-        operation = self.pending.get(name)
+    def arrived(self, interest: Interest) -> None:
+        """A notification of this object came, or a query's whole answer: if the registration was confirmed before,
+        this is what answers it."""
+        operation = self.pending.get(interest)
+        if operation is not None and operation.stage is Stage.CONFIRMED:
+            self._move(interest, operation, Stage.ARRIVED)
+
+    def settle(self, interest: Interest) -> None:
+        """All that came of it is applied: if the answer to its registration was among it, that is done."""
+        operation = self.pending.get(interest)
         if operation is not None and operation.stage is Stage.ARRIVED:
-            self._remove(name)
+            self._remove(interest)
             self._journal.changed()
 
-    def unanswered(self, stage: Stage) -> dict[str, Operation]:
+    def unanswered(self, stage: Stage) -> dict[Interest, Operation]:
         """The operations at this stage."""
         if not self._stages[stage]:
             return {}
-        return {name: operation for name, operation in self.pending.items() if operation.stage is stage}
+        return {interest: operation for interest, operation in self.pending.items() if operation.stage is stage}
 
     @property
     def all_confirmed(self) -> bool:
@@ -181,39 +265,46 @@ class Registrations:
 
     @property
     def all_arrived(self) -> bool:
-        """Whether every registration has been answered with the newest version."""
-        return self.all_confirmed and not self._stages[Stage.CONFIRMED]
+        """Whether every registration has been answered."""
+        return self.all_confirmed and not (self._stages[Stage.CONFIRMED] or self._stages[Stage.WITHHELD])
 
-    # One object
+    # One interest
 
-    def _forget(self, name: str) -> bool:
-        if name not in self.wanted:
+    def _forget(self, interest: Interest) -> bool:
+        if not self.wants(interest):
             return False
-        self.wanted.remove(name)
-        self.digest = (self.digest - object_digest(name)) % MODULUS
+        if isinstance(interest, str):
+            self.wanted.remove(interest)
+            self._names_digest = (self._names_digest - hash_of(interest)) % MODULUS
+        else:
+            self.queries.remove(interest)
+            self._queries_digest = (self._queries_digest - hash_of(interest)) % MODULUS
         return True
 
-    def _put(self, name: str, kind: Kind, stage: Stage, *, urgent: bool = False) -> None:
-        self._remove(name)
-        self._add(name, Operation(kind, self._journal.changed(urgent=urgent), stage))
+    def _first(self, interest: Interest) -> Stage:
+        return Stage.WITHHELD if self._withholds and isinstance(interest, Query) else Stage.UNSENT
 
-    def _add(self, name: str, operation: Operation) -> None:
-        self.pending[name] = operation
+    def _put(self, interest: Interest, kind: Kind, stage: Stage, *, urgent: bool = False) -> None:
+        self._remove(interest)
+        self._add(interest, Operation(kind, self._journal.changed(urgent=urgent), stage))
+
+    def _add(self, interest: Interest, operation: Operation) -> None:
+        self.pending[interest] = operation
         self._stages[operation.stage] += 1
         if operation.stage is Stage.UNSENT:
-            self._unsent[name] = operation
+            self._unsent[interest] = operation
 
-    def _remove(self, name: str) -> None:
-        operation = self.pending.pop(name, None)
+    def _remove(self, interest: Interest) -> None:
+        operation = self.pending.pop(interest, None)
         if operation is not None:
             self._stages[operation.stage] -= 1
-            self._unsent.pop(name, None)
+            self._unsent.pop(interest, None)
 
-    def _move(self, name: str, operation: Operation, stage: Stage) -> None:
+    def _move(self, interest: Interest, operation: Operation, stage: Stage) -> None:
         self._stages[operation.stage] -= 1
         self._stages[stage] += 1
         operation.stage = stage
         if stage is Stage.UNSENT:
-            self._unsent[name] = operation
+            self._unsent[interest] = operation
         else:
-            self._unsent.pop(name, None)
+            self._unsent.pop(interest, None)

@@ -21,17 +21,17 @@ from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, parse_gateway_frame
 from coldnotify_schemas.protocol import (
     GATEWAY_FRAME_BYTES_MAX,
-    OBJECTS_PER_FRAME_MAX,
     PROTOCOL_VERSION,
     REQUESTS_UNANSWERED_MAX,
     WELCOME_S,
 )
 
 from coldnotify._core.delivery import Delivery, Update
+from coldnotify._core.interests import Interest, Query, frames_of, names_of, queries_of
 from coldnotify._core.journal import Journal
 from coldnotify._core.registrations import Kind, Operation, Registrations, Stage
 from coldnotify._core.settings import OUT_BYTES_MAX, Settings
-from coldnotify.errors import RegistrationRefused
+from coldnotify.errors import QueriesUnknown, RegistrationRefused
 
 
 class Phase(Enum):
@@ -85,7 +85,7 @@ class _Request:
     """Operations that wait: for an answer (`stage` SENT), or for a notification after it (CONFIRMED)."""
 
     stage: Stage
-    operations: dict[str, Operation]
+    operations: dict[Interest, Operation]
     due: float
 
 
@@ -94,8 +94,8 @@ class _Sync:
     """A reg-sync under way."""
 
     revision: int
-    operations: dict[str, Operation]
-    names: list[str]
+    operations: dict[Interest, Operation]
+    chunks: list[list[Interest]]
     chunks_sent: int = 0
     all_sent: bool = False
     due: float | None = None
@@ -146,7 +146,10 @@ class Session:
         self._ping_unanswered_since: float | None = None
         self._wait_until = now
         self._welcome_due: float | None = now + WELCOME_S
+        self._queries = delivery.queries
+        self._queries.begin_session()
         self._hello_operations = registrations.begin_session()
+        self._asks_for_kinds = registrations.has_queries
         self._hello(identity, token, now)
 
     # Bytes in
@@ -181,11 +184,11 @@ class Session:
             case "caught_up":
                 self._on_caught_up(frame.caught_up, now)
             case "page_end":
-                self._page_end = frame.page_end.page
+                self._on_page_end(frame.page_end)
             case "pong" if frame.pong.HasField("complete"):
                 self._delivery.complete(frame.pong.complete)
             case "registered":
-                self._on_answer(frame.registered.request, frame.registered.refused, now)
+                self._on_registered(frame.registered, now)
             case "unregistered":
                 self._on_answer(frame.unregistered.request, (), now)
 
@@ -196,6 +199,8 @@ class Session:
             self._acknowledged = self._acknowledgeable = self._ack_due = None
         sync = self._sync
         operations = sync.operations if sync is not None else self._hello_operations
+        if self._asks_for_kinds:
+            self._know(welcome.kinds)
         self._refuse(welcome.refused, operations)
         self._sync = None
         self._hello_operations = {}
@@ -205,7 +210,7 @@ class Session:
                 # It takes no chunks any more. All that they would have said is said by requests; if the sets differ all
                 # the same, the next Ping tells.
                 self._registrations.resend(operations, Stage.SENT)
-            self._registrations.confirm(operations)
+            self._confirm(operations)
             self._advance(_Said.IN_SYNC)
         else:
             self._advance(_Said.NOT_IN_SYNC)
@@ -216,7 +221,11 @@ class Session:
         if name is not None:
             version = notification.version if notification.HasField("version") else None
             update = Update(notification.incarnation, version, notification.payload, notification.deleted)
-            self._delivery.arrived(name, update)
+            entered, left = (notification.entered, notification.left) if self._queries.by_hash else ((), ())
+            if entered or left:
+                self._delivery.changed(name, update, entered, left, answer=notification.answer)
+            else:
+                self._delivery.arrived(name, update)
         if not notification.answer and notification.offset >= notification.behind:
             self._delivery.complete(notification.offset - notification.behind)
 
@@ -224,6 +233,9 @@ class Session:
         if (self.phase, _Said.CAUGHT_UP) not in _NEXT:
             return
         self._advance(_Said.CAUGHT_UP)
+        if caught_up.HasField("sets_digest"):
+            self._queries.compare(caught_up.sets_digest)
+        self._queries.caught_up()
         if caught_up.HasField("complete"):
             self._delivery.complete(caught_up.complete)
         # What was confirmed before, and has not come, was lost on its way.
@@ -232,21 +244,63 @@ class Session:
         if self.caught_up_at is None:
             self.caught_up_at = now
 
+    def _on_page_end(self, page_end: wire.PageEnd) -> None:
+        self._page_end = page_end.page
+        if page_end.sets_unknown:
+            self._queries.ask_all()
+        self._queries.page_end(page_end)
+
+    def _on_registered(self, registered: wire.Registered, now: float) -> None:
+        request = self._requests.get(registered.request)
+        if request is not None and queries_of(request.operations):
+            self._know(registered.kinds)
+        self._on_answer(registered.request, registered.refused, now)
+        for refusal in registered.refused if request is None else ():
+            if refusal.HasField("query"):
+                membership = self._queries.by_hash.get(refusal.query)
+                if membership is not None and self._registrations.refuse_later(membership.query):
+                    self._refused(membership.query, refusal.reason)
+        for hash_ in registered.answered:
+            self._queries.answered(hash_)
+        for hash_ in registered.unchanged:
+            self._queries.answered(hash_, unchanged=True)
+
+    def _know(self, kinds: int) -> None:
+        """The service said what can be registered."""
+        knows = bool(kinds & wire.KINDS_QUERIES)
+        self._registrations.know_queries(knows)
+        if not knows and not self._queries.told_unknown:
+            self._queries.told_unknown = True
+            self._report(QueriesUnknown())
+
+    def _confirm(self, operations: dict[Interest, Operation]) -> None:
+        self._queries.confirmed(self._registrations.confirm(operations))
+
     def _on_answer(self, number: int, refused: Collection[wire.Refusal], now: float) -> None:
         request = self._requests.pop(number, None)
         if request is None:
             return
         self._refuse(refused, request.operations)
-        self._registrations.confirm(request.operations)
-        if self.phase is Phase.LIVE:  # else CaughtUp is the limit
+        self._confirm(request.operations)
+        # Else CaughtUp is the limit, as it always is for queries: their answers may take long.
+        names = {name: operation for name, operation in request.operations.items() if isinstance(name, str)}
+        if self.phase is Phase.LIVE and names:
             due = now + self._settings.request_timeout_s
-            self._answered.append(_Request(Stage.CONFIRMED, request.operations, due))
+            self._answered.append(_Request(Stage.CONFIRMED, names, due))
 
-    def _refuse(self, refused: Collection[wire.Refusal], operations: dict[str, Operation]) -> None:
+    def _refuse(self, refused: Collection[wire.Refusal], operations: dict[Interest, Operation]) -> None:
+        by_hash = {query.hash: query for query in queries_of(operations)} if refused else {}
         for refusal in refused:
-            if self._registrations.refuse(refusal.object, operations):
-                self._delivery.forget(refusal.object)
-                self._report(RegistrationRefused(refusal.object, refusal.reason))
+            interest = by_hash.get(refusal.query) if refusal.HasField("query") else refusal.object
+            if interest is not None and self._registrations.refuse(interest, operations):
+                self._refused(interest, refusal.reason)
+
+    def _refused(self, interest: Interest, reason: str) -> None:
+        self._delivery.forget(interest)
+        if isinstance(interest, Query):
+            self._report(RegistrationRefused("", reason, query=interest.text))
+        else:
+            self._report(RegistrationRefused(interest, reason))
 
     def _advance(self, said: _Said) -> None:
         self.phase = _NEXT.get((self.phase, said), self.phase)
@@ -285,40 +339,55 @@ class Session:
 
     def _hello(self, identity: Identity, token: str, now: float) -> None:
         operations = self._hello_operations
-        self._names = not self._use({*self._registrations.wanted, *self._registrations.pending})
+        if self._asks_for_kinds:
+            self._names = True
+        else:
+            self._names = not self._use({*self._registrations.wanted, *names_of(self._registrations.pending)})
+        registered = [one for one, operation in operations.items() if operation.kind is Kind.REGISTER]
+        unregistered = [one for one, operation in operations.items() if operation.kind is Kind.UNREGISTER]
         hello = wire.Hello(
             protocol=PROTOCOL_VERSION,
-            capabilities=wire.CAPABILITY_NAMES if self._names else wire.CAPABILITY_NONE,
+            capabilities=self._capabilities,
             domain=identity.domain,
             group=identity.group,
             client=identity.client,
             digest=self._registrations.digest,
-            register=[name for name, operation in operations.items() if operation.kind is Kind.REGISTER],
-            unregister=[name for name, operation in operations.items() if operation.kind is Kind.UNREGISTER],
+            register=names_of(registered),
+            unregister=names_of(unregistered),
             epoch=self._delivery.epoch,
             cursor=self._delivery.cursor,
             keepalive_s=self._settings.keepalive_s,
             token=token,
+            queries=self._queries.said(registered),
+            unregister_queries=[query.hash for query in queries_of(unregistered)],
         )
         self._send(wire.ClientFrame(hello=hello), now)
+
+    @property
+    def _capabilities(self) -> int:
+        names = wire.CAPABILITY_NAMES if self._names else wire.CAPABILITY_NONE
+        return names | (wire.CAPABILITY_QUERIES if self._asks_for_kinds else wire.CAPABILITY_NONE)
 
     def _begin_sync(self) -> None:
         self._requests.clear()
         self._answered.clear()
         operations = self._registrations.begin_sync()
         self._delivery.owe_all()
-        self._sync = _Sync(self._journal.revision, operations, sorted(self._registrations.wanted))
+        queries = sorted(self._registrations.queries if self._registrations.queries_known else ())
+        chunks = frames_of([*sorted(self._registrations.wanted), *queries])
+        self._sync = _Sync(self._journal.revision, operations, chunks)
 
     def _send_chunks(self, now: float) -> None:
         sync = self._sync
         if sync is None or sync.all_sent or not self._journal.is_durable(sync.revision):
             return
         while not sync.all_sent and len(self._out) < OUT_BYTES_MAX:
-            start = sync.chunks_sent * OBJECTS_PER_FRAME_MAX
-            names = sync.names[start : start + OBJECTS_PER_FRAME_MAX]
-            last = start + OBJECTS_PER_FRAME_MAX >= len(sync.names)
-            self._use_or_ask(names, now)
-            chunk = wire.SyncChunk(index=sync.chunks_sent, last=last, objects=names)
+            interests = sync.chunks[sync.chunks_sent]
+            last = sync.chunks_sent + 1 == len(sync.chunks)
+            self._use_or_ask(interests, now)
+            chunk = wire.SyncChunk(
+                index=sync.chunks_sent, last=last, objects=names_of(interests), queries=self._queries.said(interests)
+            )
             self._send(wire.ClientFrame(sync=chunk), now)
             sync.chunks_sent += 1
             sync.all_sent = last
@@ -335,16 +404,25 @@ class Session:
             kind, operations = request
             self._request += 1
             self._use_or_ask(operations, now)
+            names = names_of(operations)
             if kind is Kind.REGISTER:
-                frame = wire.ClientFrame(register=wire.Register(request=self._request, objects=operations))
+                queries = self._queries.said(operations)
+                frame = wire.ClientFrame(
+                    register=wire.Register(request=self._request, objects=names, queries=queries)
+                )
             else:
-                frame = wire.ClientFrame(unregister=wire.Unregister(request=self._request, objects=operations))
+                hashes = [query.hash for query in queries_of(operations)]
+                frame = wire.ClientFrame(
+                    unregister=wire.Unregister(request=self._request, objects=names, queries=hashes)
+                )
             self._send(frame, now)
             due = now + self._settings.request_timeout_s
             self._requests[self._request] = _Request(Stage.SENT, operations, due)
 
-    def _use_or_ask(self, names: Collection[str], now: float) -> None:
-        if not self._use(names):
+    def _use_or_ask(self, interests: Collection[Interest], now: float) -> None:
+        names = names_of(interests)
+        has_query = len(names) < len(interests)
+        if not self._names and (has_query or not self._use(names)):
             self._send(wire.ClientFrame(use_names=wire.UseNames()), now)
             self._names = True
 

@@ -1,0 +1,103 @@
+"""What a client registers for: an object by its name, or objects by a query. A name is its own text, a query a Query.
+
+What is kept by interest is kept as it was for names alone: a client without queries pays nothing for them.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from coldnotify_schemas.digest import object_digest
+from coldnotify_schemas.interests import check_query, query_hash
+from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, HELLO_QUERY_BYTES_MAX, OBJECT_BYTES_MAX, OBJECTS_PER_FRAME_MAX
+
+
+class Query(NamedTuple):
+    """A condition over objects' names and descriptions, which the service parses."""
+
+    text: str
+    """As the application wrote it."""
+
+    @property
+    def hash(self) -> int:
+        """What names it on the wire."""
+        return query_hash(self.text)
+
+
+Interest = str | Query
+
+
+def query_of(text: str) -> Query:
+    """The query that has this text. Raises InvalidName, a ValueError, for what cannot be said to a service."""
+    return Query(check_query(text) if isinstance(text, str) else check_query(""))
+
+
+def prefix_of(prefix: str) -> Query:
+    """The query for all objects whose names begin with `prefix`. Raises InvalidName, a ValueError."""
+    size = len(prefix.encode(errors="replace")) if isinstance(prefix, str) else 0
+    if not 0 < size <= OBJECT_BYTES_MAX:
+        raise ValueError(f"prefix: has {size} bytes (1 to {OBJECT_BYTES_MAX} are allowed)")
+    escaped = prefix.replace("\\", "\\\\").replace('"', '\\"')
+    return query_of(f'NAME STARTS WITH "{escaped}"')
+
+
+def hash_of(interest: Interest) -> int:
+    """What it adds to the digest of the wanted set."""
+    return object_digest(interest) if isinstance(interest, str) else interest.hash
+
+
+def names_of(interests: Iterable[Interest]) -> list[str]:
+    """Those that are names."""
+    return [interest for interest in interests if isinstance(interest, str)]
+
+
+def queries_of(interests: Iterable[Interest]) -> list[Query]:
+    """Those that are queries."""
+    return [interest for interest in interests if not isinstance(interest, str)]
+
+
+class Room:
+    """What a frame has room for still: so many interests in all, and so much text of queries."""
+
+    def __init__(self) -> None:
+        self.interests = OBJECTS_PER_FRAME_MAX
+        self.query_bytes = HELLO_QUERY_BYTES_MAX
+
+    def take(self, interest: Interest) -> bool:
+        """Put it into the frame. False: there is no room for it."""
+        size = 0 if isinstance(interest, str) else len(interest.text.encode())
+        if not self.interests or size > self.query_bytes:
+            return False
+        self.interests -= 1
+        self.query_bytes -= size
+        return True
+
+
+def fit_in_frame(interests: Iterable[Interest]) -> bool:
+    """Whether all of them fit in one frame."""
+    room = Room()
+    return all(room.take(interest) for interest in interests)
+
+
+def frames_of(interests: Iterable[Interest]) -> list[list[Interest]]:
+    """Cut into what fits in a frame each. Without any interest it is one empty frame."""
+    frames: list[list[Interest]] = [[]]
+    room = Room()
+    for interest in interests:
+        if not room.take(interest):
+            frames.append([])
+            room = Room()
+            room.take(interest)
+        frames[-1].append(interest)
+    return frames
+
+
+def spare_bytes(interests: Iterable[Interest]) -> int:
+    """What a frame with these has left for names that parts of answers have reached."""
+    said = sum(len((one if isinstance(one, str) else one.text).encode()) + _ENTRY_BYTES for one in interests)
+    return CLIENT_FRAME_BYTES_MAX - _HEAD_BYTES - said
+
+
+_ENTRY_BYTES = 32
+"""Of a name or a query in a frame, beside its text and the name reached: tags, lengths and numbers."""
+_HEAD_BYTES = 4096
+"""Of a Hello beside its operations: names and a token."""

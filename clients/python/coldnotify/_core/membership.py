@@ -1,0 +1,243 @@
+"""One query's members: as the application was told, as the service said, and as an answer is going to say.
+
+Pure bookkeeping. What comes of a change (who is told, what waits for it) is `queries`' and `telling`'s.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from coldnotify_schemas.digest import digest
+
+from coldnotify._core.frontier import Hold
+from coldnotify._core.interests import Query
+
+Floor = tuple[int, int]
+"""(incarnation, version): the order of an object's versions."""
+
+
+class Reached(NamedTuple):
+    """How far an answer has come: all members up to this name, as of this offset."""
+
+    name: str
+    offset: int
+
+
+class Change(NamedTuple):
+    """Names that entered and left, as the members callbacks are told."""
+
+    added: frozenset[str]
+    removed: frozenset[str]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """What the document holds of a query."""
+
+    members: frozenset[str] = frozenset()
+    """As the application was told, once it is told `telling`."""
+    telling: Change | None = None
+    """What members callbacks may have been told, and are told again."""
+    followed: bool = False
+    """No members callback has been told of any member: there was none."""
+    dropped: bool = False
+    """Versions of members have been dropped, as nobody had subscribed to them."""
+    answer: frozenset[str] | None = None
+    """The members of an answer that is not whole yet. Never there without `reached`."""
+    reached: Reached | None = None
+    """What need not be answered again of it."""
+
+
+@dataclass(slots=True, eq=False)
+class Telling:
+    """A change that members callbacks are told. It stays as it is until all of them know it, or fail too often."""
+
+    change: Change
+    revision: int
+    """Of the document that first had it; the callbacks wait until that is durable."""
+    spared: set[int] = field(default_factory=set)
+    """Subscribers that know it, or are told everything instead."""
+    hold: Hold | None = None
+
+
+class Membership:
+    """The members of one query. Nothing here waits for anything."""
+
+    __slots__ = (
+        "answer",
+        "answering",
+        "candidate",
+        "deferred",
+        "dropped",
+        "followed",
+        "fresh",
+        "failures",
+        "held",
+        "hold",
+        "members",
+        "parked",
+        "query",
+        "reached",
+        "received",
+        "registered",
+        "resuming",
+        "retry_at",
+        "running",
+        "said_held",
+        "telling",
+        "touched",
+        "untold",
+        "whole",
+    )
+
+    def __init__(self, query: Query, kept: Kept, *, registered: bool) -> None:
+        self.query = query
+        # As in the document
+        self.members = set(kept.members)
+        self.telling = None if kept.telling is None else Telling(kept.telling, 0)
+        self.followed = kept.followed
+        self.dropped = kept.dropped
+        self.answer = None if kept.answer is None else set(kept.answer)
+        self.reached = kept.reached
+        # What the service said
+        self.received = self.members | (self.answer or set())
+        self.registered = registered
+        """Frames speak of this registration. Before it is confirmed, they may speak of an earlier one."""
+        self.answering = False
+        """A frame of an answer has come in this session."""
+        self.whole = False
+        """No version of it was dropped."""
+        self.resuming: Reached | None = None
+        """What the service was told in this session, until its answer begins."""
+        self.held = False
+        """Only which sets differ is to be found out: the digest of what is held is said."""
+        self.said_held = False
+        # What is to be told
+        self.touched = set(self.received - self.members)
+        """Names that may differ between `received` and `members`."""
+        self.deferred: dict[str, Floor] = {}
+        """Members that have left: that is told once this version of theirs is."""
+        self.untold: set[str] = set()
+        """Members of which a version is to be told before the registration is settled."""
+        self.candidate: tuple[Reached, set[str]] | None = None
+        """Becomes `reached` once versions of these members are told."""
+        self.hold: Hold | None = None
+        """Of what is touched."""
+        self.fresh: set[int] = set()
+        """Members subscribers that came later: they are told all members first."""
+        self.running = False
+        self.failures = 0
+        self.retry_at: float | None = None
+        self.parked = False
+
+    @property
+    def kept(self) -> Kept:
+        """For the document."""
+        resumable = self.reached is not None and self.answer is not None
+        return Kept(
+            members=frozenset(self.members),
+            telling=None if self.telling is None else self.telling.change,
+            followed=self.followed,
+            dropped=self.dropped,
+            answer=frozenset(self.answer) if resumable and self.answer is not None else None,
+            reached=self.reached if resumable else None,
+        )
+
+    @property
+    def digest(self) -> int:
+        """Of the members, as the service said."""
+        return digest(self.received)
+
+    def concerns(self, name: str) -> bool:
+        """Whether the object's versions are told for this query's sake."""
+        return name in self.received or name in self.deferred
+
+    def is_entering(self, name: str) -> bool:
+        """Whether a members callback is still to be told that the object has entered."""
+        if self.telling is not None and name in self.telling.change.added:
+            return True
+        return name not in self.members and name in self.received
+
+    # What the service says
+
+    def enter(self, name: str, *, answer: bool) -> bool:
+        """The object is a member. Whether the application has not heard of it as one."""
+        if answer:
+            self.begin_answer(name)
+        if self.answer is not None:
+            self.answer.add(name)
+        self.deferred.pop(name, None)
+        self.received.add(name)
+        if name in self.members:
+            return answer and self.dropped
+        self.touched.add(name)
+        return True
+
+    def leave(self, name: str, newest: Floor | None) -> bool:
+        """The object is no member. `newest`: a version of it that is to be told before. Whether it was a member."""
+        if self.answer is not None:
+            self.answer.discard(name)
+        if name not in self.received:
+            return False
+        self.received.remove(name)
+        if name in self.members:
+            self.touched.add(name)
+            if newest is not None:
+                self.deferred[name] = newest
+        return True
+
+    def begin_answer(self, name: str) -> None:
+        """A frame of an answer came. If it is the first one, the answer begins, or goes on where it was."""
+        if self.answering:
+            return
+        self.answering = self.whole = True
+        if self.resuming is None or name <= self.resuming.name:
+            self.answer = set()
+            self.reached = self.candidate = None
+        self.resuming = None
+
+    def end_answer(self, *, unchanged: bool) -> set[str]:
+        """The answer is whole. Those that were members, and are none by it."""
+        if unchanged:
+            gone: set[str] = set()
+        else:
+            gone = self.received - (self.answer or set())
+        self.forget_answer()
+        self.held = False
+        return gone
+
+    def forget_answer(self) -> None:
+        """No answer is under way."""
+        self.answering = self.said_held = False
+        self.resuming = self.candidate = self.answer = self.reached = None
+
+    def begin_session(self) -> None:
+        """What was under way is told again, behind what was reached."""
+        self.answering = self.said_held = False
+        self.resuming = self.candidate = None
+        if self.reached is None:
+            self.answer = None
+
+    # What is told
+
+    def next_change(self) -> tuple[Change, set[str]]:
+        """What members callbacks are told next, which is in `members` from here on; and those that are no members."""
+        if not self.followed:
+            return self._catch_up()
+        # Nobody has been told anything.
+        _, gone = self._catch_up()
+        self.followed = False
+        return Change(frozenset(self.members), frozenset()), gone
+
+    def follow(self) -> set[str]:
+        """There is no members callback to be told. Those that are no members from here on."""
+        change, _ = self._catch_up()
+        self.followed = True
+        return set(change.removed)
+
+    def _catch_up(self) -> tuple[Change, set[str]]:
+        added = {name for name in self.touched if name in self.received and name not in self.members}
+        removed = {name for name in self.touched if name in self.members and not self.concerns(name)}
+        self.members |= added
+        self.members -= removed
+        self.touched = set(self.deferred)
+        return Change(frozenset(added), frozenset(removed)), removed

@@ -1,0 +1,438 @@
+"""The queries that a client wants: what the service says of their members, and when a registration is settled.
+
+What differs between a name and a query is in this module, and in those that it is made of: `interests` (on the wire),
+`membership` (the sets), `telling` (members callbacks). `delivery` knows of objects only, and asks here for whose sake an
+object is wanted and who is told.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Protocol
+
+from coldnotify_schemas import wire_pb2 as wire
+from coldnotify_schemas.digest import sets_digest
+
+from coldnotify._core.frontier import Hold
+from coldnotify._core.interests import Interest, Query, queries_of, spare_bytes
+from coldnotify._core.journal import Journal
+from coldnotify._core.membership import Floor, Kept, Membership, Reached
+from coldnotify._core.registrations import Registrations, Stage
+from coldnotify._core.settings import Settings
+from coldnotify._core.telling import MembersCallbacks
+from coldnotify.errors import ColdNotifyError
+
+
+class Objects(Protocol):
+    """What queries need of those who deliver objects' versions."""
+
+    def hold(self) -> Hold:
+        """The cursor waits from here on."""
+
+    def release(self, hold: Hold) -> None:
+        """It need not wait for this any more."""
+
+    def is_heard(self, query: Query) -> bool:
+        """Whether callbacks are told the versions of its members."""
+
+    def newest(self, name: str) -> Floor | None:
+        """The object's newest version that waits to be told, or is being told."""
+
+    def offer(self, name: str) -> None:
+        """The object's version may be told, if one waits."""
+
+    def unwanted(self, name: str) -> None:
+        """Nothing of the object is to be told any more."""
+
+    def forget_floor(self, name: str) -> None:
+        """When the object comes again, it is told again."""
+
+    def report(self, error: ColdNotifyError) -> None:
+        """The application should hear of this."""
+
+
+class Queries:
+    """All queries that are wanted, and for the sake of which of them an object is."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        registrations: Registrations,
+        settings: Settings,
+        objects: Objects,
+        kept: Mapping[Query, Kept],
+    ) -> None:
+        self._journal = journal
+        self._registrations = registrations
+        self._objects = objects
+        self.callbacks = MembersCallbacks(journal, settings, self)
+        self.by_hash: dict[int, Membership] = {}
+        self.of: dict[str, list[Membership]] = {}
+        """By object: the queries for whose sake its versions are told."""
+        self.told_unknown = False
+        """The application has heard that the service knows no queries."""
+        self._mismatches = 0
+        """So many times in a row the service's sets were others than ours."""
+        for query in registrations.queries:
+            membership = Membership(query, kept.get(query, Kept()), registered=True)
+            self.by_hash[query.hash] = membership
+            for name in membership.received:
+                self.of.setdefault(name, []).append(membership)
+            self.callbacks.resume(membership)
+
+    # What the application asks for
+
+    def add(self, query: Query) -> None:
+        """It is wanted from now on."""
+        self.by_hash[query.hash] = Membership(query, Kept(), registered=False)
+
+    def forget(self, query: Query) -> None:
+        """It is not wanted any more. Its subscribers stay."""
+        membership = self.by_hash.pop(query.hash, None)
+        if membership is None:
+            return
+        self.callbacks.forget(membership)
+        names = {*membership.received, *membership.deferred}
+        told, membership.members, membership.received = membership.members, set(), set()
+        membership.deferred.clear()
+        for name in names:
+            self._unindex(membership, name)
+        self.gone(told)
+        self._journal.changed()
+
+    def get(self, query: Query) -> Membership | None:
+        """What is held of it."""
+        return self.by_hash.get(query.hash)
+
+    def members(self, query: Query) -> frozenset[str]:
+        """As the members callbacks are told; where there is none, as the service said."""
+        membership = self.get(query)
+        if membership is None:
+            return frozenset()
+        return frozenset(membership.members if self.callbacks.are_for(query) else membership.received)
+
+    @property
+    def kept(self) -> dict[str, Kept]:
+        """By text, for the document."""
+        return {one.query.text: one.kept for one in self.by_hash.values()}
+
+    @property
+    def parked(self) -> set[str]:
+        """Texts of the queries whose members callbacks failed too often."""
+        return {one.query.text for one in self.by_hash.values() if one.parked}
+
+    def subscribe(self, query: Query) -> None:
+        """There is a callback for the members' versions, and there was none."""
+        membership = self.get(query)
+        if membership is None:
+            return
+        if membership.dropped:
+            self._spoil(membership)
+            self._registrations.ask_again(query)
+        if membership.touched:
+            self.callbacks.touch(membership)
+
+    def unsubscribe(self, query: Query) -> None:
+        """There is none any more."""
+        membership = self.get(query)
+        if membership is None:
+            return
+        for name in [*membership.received, *membership.deferred]:
+            if name in membership.deferred:
+                self._undefer(membership, name)
+            self._objects.offer(name)
+        membership.untold.clear()
+        self.callbacks.touch(membership)
+
+    # What a session says
+
+    def begin_session(self) -> None:
+        """A new session."""
+        self._mismatches = 0
+        for membership in self.by_hash.values():
+            membership.begin_session()
+
+    def begin_sync(self) -> None:
+        """The service is told all registrations anew, and answers them all."""
+        for membership in self.by_hash.values():
+            self._restart(membership)
+
+    def confirmed(self, queries: Iterable[Query]) -> None:
+        """The service has these registrations: its frames speak of them."""
+        for query in queries:
+            membership = self.get(query)
+            if membership is not None:
+                membership.registered = True
+
+    def said(self, interests: Collection[Interest]) -> list[wire.Query]:
+        """Those of `interests` that are queries, for a frame that has them all."""
+        queries = queries_of(interests)
+        if not queries:
+            return []
+        spare = spare_bytes(interests)
+        said = []
+        for query in queries:
+            membership = self.by_hash.get(query.hash)
+            if membership is None:
+                continue
+            entry = wire.Query(text=query.text)
+            reached = membership.reached
+            if membership.held:
+                entry.held = membership.digest
+                membership.said_held = True
+            elif reached is not None and len(reached.name.encode()) <= spare:
+                spare -= len(reached.name.encode())
+                entry.reached, entry.reached_at = reached
+                membership.resuming, membership.answering = reached, False
+            said.append(entry)
+        return said
+
+    def enter(self, name: str, hashes: Iterable[int], *, answer: bool) -> list[Membership]:
+        """The object is a member of these. Those of which the application has not been told the object's version."""
+        new = []
+        for membership in self._registered(hashes):
+            was_indexed = membership.concerns(name)
+            if membership.enter(name, answer=answer) and self._objects.is_heard(membership.query):
+                new.append(membership)
+            if not was_indexed:
+                self.of.setdefault(name, []).append(membership)
+                self._objects.offer(name)  # its turn may come later now
+            if name in membership.touched:
+                self.callbacks.touch(membership)
+            if membership.reached is not None:
+                self._journal.changed()
+        return new
+
+    def leave(self, name: str, hashes: Iterable[int], *, answer: bool) -> None:
+        """The object is a member of these no more."""
+        for membership in self._registered(hashes):
+            if answer:
+                membership.begin_answer(name)
+            self._leave(membership, name)
+
+    def await_version(self, name: str, hashes: Iterable[int]) -> None:
+        """The object's version came with their answers, and waits to be told."""
+        for membership in self._registered(hashes):
+            membership.untold.add(name)
+
+    def page_end(self, page_end: wire.PageEnd) -> None:
+        """What a page said need not come again, once it is told."""
+        if page_end.HasField("query"):
+            membership = self.by_hash.get(page_end.query)
+            if membership is not None and membership.answering and membership.whole and membership.candidate is None:
+                reached = Reached(page_end.reached, page_end.reached_at)
+                membership.candidate = reached, set(membership.untold)
+                self._reach(membership)
+
+    def answered(self, hash_: int, *, unchanged: bool = False) -> None:
+        """All members of this query have come. `unchanged`: those that are held are right."""
+        membership = self.by_hash.get(hash_)
+        if membership is None or not membership.registered:
+            return
+        whole = membership.whole or not membership.answering
+        for name in membership.end_answer(unchanged=unchanged):
+            self._leave(membership, name)
+        self._journal.changed()
+        self._registrations.arrived(membership.query)
+        if membership.dropped and self._objects.is_heard(membership.query):
+            if whole and not unchanged:
+                membership.dropped = False
+            else:
+                self._registrations.ask_again(membership.query)
+        self.callbacks.try_again(membership)
+        self.settle(membership)
+
+    def compare(self, digest: int) -> None:
+        """The service said the digest of all sets. Whoever holds others asks, before its cursor passes."""
+        known = self._known()
+        if known and sets_digest((one.query.hash, one.digest) for one in known) != digest:
+            self.ask_all()
+        else:
+            self._mismatches = 0
+
+    def ask_all(self) -> None:
+        """Some sets may differ from the service's: which ones is found out. If that does not help, they are all
+        answered whole, and if that does not help either, they are in the next session."""
+        known = self._known()
+        asked = (Stage.UNSENT, Stage.SENT)
+        if all(self._registrations.stage(membership.query) in asked for membership in known):
+            return
+        self._mismatches += 1
+        for membership in known:
+            # Who lacks versions needs the whole answer.
+            membership.held = self._mismatches == 1 and (
+                membership.held or not (self._registrations.is_owed(membership.query) or membership.dropped)
+            )
+            if self._mismatches > 2:
+                self._registrations.owe(membership.query)
+            else:
+                self._registrations.ask_again(membership.query)
+
+    def new_epoch(self) -> None:
+        """The client has no cursor: all queries are answered whole."""
+        for query in self._registrations.queries:
+            membership = self.by_hash[query.hash]
+            said_more = membership.said_held or membership.resuming is not None
+            self._restart(membership)
+            if said_more and self._registrations.is_owed(query):
+                self._registrations.ask_again(query)
+            else:
+                self._registrations.expect(query)
+
+    def caught_up(self) -> None:
+        """The client is complete."""
+        self.callbacks.begun = True
+
+    # What becomes of members' versions
+
+    def have(self, name: str) -> bool:
+        """Whether the object is a member, as the service said."""
+        memberships = self.of.get(name)
+        return memberships is not None and any(name in one.received for one in memberships)
+
+    def arrived(self, name: str) -> None:
+        """A version of the object came: it stands in for one that waited. Who has no callback for it missed it."""
+        for membership in list(self.of[name]):
+            if name in membership.deferred:
+                self._undefer(membership, name)
+            elif not self._objects.is_heard(membership.query):
+                self._miss(membership)
+
+    def told(self, name: str, floor: Floor) -> None:
+        """This version of the object was told."""
+        for membership in list(self.of.get(name, ())):
+            self._tell(membership, name)
+            newest = membership.deferred.get(name)
+            if newest is not None and newest <= floor:
+                self._undefer(membership, name)
+            self.settle(membership)
+
+    def lost(self, name: str) -> None:
+        """A version of the object could not be told: its queries are to be answered again, whole."""
+        for membership in list(self.of.get(name, ())):
+            if name in membership.deferred:
+                self._undefer(membership, name)
+            elif self._objects.is_heard(membership.query):
+                self._spoil(membership)
+                membership.untold.add(name)
+                self.owe(membership)
+
+    def is_blocked(self, name: str) -> bool:
+        """Whether a members callback is to be told first that the object has entered."""
+        return any(
+            one.is_entering(name) and not one.parked and self.callbacks.are_for(one.query)
+            for one in self.of.get(name, ())
+        )
+
+    # For those who tell members
+
+    def hold(self) -> Hold:
+        """The cursor waits from here on."""
+        return self._objects.hold()
+
+    def release(self, hold: Hold) -> None:
+        """It need not wait for this any more."""
+        self._objects.release(hold)
+
+    def is_heard(self, query: Query) -> bool:
+        """Whether callbacks are told the versions of its members."""
+        return self._objects.is_heard(query)
+
+    def offer(self, name: str) -> None:
+        """The object's version may be told, if one waits."""
+        self._objects.offer(name)
+
+    def report(self, error: ColdNotifyError) -> None:
+        """The application should hear of this."""
+        self._objects.report(error)
+
+    def gone(self, names: set[str]) -> None:
+        """The application hears that these are members of a query no more: floors end with the membership."""
+        for name in names:
+            if name not in self.of and name not in self._registrations.wanted:
+                self._objects.forget_floor(name)
+
+    def owe(self, membership: Membership) -> None:
+        """Something of it cannot be told for now: the query is to be answered again."""
+        membership.held = False
+        self._registrations.owe(membership.query)
+
+    def settle(self, membership: Membership) -> None:
+        """If all was told, the registration is settled."""
+        missed = membership.dropped and self._objects.is_heard(membership.query)
+        if not (membership.telling or membership.touched or membership.untold or missed):
+            self._registrations.settle(membership.query)
+
+    # One query
+
+    def _registered(self, hashes: Iterable[int]) -> list[Membership]:
+        """Those that are wanted; a frame may speak of one that is wanted no more, or was earlier."""
+        found = (self.by_hash.get(hash_) for hash_ in hashes)
+        return [membership for membership in found if membership is not None and membership.registered]
+
+    def _known(self) -> list[Membership]:
+        return [
+            one
+            for one in self.by_hash.values()
+            if one.registered and self._registrations.stage(one.query) is not Stage.WITHHELD
+        ]
+
+    def _leave(self, membership: Membership, name: str) -> None:
+        newest = self._objects.newest(name) if self._objects.is_heard(membership.query) else None
+        if not membership.leave(name, newest):
+            return
+        if membership.reached is not None:
+            self._journal.changed()
+        self.callbacks.touch(membership)
+        self._tell(membership, name)
+        if name not in membership.deferred:
+            self._unindex(membership, name)
+
+    def _undefer(self, membership: Membership, name: str) -> None:
+        del membership.deferred[name]
+        self.callbacks.touch(membership)
+        self._unindex(membership, name)
+
+    def _unindex(self, membership: Membership, name: str) -> None:
+        memberships = self.of[name]
+        memberships.remove(membership)
+        if memberships:
+            self._objects.offer(name)
+            return
+        del self.of[name]
+        if name in self._registrations.wanted:
+            self._objects.offer(name)
+        else:
+            self._objects.unwanted(name)
+            if name not in membership.members:
+                self._objects.forget_floor(name)
+
+    def _tell(self, membership: Membership, name: str) -> None:
+        membership.untold.discard(name)
+        if membership.candidate is not None:
+            membership.candidate[1].discard(name)
+            self._reach(membership)
+
+    def _reach(self, membership: Membership) -> None:
+        if membership.candidate is not None and not membership.candidate[1]:
+            membership.reached, membership.candidate = membership.candidate[0], None
+            self._journal.changed()
+
+    def _miss(self, membership: Membership) -> None:
+        """A version of a member is dropped, as there is no callback for it."""
+        if not membership.dropped:
+            membership.dropped = True
+            self._journal.changed()
+        self._spoil(membership)
+        if not self.callbacks.are_for(membership.query):
+            self.owe(membership)
+
+    def _spoil(self, membership: Membership) -> None:
+        """A version is missing in its answer: the next one is to be whole."""
+        membership.held = membership.whole = False
+        if membership.reached is not None:
+            self._journal.changed()
+        membership.candidate = membership.reached = None
+
+    def _restart(self, membership: Membership) -> None:
+        """Whatever has come of its answer comes again."""
+        self._spoil(membership)
+        membership.forget_answer()
