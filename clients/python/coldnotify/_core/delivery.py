@@ -153,7 +153,7 @@ class Delivery:
                 self.queries.await_version(name, entered)
         elif entered and self._registrations.is_awaited(name):
             self.arrived(name, update)
-        self.queries.leave(name, left, answer=answer)
+        self.queries.leave(name, left)
 
     def complete(self, complete: int) -> None:
         """A frame carried this number, after all that arrived before. Without an epoch it means nothing."""

@@ -57,7 +57,9 @@ class Document:
     @property
     def operations(self) -> dict[Interest, Kind]:
         """All that is pending."""
-        return {**self.pending, **{Query(text): kind for text, kind in self.pending_queries.items()}}
+        operations: dict[Interest, Kind] = {Query(text): kind for text, kind in self.pending_queries.items()}
+        operations.update(self.pending)
+        return operations
 
     @property
     def floors(self) -> dict[str, Floor]:
@@ -190,7 +192,7 @@ def _kept(entry: object) -> Kept:
         came = _part(entry, "answer")
         answer = _names(came, "answer.members", "members")
         offset = came.get("reached_at")
-        if not _is_number(offset, _U64):
+        if offset is None or not _is_number(offset, _U64):
             raise _Wrong(f"queries: answer.reached_at is no number from 0 to {_U64}")
         reached = Reached(_object("queries", came.get("reached")), offset)
     flags = {}

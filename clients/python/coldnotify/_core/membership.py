@@ -103,7 +103,7 @@ class Membership:
         self.registered = registered
         """Frames speak of this registration. Before it is confirmed, they may speak of an earlier one."""
         self.answering = False
-        """A frame of an answer has come in this session."""
+        """An answer is under way."""
         self.whole = False
         """No version of it was dropped."""
         self.resuming: Reached | None = None
@@ -161,8 +161,8 @@ class Membership:
 
     def enter(self, name: str, *, answer: bool) -> bool:
         """The object is a member. Whether the application has not heard of it as one."""
-        if answer:
-            self.begin_answer(name)
+        if answer and self.resuming is not None:
+            self.resume_answer()
         if self.answer is not None:
             self.answer.add(name)
         self.deferred.pop(name, None)
@@ -185,22 +185,20 @@ class Membership:
                 self.deferred[name] = newest
         return True
 
-    def begin_answer(self, name: str) -> None:
-        """A frame of an answer came. If it is the first one, the answer begins, or goes on where it was."""
-        if self.answering:
-            return
+    def begin_answer(self) -> None:
+        """An answer begins, whatever came of one before."""
         self.answering = self.whole = True
-        if self.resuming is None or name <= self.resuming.name:
-            self.answer = set()
-            self.reached = self.candidate = None
+        self.answer = set()
+        self.resuming = self.candidate = self.reached = None
+
+    def resume_answer(self) -> None:
+        """An answer goes on behind what was reached."""
+        self.answering = self.whole = True
         self.resuming = None
 
-    def end_answer(self, *, unchanged: bool) -> set[str]:
+    def end_answer(self) -> set[str]:
         """The answer is whole. Those that were members, and are none by it."""
-        if unchanged:
-            gone: set[str] = set()
-        else:
-            gone = self.received - (self.answer or set())
+        gone = self.received - (self.received if self.answer is None else self.answer)
         self.forget_answer()
         self.held = False
         return gone

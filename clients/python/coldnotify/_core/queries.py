@@ -181,7 +181,7 @@ class Queries:
             elif reached is not None and len(reached.name.encode()) <= spare:
                 spare -= len(reached.name.encode())
                 entry.reached, entry.reached_at = reached
-                membership.resuming, membership.answering = reached, False
+                membership.resuming = reached
             said.append(entry)
         return said
 
@@ -201,11 +201,9 @@ class Queries:
                 self._journal.changed()
         return new
 
-    def leave(self, name: str, hashes: Iterable[int], *, answer: bool) -> None:
+    def leave(self, name: str, hashes: Iterable[int]) -> None:
         """The object is a member of these no more."""
         for membership in self._registered(hashes):
-            if answer:
-                membership.begin_answer(name)
             self._leave(membership, name)
 
     def await_version(self, name: str, hashes: Iterable[int]) -> None:
@@ -222,23 +220,28 @@ class Queries:
                 membership.candidate = reached, set(membership.untold)
                 self._reach(membership)
 
-    def answered(self, hash_: int, *, unchanged: bool = False) -> None:
-        """All members of this query have come. `unchanged`: those that are held are right."""
-        membership = self.by_hash.get(hash_)
-        if membership is None or not membership.registered:
-            return
-        whole = membership.whole or not membership.answering
-        for name in membership.end_answer(unchanged=unchanged):
-            self._leave(membership, name)
-        self._journal.changed()
-        self._registrations.arrived(membership.query)
-        if membership.dropped and self._objects.is_heard(membership.query):
-            if whole and not unchanged:
-                membership.dropped = False
-            else:
-                self._registrations.ask_again(membership.query)
-        self.callbacks.try_again(membership)
-        self.settle(membership)
+    def begun(self, hashes: Iterable[int]) -> None:
+        """Their answers begin."""
+        for membership in self._registered(hashes):
+            if membership.reached is not None:
+                self._journal.changed()
+            membership.begin_answer()
+
+    def answered(self, hashes: Iterable[int]) -> None:
+        """All their members have come. An answer whose beginning has not come is none: the next CaughtUp asks again."""
+        for membership in self._registered(hashes):
+            if membership.answer is not None:
+                whole = membership.whole or membership.resuming is not None
+                for name in membership.end_answer():
+                    self._leave(membership, name)
+                self._end_answer(membership, whole=whole)
+
+    def unchanged(self, hashes: Iterable[int]) -> None:
+        """Their members are those that are held."""
+        for membership in self._registered(hashes):
+            membership.forget_answer()
+            membership.held = False
+            self._end_answer(membership, whole=False)
 
     def compare(self, digest: int) -> None:
         """The service said the digest of all sets. Whoever holds others asks, before its cursor passes."""
@@ -374,6 +377,17 @@ class Queries:
             for one in self.by_hash.values()
             if one.registered and self._registrations.stage(one.query) is not Stage.WITHHELD
         ]
+
+    def _end_answer(self, membership: Membership, *, whole: bool) -> None:
+        self._journal.changed()
+        self._registrations.arrived(membership.query)
+        if membership.dropped and self._objects.is_heard(membership.query):
+            if whole:
+                membership.dropped = False
+            else:
+                self._registrations.ask_again(membership.query)
+        self.callbacks.try_again(membership)
+        self.settle(membership)
 
     def _leave(self, membership: Membership, name: str) -> None:
         newest = self._objects.newest(name) if self._objects.is_heard(membership.query) else None

@@ -168,7 +168,8 @@ class Registrations:
         The revision that this makes has to be durable before the first chunk leaves.
         """
         revision = self._journal.changed(urgent=True)
-        for interest in (*self.wanted, *self.queries):
+        everything: tuple[Interest, ...] = (*self.wanted, *self.queries)
+        for interest in everything:
             if interest not in self.pending:
                 self._add(interest, Operation(Kind.REGISTER, revision))
         for interest, operation in self.pending.items():

@@ -260,10 +260,9 @@ class Session:
                 membership = self._queries.by_hash.get(refusal.query)
                 if membership is not None and self._registrations.refuse_later(membership.query):
                     self._refused(membership.query, refusal.reason)
-        for hash_ in registered.answered:
-            self._queries.answered(hash_)
-        for hash_ in registered.unchanged:
-            self._queries.answered(hash_, unchanged=True)
+        self._queries.begun(registered.begun)
+        self._queries.answered(registered.answered)
+        self._queries.unchanged(registered.unchanged)
 
     def _know(self, kinds: int) -> None:
         """The service said what can be registered."""
@@ -283,7 +282,9 @@ class Session:
         self._refuse(refused, request.operations)
         self._confirm(request.operations)
         # Else CaughtUp is the limit, as it always is for queries: their answers may take long.
-        names = {name: operation for name, operation in request.operations.items() if isinstance(name, str)}
+        names: dict[Interest, Operation] = {
+            name: operation for name, operation in request.operations.items() if isinstance(name, str)
+        }
         if self.phase is Phase.LIVE and names:
             due = now + self._settings.request_timeout_s
             self._answered.append(_Request(Stage.CONFIRMED, names, due))

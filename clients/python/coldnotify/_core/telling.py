@@ -166,7 +166,8 @@ class MembersCallbacks:
     def _follow(self, membership: Membership) -> None:
         del self._touched[membership]
         self._telling.pop(membership, None)
-        membership.telling, telling = None, membership.telling
+        telling = membership.telling
+        membership.telling = None
         gone = membership.follow()
         self._journal.changed()
         self._keeper.gone(gone)

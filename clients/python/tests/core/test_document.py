@@ -83,7 +83,7 @@ def test_the_state_of_another_client_is_refused():
 
 def test_the_state_of_a_newer_library_is_not_thrown_away():
     with pytest.raises(StateMismatch, match="format"):
-        decode(b'{"format": 2}', ME)
+        decode(b'{"format": 3}', ME)
 
 
 def test_the_example_of_the_documentation_is_written_so():

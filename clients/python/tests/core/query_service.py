@@ -1,0 +1,400 @@
+"""A service in memory that knows queries, for tests: a log, final states since a cursor, answers in pages.
+
+`docs/protocol.md`'s other side for one client, where a test says which objects enter and leave which query. It forgets
+what it knows of changes when told to, as one that takes over; it is cut off at any byte.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from random import Random
+
+from coldnotify_schemas import wire_pb2 as wire
+from coldnotify_schemas.digest import digest, object_digest, sets_digest
+from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
+from coldnotify_schemas.interests import query_hash
+from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX
+
+PAGE = 3
+"""Notifications."""
+
+
+@dataclass
+class Change:
+    """Where an object stands in a query since an offset."""
+
+    offset: int
+    member: bool
+
+
+@dataclass
+class Newest:
+    """An object's newest version."""
+
+    version: int
+    offset: int
+    deleted: bool = False
+
+
+class Service:
+    """Objects, the queries' members, and what one client is registered for."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.epoch = 1
+        self.end = 0
+        self.objects: dict[str, Newest] = {}
+        self.sets: dict[str, set[str]] = {}
+        self.changes: dict[str, dict[str, Change]] = {}
+        self.known_from = 0
+        """Changes of sets above this offset are known."""
+        self.names: set[str] = set()
+        self.queries: set[str] = set()
+        self.refuses: set[str] = set()
+        self.knows_queries = True
+        self.session: Session | None = None
+
+    # The world
+
+    def publish(self, name: str, *, deleted: bool = False) -> None:
+        self.end += 1
+        old = self.objects.get(name)
+        self.objects[name] = Newest(old.version + 1 if old else 1, self.end, deleted)
+        gone = [text for text, members in self.sets.items() if deleted and name in members]
+        for text in gone:
+            self._put(text, name, member=False)
+        self._tell(name, left=gone, version=True)
+
+    def enter(self, text: str, name: str) -> None:
+        if name not in self.members(text):
+            self.end += 1
+            self._put(text, name, member=True)
+            self._tell(name, entered=[text], version=True)
+
+    def leave(self, text: str, name: str) -> None:
+        if name in self.members(text):
+            self.end += 1
+            self._put(text, name, member=False)
+            self._tell(name, left=[text])
+
+    def move(self, name: str, source: str, target: str) -> None:
+        """One change of a description: out of one query, into another."""
+        if name in self.members(source) and name not in self.members(target):
+            self.end += 1
+            self._put(source, name, member=False)
+            self._put(target, name, member=True)
+            self._tell(name, entered=[target], left=[source], version=True)
+
+    def take_over(self) -> None:
+        """Another matcher: it knows the sets, and not how they came to be."""
+        self.known_from = self.end
+        for changes in self.changes.values():
+            changes.clear()
+
+    def new_epoch(self) -> None:
+        self.epoch += 1
+        self.end = len(self.objects)
+        for offset, newest in enumerate(self.objects.values(), 1):
+            newest.offset = offset
+        self.take_over()
+        self.session = None
+
+    def members(self, text: str) -> set[str]:
+        return self.sets.setdefault(text, set())
+
+    def _put(self, text: str, name: str, *, member: bool) -> None:
+        (self.members(text).add if member else self.members(text).discard)(name)
+        self.changes.setdefault(text, {})[name] = Change(self.end, member)
+
+    def _tell(self, name: str, entered: list[str] = [], left: list[str] = [], *, version: bool = False) -> None:  # noqa: B006
+        if self.session is not None:
+            self.session.fan_out(name, entered, left, version=version)
+
+    @property
+    def digest(self) -> int:
+        return (digest(self.names) + sum(map(query_hash, self.queries))) % (1 << 64)
+
+    def open(self) -> "Session":
+        self.session = Session(self)
+        return self.session
+
+
+@dataclass
+class Answer:
+    """A query whose members are to be told."""
+
+    text: str
+    begun: bool = False
+    reached: str = ""
+    reached_at: int = 0
+    names: list[str] = field(default_factory=list)
+
+
+class Session:
+    """One connection."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.random = service.random
+        self.out = bytearray()
+        self.frames = FrameBuffer(CLIENT_FRAME_BYTES_MAX)
+        self.received: list[wire.ClientFrame] = []
+        self.live = False
+        self.position: int | None = None
+        self.steps: Iterator[None] | None = None
+        self.page = 0
+        self.in_sync = False
+        self.sync: list[wire.SyncChunk] = []
+        self.answers: list[Answer] = []
+        self.owed: list[str] = []
+        self.said_unknown = False
+
+    def take(self, limit: int | None = None) -> bytes:
+        data = bytes(self.out[:limit])
+        del self.out[: len(data)]
+        return data
+
+    def receive(self, data: bytes) -> None:
+        for body in self.frames.feed(data):
+            assert len(body) <= CLIENT_FRAME_BYTES_MAX
+            frame = parse_client_frame(body)
+            self.received.append(frame)
+            kind = frame.WhichOneof("frame")
+            handler = getattr(self, f"_on_{kind}", None)
+            if handler is not None:
+                handler(getattr(frame, kind or ""))
+
+    def _say(self, **frame: object) -> None:
+        self.out += encode(wire.GatewayFrame(**frame))  # type: ignore[arg-type]
+
+    # Registrations
+
+    def _on_hello(self, hello: wire.Hello) -> None:
+        service = self.service
+        service.names.difference_update(hello.unregister)
+        refused = self._register(list(hello.register), list(hello.queries))
+        hashes = set(hello.unregister_queries)
+        if service.knows_queries:
+            service.queries = {text for text in service.queries if query_hash(text) not in hashes}
+        same = hello.HasField("epoch") and hello.epoch == service.epoch
+        void = not same or (hello.HasField("cursor") and hello.cursor > service.end)
+        self.position = None if void or not hello.HasField("cursor") else hello.cursor
+        self._welcome(hello.digest == service.digest, refused, epoch=service.epoch if void else None)
+        if self.in_sync:
+            if self.position is None:
+                self._answer_all()
+            else:
+                self._answer(list(hello.register), list(hello.queries))
+            self._catch_up()
+
+    def _welcome(self, in_sync: bool, refused: list[wire.Refusal], epoch: int | None = None) -> None:
+        self.in_sync = in_sync
+        self.live = False
+        kinds = wire.KINDS_NAMES | wire.KINDS_QUERIES if self.service.knows_queries else 0
+        self._say(welcome=wire.Welcome(in_sync=in_sync, epoch=epoch, refused=refused, kinds=kinds))
+
+    def _register(self, names: list[str], queries: list[wire.Query]) -> list[wire.Refusal]:
+        self.service.names.update(names)
+        refused = []
+        for query in queries if self.service.knows_queries else ():
+            if query.text in self.service.refuses:
+                refused.append(wire.Refusal(query=query_hash(query.text), reason="1:1: no query"))
+            else:
+                self.service.queries.add(query.text)
+        return refused
+
+    def _answer(self, names: list[str], queries: list[wire.Query]) -> None:
+        self.owed += names
+        for query in queries:
+            if query.text not in self.service.queries:
+                continue
+            held = digest(self.service.members(query.text))
+            if query.HasField("held") and query.held == held:
+                self._say(registered=wire.Registered(unchanged=[query_hash(query.text)]))
+                continue
+            answer = Answer(query.text)
+            if query.reached and query.reached_at >= self.service.known_from:
+                answer.begun, answer.reached, answer.reached_at = True, query.reached, query.reached_at
+            self.answers = [other for other in self.answers if other.text != query.text]
+            self.answers.append(answer)
+
+    def _answer_all(self) -> None:
+        self.owed = sorted(self.service.names)
+        self.answers = [Answer(text) for text in sorted(self.service.queries)]
+
+    def _on_register(self, register: wire.Register) -> None:
+        refused = self._register(list(register.objects), list(register.queries))
+        kinds = wire.KINDS_NAMES | wire.KINDS_QUERIES if register.queries and self.service.knows_queries else 0
+        self._say(registered=wire.Registered(request=register.request, refused=refused, kinds=kinds))
+        self._answer(list(register.objects), list(register.queries))
+        if self.live:
+            self.live = False
+            self._catch_up()
+
+    def _on_unregister(self, unregister: wire.Unregister) -> None:
+        hashes = set(unregister.queries)
+        self.service.names.difference_update(unregister.objects)
+        self.service.queries = {text for text in self.service.queries if query_hash(text) not in hashes}
+        self.answers = [answer for answer in self.answers if answer.text in self.service.queries]
+        self.owed = [name for name in self.owed if name in self.service.names]
+        self._say(unregistered=wire.Unregistered(request=unregister.request))
+
+    def _on_sync(self, chunk: wire.SyncChunk) -> None:
+        if chunk.index == 0:
+            self.sync = []
+        self.sync.append(chunk)
+        if chunk.last:
+            service = self.service
+            service.names, service.queries = set(), set()
+            refused = []
+            for one in self.sync:
+                refused += self._register(list(one.objects), list(one.queries))
+            self._welcome(True, refused)
+            self._answer_all()
+            self._catch_up()
+
+    def _on_ping(self, ping: wire.Ping) -> None:
+        self._say(pong=wire.Pong(complete=self.position if self.live else None))
+        if ping.HasField("digest") and self.in_sync and ping.digest != self.service.digest:
+            self._welcome(False, [])
+
+    def _on_ack(self, ack: wire.Ack) -> None:
+        if ack.page and ack.page == self.page and self.steps is not None:
+            next(self.steps, None)
+
+    # What is told
+
+    def fan_out(self, name: str, entered: list[str], left: list[str], *, version: bool) -> None:
+        """A change happened. A session that is not live may be told at once, too; its pages have it in any case."""
+        registered = self.service.queries
+        if not self.in_sync or (not self.live and self.random.random() < 0.5):
+            return
+        concerned = name in self.service.names or any(name in self.service.members(text) for text in registered)
+        entered, left = ([text for text in texts if text in registered] for texts in (entered, left))
+        if concerned or entered or left:
+            self._notify(name, entered, left, self.service.end, complete=self.live, version=version)
+        if self.live:
+            self.position = self.service.end
+
+    def _notify(
+        self, name: str, entered: list[str], left: list[str], offset: int, *, complete: bool, version: bool = True
+    ) -> None:
+        newest = self.service.objects.get(name) if version else None
+        self._say(
+            notification=wire.Notification(
+                name=name,
+                version=None if newest is None else newest.version,
+                deleted=newest is not None and newest.deleted,
+                payload=b"" if newest is None else str(newest.version).encode(),
+                offset=offset,
+                behind=0 if complete else offset,
+                entered=map(query_hash, entered),
+                left=map(query_hash, left),
+            )
+        )
+
+    def _catch_up(self) -> None:
+        if self.steps is None:
+            self.steps = self._pages()
+            next(self.steps, None)
+
+    def _page_end(self, **more: object) -> None:
+        self.page += 1
+        self._say(page_end=wire.PageEnd(page=self.page, **more))  # type: ignore[arg-type]
+
+    def _pages(self) -> Iterator[None]:
+        """Answers first, then where everything stands that changed since the position."""
+        while self.owed or self.answers:
+            for name in self.owed[:PAGE]:
+                self._answer_name(name)
+            del self.owed[:PAGE]
+            if self.answers:
+                yield from self._tell_answer(self.answers[0])
+        lacks = self.position is not None and self.position < self.service.known_from and bool(self.service.queries)
+        if lacks and len(self._lacking()) > PAGE:
+            self._page_end(sets_unknown=True)
+            yield
+        while True:
+            lacking = self._lacking()
+            for offset, name, entered, left in lacking[:PAGE]:
+                self._notify(name, entered, left, offset, complete=True)
+                self.position = offset
+            if self.answers or self.owed:
+                yield from self._pages()
+                return
+            if len(lacking) <= PAGE:
+                break
+            self._page_end()
+            yield
+        self.position = self.service.end
+        sets = ((query_hash(text), digest(self.service.members(text))) for text in self.service.queries)
+        self._say(
+            caught_up=wire.CaughtUp(complete=self.service.end or None, sets_digest=sets_digest(sets) if lacks else None)
+        )
+        self.live, self.steps = True, None
+
+    def _answer_name(self, name: str) -> None:
+        if name in self.service.names:
+            newest = self.service.objects.get(name)
+            version = None if newest is None else newest.version
+            deleted = newest is not None and newest.deleted
+            self._say(notification=wire.Notification(name=name, version=version, deleted=deleted, answer=True))
+
+    def _tell_answer(self, answer: Answer) -> Iterator[None]:
+        service, hash_ = self.service, query_hash(answer.text)
+        resumed_at = answer.reached_at if answer.begun else None
+        if not answer.begun:
+            answer.begun, answer.reached_at = True, service.end
+            self._say(registered=wire.Registered(begun=[hash_]))
+        told = 0
+        while answer in self.answers:
+            names = sorted(name for name in service.members(answer.text) if name > answer.reached)
+            if not names:
+                break
+            if told == PAGE:
+                told = 0
+                self._page_end(query=hash_, reached=answer.reached, reached_at=answer.reached_at)
+                yield
+                continue
+            newest = service.objects.get(names[0])
+            self._say(
+                notification=wire.Notification(
+                    name=names[0],
+                    version=None if newest is None else newest.version,
+                    deleted=newest is not None and newest.deleted,
+                    answer=True,
+                    entered=[hash_],
+                )
+            )
+            answer.reached = names[0]
+            told += 1
+        if answer not in self.answers:
+            return
+        for name in sorted({*service.objects, *service.changes.get(answer.text, {})}) if resumed_at is not None else ():
+            change, newest = service.changes.get(answer.text, {}).get(name), service.objects.get(name)
+            if max(change.offset if change else 0, newest.offset if newest else 0) > (resumed_at or 0):
+                member = name in service.members(answer.text)
+                entered, left = ([answer.text], []) if member else ([], [answer.text])
+                if member or change:
+                    self._notify(name, entered, left, 0, complete=False, version=member)
+        self.answers.remove(answer)
+        self._say(registered=wire.Registered(answered=[hash_]))
+
+    def _lacking(self) -> list[tuple[int, str, list[str], list[str]]]:
+        """What stands above the position: offset, object, the queries that it entered and left."""
+        service, position = self.service, -1 if self.position is None else self.position
+        found: dict[str, tuple[int, str, list[str], list[str]]] = {}
+        for text in sorted(service.queries):
+            for name, change in service.changes.get(text, {}).items():
+                if change.offset > position:
+                    _, _, entered, left = found.setdefault(name, (0, name, [], []))
+                    (entered if change.member else left).append(text)
+                    found[name] = max(found[name][0], change.offset), name, entered, left
+        for name, newest in service.objects.items():
+            wanted = name in service.names or any(name in service.members(text) for text in service.queries)
+            if newest.offset > position and (wanted or name in found):
+                _, _, entered, left = found.get(name, (0, name, [], []))
+                found[name] = max(found.get(name, (0,))[0], newest.offset), name, entered, left
+        return sorted(found.values(), key=lambda one: one[:2])
+
+
+__all__ = ["PAGE", "Service", "Session", "object_digest"]
