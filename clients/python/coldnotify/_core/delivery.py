@@ -240,7 +240,7 @@ class Delivery:
             slot = self._slots[name]
             update = slot.waiting
             assert update is not None, "what is ready waits"
-            subscribers = self._audience(name) - slot.told
+            subscribers = self._audience(name, update) - slot.told
             if not subscribers:
                 # Those whose callback failed have gone; the others know already.
                 self._take(slot)
@@ -344,7 +344,7 @@ class Delivery:
 
     def _offer(self, name: str, slot: _Slot) -> None:
         """Let the waiting version run as soon as it may."""
-        if name not in self._subscribers and not (name in self._of and self._audience(name)):
+        if name not in self._subscribers and not (name in self._of and self._audience(name, slot.waiting)):
             self._ready.pop(name, None)
             if name in self._of and name not in self._registrations.wanted:
                 self._pass_over(name, slot)
@@ -356,9 +356,11 @@ class Delivery:
             else:
                 self._ready[name] = None
 
-    def _audience(self, name: str) -> set[int]:
-        """Who is told a version of this object."""
+    def _audience(self, name: str, update: Update | None = None) -> set[int]:
+        """Who is told a version of this object. That there is none is told to those who asked for it by its name."""
         subscribers = self._subscribers.get(name, set())
+        if update is not None and update.version is None:
+            return subscribers
         for membership in self._of.get(name, ()):
             subscribers = subscribers | self._subscribers.get(membership.query, set())
         return subscribers
@@ -390,7 +392,9 @@ class Delivery:
         slot.running_hold, slot.waiting_hold = slot.waiting_hold, None
 
     def _applied(self, name: str, slot: _Slot, update: Update) -> None:
-        if update.version is not None:
+        # The same version may have come again, for those of a query that the object has entered.
+        all_told = slot.waiting is None or slot.waiting.floor != update.floor
+        if update.version is not None and all_told:
             self.floors[name] = update.floor
         self.parked.discard(name)
         slot.failures = 0
@@ -407,7 +411,7 @@ class Delivery:
             self._settle(name)
         else:
             self._offer(name, slot)
-        if name in self._of:
+        if all_told and name in self._of:
             self.queries.told(name, update.floor)
 
     def _failed(self, name: str, slot: _Slot, job: Job, failed: Mapping[int, BaseException], now: float) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from coldnotify_schemas import wire_pb2 as wire
-from coldnotify_schemas.digest import digest, object_digest, sets_digest
+from coldnotify_schemas.digest import digest, sets_digest
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX
@@ -140,6 +140,8 @@ class Session:
         self.received: list[wire.ClientFrame] = []
         self.live = False
         self.position: int | None = None
+        self.since: int | None = None
+        """The position at which the catching up began."""
         self.steps: Iterator[None] | None = None
         self.page = 0
         self.in_sync = False
@@ -294,6 +296,7 @@ class Session:
 
     def _catch_up(self) -> None:
         if self.steps is None:
+            self.since = self.position
             self.steps = self._pages()
             next(self.steps, None)
 
@@ -309,7 +312,7 @@ class Session:
             del self.owed[:PAGE]
             if self.answers:
                 yield from self._tell_answer(self.answers[0])
-        lacks = self.position is not None and self.position < self.service.known_from and bool(self.service.queries)
+        lacks = self.since is not None and self.since < self.service.known_from and bool(self.service.queries)
         if lacks and len(self._lacking()) > PAGE:
             self._page_end(sets_unknown=True)
             yield
@@ -380,21 +383,24 @@ class Session:
         self._say(registered=wire.Registered(answered=[hash_]))
 
     def _lacking(self) -> list[tuple[int, str, list[str], list[str]]]:
-        """What stands above the position: offset, object, the queries that it entered and left."""
-        service, position = self.service, -1 if self.position is None else self.position
+        """What stands above the position: offset, object, the queries that it entered and left.
+
+        An object that changed twice is told where the later change stands; the earlier one is above `since` only.
+        """
+        service = self.service
+        position, since = (-1 if one is None else one for one in (self.position, self.since))
         found: dict[str, tuple[int, str, list[str], list[str]]] = {}
         for text in sorted(service.queries):
             for name, change in service.changes.get(text, {}).items():
-                if change.offset > position:
+                if change.offset > since:
                     _, _, entered, left = found.setdefault(name, (0, name, [], []))
                     (entered if change.member else left).append(text)
                     found[name] = max(found[name][0], change.offset), name, entered, left
         for name, newest in service.objects.items():
             wanted = name in service.names or any(name in service.members(text) for text in service.queries)
-            if newest.offset > position and (wanted or name in found):
+            if newest.offset > since and (wanted or name in found):
                 _, _, entered, left = found.get(name, (0, name, [], []))
                 found[name] = max(found.get(name, (0,))[0], newest.offset), name, entered, left
-        return sorted(found.values(), key=lambda one: one[:2])
+        return sorted((one for one in found.values() if one[0] > position), key=lambda one: one[:2])
 
 
-__all__ = ["PAGE", "Service", "Session", "object_digest"]
