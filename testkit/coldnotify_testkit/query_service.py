@@ -272,7 +272,7 @@ class Session:
             return
         concerned = name in self.service.names or any(name in self.service.members(text) for text in registered)
         entered, left = ([text for text in texts if text in registered] for texts in (entered, left))
-        if concerned or entered or left:
+        if entered or left or (concerned and version):
             self._notify(name, entered, left, self.service.end, complete=self.live, version=version)
         if self.live:
             self.position = self.service.end

@@ -149,8 +149,8 @@ class Delivery:
             if new:
                 self._tell_also(name, {number for one in new for number in self._subscribers[one.query]})
             self.arrived(name, update)
-            if answer and name in self._slots:
-                self.queries.await_version(name, entered)
+            if entered and name in self._slots:
+                self.queries.await_version(name, entered, answer=answer)
         elif entered and self._registrations.is_awaited(name):
             self.arrived(name, update)
         self.queries.leave(name, left)

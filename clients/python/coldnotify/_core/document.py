@@ -10,7 +10,7 @@ A document with a query has format 2, and these fields besides, before the check
 
      "queries": {text: {"members": [...],                    as the application was told, once it is told `telling`
                         "telling": {"added": [...], "removed": [...]},
-                        "followed": true, "dropped": true,
+                        "followed": true, "dropped": true, "entering": [...],
                         "answer": {"members": [...], "reached": name, "reached_at": offset}}},
      "pending_queries": {text: "register"}
 
@@ -172,6 +172,8 @@ def _of_kept(kept: Kept) -> dict[str, object]:
         entry["followed"] = True
     if kept.dropped:
         entry["dropped"] = True
+    if kept.entering:
+        entry["entering"] = sorted(kept.entering)
     if kept.answer is not None and kept.reached is not None:
         entry["answer"] = {
             "members": sorted(kept.answer),
@@ -200,7 +202,14 @@ def _kept(entry: object) -> Kept:
         flags[name] = entry.get(name, False)
         if not isinstance(flags[name], bool):
             raise _Wrong(f"queries: {name} is not true or false")
-    return Kept(members=_names(entry, "members", "members"), telling=telling, answer=answer, reached=reached, **flags)
+    return Kept(
+        members=_names(entry, "members", "members"),
+        telling=telling,
+        entering=_names(entry, "entering", "entering") if "entering" in entry else frozenset(),
+        answer=answer,
+        reached=reached,
+        **flags,
+    )
 
 
 def _part(entry: dict[str, Any], name: str) -> dict[str, Any]:

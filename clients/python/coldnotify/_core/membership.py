@@ -41,6 +41,8 @@ class Kept:
     """No members callback has been told of any member: there was none."""
     dropped: bool = False
     """Versions of members have been dropped, as nobody had subscribed to them."""
+    entering: frozenset[str] = frozenset()
+    """Members of which the version that came when they entered may not have been told."""
     answer: frozenset[str] | None = None
     """The members of an answer that is not whole yet. Never there without `reached`."""
     reached: Reached | None = None
@@ -67,7 +69,9 @@ class Membership:
         "answering",
         "candidate",
         "deferred",
+        "doubtful",
         "dropped",
+        "entering",
         "followed",
         "fresh",
         "failures",
@@ -116,6 +120,12 @@ class Membership:
         """Names that may differ between `received` and `members`."""
         self.deferred: dict[str, Floor] = {}
         """Members that have left: that is told once this version of theirs is."""
+        self.entering: set[str] = set()
+        """Members of which the version that came when they entered is still to be told. It may be older than the
+        cursor: it comes again because they entered, not because of its offset."""
+        self.doubtful = set(kept.entering)
+        """What was `entering` before a restart, until it comes again. A service that does not know who entered would not
+        send it again, though it has the same members."""
         self.untold: set[str] = set()
         """Members of which a version is to be told before the registration is settled."""
         self.candidate: tuple[Reached, set[str]] | None = None
@@ -138,6 +148,7 @@ class Membership:
             telling=None if self.telling is None else self.telling.change,
             followed=self.followed,
             dropped=self.dropped,
+            entering=frozenset(self.entering | self.doubtful),
             answer=frozenset(self.answer) if resumable and self.answer is not None else None,
             reached=self.reached if resumable else None,
         )
@@ -179,6 +190,8 @@ class Membership:
         if name not in self.received:
             return False
         self.received.remove(name)
+        self.entering.discard(name)
+        self.doubtful.discard(name)
         if name in self.members:
             self.touched.add(name)
             if newest is not None:

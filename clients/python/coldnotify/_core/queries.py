@@ -69,6 +69,8 @@ class Queries:
         """By object: the queries for whose sake its versions are told."""
         self.told_unknown = False
         """The application has heard that the service knows no queries."""
+        self._all_known = True
+        """The service has not said that it forgot some differences, since it began to catch this session up."""
         self._mismatches = 0
         """So many times in a row the service's sets were others than ours."""
         for query in registrations.queries:
@@ -140,6 +142,7 @@ class Queries:
                 self._undefer(membership, name)
             self._objects.offer(name)
         membership.untold.clear()
+        membership.entering.clear()
         self.callbacks.touch(membership)
 
     # What a session says
@@ -147,6 +150,7 @@ class Queries:
     def begin_session(self) -> None:
         """A new session."""
         self._mismatches = 0
+        self._all_known = True
         for membership in self.by_hash.values():
             membership.begin_session()
 
@@ -206,10 +210,11 @@ class Queries:
         for membership in self._registered(hashes):
             self._leave(membership, name)
 
-    def await_version(self, name: str, hashes: Iterable[int]) -> None:
-        """The object's version came with their answers, and waits to be told."""
+    def await_version(self, name: str, hashes: Iterable[int], *, answer: bool) -> None:
+        """The object entered, and its version waits to be told. `answer`: it is part of their answers."""
         for membership in self._registered(hashes):
-            membership.untold.add(name)
+            if self._objects.is_heard(membership.query):
+                (membership.untold if answer else membership.entering).add(name)
 
     def page_end(self, page_end: wire.PageEnd) -> None:
         """What a page said need not come again, once it is told."""
@@ -246,15 +251,20 @@ class Queries:
     def compare(self, digest: int) -> None:
         """The service said the digest of all sets. Whoever holds others asks, before its cursor passes."""
         known = self._known()
+        self._all_known = False
         if known and sets_digest((one.query.hash, one.digest) for one in known) != digest:
             self.ask_all()
-        else:
-            self._mismatches = 0
+            return
+        self._mismatches = 0
+        for membership in known:
+            if membership.doubtful and not self._registrations.is_owed(membership.query):
+                self._registrations.ask_again(membership.query)
 
     def ask_all(self) -> None:
         """Some sets may differ from the service's: which ones is found out. If that does not help, they are all
         answered whole, and if that does not help either, they are in the next session."""
         known = self._known()
+        self._all_known = False
         asked = (Stage.UNSENT, Stage.SENT)
         if all(self._registrations.stage(membership.query) in asked for membership in known):
             return
@@ -264,6 +274,7 @@ class Queries:
             membership.held = self._mismatches == 1 and (
                 membership.held or not (self._registrations.is_owed(membership.query) or membership.dropped)
             )
+            membership.held = membership.held and not membership.doubtful
             if self._mismatches > 2:
                 self._registrations.owe(membership.query)
             else:
@@ -283,6 +294,10 @@ class Queries:
     def caught_up(self) -> None:
         """The client is complete."""
         self.callbacks.begun = True
+        if self._all_known:
+            for membership in self.by_hash.values():
+                membership.doubtful.clear()  # whoever entered above the cursor has come again
+        self._all_known = True
 
     # What becomes of members' versions
 
@@ -380,6 +395,8 @@ class Queries:
 
     def _end_answer(self, membership: Membership, *, whole: bool) -> None:
         self._journal.changed()
+        if whole:
+            membership.doubtful.clear()
         self._registrations.arrived(membership.query)
         if membership.dropped and self._objects.is_heard(membership.query):
             if whole:
@@ -421,6 +438,8 @@ class Queries:
 
     def _tell(self, membership: Membership, name: str) -> None:
         membership.untold.discard(name)
+        membership.entering.discard(name)
+        membership.doubtful.discard(name)
         if membership.candidate is not None:
             membership.candidate[1].discard(name)
             self._reach(membership)

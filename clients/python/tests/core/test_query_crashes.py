@@ -2,6 +2,7 @@
 told the service's sets, and of each member the newest version while it was one. Stands for: queries, telling, membership
 """
 
+from collections.abc import Collection
 from random import Random
 
 import pytest
@@ -95,12 +96,12 @@ class World:
             self.service.session = None
         self.session = None
 
-    def hear(self, call: Call) -> None:
+    def hear(self, call: Call, failed: Collection[int] = ()) -> None:
         """The application takes in what it is told."""
         job = call.job
         self.log.append(f"HEARS {job}")
         if isinstance(job, MembersJob):
-            if job.query.text in self.deaf:
+            if job.query.text in self.deaf or failed:
                 return
             told = self.told[job.query.text]
             told |= job.added
@@ -110,7 +111,7 @@ class World:
             return
         note = job.notification
         for number in job.subscribers:
-            if (note.object_id if number == 1 else QUERIES[number - 10].text) in self.deaf:
+            if number in failed or (note.object_id if number == 1 else QUERIES[number - 10].text) in self.deaf:
                 continue
             if number == 1:
                 self.by_name[note.object_id] = note.version
@@ -175,6 +176,9 @@ class World:
         elif what < 0.29:
             self.log.append("TAKEOVER")
             self.service.take_over()
+            if self.session is not None and not self.session.live:
+                self.drop()
+                self.driver.link_down("whoever caught it up has gone", self.now)
         elif what < 0.293:
             self.log.append("EPOCH")
             self.service.new_epoch()
@@ -231,8 +235,7 @@ class World:
             if self.random.random() < self.failing:
                 failed = {number: RuntimeError("no") for number in call.job.subscribers if self.random.random() < 0.8}
                 self.log.append(f"FAILS {failed}")
-            if not failed:
-                self.hear(call)
+            self.hear(call, failed)
             self.driver.called(call.job, failed, self.now)
             return True
         match self.driver.next_call(self.now):
@@ -279,7 +282,7 @@ class World:
             if self.with_values[text]:
                 newest = {name: self.service.objects[name].version for name in members if name in self.service.objects}
                 told = {name: version for name, version in self.versions[text].items() if name in members}
-                assert told == newest, text
+                assert told == newest, (text, told, newest)
         for name in self.wish & set(BY_NAME):
             known = self.service.objects.get(name)
             assert self.by_name[name] == (None if known is None else known.version), name
