@@ -385,22 +385,19 @@ class Session:
     def _lacking(self) -> list[tuple[int, str, list[str], list[str]]]:
         """What stands above the position: offset, object, the queries that it entered and left.
 
-        An object that changed twice is told where the later change stands; the earlier one is above `since` only.
+        An object is told where its last change stands, and then all that is known of it: an earlier change of its may
+        be at or below a cursor by then.
         """
-        service = self.service
-        position, since = (-1 if one is None else one for one in (self.position, self.since))
-        found: dict[str, tuple[int, str, list[str], list[str]]] = {}
-        for text in sorted(service.queries):
-            for name, change in service.changes.get(text, {}).items():
-                if change.offset > since:
-                    _, _, entered, left = found.setdefault(name, (0, name, [], []))
-                    (entered if change.member else left).append(text)
-                    found[name] = max(found[name][0], change.offset), name, entered, left
-        for name, newest in service.objects.items():
-            wanted = name in service.names or any(name in service.members(text) for text in service.queries)
-            if newest.offset > since and (wanted or name in found):
-                _, _, entered, left = found.get(name, (0, name, [], []))
-                found[name] = max(found.get(name, (0,))[0], newest.offset), name, entered, left
-        return sorted((one for one in found.values() if one[0] > position), key=lambda one: one[:2])
-
-
+        service, position = self.service, -1 if self.position is None else self.position
+        found = []
+        for name in {*service.objects, *(name for changes in service.changes.values() for name in changes)}:
+            known = {text: service.changes.get(text, {}).get(name) for text in sorted(service.queries)}
+            changes = {text: change for text, change in known.items() if change is not None}
+            offsets = [change.offset for change in changes.values()]
+            if name in service.names or any(name in service.members(text) for text in service.queries) or offsets:
+                offsets += [service.objects[name].offset] if name in service.objects else []
+            if max(offsets, default=-1) > position:
+                entered = [text for text, change in changes.items() if change.member]
+                left = [text for text, change in changes.items() if not change.member]
+                found.append((max(offsets), name, entered, left))
+        return sorted(found, key=lambda one: one[:2])

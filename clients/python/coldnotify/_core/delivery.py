@@ -380,8 +380,10 @@ class Delivery:
         """What was told of this object was not told to these subscribers: when it comes again, they are told."""
         slot = self._slots.get(name)
         if slot is not None and slot.waiting is not None:
-            return
-        if slot is not None and slot.running is not None:
+            slot.told -= numbers
+        elif name in self._known:
+            self._known[name][1].difference_update(numbers)
+        elif slot is not None and slot.running is not None:
             self._known[name] = slot.running.update.floor, set(slot.running.subscribers)
         elif name in self.floors:
             self._known[name] = self.floors[name], self._audience(name) - numbers
