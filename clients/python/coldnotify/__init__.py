@@ -6,6 +6,9 @@
                     connection=Connection(address='localhost', port=55000))
     notify.connect()
     notify.register('camera-config').subscribe(lambda n: update_camera_config(n))
+    lamps = notify.register_query('Room = 410 AND Kind = "lamp"')
+    lamps.subscribe_members(lambda added, removed: show(added, removed))
+    lamps.subscribe(lambda n: switch(n.object_id, n.payload))
     ...
     notify.disconnect()
 
@@ -14,14 +17,17 @@ to test against.
 """
 
 from coldnotify._core.client import Status
-from coldnotify._shell import Registration, Subscription
+from coldnotify._registration import QueryRegistration, Registration, Subscription
 from coldnotify._threaded_notify import Notify
 from coldnotify.connection import Connection
 from coldnotify.errors import (
     CallbackFailed,
     ColdNotifyError,
+    MembersCallbackFailed,
     ObjectParked,
     PayloadUnreadable,
+    QueriesUnknown,
+    QueryParked,
     RegistrationRefused,
     ServiceRefused,
     StateDamaged,
@@ -36,10 +42,14 @@ __all__ = [
     "CallbackFailed",
     "ColdNotifyError",
     "Connection",
+    "MembersCallbackFailed",
     "Notification",
     "Notify",
     "ObjectParked",
     "PayloadUnreadable",
+    "QueriesUnknown",
+    "QueryParked",
+    "QueryRegistration",
     "Registration",
     "RegistrationRefused",
     "ServiceRefused",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from coldnotify._carriers import Carrier, carrier_of
-from coldnotify._core.driver import Action, CallAction, Driver, Job, Save
+from coldnotify._core.driver import Action, CallAction, Driver, Job, MembersJob, Save
 from coldnotify._core.reconnect import Address
 from coldnotify._tls import ResumingContext
 from coldnotify.connection import Connection
@@ -18,6 +18,9 @@ logger = logging.getLogger("coldnotify")
 
 Callback = Callable[[Notification], object]
 """Told the newest version of an object. In the asyncio form it may be a coroutine function."""
+MembersCallback = Callable[[set[str], set[str]], object]
+"""Told names of objects that entered a query, and of those that left. In the asyncio form it may be a coroutine
+function."""
 OnError = Callable[[Exception], object]
 
 
@@ -31,7 +34,7 @@ class Run:
         state: State,
         connection: Connection,
         context: ResumingContext | None,
-        callback_of: Callable[[int], Callback | None],
+        callback_of: Callable[[int], Callable[..., object] | None],
         on_error: OnError | None,
         ended: Callable[[], None],
     ) -> None:
@@ -98,14 +101,14 @@ class Run:
         carrier = carrier_of(address)
         return carrier, self._context if self._connection.uses_tls(address) else None
 
-    def callbacks(self, job: Job) -> Iterator[tuple[int, Callback]]:
+    def callbacks(self, job: Job | MembersJob) -> Iterator[tuple[int, Callable[..., object]]]:
         """The callbacks to run, by number; those that were disposed of meanwhile are left out."""
         for number in job.subscribers:
             callback = self._callback_of(number)
             if callback is not None:
                 yield number, callback
 
-    def called(self, job: Job, failed: Mapping[int, BaseException]) -> None:
+    def called(self, job: Job | MembersJob, failed: Mapping[int, BaseException]) -> None:
         """They have returned, or raised."""
         with self.lock:
             self.driver.called(job, failed, time.monotonic())

@@ -5,68 +5,21 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
 from coldnotify_schemas.names import check_name, check_object
 
 from coldnotify._core.document import Document, decode
 from coldnotify._core.driver import Driver, Status
+from coldnotify._core.interests import Interest, Query, prefix_of, query_of
 from coldnotify._core.session import Identity
 from coldnotify._core.settings import REPORTS_MAX, Settings
 from coldnotify._core.wishes import Wishes
-from coldnotify._run import Callback, OnError, Run
+from coldnotify._registration import QueryRegistration, Registration, Subscriber, Subscription
+from coldnotify._run import OnError, Run
 from coldnotify._tls import ContextKeeper
 from coldnotify.connection import Connection, check_seconds
 from coldnotify.errors import StateDamaged, StateMismatch
 from coldnotify.state import State
-
-if TYPE_CHECKING:
-    import reactivex
-
-    from coldnotify.notification import Notification
-
-
-class Subscription:
-    """A callback that is being told; until `dispose`."""
-
-    def __init__(self, shell: "Shell", number: int) -> None:
-        self._shell = shell
-        self._number = number
-
-    def dispose(self) -> None:
-        """Call back no more. A call that is under way goes on. Any number of times."""
-        self._shell._unsubscribe(self._number)
-
-    def __enter__(self) -> "Subscription":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.dispose()
-
-
-class Registration:
-    """The interest in one object."""
-
-    def __init__(self, shell: "Shell", object_id: str) -> None:
-        self._shell = shell
-        self.object_id = object_id
-
-    def subscribe(self, callback: Callback) -> Subscription:
-        """Tell `callback` every newer version from now on, and what has been waiting for a subscriber.
-
-        A version counts as applied once all subscribers of its object have returned; one that raises is told again.
-        """
-        return self._shell._subscribe(self.object_id, callback)
-
-    def observable(self) -> "reactivex.Observable[Notification]":
-        """The same as a reactivex Observable. Raises ImportError without the extra coldnotify[reactivex]."""
-        from coldnotify.rx import observable
-
-        return observable(self)
-
-    def __repr__(self) -> str:
-        return f"Registration({self.object_id!r})"
-
 
 class Shell:
     """The part of `Notify` that both forms share. Its methods may be called from any thread."""
@@ -127,8 +80,7 @@ class Shell:
         self._lock = threading.RLock()
         self._driver: Driver | None = None
         self._wishes = Wishes()
-        self._subscribers: dict[int, tuple[str, Callback]] = {}
-        """Object and callback."""
+        self._subscribers: dict[int, Subscriber] = {}
         self._next_subscriber = 1
         self._untold: deque[Exception] = deque(maxlen=REPORTS_MAX)
 
@@ -148,32 +100,64 @@ class Shell:
     def unregister(self, object_id: str) -> None:
         """Want this object no more: its subscriptions end, the service is told. Raises ValueError for what is no
         name."""
-        check_object(object_id)
-        with self._lock:
-            (self._driver or self._wishes).unregister(object_id)
-            self._unsubscribe_all(lambda name: name == object_id)
-        self._wake()
+        self._unregister(check_object(object_id))
 
     def register_only(self, object_ids: Iterable[str]) -> list[Registration]:
-        """Want exactly these objects: the others are unregistered. Raises ValueError, before anything is changed."""
+        """Want exactly these objects by their names: the others are unregistered. Queries stay as they are. Raises
+        ValueError, before anything is changed."""
         if isinstance(object_ids, str):
             raise ValueError("object_ids: is one text, not several")
         names = [check_object(name) for name in object_ids]
         with self._lock:
             (self._driver or self._wishes).register_only(set(names))
-            self._unsubscribe_all(lambda name: name not in names)
+            self._unsubscribe_all(lambda interest: isinstance(interest, str) and interest not in names)
         self._wake()
         return [Registration(self, name) for name in names]
 
-    def _subscribe(self, object_id: str, callback: Callback) -> Subscription:
-        if not callable(callback):
-            raise ValueError(f"callback: {callback!r} cannot be called")
+    def register_query(self, text: str) -> QueryRegistration:
+        """Want to be told which objects of the group this query describes, and the newest version of each.
+
+        The service parses it. If it refuses it, `on_error` gets a RegistrationRefused, which says where it is wrong, and
+        nothing stays registered. Registering what is registered already changes nothing. Raises ValueError for a text
+        that is empty or too long.
+        """
+        return self._register_query(query_of(text))
+
+    def register_prefix(self, prefix: str) -> QueryRegistration:
+        """Want all objects whose names begin with `prefix`: the query NAME STARTS WITH. Raises ValueError for a prefix
+        that is empty or too long."""
+        return self._register_query(prefix_of(prefix))
+
+    def unregister_query(self, text: str) -> None:
+        """Want this query's members no more: its subscriptions end, the service is told. Raises ValueError for a text
+        that is empty or too long."""
+        self._unregister(query_of(text))
+
+    def _register_query(self, query: Query) -> QueryRegistration:
+        with self._lock:
+            (self._driver or self._wishes).register(query)
+        self._wake()
+        return QueryRegistration(self, query)
+
+    def _unregister(self, interest: Interest) -> None:
+        with self._lock:
+            (self._driver or self._wishes).unregister(interest)
+            self._unsubscribe_all(lambda other: other == interest)
+        self._wake()
+
+    def _members(self, query: Query) -> frozenset[str]:
+        with self._lock:
+            return frozenset() if self._driver is None else self._driver.members(query)
+
+    def _subscribe(self, subscriber: Subscriber) -> Subscription:
+        if not callable(subscriber.callback):
+            raise ValueError(f"callback: {subscriber.callback!r} cannot be called")
         with self._lock:
             number = self._next_subscriber
             self._next_subscriber += 1
-            self._subscribers[number] = object_id, callback
+            self._subscribers[number] = subscriber
             if self._driver is not None:
-                self._driver.subscribe(object_id, number)
+                _join(self._driver, number, subscriber)
         self._wake()
         return Subscription(self, number)
 
@@ -181,18 +165,21 @@ class Shell:
         with self._lock:
             subscriber = self._subscribers.pop(number, None)
             if subscriber is not None and self._driver is not None:
-                self._driver.unsubscribe(subscriber[0], number)
+                if isinstance(subscriber.interest, Query) and subscriber.members:
+                    self._driver.unsubscribe_members(subscriber.interest, number)
+                else:
+                    self._driver.unsubscribe(subscriber.interest, number)
         self._wake()
 
-    def _unsubscribe_all(self, ends: Callable[[str], bool]) -> None:
-        for number in [number for number, (name, _) in self._subscribers.items() if ends(name)]:
+    def _unsubscribe_all(self, ends: Callable[[Interest], bool]) -> None:
+        for number in [number for number, one in self._subscribers.items() if ends(one.interest)]:
             self._unsubscribe(number)
 
-    def _callback(self, number: int) -> Callback | None:
+    def _callback(self, number: int) -> Callable[..., object] | None:
         """The callback of this subscriber, unless it has been disposed of."""
         with self._lock:
             subscriber = self._subscribers.get(number)
-            return None if subscriber is None else subscriber[1]
+            return None if subscriber is None else subscriber.callback
 
     # Looking in
 
@@ -233,8 +220,8 @@ class Shell:
             with self._lock:
                 self._wishes.apply(driver)
                 self._wishes = Wishes()
-                for number, (object_id, _) in self._subscribers.items():
-                    driver.subscribe(object_id, number)
+                for number, subscriber in self._subscribers.items():
+                    _join(driver, number, subscriber)
                 self._driver = driver
         except BaseException:
             self._state.close()
@@ -259,6 +246,14 @@ class Shell:
             return Document(identity=self._identity)
         except StateMismatch as error:
             raise StateMismatch(f"{self._state}: {error}") from None
+
+
+def _join(driver: Driver, number: int, subscriber: Subscriber) -> None:
+    """The driver counts with this callback from now on."""
+    if isinstance(subscriber.interest, Query) and subscriber.members:
+        driver.subscribe_members(subscriber.interest, number)
+    else:
+        driver.subscribe(subscriber.interest, number)
 
 
 STOPPED = Status(

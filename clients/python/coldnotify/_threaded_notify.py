@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from coldnotify._core.driver import Call, Close, Connect, End, EndSending, Job, Report, Save, Send, Tell
+from coldnotify._core.driver import Call, Close, Connect, End, EndSending, Job, MembersJob, Report, Save, Send, Tell
 from coldnotify._core.settings import LINGER_S
 from coldnotify._link import CarriedLink, LinkState
 from coldnotify._run import Run, logger
@@ -252,11 +252,11 @@ class _Threads:
         except Exception:
             logger.exception("on_error raised")
 
-    def _call(self, job: Job) -> None:
+    def _call(self, job: Job | MembersJob) -> None:
         failed: dict[int, BaseException] = {}
         for number, callback in self.run.callbacks(job):
             try:
-                callback(job.notification)
+                callback(*job.arguments)
             except BaseException as error:
                 # Also SystemExit: it would end this thread, and nobody would be told anything any more.
                 failed[number] = error

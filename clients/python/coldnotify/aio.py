@@ -16,17 +16,18 @@ from types import TracebackType
 from typing import Self
 
 from coldnotify._carriers import Carrier, CarrierError
-from coldnotify._core.driver import Call, Close, Connect, End, EndSending, Job, Report, Save, Send, Tell
+from coldnotify._core.driver import Call, Close, Connect, End, EndSending, Job, MembersJob, Report, Save, Send, Tell
 from coldnotify._core.reconnect import Address
 from coldnotify._core.settings import LINGER_S
+from coldnotify._registration import QueryRegistration, Registration, Subscription
 from coldnotify._run import Run, logger
-from coldnotify._shell import Registration, Shell, Subscription
+from coldnotify._shell import Shell
 from coldnotify._tls import ResumingContext
 from coldnotify.connection import Connection
 from coldnotify.notification import Notification
 from coldnotify.state import State
 
-__all__ = ["Connection", "Notification", "Notify", "Registration", "State", "Subscription"]
+__all__ = ["Connection", "Notification", "Notify", "QueryRegistration", "Registration", "State", "Subscription"]
 
 
 class Notify(Shell):
@@ -220,11 +221,11 @@ class _Tasks:
         except Exception:
             logger.exception("on_error raised")
 
-    async def _call(self, job: Job) -> None:
+    async def _call(self, job: Job | MembersJob) -> None:
         failed: dict[int, BaseException] = {}
         for number, callback in self.run.callbacks(job):
             try:
-                result = callback(job.notification)
+                result = callback(*job.arguments)
                 if inspect.isawaitable(result):
                     await result
             except asyncio.CancelledError as error:
