@@ -6,6 +6,8 @@ which names the field at fault.
 
     {"do": "publish", "domain": D, "group": G, "object": O, "payload": ..., "version": 1, "incarnation": 0,
      "deleted": false}                  answers "version"; all from payload on may be left out
+    {"do": "enter", "domain": D, "group": G, "query": TEXT, "object": O}    the object is a member from here on
+    {"do": "leave", ...}                likewise: it is none any more
     {"do": "drop"}                      breaks every connection, without a word
     {"do": "close", "code": 3, "reason": ""}    ends every session with a Close
     {"do": "silence", "silent": true}   reads and answers nothing until it is false
@@ -101,6 +103,16 @@ def _publish(service: FakeService, order: dict[str, Any]) -> Mapping[str, object
     return {"version": published}
 
 
+def _enter(service: FakeService, order: dict[str, Any]) -> Mapping[str, object]:
+    service.enter(*(_take(order, name, str) for name in ("domain", "group", "query", "object")))
+    return {}
+
+
+def _leave(service: FakeService, order: dict[str, Any]) -> Mapping[str, object]:
+    service.leave(*(_take(order, name, str) for name in ("domain", "group", "query", "object")))
+    return {}
+
+
 def _drop(service: FakeService, _order: dict[str, Any]) -> Mapping[str, object]:
     service.drop_all()
     return {}
@@ -136,6 +148,7 @@ def _lose_answers(service: FakeService, order: dict[str, Any]) -> Mapping[str, o
 def _forget(service: FakeService, _order: dict[str, Any]) -> Mapping[str, object]:
     with service.lock:
         service.service.registered.clear()
+        service.service.queries.clear()
     return {}
 
 
@@ -149,6 +162,7 @@ def _new_epoch(service: FakeService, _order: dict[str, Any]) -> Mapping[str, obj
 def _clients(service: FakeService, _order: dict[str, Any]) -> Mapping[str, object]:
     with service.lock:
         registered = {name: sorted(objects) for name, objects in service.service.registered.items()}
+        queries = {name: sorted(texts) for name, texts in service.service.queries.items()}
         acknowledged = dict(service.service.acknowledged)
     names = sorted({*registered, *acknowledged})
     return {
@@ -158,6 +172,7 @@ def _clients(service: FakeService, _order: dict[str, Any]) -> Mapping[str, objec
                 "group": name[1],
                 "client": name[2],
                 "objects": registered.get(name, []),
+                **({"queries": queries[name]} if queries.get(name) else {}),
                 "acknowledged": acknowledged.get(name),
             }
             for name in names
@@ -171,6 +186,8 @@ def _received(service: FakeService, _order: dict[str, Any]) -> Mapping[str, obje
 
 _ORDERS: dict[str, tuple[Callable[[FakeService, dict[str, Any]], Mapping[str, object]], set[str]]] = {
     "publish": (_publish, {"domain", "group", "object", "payload", "version", "incarnation", "deleted"}),
+    "enter": (_enter, {"domain", "group", "query", "object"}),
+    "leave": (_leave, {"domain", "group", "query", "object"}),
     "drop": (_drop, set()),
     "close": (_close, {"code", "reason"}),
     "silence": (_silence, {"silent"}),

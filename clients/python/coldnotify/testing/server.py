@@ -55,6 +55,18 @@ class FakeService:
         self.wake()
         return version
 
+    def enter(self, domain: str, group: str, query: str, object_: str) -> None:
+        """The object is a member of the query from here on; see `Service.enter`."""
+        with self.lock:
+            self.service.enter(domain, group, query, object_)
+        self.wake()
+
+    def leave(self, domain: str, group: str, query: str, object_: str) -> None:
+        """The object is a member of the query no more."""
+        with self.lock:
+            self.service.leave(domain, group, query, object_)
+        self.wake()
+
     def close_all(self, code: int, reason: str = "") -> None:
         """End every session with this code."""
         with self.lock:

@@ -1,0 +1,60 @@
+"""Queries in the service for tests: a test says which objects are members; nothing is parsed, and no change forgotten."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+from coldnotify_schemas import wire_pb2 as wire
+from coldnotify_schemas.digest import MODULUS, digest
+from coldnotify_schemas.interests import query_hash
+
+
+@dataclass
+class Sets:
+    """The members of all queries of a domain and group, by text, and where each object stands since when."""
+
+    members: dict[str, set[str]] = field(default_factory=dict)
+    changes: dict[str, dict[str, int]] = field(default_factory=dict)
+    """By query and object: the offset of the last change."""
+
+    def put(self, query: str, object_: str, offset: int, *, member: bool) -> bool:
+        """The object is a member from this offset on, or is none. Whether that is a change."""
+        members = self.members.setdefault(query, set())
+        if (object_ in members) == member:
+            return False
+        (members.add if member else members.discard)(object_)
+        self.changes.setdefault(query, {})[object_] = offset
+        return True
+
+    def of(self, object_: str, queries: Iterable[str]) -> list[str]:
+        """Those of `queries` that have this object."""
+        return sorted(query for query in queries if object_ in self.members.get(query, ()))
+
+    def answer(self, query: str) -> list[str]:
+        """The members, in the order in which they are told."""
+        return sorted(self.members.get(query, ()))
+
+    def changed(self, object_: str, queries: Iterable[str]) -> dict[str, int]:
+        """Those of `queries` that the object has entered or left, and when."""
+        found = {query: self.changes.get(query, {}).get(object_) for query in queries}
+        return {query: offset for query, offset in found.items() if offset is not None}
+
+    def begin_anew(self) -> None:
+        """Offsets begin anew: everything stands since the first one."""
+        for changes in self.changes.values():
+            for object_ in changes:
+                changes[object_] = 0
+
+
+def hashes(queries: Iterable[str]) -> list[int]:
+    """As the wire names them."""
+    return [query_hash(query) for query in queries]
+
+
+def digest_of(names: Iterable[str], queries: Iterable[str]) -> int:
+    """The digest of a wanted set."""
+    return (digest(names) + sum(hashes(queries))) % MODULUS
+
+
+def is_held(query: wire.Query, members: Collection[str]) -> bool:
+    """Whether the client says that it holds these members."""
+    return query.HasField("held") and query.held == digest(members)
