@@ -1,6 +1,7 @@
 """Queries as people meet them: descriptions from any Kafka client, members by sync and events, whatever is killed."""
 
 import json
+import subprocess
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify.errors import RegistrationRefused
+from coldnotify_kafka.broker import console_tool
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.stack import Up
 from coldnotify_testkit.waiting import WAIT_S, wait_for
@@ -239,3 +241,31 @@ def test_a_unit_is_told_why_its_query_is_refused(up: Up, tmp_path: Path) -> None
         (error,) = unit.errors
         assert isinstance(error, RegistrationRefused)
         assert "line 1, column 8: expected " in str(error)
+
+
+def test_what_is_typed_into_kafkas_console_producer_moves_a_page_and_a_unit(up: Up, tmp_path: Path) -> None:
+    """With its own partitioner: the record is moved to where the group is."""
+    query = "Weather = rain"
+    quiet = subprocess.DEVNULL
+    asked = ["--bootstrap-server", up.kafka, "--topic", "coldnotify.objects"]
+    typed = console_tool("console-producer", [*asked, "--property", "parse.key=true", "--property", "key.separator=|"])
+    with (
+        events(up, query) as told,
+        Unit(up, "typist", tmp_path / "state", query) as unit,
+        subprocess.Popen(
+            typed, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as producer,
+    ):
+        assert producer.stdin is not None
+        for weather, entered in (("rain", True), ("sun", False)):
+            line = f'describe:{DOMAIN}/{GROUP}/station-1|{{"description":{{"Weather":"{weather}"}}}}\n'
+            producer.stdin.write(line.encode())
+            producer.stdin.flush()
+            what = "entered" if entered else "left"
+            assert any(one.get("object") == "station-1" and one.get(what) == [query] for one in told)
+            wait_for(lambda: ("station-1" in unit.queries[query].members) is entered, f"station-1 {what}")  # noqa: B023
+        producer.stdin.close()
+    assert [one for one in unit.told if one[0] == "members"] == [
+        ("members", ({"station-1"}, set())),
+        ("members", (set(), {"station-1"})),
+    ]
