@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -235,6 +236,23 @@ def test_a_unit_is_told_live_and_after_it_slept(up: Up, backend: Backend, tmp_pa
         assert unit.told == []
 
 
+def test_watched_from_the_command_line(up: Up, backend: Backend, tmp_path: Path) -> None:
+    query = "Lane = 3"
+    backend.describe("car-1", Lane=3)
+    backend.publish("car-1", 5)
+    at = ":".join(map(str, up.gateway))
+    argv = [sys.executable, "-m", "coldnotify_cli.main", "watch", DOMAIN, GROUP, "watcher", "--query", query]
+    argv += ["--once", f"--gateway={at}", f"--state={tmp_path / 'state'}", f"--timeout-s={WAIT_S:g}"]
+    told = [subprocess.run(argv, capture_output=True, text=True, check=True, timeout=2 * WAIT_S).stdout]
+    backend.describe("car-1", Lane=4)
+    backend.describe("car-2", Lane=3)
+    told.append(
+        subprocess.run([*argv, "--json"], capture_output=True, text=True, check=True, timeout=2 * WAIT_S).stdout
+    )
+    assert told[0] == "car-1  entered\ncar-1  version 5  5\n"
+    assert json.loads(told[1]) == {"query": query, "entered": ["car-2"], "left": ["car-1"]}
+
+
 def test_a_unit_is_told_why_its_query_is_refused(up: Up, tmp_path: Path) -> None:
     with Unit(up, "wrong", tmp_path / "state", "Colour green") as unit:
         wait_for(lambda: bool(unit.errors), "an error")
@@ -252,9 +270,7 @@ def test_what_is_typed_into_kafkas_console_producer_moves_a_page_and_a_unit(up: 
     with (
         events(up, query) as told,
         Unit(up, "typist", tmp_path / "state", query) as unit,
-        subprocess.Popen(
-            typed, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        ) as producer,
+        subprocess.Popen(typed, stdin=subprocess.PIPE, stdout=quiet, stderr=quiet) as producer,
     ):
         assert producer.stdin is not None
         for weather, entered in (("rain", True), ("sun", False)):

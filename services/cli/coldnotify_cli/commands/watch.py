@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,14 @@ _LOOK_S = 0.5
 @click.argument("domain")
 @click.argument("group")
 @click.argument("client")
-@click.argument("objects", metavar="OBJECT...", nargs=-1, required=True)
+@click.argument("objects", metavar="[OBJECT...]", nargs=-1)
+@click.option(
+    "--query",
+    "queries",
+    metavar="TEXT",
+    multiple=True,
+    help="Also print what enters and leaves the set of this query, and its members' versions; may be repeated.",
+)
 @click.option(
     "--state", type=click.Path(dir_okay=False, path_type=Path), help="State file; default: state in memory only."
 )
@@ -49,6 +57,7 @@ def command_watch(
     group: str,
     client: str,
     objects: tuple[str, ...],
+    queries: tuple[str, ...],
     state: Path | None,
     once: bool,
     timeout_s: float,
@@ -58,10 +67,15 @@ def command_watch(
 ) -> int:
     """Connect as CLIENT of DOMAIN and GROUP, registered for exactly these OBJECTs; print one line per notification.
 
-    Ends at SIGTERM or Ctrl-C. A client of the same name that is connected elsewhere is displaced.
+    A query is registered besides. One that an earlier call registered with the same state file stays so. Ends at
+    SIGTERM or Ctrl-C. A client of the same name that is connected elsewhere is displaced.
     """
     import coldnotify
 
+    if not objects and not queries:
+        raise click.UsageError("Missing argument 'OBJECT...', or an option --query.")
+    if history is not None and queries:
+        raise click.UsageError("--history: notes nothing of queries, so it cannot be given with --query.")
     # What the library logs of problems would be printed beside what `_report` says of them.
     logging.getLogger("coldnotify").addHandler(logging.NullHandler())
     failures: list[str] = []
@@ -77,6 +91,13 @@ def command_watch(
         printer = _Printer(as_json, failures, stop, notes)
         for registration in notify.register_only(objects):
             registration.subscribe(printer)
+        for text in queries:
+            try:
+                query = notify.register_query(text)
+            except ValueError as error:
+                raise click.UsageError(f"--query: {error}") from None
+            query.subscribe_members(printer.moved(text))
+            query.subscribe(printer)
         try:
             notes.connecting()
             notify.connect()
@@ -109,8 +130,24 @@ class _Printer:
 
     def __call__(self, notification: "Notification") -> None:
         self._notes.told(notification)
+        self._print(_json(notification) if self._as_json else _line(notification))
+
+    def moved(self, query: str) -> Callable[[set[str], set[str]], None]:
+        """The callback for the members of a query."""
+
+        def members(added: set[str], removed: set[str]) -> None:
+            if self._as_json:
+                said = {"query": query, "entered": sorted(added), "left": sorted(removed)}
+                self._print(json.dumps(said, ensure_ascii=False))
+            else:
+                lines = [f"{name}  entered" for name in sorted(added)] + [f"{name}  left" for name in sorted(removed)]
+                self._print("\n".join(lines))
+
+        return members
+
+    def _print(self, said: str) -> None:
         try:
-            print(_json(notification) if self._as_json else _line(notification), flush=True)
+            print(said, flush=True)
         except OSError as error:
             # Nobody reads any more. Raising tells the library that this one was not applied.
             self._failures.append(f"cannot print: {error}")
