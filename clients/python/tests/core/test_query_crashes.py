@@ -3,15 +3,24 @@ told the service's sets, and of each member the newest version while it was one.
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 from random import Random
 
 import pytest
+from coldnotify._core import client
+from coldnotify._core.delivery import Delivery
 from coldnotify._core.document import Document, decode
 from coldnotify._core.driver import Call, Close, Connect, Driver, End, EndSending, Job, MembersJob, Report, Save, Send, Tell
 from coldnotify._core.interests import Query
+from coldnotify._core.journal import Journal
+from coldnotify._core.membership import Membership
+from coldnotify._core.queries import Queries
 from coldnotify._core.reconnect import Address
 from coldnotify._core.session import Identity
+from coldnotify._core.session import Session as Session_
 from coldnotify._core.settings import Settings
+from coldnotify._core.telling import MembersCallbacks
+from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_testkit.query_service import Service, Session
 
 ME = Identity("d", "g", "c")
@@ -285,6 +294,9 @@ class World:
                 newest = {name: self.service.objects[name].version for name in members if name in self.service.objects}
                 told = {name: version for name, version in self.versions[text].items() if name in members}
                 assert told == newest, (text, told, newest)
+        members = {name for text in self.wish & set(self.told) for name in self.service.members(text)}
+        floors = self.driver._client._document().applied
+        assert set(floors) <= members | self.wish, "floors of objects that are neither registered nor members"
         for name in self.wish & set(BY_NAME):
             known = self.service.objects.get(name)
             assert self.by_name[name] == (None if known is None else known.version), name
@@ -295,3 +307,61 @@ def test_any_order(seed: int) -> None:
     for one in range(seed * 10, seed * 10 + 10):
         world = World(one)
         assert world.disk is not None or not world.wish
+
+
+class _CursorFirst(Session_):
+    """The digest of the sets is compared when the next bytes come: the cursor has passed by then."""
+
+    _late: list[wire.CaughtUp]
+
+    def receive(self, data: bytes, now: float) -> None:
+        for caught_up in self.__dict__.pop("_late", []):
+            self._queries.compare(caught_up.sets_digest)
+        super().receive(data, now)
+
+    def _on_caught_up(self, caught_up: wire.CaughtUp, now: float) -> None:
+        if caught_up.HasField("sets_digest"):
+            late = wire.CaughtUp()
+            late.CopyFrom(caught_up)
+            self.__dict__.setdefault("_late", []).append(late)
+            caught_up.ClearField("sets_digest")
+        super()._on_caught_up(caught_up, now)
+
+
+def _without(field: str, value: object) -> property:
+    kept = Membership.kept.fget
+    assert kept is not None
+    return property(lambda self: replace(kept(self), **{field: value}))
+
+
+def _nothing(*_: object, **__: object) -> None:
+    """Does nothing."""
+
+
+BUGS: dict[str, tuple[object, str, object]] = {
+    "members are in the document before they are told": (Membership, "kept", _without("telling", None)),
+    "an answer is merged, not put in place": (Membership, "end_answer", lambda self: self.forget_answer() or set()),
+    "who leaves keeps its floor": (Queries, "gone", _nothing),
+    "who enters is not told a version that others know": (Delivery, "_tell_also", _nothing),
+    "who entered and was not told is not remembered": (Membership, "kept", _without("entering", frozenset())),
+    "the digest is compared once the cursor has passed": (client, "Session", _CursorFirst),
+    "the digest is not compared": (Queries, "compare", _nothing),
+    "nobody asks where sets are unknown": (Queries, "ask_all", _nothing),
+    "changes hold no cursor": (MembersCallbacks, "touch", lambda self, one: self._touched.setdefault(one)),
+    "what is told need not be durable": (Journal, "may_rest_on", lambda *_: True),
+    "a registration is settled before versions are told": (Queries, "await_version", _nothing),
+    "an answer goes on behind what was not told": (
+        Queries,
+        "_reach",
+        lambda self, one: setattr(one, "reached", one.candidate[0]),
+    ),
+    "a version does not wait for its object to enter": (Queries, "is_blocked", lambda *_: False),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*BUGS[bug])
+    with pytest.raises((AssertionError, KeyError)):
+        for seed in range(1100, 5000):
+            World(seed)
