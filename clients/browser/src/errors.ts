@@ -7,6 +7,9 @@
  *     |   `-- StateDamaged            it was no state; it has been set aside      (reported)
  *     |-- CallbackFailed              a callback threw; it will be tried again    (reported)
  *     |-- ObjectParked                its callbacks threw too often               (reported)
+ *     |-- MembersCallbackFailed       the same of a query's members callback      (reported)
+ *     |-- QueryParked                 its members callbacks threw too often       (reported)
+ *     |-- QueriesUnknown              the service is older than queries           (reported)
  *     |-- RegistrationRefused         the service refused a registration          (reported)
  *     |-- PayloadUnreadable           a payload is not JSON; null is told instead (reported)
  *     `-- ServiceRefused              a close code that says: do not come back    (reported)
@@ -56,13 +59,44 @@ export class ObjectParked extends ColdNotifyError {
   }
 }
 
-/** The service refused a registration; the object has left the wanted set. */
+/** A query's members callback threw (`cause`). What has changed is told again after a delay. */
+export class MembersCallbackFailed extends ColdNotifyError {
+  constructor(
+    readonly query: string,
+    cause: unknown,
+  ) {
+    super(`members callback for the query ${JSON.stringify(query)} threw ${String(cause)}`, { cause });
+  }
+}
+
+/** The members callbacks of a query failed `tries` times. They are told again when its members change, or at the next
+ * connection. */
+export class QueryParked extends ColdNotifyError {
+  constructor(
+    readonly query: string,
+    readonly tries: number,
+  ) {
+    super(`the query ${JSON.stringify(query)} is parked: its members callbacks failed ${tries} times`);
+  }
+}
+
+/** The service is older than queries. They stay registered, and are asked for at each connection. */
+export class QueriesUnknown extends ColdNotifyError {
+  constructor() {
+    super("the service is older than this library and knows no queries: nothing is told of them until it does");
+  }
+}
+
+/** The service refused a registration; the object or the query has left the wanted set. */
 export class RegistrationRefused extends ColdNotifyError {
   constructor(
+    /** "" if it is a query's. */
     readonly objectId: string,
     readonly reason: string,
+    /** The query's text; null if it is an object's. */
+    readonly query: string | null = null,
   ) {
-    super(`registration for ${JSON.stringify(objectId)} refused: ${reason}`);
+    super(`registration for ${query === null ? "" : "the query "}${JSON.stringify(query ?? objectId)} refused: ${reason}`);
   }
 }
 

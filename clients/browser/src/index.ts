@@ -11,5 +11,13 @@ export type { Status } from "./core/client.js";
 export type { Settings } from "./core/settings.js";
 export * from "./errors.js";
 export type { Notification } from "./notification.js";
-export { type Callback, Notify, type Options, type Registration, type Subscription } from "./notify.js";
+export {
+  type Callback,
+  type MembersCallback,
+  Notify,
+  type Options,
+  type Query,
+  type Registration,
+  type Subscription,
+} from "./notify.js";
 export { LocalState, MemoryState, type State } from "./state.js";

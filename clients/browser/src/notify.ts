@@ -2,21 +2,22 @@
 
 import { Client, type Status } from "./core/client.js";
 import { type Identity, type Document, decodeDocument, emptyDocument } from "./core/document.js";
-import type { Job } from "./core/delivery.js";
-import { checkName, checkObject } from "./core/names.js";
+import type { ValueJob } from "./core/delivery.js";
+import { byQuery, type Interest, isName, startsWith } from "./core/interests.js";
+import type { MembersJob } from "./core/telling.js";
+import { checkName, checkObject, checkPrefix, checkQuery } from "./core/names.js";
 import { type Settings, settingsOf } from "./core/settings.js";
-import { type ColdNotifyError, StateDamaged, StateError } from "./errors.js";
-import { Link, TIMER_MS_MAX } from "./link.js";
+import { Asked, type Wishes } from "./core/wishes.js";
+import { type ColdNotifyError, StateDamaged } from "./errors.js";
 import type { Notification } from "./notification.js";
+import { nowS, Run, type Tell } from "./run.js";
 import { LocalState, type State } from "./state.js";
-
-/** After Bye, the gateway has so long to close its side; then we do. */
-const LINGER_S = 1;
-/** Timers take milliseconds in 32 bits. */
-const SLEEP_S_MAX = 3600;
 
 /** Told the newest version of an object; may be asynchronous. */
 export type Callback = (notification: Notification) => unknown;
+
+/** Told the objects that have come to a query's members, and those that have gone; may be asynchronous. */
+export type MembersCallback = (added: ReadonlySet<string>, removed: ReadonlySet<string>) => unknown;
 
 /** Who the client is, where it connects to, and what may be set; times in seconds. */
 export interface Options extends Partial<Settings> {
@@ -51,9 +52,27 @@ export interface Registration {
   subscribe(callback: Callback): Subscription;
 }
 
+/** The interest in the objects that a query describes, its members. */
+export interface Query {
+  /** As it was registered; the service knows what it means. */
+  readonly text: string;
+  /** As the members callbacks are told, or as the service said if there are none. Empty until the state is read. */
+  readonly members: ReadonlySet<string>;
+  /** Tell `callback` every newer version of each member from now on. An object that comes is told with its newest. */
+  subscribe(callback: Callback): Subscription;
+  /**
+   * Tell `callback` which objects come and go. They come before their versions are told, and go behind.
+   *
+   * What was told is stored: after a restart it is told what has changed since. One that is subscribed once the client
+   * has caught up is first told all members. It may be asynchronous, and is told again if it throws.
+   */
+  subscribeMembers(callback: MembersCallback): Subscription;
+}
+
 interface Subscriber {
-  readonly objectId: string;
-  readonly callback: Callback;
+  readonly interest: Interest;
+  readonly ofMembers: boolean;
+  readonly tell: Tell;
 }
 
 const STOPPED: Status = {
@@ -82,6 +101,8 @@ export class Notify {
   #nextSubscriber = 1;
   #asked = new Asked();
   #run: Run | null = null;
+  /** The one of the present or the last run. */
+  #client: Client | null = null;
 
   /** Nothing is read or connected yet. Throws RangeError, whose message begins with the option's name. */
   constructor(options: Options) {
@@ -110,16 +131,43 @@ export class Notify {
   unregister(objectId: string): void {
     checkObject(objectId);
     this.#wishes.unregister(objectId);
-    this.#unsubscribeAll((name) => name === objectId);
+    this.#unsubscribeAll((interest) => interest === objectId);
     this.#run?.wake();
   }
 
-  /** Want exactly these objects: the others are unregistered. Throws RangeError, before anything is changed. */
+  /**
+   * Want to be told of the objects that this query describes, and of their newest versions.
+   *
+   * The service reads the query. One that it does not understand is refused: `onError` gets RegistrationRefused, which
+   * says why, and the query is wanted no more. Throws RangeError for what cannot be a query's text at all.
+   */
+  registerQuery(text: string): Query {
+    const interest = byQuery(checkQuery(text));
+    this.#wishes.register(interest);
+    this.#run?.wake();
+    return this.#query(text, interest);
+  }
+
+  /** The same for all objects whose names begin so. Throws RangeError. */
+  registerPrefix(prefix: string): Query {
+    return this.registerQuery(startsWith(checkPrefix(prefix)));
+  }
+
+  /** Want this query no more: its subscriptions end, the service is told. A prefix's is its `text`. Throws RangeError. */
+  unregisterQuery(text: string): void {
+    const interest = byQuery(checkQuery(text));
+    this.#wishes.unregister(interest);
+    this.#unsubscribeAll((one) => one === interest);
+    this.#run?.wake();
+  }
+
+  /** Want exactly these objects by name: others are unregistered. Queries stay. Throws RangeError, before anything is
+   * changed. */
   registerOnly(objectIds: Iterable<string>): Registration[] {
     if (typeof objectIds === "string") throw new RangeError("objectIds: is one text, not several");
     const names = new Set(Array.from(objectIds, checkObject));
     this.#wishes.registerOnly(names);
-    this.#unsubscribeAll((name) => !names.has(name));
+    this.#unsubscribeAll((interest) => isName(interest) && !names.has(interest));
     this.#run?.wake();
     return [...names].map((name) => this.#registration(name));
   }
@@ -133,12 +181,12 @@ export class Notify {
   async connect(): Promise<void> {
     if (this.#run?.client?.refused) await this.disconnect();
     if (this.#run !== null) return this.#run.opened;
-    const run = new Run(this.#settings, this.#token, this.#onError, (number) => this.#subscribers.get(number)?.callback);
+    const run = new Run(this.#settings, this.#token, this.#onError, (number) => this.#subscribers.get(number)?.tell);
     this.#run = run;
     const ended = (): void => {
       if (this.#run === run) this.#run = null;
     };
-    return run.open(this.#state, () => this.#document(), (document) => this.#client(document), ended);
+    return run.open(this.#state, () => this.#document(), (document) => this.#make(document), ended);
   }
 
   /** Wait until everything owed has been told and all callbacks have returned; whether that came in `timeoutS`. False
@@ -181,32 +229,64 @@ export class Notify {
     return { objectId, subscribe: (callback) => this.#subscribe(objectId, callback) };
   }
 
-  #subscribe(objectId: string, callback: Callback): Subscription {
+  #query(text: string, interest: Interest): Query {
+    const members = (): ReadonlySet<string> => new Set(this.#client?.members(interest));
+    return {
+      text,
+      get members() {
+        return members();
+      },
+      subscribe: (callback) => this.#subscribe(interest, callback),
+      subscribeMembers: (callback) => this.#subscribeMembers(interest, callback),
+    };
+  }
+
+  #subscribe(interest: Interest, callback: Callback): Subscription {
+    const tell = (job: unknown): unknown => callback((job as ValueJob).notification);
+    return this.#addSubscriber(callback, { interest, tell, ofMembers: false });
+  }
+
+  #subscribeMembers(interest: Interest, callback: MembersCallback): Subscription {
+    const tell = (job: unknown): unknown => {
+      const { added, removed } = (job as MembersJob).change;
+      return callback(new Set(added), new Set(removed)); // it may keep them
+    };
+    return this.#addSubscriber(callback, { interest, tell, ofMembers: true });
+  }
+
+  #addSubscriber(callback: unknown, subscriber: Subscriber): Subscription {
     if (typeof callback !== "function") throw new RangeError("callback: cannot be called");
     const number = this.#nextSubscriber++;
-    this.#subscribers.set(number, { objectId, callback });
-    this.#run?.client?.subscribe(objectId, number);
+    this.#subscribers.set(number, subscriber);
+    if (this.#run?.client) this.#tellClient(this.#run.client, number, subscriber);
     this.#run?.wake();
     return { dispose: () => this.#unsubscribe(number) };
+  }
+
+  #tellClient(client: Client, number: number, { interest, ofMembers }: Subscriber): void {
+    if (ofMembers) client.subscribeMembers(interest, number);
+    else client.subscribe(interest, number);
   }
 
   #unsubscribe(number: number): void {
     const subscriber = this.#subscribers.get(number);
     if (subscriber === undefined) return;
     this.#subscribers.delete(number);
-    this.#run?.client?.unsubscribe(subscriber.objectId, number);
+    if (subscriber.ofMembers) this.#run?.client?.unsubscribeMembers(subscriber.interest, number);
+    else this.#run?.client?.unsubscribe(subscriber.interest, number);
     this.#run?.wake();
   }
 
-  #unsubscribeAll(ends: (name: string) => boolean): void {
-    for (const [number, { objectId }] of this.#subscribers) if (ends(objectId)) this.#unsubscribe(number);
+  #unsubscribeAll(ends: (interest: Interest) => boolean): void {
+    for (const [number, { interest }] of this.#subscribers) if (ends(interest)) this.#unsubscribe(number);
   }
 
-  #client(document: Document): Client {
+  #make(document: Document): Client {
     const client = new Client(document, this.#addresses, this.#settings, Math.random, nowS());
     this.#asked.apply(client);
     this.#asked = new Asked();
-    for (const [number, { objectId }] of this.#subscribers) client.subscribe(objectId, number);
+    for (const [number, subscriber] of this.#subscribers) this.#tellClient(client, number, subscriber);
+    this.#client = client;
     return client;
   }
 
@@ -222,300 +302,6 @@ export class Notify {
       return emptyDocument(this.#identity);
     }
   }
-}
-
-/** What an application may want; a client does it, else it is noted until there is one. */
-type Wishes = Pick<Client, "register" | "unregister" | "registerOnly">;
-
-/** What the application asked for while no client was running: applied to the document once it is read. */
-class Asked implements Wishes {
-  #only: ReadonlySet<string> | null = null;
-  /** By object: unregister (false), register (true), or both in this order. */
-  #steps = new Map<string, readonly boolean[]>();
-
-  register(name: string): void {
-    this.#steps.set(name, this.#steps.get(name)?.includes(false) ? [false, true] : [true]);
-  }
-
-  unregister(name: string): void {
-    this.#steps.set(name, [false]);
-  }
-
-  registerOnly(names: ReadonlySet<string>): void {
-    this.#only = names;
-    this.#steps = new Map([...this.#steps].filter(([name, steps]) => names.has(name) && steps.includes(true)));
-  }
-
-  apply(client: Client): void {
-    if (this.#only !== null) client.registerOnly(this.#only);
-    for (const [name, steps] of this.#steps) {
-      for (const wanted of steps) {
-        if (wanted) client.register(name);
-        else client.unregister(name);
-      }
-    }
-  }
-}
-
-/** What goes on between a connect() and its disconnect(). */
-class Run {
-  client: Client | null = null;
-  opened: Promise<void> = Promise.resolve();
-  readonly #settings: Settings;
-  readonly #token: () => string | Promise<string>;
-  readonly #onError: (error: ColdNotifyError) => unknown;
-  readonly #callback: (number: number) => Callback | undefined;
-  readonly #waiters = new Set<() => void>();
-  readonly #unlocked = new AbortController();
-  #state: State | null = null;
-  #release: () => void = () => undefined;
-  #ended: () => void = () => undefined;
-  #link: Link | null = null;
-  #timer: ReturnType<typeof setTimeout> | undefined;
-  /** Timers of 0 ms take 4, and a second in a page that is not seen; messages do not. */
-  readonly #channel = new MessageChannel();
-  #woken = false;
-  #stepping = false;
-  #callingBack = false;
-  #closing = false;
-  #over = false;
-  readonly #leave = (): void => this.#saveNow();
-
-  constructor(
-    settings: Settings,
-    token: () => string | Promise<string>,
-    onError: (error: ColdNotifyError) => unknown,
-    callback: (number: number) => Callback | undefined,
-  ) {
-    this.#settings = settings;
-    this.#token = token;
-    this.#onError = onError;
-    this.#callback = callback;
-    this.#channel.port1.onmessage = (): void => {
-      this.#woken = false;
-      this.#step();
-    };
-  }
-
-  // From outside
-
-  open(
-    state: State,
-    read: () => Promise<Document>,
-    make: (document: Document) => Client,
-    ended: () => void,
-  ): Promise<void> {
-    this.#ended = ended;
-    this.opened = this.#open(state, read, make);
-    return this.opened;
-  }
-
-  async #open(state: State, read: () => Promise<Document>, make: (document: Document) => Client): Promise<void> {
-    try {
-      this.#release = await state.lock(this.#unlocked.signal);
-      this.client = make(await read());
-    } catch (error) {
-      this.#end();
-      if (this.#closing) return; // disconnect() came before
-      throw error instanceof StateError ? error : new StateError(`the state cannot be read: ${String(error)}`);
-    }
-    this.#state = state;
-    globalThis.addEventListener?.("pagehide", this.#leave);
-    if (this.#closing) this.client.stop();
-    this.#step();
-  }
-
-  /** Something has changed: look again. */
-  wake(): void {
-    if (this.#over || this.#woken) return;
-    this.#woken = true;
-    this.#channel.port2.postMessage(null);
-  }
-
-  async waitCaughtUp(timeoutS: number): Promise<boolean> {
-    const decided = (): boolean => this.#over || this.#closing || !!this.client?.caughtUp || !!this.client?.refused;
-    await this.#until(decided, timeoutS);
-    return this.client?.caughtUp ?? false;
-  }
-
-  async stop(timeoutS: number): Promise<void> {
-    this.#closing = true;
-    this.#unlocked.abort();
-    this.client?.stop();
-    this.wake();
-    await this.#until(() => this.#over, timeoutS);
-    if (this.#over) return;
-    this.client?.stop(true);
-    this.wake();
-    await this.#until(() => this.#over, 2 * LINGER_S);
-    this.#end();
-  }
-
-  /** `decided` is looked at after each step; a limit to the wait is the caller's business. */
-  async #until(decided: () => boolean, timeoutS: number): Promise<void> {
-    if (decided()) return;
-    await new Promise<void>((resolve) => {
-      const look = (): void => {
-        if (!decided()) return;
-        finish();
-      };
-      const finish = (): void => {
-        clearTimeout(timer);
-        this.#waiters.delete(look);
-        resolve();
-      };
-      const timer = setTimeout(finish, Math.min(1000 * timeoutS, TIMER_MS_MAX));
-      this.#waiters.add(look);
-    });
-  }
-
-  #end(): void {
-    if (this.#over) return;
-    this.#over = true;
-    clearTimeout(this.#timer);
-    this.#channel.port1.close();
-    globalThis.removeEventListener?.("pagehide", this.#leave);
-    this.#link?.close();
-    this.#link = null;
-    this.#release();
-    this.#ended();
-    this.#look();
-  }
-
-  #look(): void {
-    for (const look of [...this.#waiters]) look();
-  }
-
-  // The loop
-
-  #sleep(seconds: number): void {
-    clearTimeout(this.#timer);
-    if (seconds <= 0) this.wake();
-    else this.#timer = setTimeout(() => this.#step(), Math.ceil(1000 * Math.min(seconds, SLEEP_S_MAX)));
-  }
-
-  /** Do all that is due, then sleep until there is more. */
-  #step(): void {
-    const { client } = this;
-    if (this.#over || this.#stepping || client === null) return;
-    this.#stepping = true;
-    try {
-      client.tick(nowS());
-      this.#save(client);
-      client.tick(nowS());
-      this.#drive(client);
-      this.#callBack(client);
-      this.#tell(client);
-      this.#look();
-      if (client.finished) this.#end();
-      else this.#sleep(Math.min(client.deadline(), this.#jobAt(client), this.#link?.lookAgainAt ?? Infinity) - nowS());
-    } catch (error) {
-      console.error("ColdNotify's client stops: this is a bug in it", error);
-      this.#end();
-    } finally {
-      this.#stepping = false;
-    }
-  }
-
-  #jobAt(client: Client): number {
-    return this.#callingBack ? Infinity : client.nextJobAt();
-  }
-
-  /** Tell reports; they may come at any time. */
-  #tell(client: Client): void {
-    for (const report of client.takeReports()) {
-      try {
-        this.#onError(report);
-      } catch (error) {
-        console.error("onError threw", error);
-      }
-    }
-  }
-
-  // The state
-
-  #save(client: Client): void {
-    const save = client.saveDue(nowS());
-    if (save !== null) this.#write(client, save);
-  }
-
-  /** The page is being left: what is not stored yet would be told again. */
-  #saveNow(): void {
-    const save = this.client?.saveNow() ?? null;
-    if (save !== null) this.#write(this.client as Client, save);
-  }
-
-  #write(client: Client, save: NonNullable<ReturnType<Client["saveNow"]>>): void {
-    const failed = (error: unknown): void => {
-      const problem = error instanceof StateError ? error : new StateError(`the state: ${String(error)}`);
-      client.saveFailed(problem, nowS());
-    };
-    let written: void | Promise<void>;
-    try {
-      written = (this.#state as State).write(save.document);
-    } catch (error) {
-      failed(error);
-      return;
-    }
-    // What is stored at once is acknowledged with this very step.
-    if (written === undefined) client.saved(save, nowS());
-    else void written.then(() => client.saved(save, nowS()), failed).then(() => this.wake());
-  }
-
-  // The connection
-
-  #drive(client: Client): void {
-    if (this.#link === null) {
-      const address = client.connectDue(nowS());
-      if (address !== null) this.#connect(client, address);
-      return;
-    }
-    this.#link.drive(() => client.dataToSend(nowS()), client.linkWanted, this.#closing, LINGER_S);
-  }
-
-  #connect(client: Client, address: string): void {
-    const link: Link = new Link(address, this.#settings.connectTimeoutS, this.#token, {
-      up: (token) => client.linkUp(nowS(), token),
-      received: (data) => client.receive(data, nowS()),
-      down: (reason) => {
-        if (this.#link === link) this.#link = null;
-        client.linkDown(reason, nowS());
-      },
-      changed: () => this.#step(),
-    });
-    this.#link = link;
-  }
-
-  // The callbacks: one after the other, so that an object's versions are told in order
-
-  #callBack(client: Client): void {
-    if (this.#callingBack) return;
-    const job = client.nextJob(nowS());
-    if (job === null) return;
-    this.#callingBack = true;
-    void this.#runJob(job).then((failed) => {
-      this.#callingBack = false;
-      client.jobDone(job, failed, nowS());
-      this.wake();
-    });
-  }
-
-  async #runJob(job: Job): Promise<ReadonlyMap<number, unknown>> {
-    const failed = new Map<number, unknown>();
-    for (const number of job.subscribers) {
-      try {
-        await this.#callback(number)?.(job.notification);
-      } catch (error) {
-        failed.set(number, error);
-      }
-    }
-    return failed;
-  }
-}
-
-/** Seconds, on a clock that does not jump. */
-function nowS(): number {
-  return performance.now() / 1000;
 }
 
 function addressesOf(given: string | readonly string[] | undefined): string[] {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Client, type Save } from "../src/core/client.js";
-import type { Job } from "../src/core/delivery.js";
+import type { ValueJob } from "../src/core/delivery.js";
 import { decodeDocument, emptyDocument } from "../src/core/document.js";
 import type { Random } from "../src/core/reconnect.js";
 import { encodeFrame, GATEWAY_FRAME } from "../src/core/wire.js";
@@ -55,7 +55,7 @@ class World {
   client!: Client;
   link: ServiceSession | null = null;
   save: Save | null = null;
-  job: Job | null = null;
+  job: ValueJob | null = null;
   /** Its object was unregistered meanwhile. */
   jobIsStale = false;
   /** By the service, which says `complete` all the same; the next Hello or Ping finds it, and all is told again. */
@@ -133,7 +133,7 @@ class World {
 
   beginJob(): void {
     if (this.job !== null) return;
-    this.job = this.client.nextJob(this.now);
+    this.job = this.client.nextJob(this.now) as ValueJob | null;
     this.jobIsStale = false;
   }
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
-import { Delivery } from "../src/core/delivery.js";
+import { Delivery, type ValueJob } from "../src/core/delivery.js";
 import { Journal } from "../src/core/journal.js";
 import { Registrations } from "../src/core/registrations.js";
 import { DEFAULTS, type Settings } from "../src/core/settings.js";
@@ -34,7 +34,7 @@ class Bench {
 
   /** What is told now, as "object@version". */
   tell(now = 0, fails = false): string | null {
-    const job = this.delivery.nextJob(now);
+    const job = this.delivery.nextJob(now) as ValueJob | null;
     if (job === null) return null;
     this.delivery.done(job, new Map(fails ? job.subscribers.map((one) => [one, new Error("no")]) : []), now);
     return `${job.notification.objectId}@${job.notification.version}`;
@@ -202,8 +202,8 @@ test("a new epoch voids the cursor and keeps the floors", () => {
 
 test("a payload is parsed, and what is no JSON is reported", () => {
   bench.arrive("b", 1n, undefined, 0n, '{"fps": 5}');
-  assert.deepEqual(bench.delivery.nextJob(0)?.notification, { objectId: "b", version: 1n, payload: { fps: 5 }, deleted: false });
+  assert.deepEqual((bench.delivery.nextJob(0) as ValueJob).notification, { objectId: "b", version: 1n, payload: { fps: 5 }, deleted: false });
   bench.arrive("a", 6n, undefined, 0n, "{");
-  assert.equal(bench.delivery.nextJob(0)?.notification.payload, null);
+  assert.equal((bench.delivery.nextJob(0) as ValueJob).notification.payload, null);
   assert(bench.reports[0] instanceof PayloadUnreadable);
 });

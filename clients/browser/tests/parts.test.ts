@@ -21,14 +21,16 @@ const FULL = {
     ["__proto__", { incarnation: 0n, version: 9007199254740993n }],
     ["7", { incarnation: 0n, version: 0n }],
   ]),
+  queries: new Map(),
   epoch: 2 ** 32 - 1,
   cursor: 2n ** 64n - 1n,
 };
 
 test("a document is read as it was written", () => {
-  const { wanted, pending, applied, ...rest } = decodeDocument(encodeDocument(FULL), ME);
+  const { wanted, pending, applied, queries, ...rest } = decodeDocument(encodeDocument(FULL), ME);
   assert.deepEqual({ ...rest, wanted, pending }, { identity: ME, epoch: FULL.epoch, cursor: FULL.cursor, wanted: FULL.wanted, pending: FULL.pending });
   assert.deepEqual([...applied].sort(), [...FULL.applied].sort());
+  assert.equal(queries.size, 0);
 });
 
 test("a damaged document is found: any bit of it", () => {
@@ -44,7 +46,7 @@ test("a damaged document is found: any bit of it", () => {
 
 test("another client's document is refused, and a newer library's", () => {
   assert.throws(() => decodeDocument(encodeDocument(FULL), { ...ME, client: "other" }), /belongs to d\/g\/c, not to d\/g\/other/);
-  assert.throws(() => decodeDocument('{"format": 2}', ME), StateMismatch);
+  assert.throws(() => decodeDocument('{"format": 3}', ME), StateMismatch);
 });
 
 test("the frontier: a number counts once all before it is released", () => {

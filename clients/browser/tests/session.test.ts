@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Delivery } from "../src/core/delivery.js";
+import { Delivery, type ValueJob } from "../src/core/delivery.js";
 import { digest, objectCrc } from "../src/core/digest.js";
 import { FrameBuffer } from "../src/core/frames.js";
 import { Journal } from "../src/core/journal.js";
@@ -80,7 +80,7 @@ test("Hello says it all", () => {
   const [frame] = new Bench(["a", "b"], { settled: false }).out();
   assert.deepEqual(frame?.hello, {
     protocol: 1, capabilities: 0, domain: "d", group: "g", client: "c", digest: digest(["a", "b"]),
-    register: ["a", "b"], unregister: [], epoch: 1, cursor: 10n, keepaliveS: 60, token: "t",
+    register: ["a", "b"], unregister: [], epoch: 1, cursor: 10n, keepaliveS: 60, token: "t", queries: [], unregisterQueries: [],
   });
   const [first] = new Bench([], { epoch: null, cursor: null }).out();
   assert.deepEqual([first?.hello?.epoch, first?.hello?.cursor], [undefined, undefined]);
@@ -145,7 +145,7 @@ test("reg-sync of an empty set is one empty chunk; without an answer it is said 
   bench.out();
   bench.say({ welcome: {} });
   bench.save();
-  assert.deepEqual(bench.out(), [{ sync: { index: 0, last: true, objects: [] } }]);
+  assert.deepEqual(bench.out(), [{ sync: { index: 0, last: true, objects: [], queries: [] } }]);
   bench.tick(30);
   bench.save();
   assert.deepEqual(bench.kinds(), ["sync"]);
@@ -192,7 +192,7 @@ test("requests wait until they are durable, at most four are unanswered, answers
   bench.say({ registered: { request: 3 } });
   const [register, unregister] = bench.out();
   assert.equal(register?.register?.objects.length, 380 - 5 * 64 - 1);
-  assert.deepEqual(unregister?.unregister, { request: 7, objects: ["o379"] });
+  assert.deepEqual(unregister?.unregister, { request: 7, objects: ["o379"], queries: [] });
   bench.say({ unregistered: { request: 7 } });
   assert(!bench.registrations.pending.has("o379"));
 });
@@ -206,7 +206,7 @@ test("a request without an answer is sent again, but not while Wait holds", () =
   bench.tick(31);
   assert.deepEqual(bench.kinds(), []);
   bench.tick(15);
-  assert.deepEqual(bench.out(), [{ register: { request: 2, objects: ["a"] } }]);
+  assert.deepEqual(bench.out(), [{ register: { request: 2, objects: ["a"], queries: [] } }]);
   bench.say({ registered: { request: 1 } });
   assert(!bench.registrations.allConfirmed, "the first asking is forgotten");
 });
@@ -310,6 +310,6 @@ test("two names under one CRC: names are asked for before the second one is used
   bench.delivery.subscribe(other, 2);
   bench.say({ notification: { name: other, version: 7n, answer: true } });
   bench.say({ notification: { crc: objectCrc(one), version: 8n, offset: 20n } });
-  const told = [bench.delivery.nextJob(0), bench.delivery.nextJob(0)].map((job) => job?.notification);
+  const told = [bench.delivery.nextJob(0), bench.delivery.nextJob(0)].map((job) => (job as ValueJob | null)?.notification);
   assert.deepEqual(told.map((n) => [n?.objectId, n?.version]), [[other, 7n], [one, 8n]]);
 });

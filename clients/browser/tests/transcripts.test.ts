@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { Client, type Save } from "../src/core/client.js";
-import type { Job } from "../src/core/delivery.js";
+import type { Job, ValueJob } from "../src/core/delivery.js";
 import { decodeDocument, type Document } from "../src/core/document.js";
 import { FrameBuffer } from "../src/core/frames.js";
 import { DEFAULTS, type Settings } from "../src/core/settings.js";
@@ -40,6 +40,7 @@ class Runner {
       cursor: cursor === null ? null : BigInt(cursor),
       wanted: new Set(wanted),
       pending: new Map(Object.entries(pending)),
+      queries: new Map(),
       applied: new Map(floors.map(([name, [i, v]]) => [name, { incarnation: BigInt(i), version: BigInt(v) }])),
     };
     const given = Object.entries(header.settings).map(([name, value]) => [camel(name), value]);
@@ -110,7 +111,7 @@ class Runner {
     const job = this.#job === null ? client.nextJob(now) : null;
     if (job !== null) {
       this.#job = job;
-      const { objectId: object, version, payload, deleted } = job.notification;
+      const { objectId: object, version, payload, deleted } = (job as ValueJob).notification;
       done.push({ call: { object, version: version === null ? null : String(version), payload, deleted, subscribers: [...job.subscribers] } });
     }
     return done;

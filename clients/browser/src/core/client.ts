@@ -20,6 +20,8 @@ import { type ColdNotifyError, ServiceRefused, type StateError } from "../errors
 import { closeCodeName, mayComeBack } from "./closeCodes.js";
 import { Delivery, type Job } from "./delivery.js";
 import { type Document, encodeDocument } from "./document.js";
+import type { Floor } from "./floors.js";
+import { type Interest, isName } from "./interests.js";
 import { Journal } from "./journal.js";
 import { CloseCode } from "./protocol.js";
 import { Addresses, Backoff, type Random } from "./reconnect.js";
@@ -94,7 +96,8 @@ export class Client {
       if (this.#reports.length > REPORTS_MAX) this.#reports.shift();
     };
     const delivery = new Delivery(journal, registrations, settings, report, {
-      floors: [...document.applied].filter(([name]) => document.wanted.has(name)),
+      floors: floorsOf(document),
+      queries: document.queries,
       epoch: document.epoch,
       cursor: document.cursor,
     });
@@ -106,30 +109,46 @@ export class Client {
 
   // The application
 
-  /** Want this object. No change if it is wanted already. */
-  register(name: string): void {
-    this.#parts.registrations.register(name);
+  /** Want this. No change if it is wanted already. */
+  register(interest: Interest): void {
+    if (this.#parts.registrations.register(interest)) this.#parts.delivery.wants(interest);
   }
 
-  /** Want this object no more. Its subscribers stay, until the shell says otherwise. */
-  unregister(name: string): void {
-    if (this.#parts.registrations.unregister(name)) this.#parts.delivery.forget(name);
+  /** Want this no more. Its subscribers stay, until the shell says otherwise. */
+  unregister(interest: Interest): void {
+    if (this.#parts.registrations.unregister(interest)) this.#parts.delivery.forget(interest);
   }
 
-  /** Want exactly these objects. */
+  /** Want exactly these objects; queries stay as they are. */
   registerOnly(names: ReadonlySet<string>): void {
-    for (const name of [...this.#parts.registrations.wanted].sort()) if (!names.has(name)) this.unregister(name);
+    const others = [...this.#parts.registrations.wanted].filter((interest) => isName(interest) && !names.has(interest));
+    for (const name of others.sort()) this.unregister(name);
     for (const name of [...names].sort()) this.register(name);
   }
 
-  /** Callback number `subscriber` is for this object. */
-  subscribe(name: string, subscriber: number): void {
-    this.#parts.delivery.subscribe(name, subscriber);
+  /** Callback number `subscriber` is for this object, or for the members of this query. */
+  subscribe(interest: Interest, subscriber: number): void {
+    this.#parts.delivery.subscribe(interest, subscriber);
   }
 
   /** Callback number `subscriber` is no more. */
-  unsubscribe(name: string, subscriber: number): void {
-    this.#parts.delivery.unsubscribe(name, subscriber);
+  unsubscribe(interest: Interest, subscriber: number): void {
+    this.#parts.delivery.unsubscribe(interest, subscriber);
+  }
+
+  /** Callback number `subscriber` is told which objects enter and leave this query. */
+  subscribeMembers(query: Interest, subscriber: number): void {
+    this.#parts.delivery.subscribeMembers(query, subscriber);
+  }
+
+  /** Members callback number `subscriber` is no more. */
+  unsubscribeMembers(query: Interest, subscriber: number): void {
+    this.#parts.delivery.unsubscribeMembers(query, subscriber);
+  }
+
+  /** Of a query: as the members callbacks are told, or as the service said if there are none. */
+  members(query: Interest): ReadonlySet<string> {
+    return this.#parts.delivery.queries.members(query);
   }
 
   /**
@@ -243,12 +262,14 @@ export class Client {
 
   /** A document to write now, one at a time; the shell tells then `saved` or `saveFailed`. */
   saveDue(now: number): Save | null {
+    this.#parts.delivery.prepare();
     return this.#saveAt > now ? null : this.saveNow();
   }
 
   /** The same before it is due: the page may be gone at once. null: what is stored is what there is. */
   saveNow(): Save | null {
     const { journal, delivery } = this.#parts;
+    delivery.prepare();
     if (this.#saving !== null || journal.isDurable(journal.revision)) return null;
     const { epoch, cursor } = delivery;
     this.#saving = { revision: journal.revision, document: encodeDocument(this.#document()), epoch, cursor };
@@ -259,6 +280,7 @@ export class Client {
   saved(save: Save, now: number): void {
     this.#saving = null;
     this.#saveFailures = 0;
+    this.#parts.journal.failing = false;
     this.#parts.journal.durable = save.revision;
     this.#savedAt = now;
     this.#greet(now);
@@ -270,6 +292,7 @@ export class Client {
     this.#saving = null;
     this.#saveBlockedUntil = now + Math.min(SAVE_RETRY_MAX_S, SAVE_RETRY_MIN_S * 2 ** this.#saveFailures);
     this.#saveFailures += 1;
+    this.#parts.journal.failing = true;
     this.#parts.report(error);
     if (this.#stopping) this.#giveUpSaving = true;
   }
@@ -281,6 +304,7 @@ export class Client {
       wanted: registrations.wanted,
       pending: new Map([...registrations.pending].map(([name, { kind }]) => [name, kind])),
       applied: delivery.floors,
+      queries: delivery.queries.kept,
       epoch: delivery.epoch,
       cursor: delivery.cursor,
     };
@@ -299,6 +323,7 @@ export class Client {
 
   /** Do what is due. */
   tick(now: number): void {
+    this.#parts.delivery.prepare();
     if (this.#session !== null && !this.#saidBye) {
       this.#session.tick(now);
       if (this.#session.ended !== null) this.#sessionOver(this.#session, this.#session.ended, now);
@@ -377,4 +402,12 @@ export class Client {
     if (this.#greeting) return "opening";
     return this.#connecting ? "connecting" : "waiting";
   }
+}
+
+/** Those of what is wanted. What was told of an answer that broke off counts still. */
+function floorsOf({ wanted, pending, applied, queries }: Document): [string, Floor][] {
+  if ([...pending].some(([interest, kind]) => kind === "register" && !isName(interest))) return [...applied];
+  const isWanted = (name: string): boolean =>
+    wanted.has(name) || [...queries.values()].some(({ members, answer }) => members.has(name) || answer?.has(name));
+  return [...applied].filter(([name]) => isWanted(name));
 }

@@ -8,16 +8,15 @@
 
 import { CallbackFailed, type ColdNotifyError, ObjectParked, PayloadUnreadable } from "../errors.js";
 import type { Notification } from "../notification.js";
+import { compareFloors, type Floor, Floors } from "./floors.js";
 import { Frontier, type Hold } from "./frontier.js";
+import { type Interest, isName, queryOf } from "./interests.js";
 import type { Journal } from "./journal.js";
+import type { Kept } from "./membership.js";
+import { Queries } from "./queries.js";
 import type { Registrations } from "./registrations.js";
 import type { Settings } from "./settings.js";
-
-/** The order of an object's versions. */
-export interface Floor {
-  readonly incarnation: bigint;
-  readonly version: bigint;
-}
+import type { MembersJob } from "./telling.js";
 
 export type Report = (error: ColdNotifyError) => void;
 
@@ -30,11 +29,14 @@ export interface Update {
 }
 
 /** Run the callbacks of these subscribers with this notification, then say `Delivery.done`. */
-export interface Job {
+export interface ValueJob {
   readonly notification: Notification;
   readonly subscribers: readonly number[];
   readonly update: Update;
 }
+
+/** Callbacks to run: those of an object, or those of a query's members. */
+export type Job = ValueJob | MembersJob;
 
 /** Below every version. */
 const UNKNOWN: Floor = { incarnation: -1n, version: -1n };
@@ -43,18 +45,12 @@ function floorOf(update: Update): Floor {
   return update.version === null ? UNKNOWN : { incarnation: update.incarnation, version: update.version };
 }
 
-/** Whether the first is the second or an older one. */
-function isAtOrBelow(one: Floor, other: Floor): boolean {
-  if (one.incarnation !== other.incarnation) return one.incarnation < other.incarnation;
-  return one.version <= other.version;
-}
-
 class Slot {
   waiting: Update | null = null;
   waitingHold: Hold | null = null;
   /** Subscribers whose callback has returned for `waiting`: a retry leaves them out. */
   told = new Set<number>();
-  running: Job | null = null;
+  running: ValueJob | null = null;
   runningHold: Hold | null = null;
   failures = 0;
   retryAt: number | null = null;
@@ -68,23 +64,29 @@ class Slot {
 }
 
 export interface Applied {
-  readonly floors: Iterable<[string, Floor]>;
+  readonly floors: Iterable<readonly [string, Floor]>;
+  /** By text. */
+  readonly queries?: ReadonlyMap<string, Kept>;
   readonly epoch: number | null;
   readonly cursor: bigint | null;
 }
 
 const fromUtf8 = new TextDecoder("utf-8", { fatal: true });
 
+const NOBODY: ReadonlySet<number> = new Set();
+
 /** What is received and not applied yet, the floors and the cursor. */
 export class Delivery {
+  readonly queries: Queries;
   readonly #journal: Journal;
   readonly #registrations: Registrations;
   readonly #settings: Settings;
   readonly #report: Report;
   readonly #frontier: Frontier;
-  readonly #floors: Map<string, Floor>;
+  readonly #floors: Floors;
   readonly #slots = new Map<string, Slot>();
-  readonly #subscribers = new Map<string, Set<number>>();
+  /** Told versions: of an object, or of a query's members. */
+  readonly #subscribers = new Map<Interest, Set<number>>();
   readonly #ready = new Set<string>();
   /** By time. */
   readonly #retries: { at: number; name: string }[] = [];
@@ -97,29 +99,91 @@ export class Delivery {
     this.#registrations = registrations;
     this.#settings = settings;
     this.#report = report;
-    this.#floors = new Map(applied.floors);
+    this.#floors = new Floors(journal, applied.floors);
     this.#epoch = applied.epoch;
     this.#frontier = new Frontier(applied.cursor);
+    const objects = {
+      hold: () => this.#frontier.hold(),
+      release: (hold: Hold) => this.#move(() => this.#frontier.release(hold)),
+      isHeard: (query: Interest) => this.#subscribers.has(query),
+      newest: (name: string) => this.#slots.get(name)?.newest ?? null,
+      offer: (name: string) => this.#offer(name),
+      unknownTo: (query: Interest, name: string) => this.#floors.unknownTo(query, name),
+      forgottenBy: (query: Interest, name: string) => this.#floors.forgottenBy(query, name),
+      withoutCallbacks: (query: Interest) => this.#floors.without(query),
+      unwanted: (name: string) => this.#unwanted(name),
+      prune: () => this.#prune(),
+      report,
+    };
+    this.queries = new Queries(journal, registrations, settings, objects, applied.queries ?? new Map());
   }
 
   // What a session says
 
   /** A notification of an object that this client uses. Duplicates, and objects not wanted any more, end here. */
   arrived(name: string, update: Update): void {
-    if (!this.#registrations.wanted.has(name)) return;
+    const memberships = this.queries.concerning(name);
+    const isNamed = this.#registrations.wanted.has(name);
+    if (!isNamed && memberships.length === 0) return;
     this.#registrations.arrived(name);
+    if (update.version !== null) this.queries.missed(name);
     let slot = this.#slots.get(name);
-    const floor = this.#floors.get(name);
-    if (update.version !== null && floor !== undefined && isAtOrBelow(floorOf(update), floor)) {
+    const told = this.#toldTo(name, update, slot);
+    if (told === null) {
       if (slot === undefined) this.#registrations.settle(name);
+      else if (slot.waitingHold === null && slot.runningHold === null && this.#holds(name, memberships)) this.#hold(slot);
       return;
     }
+    this.queries.replaced(name);
+    if (!isNamed && !this.#isHeard(name)) return; // its queries know that they missed it
     if (slot === undefined) this.#slots.set(name, (slot = new Slot()));
-    else if (isAtOrBelow(floorOf(update), slot.newest)) return;
     slot.waiting = update;
-    slot.told = new Set();
-    if (slot.waitingHold === null && !this.#registrations.isOwed(name)) slot.waitingHold = this.#frontier.hold();
-    this.#offer(name, slot);
+    slot.told = told;
+    if (slot.waitingHold === null && this.#holds(name, memberships)) slot.waitingHold = this.#frontier.hold();
+    this.queries.awaits(name);
+    this.#offer(name);
+  }
+
+  /** Who knows this version already; null: all do, or something newer is under way. */
+  #toldTo(name: string, update: Update, slot: Slot | undefined): Set<number> | null {
+    const untold = this.#floors.untold(name);
+    const floor = this.#floors.get(name);
+    const one = floorOf(update);
+    if (slot !== undefined) {
+      const newer = compareFloors(one, slot.newest);
+      if (newer > 0) return new Set();
+      // The same comes again while it is told, for a query that the object has entered meanwhile.
+      if (newer < 0 || slot.waiting !== null || untold.size === 0) return null;
+      return new Set([...slot.told, ...(slot.running?.subscribers ?? [])]);
+    }
+    if (update.version === null || floor === undefined) return new Set();
+    const newer = compareFloors(one, floor);
+    if (newer > 0) return new Set();
+    if (newer < 0 || untold.size === 0) return null;
+    const others = this.#audience(name);
+    for (const interest of untold) for (const subscriber of this.#subscribers.get(interest) ?? NOBODY) others.delete(subscriber);
+    return others;
+  }
+
+  /** Nobody tells it again: the cursor has to wait. */
+  #holds(name: string, memberships: Iterable<{ readonly interest: Interest }>): boolean {
+    if (this.#registrations.wanted.has(name) && !this.#registrations.isOwed(name)) return true;
+    return [...memberships].some(({ interest }) => this.#subscribers.has(interest));
+  }
+
+  #hold(slot: Slot): void {
+    if (slot.waiting !== null) slot.waitingHold = this.#frontier.hold();
+    else slot.runningHold = this.#frontier.hold();
+  }
+
+  /** A notification that says which of the client's queries the object entered and left. */
+  changed(name: string, update: Update, entered: readonly bigint[], left: readonly bigint[], answer: boolean): void {
+    this.queries.enter(name, entered);
+    // Without a version it says nothing of that, unless it is what a registration by name was told.
+    const isAnswer = entered.length > 0 && this.#registrations.stageOf(name) === "confirmed";
+    if (update.version !== null || isAnswer) this.arrived(name, update);
+    if (update.version !== null && !answer && this.#slots.has(name)) this.queries.awaitsAsEntered(name, entered);
+    this.queries.leave(name, left);
   }
 
   /** A frame carried this number, after all that arrived before. Without an epoch it means nothing. */
@@ -131,62 +195,101 @@ export class Delivery {
   newEpoch(epoch: number): void {
     this.#epoch = epoch;
     this.#frontier.void();
+    this.queries.newEpoch();
     this.#journal.changed();
   }
 
   // What the application says
 
-  /** Another callback for this object; what waited for one is ready now. */
-  subscribe(name: string, subscriber: number): void {
-    const subscribers = this.#subscribers.get(name);
-    if (subscribers === undefined) this.#subscribers.set(name, new Set([subscriber]));
-    else subscribers.add(subscriber);
-    const slot = this.#slots.get(name);
-    if (slot !== undefined) this.#offer(name, slot);
+  /** It is wanted from now on. Who registers for an object by its name is told it, whoever was told it before. */
+  wants(interest: Interest): void {
+    const text = queryOf(interest);
+    if (text !== null) this.queries.add(text);
+    else if (this.queries.know(interest)) this.#floors.unknownTo(interest, interest);
+  }
+
+  /** Another callback for this object, or for the versions of this query's members; what waited for one is ready now. */
+  subscribe(interest: Interest, subscriber: number): void {
+    const subscribers = this.#subscribers.get(interest) ?? new Set();
+    this.#subscribers.set(interest, subscribers.add(subscriber));
+    if (isName(interest)) this.#offer(interest);
+    else if (subscribers.size === 1) this.queries.heard(interest);
   }
 
   /** One callback less. A job that has begun with it is not called back. */
-  unsubscribe(name: string, subscriber: number): void {
-    const subscribers = this.#subscribers.get(name);
+  unsubscribe(interest: Interest, subscriber: number): void {
+    const subscribers = this.#subscribers.get(interest);
     subscribers?.delete(subscriber);
     if (subscribers !== undefined && subscribers.size > 0) return;
-    this.#subscribers.delete(name);
-    this.#ready.delete(name);
-    const slot = this.#slots.get(name);
-    if (slot !== undefined) this.#owe(name, slot);
+    this.#subscribers.delete(interest);
+    this.#floors.without(interest);
+    if (isName(interest)) {
+      this.#offer(interest);
+      return;
+    }
+    for (const name of this.#slots.keys()) this.#offer(name);
+    this.queries.unheard(interest);
   }
 
-  /** The object is not wanted any more: nothing of it waits, nothing is held, its floor goes. Subscribers stay. */
-  forget(name: string): void {
-    this.#drop(name);
-    this.#parked.delete(name);
-    if (this.#floors.delete(name)) this.#journal.changed();
+  /** Another callback for what enters and leaves this query. */
+  subscribeMembers(query: Interest, subscriber: number): void {
+    this.queries.callbacks.subscribe(query, this.queries.get(query), subscriber);
   }
 
-  /** All wanted objects have become pending registrations (reg-sync): they hold nothing any more. */
+  /** One callback less. A job that has begun with it is not called back. */
+  unsubscribeMembers(query: Interest, subscriber: number): void {
+    this.queries.callbacks.unsubscribe(query, this.queries.get(query), subscriber);
+    for (const name of this.#slots.keys()) this.#offer(name);
+  }
+
+  /** It is not wanted any more: nothing of it waits, nothing is held, its floor goes. Subscribers stay. */
+  forget(interest: Interest): void {
+    const membership = this.queries.get(interest);
+    if (membership !== undefined) {
+      this.queries.forget(membership);
+      return;
+    }
+    this.#unwanted(interest);
+  }
+
+  /** All that is wanted has become a pending registration (reg-sync): it holds nothing any more. */
   oweAll(): void {
-    for (const [name, slot] of this.#slots) this.#owe(name, slot);
+    for (const [name, slot] of this.#slots) {
+      this.#owe(name, slot);
+      this.queries.awaits(name);
+    }
+    this.queries.beginSync();
   }
 
   // What runs the callbacks says
 
+  /** What the document is to have in it before callbacks begin. Called before it is written. */
+  prepare(): void {
+    this.queries.callbacks.prepare();
+  }
+
   /** The callbacks to run next, or null. */
   nextJob(now: number): Job | null {
     this.#wakeRetries(now);
+    const job = this.queries.callbacks.nextJob(now) ?? this.#nextValueJob();
+    if (job !== null) this.#jobs.add(job);
+    return job;
+  }
+
+  #nextValueJob(): ValueJob | null {
     for (const name of this.#ready) {
       this.#ready.delete(name);
       const slot = this.#slots.get(name) as Slot;
       const update = slot.waiting as Update;
-      const subscribers = [...(this.#subscribers.get(name) ?? [])].filter((one) => !slot.told.has(one));
+      const subscribers = [...this.#audience(name)].filter((one) => !slot.told.has(one));
       this.#take(slot);
       if (subscribers.length === 0) {
         // Those whose callback failed have gone; the others know already.
-        this.#applied(name, slot, update);
+        this.#applied(name, slot, update, NOBODY);
         continue;
       }
       subscribers.sort((a, b) => a - b);
       slot.running = { notification: this.#notification(name, update), subscribers, update };
-      this.#jobs.add(slot.running);
       return slot.running;
     }
     return null;
@@ -195,12 +298,17 @@ export class Delivery {
   /** The job's callbacks have returned, or threw what `failed` says by subscriber. */
   done(job: Job, failed: ReadonlyMap<number, unknown>, now: number): void {
     this.#jobs.delete(job);
+    if ("membership" in job) {
+      const isWanted = this.queries.get(job.membership.interest) === job.membership;
+      this.queries.callbacks.done(job, isWanted, failed, now);
+      return;
+    }
     const name = job.notification.objectId;
     const slot = this.#slots.get(name);
     if (slot === undefined || slot.running !== job) return; // unregistered meanwhile
     slot.running = null;
     for (const cause of failed.values()) this.#report(new CallbackFailed(name, job.update.version, cause));
-    if (failed.size === 0) this.#applied(name, slot, job.update);
+    if (failed.size === 0) this.#applied(name, slot, job.update, new Set(job.subscribers));
     else this.#failed(name, slot, job, failed, now);
   }
 
@@ -208,7 +316,7 @@ export class Delivery {
 
   /** The newest version of each object that the application has been told. */
   get floors(): ReadonlyMap<string, Floor> {
-    return this.#floors;
+    return this.#floors.told;
   }
 
   get epoch(): number | null {
@@ -220,9 +328,9 @@ export class Delivery {
     return this.#frontier.cursor;
   }
 
-  /** Objects whose callbacks failed too often, since the start and until they succeed. */
+  /** Objects, and texts of queries, whose callbacks failed too often, since the start and until they succeed. */
   get parked(): ReadonlySet<string> {
-    return this.#parked;
+    return new Set([...this.#parked, ...this.queries.callbacks.parked]);
   }
 
   /** Objects of which something waits to be told, be it for a subscriber. */
@@ -232,7 +340,7 @@ export class Delivery {
 
   /** Whether all callbacks have returned: what still waits has no subscriber. */
   get idle(): boolean {
-    if (this.#ready.size > 0 || this.running) return false;
+    if (this.#ready.size > 0 || this.running || !this.queries.callbacks.idle) return false;
     return this.#retries.length === 0 || ![...this.#slots.values()].some((slot) => slot.retryAt !== null);
   }
 
@@ -243,15 +351,49 @@ export class Delivery {
 
   /** When the next job can begin: -Infinity is now; Infinity: nothing waits for a time. */
   readyAt(): number {
-    return this.#ready.size > 0 ? -Infinity : (this.#retries[0]?.at ?? Infinity);
+    if (this.#ready.size > 0) return -Infinity;
+    return Math.min(this.#retries[0]?.at ?? Infinity, this.queries.callbacks.readyAt());
   }
 
   // One slot
 
-  /** Let the waiting version run as soon as it may. */
-  #offer(name: string, slot: Slot): void {
-    if (!this.#subscribers.has(name)) this.#owe(name, slot);
-    else if (slot.waiting !== null && slot.running === null && slot.retryAt === null) this.#ready.add(name);
+  /** Let the version that waits run as soon as it may, if one does. */
+  #offer(name: string): void {
+    const slot = this.#slots.get(name);
+    if (slot === undefined) return;
+    if (!this.#isHeard(name)) {
+      this.#ready.delete(name);
+      this.#unheard(name, slot);
+    } else if (slot.waiting !== null && slot.running === null && slot.retryAt === null) {
+      if (this.queries.isBlocked(name)) this.#ready.delete(name);
+      else this.#ready.add(name);
+    }
+  }
+
+  /** Nobody can be told what is in the slot. It waits if the object was asked for by name. */
+  #unheard(name: string, slot: Slot): void {
+    if (slot.waiting !== null) this.queries.missed(name);
+    if (this.#registrations.wanted.has(name)) {
+      this.#owe(name, slot);
+    } else if (slot.running === null) {
+      this.#gone(name);
+    } else {
+      slot.waiting = null;
+      this.#move(() => this.#release(slot));
+    }
+  }
+
+  #isHeard(name: string): boolean {
+    return this.#subscribers.has(name) || this.#audience(name).size > 0;
+  }
+
+  /** Who is told a version of this object. */
+  #audience(name: string): Set<number> {
+    const subscribers = new Set(this.#subscribers.get(name));
+    for (const { interest } of this.queries.concerning(name)) {
+      for (const subscriber of this.#subscribers.get(interest) ?? NOBODY) subscribers.add(subscriber);
+    }
+    return subscribers;
   }
 
   #take(slot: Slot): void {
@@ -260,11 +402,14 @@ export class Delivery {
     slot.waitingHold = null;
   }
 
-  #applied(name: string, slot: Slot, update: Update): void {
-    if (update.version !== null) this.#floors.set(name, floorOf(update));
+  #applied(name: string, slot: Slot, update: Update, told: ReadonlySet<number>): void {
+    const knows = (interest: Interest): boolean =>
+      [...(this.#subscribers.get(interest) ?? NOBODY)].every((one) => told.has(one) || slot.told.has(one));
+    // It may enter again before the application hears that it has left.
+    for (const { interest } of this.queries.leaving(name)) if (!knows(interest)) this.#floors.unknownTo(interest, name);
+    this.#floors.raise(name, update.version === null ? null : floorOf(update), knows);
     this.#parked.delete(name);
     slot.failures = 0;
-    slot.told = new Set();
     this.#journal.changed();
     this.#move(() => {
       if (slot.runningHold !== null) this.#frontier.release(slot.runningHold);
@@ -273,12 +418,15 @@ export class Delivery {
     if (slot.waiting === null) {
       this.#slots.delete(name);
       this.#registrations.settle(name);
+      this.queries.told(name, null);
     } else {
-      this.#offer(name, slot);
+      this.queries.told(name, floorOf(update));
+      this.#offer(name);
     }
   }
 
-  #failed(name: string, slot: Slot, job: Job, failed: ReadonlyMap<number, unknown>, now: number): void {
+  #failed(name: string, slot: Slot, job: ValueJob, failed: ReadonlyMap<number, unknown>, now: number): void {
+    for (const subscriber of failed.keys()) slot.told.delete(subscriber);
     if (slot.waiting === null) {
       slot.waiting = job.update;
       for (const subscriber of job.subscribers) if (!failed.has(subscriber)) slot.told.add(subscriber);
@@ -294,9 +442,10 @@ export class Delivery {
     if (slot.failures >= this.#settings.triesMax) {
       this.#report(new ObjectParked(name, job.update.version, slot.failures));
       this.#parked.add(name);
+      this.queries.lost(name);
       this.#owe(name, slot);
       if (slot.waiting === job.update) {
-        this.#drop(name);
+        this.#gone(name);
         return;
       }
       slot.failures = 0; // a newer version has come meanwhile: it gets its own tries
@@ -305,7 +454,7 @@ export class Delivery {
     slot.retryAt = now + Math.min(retryMaxS, retryMinS * 2 ** Math.max(0, slot.failures - 1));
     this.#retries.push({ at: slot.retryAt, name });
     this.#retries.sort((a, b) => a.at - b.at);
-    this.#offer(name, slot);
+    this.#offer(name);
   }
 
   #wakeRetries(now: number): void {
@@ -314,7 +463,7 @@ export class Delivery {
       const slot = this.#slots.get(retry.name);
       if (slot?.retryAt === retry.at) {
         slot.retryAt = null;
-        this.#offer(retry.name, slot);
+        this.#offer(retry.name);
       }
     }
   }
@@ -325,11 +474,31 @@ export class Delivery {
     this.#move(() => this.#release(slot));
   }
 
-  #drop(name: string): void {
+  /** Nothing of it is to be told any more. */
+  #gone(name: string): void {
     const slot = this.#slots.get(name);
     this.#slots.delete(name);
     this.#ready.delete(name);
     if (slot !== undefined) this.#move(() => this.#release(slot));
+    this.queries.told(name, null);
+  }
+
+  /** If nothing wants the object any more, nothing of it waits, and nothing is held. Its floor stays as long as the
+   * application takes it for a member. */
+  #unwanted(name: string): void {
+    if (this.#registrations.wanted.has(name) || this.queries.concerning(name).length > 0) {
+      this.#offer(name);
+      return;
+    }
+    this.#gone(name);
+    this.#parked.delete(name);
+    if (!this.queries.know(name)) this.#floors.forget(name);
+  }
+
+  /** Let go of the floors of what an answer told that broke off, and the next one did not. */
+  #prune(): void {
+    const isAnswering = [...this.queries.all].some(({ interest }) => this.#registrations.isOwed(interest));
+    if (!isAnswering) this.#floors.prune((name) => this.#registrations.wanted.has(name) || this.queries.know(name));
   }
 
   #release(slot: Slot): void {

@@ -13,7 +13,28 @@ export function add(digest: bigint, other: bigint): bigint {
 
 /** The first 8 bytes of the SHA-256 of the object's name, little-endian. */
 export function objectDigest(object: string): bigint {
-  return new DataView(sha256(encoder.encode(object)).buffer).getBigUint64(0, true);
+  return shortened(encoder.encode(object));
+}
+
+/** What names a query on the wire, and its share in a digest: hashed behind 0xFF, with which no name begins, and "q". */
+export function queryHash(text: string): bigint {
+  return shortened(Uint8Array.of(0xff, 0x71, ...encoder.encode(text)));
+}
+
+/** The digest of several sets of objects: of each, the hash of its query and the digest of its members. */
+export function setsDigest(sets: Iterable<readonly [hash: bigint, members: bigint]>): bigint {
+  let sum = 0n;
+  for (const [hash, members] of sets) {
+    const both = new DataView(new ArrayBuffer(16));
+    both.setBigUint64(0, hash, true);
+    both.setBigUint64(8, members, true);
+    sum = add(sum, shortened(new Uint8Array(both.buffer)));
+  }
+  return sum;
+}
+
+function shortened(message: Uint8Array): bigint {
+  return new DataView(sha256(message).buffer).getBigUint64(0, true);
 }
 
 /** The digest of a set of objects: the sum of its members' digests, mod 2^64. The empty set's is 0. */

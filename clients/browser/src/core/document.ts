@@ -12,11 +12,17 @@
  */
 
 import { StateDamaged, StateMismatch } from "../errors.js";
-import type { Floor } from "./delivery.js";
 import { crc32 } from "./digest.js";
+import type { Floor } from "./floors.js";
+import { byQuery, type Interest, isName, namesOf } from "./interests.js";
 import { checkObject } from "./names.js";
 import { STATE_FORMAT } from "./protocol.js";
+import type { Kept } from "./membership.js";
 import type { Kind } from "./registrations.js";
+import { decodeQueries, encodeQueries } from "./storedQueries.js";
+
+/** Of a document with queries: an older library would lose them, so it is to refuse it. */
+const FORMAT_WITH_QUERIES = 2;
 
 const U64_MAX = 2n ** 64n - 1n;
 
@@ -30,16 +36,19 @@ export interface Identity {
 /** What must survive. */
 export interface Document {
   readonly identity: Identity;
-  readonly wanted: ReadonlySet<string>;
-  readonly pending: ReadonlyMap<string, Kind>;
+  readonly wanted: ReadonlySet<Interest>;
+  readonly pending: ReadonlyMap<Interest, Kind>;
   readonly applied: ReadonlyMap<string, Floor>;
+  /** Of each query that is wanted, by its text. */
+  readonly queries: ReadonlyMap<string, Kept>;
   readonly epoch: number | null;
   readonly cursor: bigint | null;
 }
 
 /** Of a client that has never been anywhere. */
 export function emptyDocument(identity: Identity): Document {
-  return { identity, wanted: new Set(), pending: new Map(), applied: new Map(), epoch: null, cursor: null };
+  const [wanted, pending, applied, queries] = [new Set<Interest>(), new Map(), new Map(), new Map()];
+  return { identity, wanted, pending, applied, queries, epoch: null, cursor: null };
 }
 
 /** The document as JSON. */
@@ -49,16 +58,18 @@ export function encodeDocument(document: Document): string {
     name,
     [String(floor.incarnation), String(floor.version)],
   ]);
+  const queries = encodeQueries(document.queries, document.pending, pairs);
   const fields = {
-    format: STATE_FORMAT,
+    format: "queries" in queries ? FORMAT_WITH_QUERIES : STATE_FORMAT,
     domain: identity.domain,
     group: identity.group,
     client: identity.client,
     epoch,
     cursor: cursor === null ? null : String(cursor),
-    wanted: [...document.wanted].sort(),
-    pending: pairs(document.pending),
+    wanted: [...document.wanted].filter(isName).sort(),
+    pending: pairs(namesOf(document.pending)),
     applied: pairs(applied as [string, unknown][]),
+    ...queries,
   };
   return JSON.stringify({ ...fields, check: checkOf(fields) });
 }
@@ -67,12 +78,12 @@ export function encodeDocument(document: Document): string {
 export function decodeDocument(text: string, identity: Identity): Document {
   const fields = parse(text);
   const format = fields["format"];
-  if (typeof format === "number" && format > STATE_FORMAT) {
-    throw new StateMismatch(`format: is ${format}, this library reads ${STATE_FORMAT}`);
+  if (typeof format === "number" && format > FORMAT_WITH_QUERIES) {
+    throw new StateMismatch(`format: is ${format}, this library reads ${FORMAT_WITH_QUERIES}`);
   }
   const { check, ...checked } = fields;
   if (check !== checkOf(checked)) throw new StateDamaged("check: does not fit the rest");
-  if (format !== STATE_FORMAT) throw new StateDamaged("format: is missing or unknown");
+  if (format !== STATE_FORMAT && format !== FORMAT_WITH_QUERIES) throw new StateDamaged("format: is missing or unknown");
   for (const name of ["domain", "group", "client"] as const) {
     if (fields[name] !== identity[name]) {
       const theirs = [fields["domain"], fields["group"], fields["client"]].join("/");
@@ -87,9 +98,9 @@ export function decodeDocument(text: string, identity: Identity): Document {
   if (cursor !== null && epoch === null) throw new StateDamaged("cursor: is there without an epoch");
   const list = fields["wanted"];
   if (!Array.isArray(list)) throw new StateDamaged("wanted: is not a list");
-  const wanted = new Set(list.map((name) => object("wanted", name)));
-  const pending = new Map<string, Kind>();
-  for (const [name, kind] of table(fields, "pending")) {
+  const wanted = new Set<Interest>(list.map((name) => object("wanted", name)));
+  const pending = new Map<Interest, Kind>();
+  for (const [name, kind] of objects(fields, "pending")) {
     if (kind !== "register" && kind !== "unregister") throw new StateDamaged("pending: has what is no operation");
     if ((kind === "register") !== wanted.has(name)) {
       throw new StateDamaged(`pending: ${JSON.stringify(name)} contradicts wanted`);
@@ -97,13 +108,17 @@ export function decodeDocument(text: string, identity: Identity): Document {
     pending.set(name, kind);
   }
   const applied = new Map<string, Floor>();
-  for (const [name, floor] of table(fields, "applied")) {
+  for (const [name, floor] of objects(fields, "applied")) {
     if (!Array.isArray(floor) || floor.length !== 2) {
       throw new StateDamaged(`applied: ${JSON.stringify(name)} has no [incarnation, version]`);
     }
     applied.set(name, { incarnation: number64("applied", floor[0]), version: number64("applied", floor[1]) });
   }
-  return { identity, wanted, pending, applied, epoch: epoch as number | null, cursor };
+  const stored = format === FORMAT_WITH_QUERIES ? decodeQueries(fields, { table, object, number64 }) : null;
+  for (const text of stored?.queries.keys() ?? []) wanted.add(byQuery(text));
+  for (const [interest, kind] of stored?.pending ?? []) pending.set(interest, kind);
+  const queries = stored?.queries ?? new Map<string, Kept>();
+  return { identity, wanted, pending, applied, queries, epoch: epoch as number | null, cursor };
 }
 
 function parse(text: string): Record<string, unknown> {
@@ -126,12 +141,17 @@ function pairs(entries: Iterable<readonly [string, unknown]>): Record<string, un
   return fields;
 }
 
+/** Entries whose keys are names. */
+function objects(fields: Record<string, unknown>, name: string): [string, unknown][] {
+  return table(fields, name).map(([key, entry]) => [object(name, key), entry]);
+}
+
 function table(fields: Record<string, unknown>, name: string): [string, unknown][] {
   const value = fields[name];
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     throw new StateDamaged(`${name}: is no object`);
   }
-  return Object.entries(value).map(([key, entry]) => [object(name, key), entry]);
+  return Object.entries(value);
 }
 
 function object(field: string, name: unknown): string {

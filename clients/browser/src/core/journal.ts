@@ -6,6 +6,8 @@ export class Journal {
   durable = 0;
   /** The newest revision that something waits for; it is stored without delay. */
   urgent = 0;
+  /** The document could not be written when that was tried last. */
+  failing = false;
 
   /** The document changed; its new revision. `urgent`: something waits until it is durable. */
   changed(urgent = false): number {
@@ -17,5 +19,11 @@ export class Journal {
   /** Whether what happened in `revision` survives a crash. */
   isDurable(revision: number): boolean {
     return this.durable >= revision;
+  }
+
+  /** Whether the application may be told what is in `revision`. While the store fails, it is told all the same: a crash
+   * before that is over may leave it with what nobody corrects. */
+  mayRestOn(revision: number): boolean {
+    return this.failing || this.isDurable(revision);
   }
 }

@@ -1,8 +1,8 @@
 /** The wanted set and the operations that are pending: what is asked for, and how far the asking has come. */
 
-import { add, digest, objectDigest } from "./digest.js";
+import { add } from "./digest.js";
+import { fitInFrame, type Interest, interestDigest, isName, Room } from "./interests.js";
 import type { Journal } from "./journal.js";
-import { OBJECTS_PER_FRAME_MAX } from "./protocol.js";
 
 export type Kind = "register" | "unregister";
 
@@ -10,9 +10,10 @@ export type Kind = "register" | "unregister";
  * How far an operation has come in the present session.
  *
  * confirmed: the service has it, durably; the object's newest version is to come. arrived: that came; its callbacks
- * have not returned (or failed too often). Both are of registrations only.
+ * have not returned (or failed too often). Both are of registrations only; a query's members are what comes for it.
+ * withheld: a query's, and this service knows names only.
  */
-export type Stage = "unsent" | "sent" | "confirmed" | "arrived";
+export type Stage = "unsent" | "sent" | "confirmed" | "arrived" | "withheld";
 
 /** A registration or unregistration that is not settled. Its identity is the object's own. */
 export class Operation {
@@ -24,26 +25,28 @@ export class Operation {
   ) {}
 }
 
-export type Operations = ReadonlyMap<string, Operation>;
+export type Operations = ReadonlyMap<Interest, Operation>;
 
-/** The wanted set, and at most one pending operation for each object. */
+/** The wanted set, and at most one pending operation for each interest. */
 export class Registrations {
   readonly #journal: Journal;
-  readonly #wanted: Set<string>;
-  readonly #pending = new Map<string, Operation>();
+  readonly #wanted: Set<Interest>;
+  readonly #pending = new Map<Interest, Operation>();
   // Two views on `pending`, kept because sets of 10,000 must not be searched at each step.
-  readonly #unsent = new Map<string, Operation>();
-  readonly #stages: Record<Stage, number> = { unsent: 0, sent: 0, confirmed: 0, arrived: 0 };
-  #digest: bigint;
+  readonly #unsent = new Map<Interest, Operation>();
+  readonly #stages: Record<Stage, number> = { unsent: 0, sent: 0, confirmed: 0, arrived: 0, withheld: 0 };
+  #namesDigest = 0n;
+  #queriesDigest = 0n;
+  #knowsQueries = true;
 
-  constructor(journal: Journal, wanted: Iterable<string> = [], pending: Iterable<[string, Kind]> = []) {
+  constructor(journal: Journal, wanted: Iterable<Interest> = [], pending: Iterable<readonly [Interest, Kind]> = []) {
     this.#journal = journal;
     this.#wanted = new Set(wanted);
-    this.#digest = digest(this.#wanted);
-    for (const [name, kind] of pending) this.#add(name, new Operation(kind, journal.revision));
+    for (const interest of this.#wanted) this.#count(interest, 1n);
+    for (const [interest, kind] of pending) this.#add(interest, new Operation(kind, journal.revision));
   }
 
-  get wanted(): ReadonlySet<string> {
+  get wanted(): ReadonlySet<Interest> {
     return this.#wanted;
   }
 
@@ -51,50 +54,75 @@ export class Registrations {
     return this.#pending;
   }
 
-  /** Of the wanted set, so of the registrations as they are after the pending operations. */
+  /** Of the wanted set, so of the registrations as they are after the pending operations. Queries are in it unless the
+   * service is known to know none. */
   get digest(): bigint {
-    return this.#digest;
+    return this.#knowsQueries ? add(this.#namesDigest, this.#queriesDigest) : this.#namesDigest;
+  }
+
+  /** Whether a query is wanted, or to be unregistered. */
+  get hasQueries(): boolean {
+    return [this.#wanted, this.#pending.keys()].some((all) => [...all].some((interest) => !isName(interest)));
+  }
+
+  /** Whether the service knows queries, as far as it has said. */
+  get knowsQueries(): boolean {
+    return this.#knowsQueries;
   }
 
   // What the application asks for
 
-  /** Want this object. Whether that is a change: an object that is wanted already is not asked for again. */
-  register(name: string): boolean {
-    if (this.#wanted.has(name)) return false;
-    this.#wanted.add(name);
-    this.#digest = add(this.#digest, objectDigest(name));
-    this.#put(name, "register", "unsent", true);
+  /** Want this. Whether that is a change: what is wanted already is not asked for again. */
+  register(interest: Interest): boolean {
+    if (this.#wanted.has(interest)) return false;
+    this.#wanted.add(interest);
+    this.#count(interest, 1n);
+    this.#put(interest, "register", "unsent", true);
     return true;
   }
 
-  /** Want this object no more. Whether that is a change. */
-  unregister(name: string): boolean {
-    if (!this.#forget(name)) return false;
-    this.#put(name, "unregister", "unsent", true);
+  /** Want this no more. Whether that is a change. */
+  unregister(interest: Interest): boolean {
+    if (!this.#forget(interest)) return false;
+    this.#put(interest, "unregister", "unsent", true);
     return true;
   }
 
   /**
-   * Make a wanted object a pending registration, so that it is answered again in the next session.
+   * Make what is wanted a pending registration, so that it is answered again in the next session.
    *
    * For what was received and cannot be told now. In this session nothing is sent for it.
    */
-  owe(name: string): void {
-    if (this.#wanted.has(name) && !this.#pending.has(name)) this.#put(name, "register", "arrived", false);
+  owe(interest: Interest): void {
+    if (this.#wanted.has(interest) && !this.#pending.has(interest)) this.#put(interest, "register", "arrived", false);
   }
 
-  /** Whether the object is a pending registration: then it need not hold the cursor. */
-  isOwed(name: string): boolean {
-    return this.#pending.get(name)?.kind === "register";
+  /** Register for it again, as soon as that is durable. */
+  askAgain(interest: Interest): void {
+    if (this.#wanted.has(interest)) this.#put(interest, "register", "unsent", true);
+  }
+
+  /** The service is going to answer it without being asked. */
+  expect(interest: Interest): void {
+    if (this.#wanted.has(interest) && !this.#pending.has(interest)) this.#put(interest, "register", "confirmed", false);
+  }
+
+  /** Whether it is a pending registration: then it need not hold the cursor. */
+  isOwed(interest: Interest): boolean {
+    return this.#pending.get(interest)?.kind === "register";
+  }
+
+  /** Of its pending operation; null: there is none. */
+  stageOf(interest: Interest): Stage | null {
+    return this.#pending.get(interest)?.stage ?? null;
   }
 
   // What a session does with it
 
   /** A new session: nothing is sent yet. The operations for its Hello, as sent: all, or none if they are many. */
   beginSession(): Operations {
-    for (const [name, operation] of this.#pending) this.#move(name, operation, "unsent");
-    if (this.#pending.size > OBJECTS_PER_FRAME_MAX) return new Map();
-    return this.#allSent();
+    for (const [interest, operation] of this.#pending) this.#move(interest, operation, "unsent");
+    return fitInFrame(this.#pending.keys()) ? this.#allSent() : new Map();
   }
 
   /**
@@ -104,124 +132,162 @@ export class Registrations {
    */
   beginSync(): Operations {
     const revision = this.#journal.changed(true);
-    for (const name of this.#wanted) {
-      if (!this.#pending.has(name)) this.#add(name, new Operation("register", revision));
+    for (const interest of this.#wanted) {
+      if (!this.#pending.has(interest)) this.#add(interest, new Operation("register", revision));
     }
     return this.#allSent();
+  }
+
+  /** The service knows queries, or does not: then those that are pending wait for one that does. */
+  knowQueries(knowsQueries: boolean): void {
+    this.#knowsQueries = knowsQueries;
+    for (const [interest, operation] of this.#pending) {
+      if (isName(interest)) continue;
+      if (!knowsQueries) this.#move(interest, operation, "withheld");
+      else if (operation.stage === "withheld") this.#move(interest, operation, "unsent");
+    }
   }
 
   /** Operations of one kind for the next request, as sent; null if nothing is to be sent, or not durable yet. */
   nextRequest(): { kind: Kind; operations: Operations } | null {
     let kind: Kind | null = null;
-    const operations = new Map<string, Operation>();
-    for (const [name, operation] of this.#unsent) {
+    const room = new Room();
+    const operations = new Map<Interest, Operation>();
+    for (const [interest, operation] of this.#unsent) {
       if (!this.#journal.isDurable(operation.revision)) continue;
       kind ??= operation.kind;
       if (operation.kind !== kind) continue;
-      operations.set(name, operation);
-      if (operations.size === OBJECTS_PER_FRAME_MAX) break;
+      if (!room.takes(interest)) break;
+      operations.set(interest, operation);
     }
     if (kind === null) return null;
-    for (const [name, operation] of operations) this.#move(name, operation, "sent");
+    for (const [interest, operation] of operations) this.#move(interest, operation, "sent");
     return { kind, operations };
   }
 
   /** Those of `operations` that are still pending and at `stage` are to be sent again. */
   resend(operations: Operations, stage: Stage): void {
-    for (const [name, operation] of operations) {
-      if (this.#pending.get(name) === operation && operation.stage === stage) this.#move(name, operation, "unsent");
+    for (const [interest, operation] of operations) {
+      if (this.#pending.get(interest) === operation && operation.stage === stage) this.#move(interest, operation, "unsent");
     }
   }
 
-  /** The service has these, durably. Answers to operations that have been replaced change nothing. */
-  confirm(operations: Operations): void {
-    for (const [name, operation] of operations) {
-      if (this.#pending.get(name) !== operation || operation.stage !== "sent") continue;
+  /** The service has these, durably. Those of which it now owes an answer. Answers to operations that have been replaced
+   * change nothing. */
+  confirm(operations: Operations): Interest[] {
+    const owed: Interest[] = [];
+    for (const [interest, operation] of operations) {
+      if (this.#pending.get(interest) !== operation || operation.stage !== "sent") continue;
       if (operation.kind === "register") {
-        this.#move(name, operation, "confirmed");
+        this.#move(interest, operation, "confirmed");
+        owed.push(interest);
       } else {
-        this.#remove(name);
+        this.#remove(interest);
         this.#journal.changed();
       }
     }
+    return owed;
   }
 
-  /** The service refused this one of `operations`. Whether the object has left the wanted set for it. */
-  refuse(name: string, operations: Operations): boolean {
-    const operation = operations.get(name);
-    if (operation === undefined || this.#pending.get(name) !== operation || operation.kind !== "register") return false;
-    this.#forget(name);
-    this.#remove(name);
-    this.#journal.changed();
+  /** The service refused this one of `operations`. Whether it has left the wanted set for it. */
+  refuse(interest: Interest, operations: Operations): boolean {
+    const operation = operations.get(interest);
+    if (operation === undefined || this.#pending.get(interest) !== operation || operation.kind !== "register") return false;
+    return this.#leave(interest);
+  }
+
+  /** The service refused it after it had taken its registration. Whether it has left the wanted set: one that was sent
+   * since is answered by itself. */
+  refuseLater(interest: Interest): boolean {
+    const stage = this.stageOf(interest);
+    return stage !== "unsent" && stage !== "sent" && this.#leave(interest);
+  }
+
+  /** Its answer came: if its registration was confirmed before. Whether it was. */
+  arrived(interest: Interest): boolean {
+    const operation = this.#pending.get(interest);
+    if (operation?.stage !== "confirmed") return false;
+    this.#move(interest, operation, "arrived");
     return true;
   }
 
-  /** A notification of this object came: if its registration was confirmed before, this is the answer. */
-  arrived(name: string): void {
-    const operation = this.#pending.get(name);
-    if (operation?.stage === "confirmed") this.#move(name, operation, "arrived");
-  }
-
-  /** All that came of this object is applied: if the answer to its registration was among it, that is done. */
-  settle(name: string): void {
-    if (this.#pending.get(name)?.stage !== "arrived") return;
-    this.#remove(name);
+  /** All that came of it is applied: if the answer to its registration was among it, that is done. */
+  settle(interest: Interest): void {
+    if (this.#pending.get(interest)?.stage !== "arrived") return;
+    this.#remove(interest);
     this.#journal.changed();
   }
 
-  /** The operations that are confirmed, and whose object's newest version has not come. */
+  /** The operations that are confirmed, and whose answer has not come. */
   unanswered(): Operations {
     if (this.#stages.confirmed === 0) return new Map();
     return new Map([...this.#pending].filter(([, operation]) => operation.stage === "confirmed"));
   }
 
-  /** Whether the service knows all operations: then the digest says what it should have. */
+  /** Whether the service knows all operations that it can know: then the digest says what it should have. */
   get allConfirmed(): boolean {
     return this.#stages.unsent + this.#stages.sent === 0;
   }
 
-  /** Whether every registration has been answered with the newest version. */
+  /** Whether every registration has been answered. */
   get allArrived(): boolean {
-    return this.allConfirmed && this.#stages.confirmed === 0;
+    return this.allConfirmed && this.#stages.confirmed + this.#stages.withheld === 0;
   }
 
-  // One object
+  // One interest
 
   #allSent(): Operations {
-    for (const [name, operation] of this.#pending) this.#move(name, operation, "sent");
+    for (const [interest, operation] of this.#pending) {
+      if (operation.stage !== "withheld") this.#move(interest, operation, "sent");
+    }
     return new Map(this.#pending);
   }
 
-  #forget(name: string): boolean {
-    if (!this.#wanted.delete(name)) return false;
-    this.#digest = add(this.#digest, -objectDigest(name));
+  #leave(interest: Interest): boolean {
+    if (!this.#forget(interest)) return false;
+    this.#remove(interest);
+    this.#journal.changed();
     return true;
   }
 
-  #put(name: string, kind: Kind, stage: Stage, urgent: boolean): void {
-    this.#remove(name);
-    this.#add(name, new Operation(kind, this.#journal.changed(urgent), stage));
+  #forget(interest: Interest): boolean {
+    if (!this.#wanted.delete(interest)) return false;
+    this.#count(interest, -1n);
+    return true;
   }
 
-  #add(name: string, operation: Operation): void {
-    this.#pending.set(name, operation);
+  /** It comes to the digest (1n), or goes (-1n). */
+  #count(interest: Interest, sign: bigint): void {
+    const share = sign * interestDigest(interest);
+    if (isName(interest)) this.#namesDigest = add(this.#namesDigest, share);
+    else this.#queriesDigest = add(this.#queriesDigest, share);
+  }
+
+  #put(interest: Interest, kind: Kind, stage: Stage, urgent: boolean): void {
+    this.#remove(interest);
+    this.#add(interest, new Operation(kind, this.#journal.changed(urgent), stage));
+  }
+
+  #add(interest: Interest, operation: Operation): void {
+    if (!this.#knowsQueries && !isName(interest)) operation.stage = "withheld";
+    this.#pending.set(interest, operation);
     this.#stages[operation.stage] += 1;
-    if (operation.stage === "unsent") this.#unsent.set(name, operation);
+    if (operation.stage === "unsent") this.#unsent.set(interest, operation);
   }
 
-  #remove(name: string): void {
-    const operation = this.#pending.get(name);
+  #remove(interest: Interest): void {
+    const operation = this.#pending.get(interest);
     if (operation === undefined) return;
-    this.#pending.delete(name);
+    this.#pending.delete(interest);
     this.#stages[operation.stage] -= 1;
-    this.#unsent.delete(name);
+    this.#unsent.delete(interest);
   }
 
-  #move(name: string, operation: Operation, stage: Stage): void {
+  #move(interest: Interest, operation: Operation, stage: Stage): void {
     this.#stages[operation.stage] -= 1;
     this.#stages[stage] += 1;
     operation.stage = stage;
-    if (stage === "unsent") this.#unsent.set(name, operation);
-    else this.#unsent.delete(name);
+    if (stage === "unsent") this.#unsent.set(interest, operation);
+    else this.#unsent.delete(interest);
   }
 }

@@ -12,30 +12,36 @@
  * the newest there is to say.
  */
 
-import { RegistrationRefused } from "../errors.js";
+import { QueriesUnknown, RegistrationRefused } from "../errors.js";
 import type { Delivery, Report } from "./delivery.js";
 import { objectCrc } from "./digest.js";
 import type { Identity } from "./document.js";
 import { FrameBuffer, FrameError } from "./frames.js";
+import { framesOf, hashesOf, type Interest, isName, namesOf, queryOf } from "./interests.js";
 import type { Journal } from "./journal.js";
 import {
   GATEWAY_FRAME_BYTES_MAX,
-  OBJECTS_PER_FRAME_MAX,
   PROTOCOL_VERSION,
   REQUESTS_UNANSWERED_MAX,
   WELCOME_S,
 } from "./protocol.js";
-import type { Kind, Operations, Registrations, Stage } from "./registrations.js";
+import type { Queries } from "./queries.js";
+import { type Kind, type Operations, type Registrations, type Stage } from "./registrations.js";
 import { OUT_BYTES_MAX, type Settings, silenceS } from "./settings.js";
 import {
   CAPABILITY_NAMES,
+  CAPABILITY_QUERIES,
+  type CaughtUp,
   CLIENT_FRAME,
   type ClientFramePart,
   encodeFrame,
   GATEWAY_FRAME,
   type GatewayFrame,
+  KINDS_QUERIES,
+  type PageEnd,
   parseFrame,
   type Refusal,
+  type Registered,
   type Welcome,
   type WireNotification,
 } from "./wire.js";
@@ -72,7 +78,7 @@ interface Request {
 interface Sync {
   readonly revision: number;
   readonly operations: Operations;
-  readonly names: readonly string[];
+  readonly chunks: readonly (readonly Interest[])[];
   chunksSent: number;
   allSent: boolean;
   due: number | null;
@@ -101,6 +107,8 @@ export class Session {
 
   readonly #crcs = new Map<number, string>();
   #names = false;
+  /** Whether the Hello asked what the service knows. */
+  #asksForKinds = false;
   readonly #requests = new Map<number, Request>();
   #answered: Request[] = [];
   #request = 0;
@@ -125,6 +133,7 @@ export class Session {
     this.#acknowledged = parts.delivery.cursor;
     this.#sentAt = this.#heardAt = this.#waitUntil = now;
     this.#welcomeDue = now + WELCOME_S;
+    parts.delivery.queries.beginSession();
     this.#helloOperations = parts.registrations.beginSession();
     this.#hello(token, now);
   }
@@ -172,19 +181,19 @@ export class Session {
     } else if (frame.notification) {
       this.#onNotification(frame.notification);
     } else if (frame.caughtUp) {
-      this.#onCaughtUp(frame.caughtUp.complete, now);
+      this.#onCaughtUp(frame.caughtUp, now);
     } else if (frame.pageEnd) {
-      this.#pageEnd = frame.pageEnd.page;
+      this.#onPageEnd(frame.pageEnd);
     } else if (frame.pong) {
       if (frame.pong.complete !== undefined) this.#parts.delivery.complete(frame.pong.complete);
     } else if (frame.registered) {
-      this.#onAnswer(frame.registered.request, frame.registered.refused, now);
+      this.#onRegistered(frame.registered, now);
     } else if (frame.unregistered) {
       this.#onAnswer(frame.unregistered.request, [], now);
     }
   }
 
-  #onWelcome({ inSync, epoch, refused }: Welcome): void {
+  #onWelcome({ inSync, epoch, refused, kinds }: Welcome): void {
     this.#welcomeDue = null;
     if (epoch !== undefined) {
       this.#parts.delivery.newEpoch(epoch);
@@ -192,6 +201,7 @@ export class Session {
     }
     const sync = this.#sync;
     const operations = sync?.operations ?? this.#helloOperations;
+    if (this.#asksForKinds) this.#know(kinds);
     this.#refuse(refused, operations);
     this.#sync = null;
     this.#helloOperations = new Map();
@@ -202,7 +212,7 @@ export class Session {
         // same, the next Ping tells.
         this.#parts.registrations.resend(operations, "sent");
       }
-      this.#parts.registrations.confirm(operations);
+      this.#confirm(operations);
       this.#advance("in sync");
     } else {
       this.#advance("not in sync");
@@ -211,15 +221,27 @@ export class Session {
   }
 
   #onNotification(notification: WireNotification): void {
-    const { version = null, incarnation, payload, deleted, offset, behind } = notification;
+    const { version = null, incarnation, payload, deleted, offset, behind, entered, left, answer } = notification;
     const name = notification.name || this.#crcs.get(notification.crc);
-    if (name !== undefined) this.#parts.delivery.arrived(name, { version, incarnation, payload, deleted });
-    if (!notification.answer && offset >= behind) this.#parts.delivery.complete(offset - behind);
+    if (name !== undefined) {
+      const update = { version, incarnation, payload, deleted };
+      if (entered.length + left.length > 0) this.#parts.delivery.changed(name, update, entered, left, answer);
+      else this.#parts.delivery.arrived(name, update);
+    }
+    if (!answer && offset >= behind) this.#parts.delivery.complete(offset - behind);
   }
 
-  #onCaughtUp(complete: bigint | undefined, now: number): void {
+  #onPageEnd(pageEnd: PageEnd): void {
+    this.#pageEnd = pageEnd.page;
+    if (pageEnd.setsUnknown) this.#queries.doubtAll();
+    this.#queries.pageEnd(pageEnd);
+  }
+
+  #onCaughtUp({ complete, setsDigest }: CaughtUp, now: number): void {
     if (NEXT[this.#phase]["caught up"] === undefined) return;
     this.#advance("caught up");
+    if (setsDigest !== undefined) this.#queries.compare(setsDigest);
+    this.#queries.caughtUp();
     if (complete !== undefined) this.#parts.delivery.complete(complete);
     // What was confirmed before, and has not come, was lost on its way.
     const { registrations } = this.#parts;
@@ -228,25 +250,67 @@ export class Session {
     this.#caughtUpAt ??= now;
   }
 
+  #onRegistered({ request, refused, kinds, begun, answered, unchanged }: Registered, now: number): void {
+    const operations = this.#requests.get(request)?.operations;
+    if (operations === undefined) for (const refusal of refused) this.#refuseLater(refusal);
+    else if (operations.size > namesOf(operations).size) this.#know(kinds);
+    this.#onAnswer(request, refused, now);
+    this.#queries.begun(begun);
+    this.#queries.answered(answered);
+    this.#queries.unchanged(unchanged);
+  }
+
   #onAnswer(number: number, refused: readonly Refusal[], now: number): void {
     const request = this.#requests.get(number);
     if (request === undefined) return;
     this.#requests.delete(number);
     this.#refuse(refused, request.operations);
-    this.#parts.registrations.confirm(request.operations);
-    if (this.#phase === "live") {
-      // Else CaughtUp is the limit.
+    this.#confirm(request.operations);
+    // Else CaughtUp is the limit. Of a query's answer, which may take its time, it is in any case.
+    const operations = namesOf(request.operations);
+    if (this.#phase === "live" && operations.size > 0) {
       const due = now + this.#parts.settings.requestTimeoutS;
-      this.#answered.push({ stage: "confirmed", operations: request.operations, due });
+      this.#answered.push({ stage: "confirmed", operations, due });
     }
   }
 
+  #confirm(operations: Operations): void {
+    this.#queries.confirmed(this.#parts.registrations.confirm(operations));
+  }
+
   #refuse(refused: readonly Refusal[], operations: Operations): void {
-    for (const { object, reason } of refused) {
-      if (!this.#parts.registrations.refuse(object, operations)) continue;
-      this.#parts.delivery.forget(object);
-      this.#parts.report(new RegistrationRefused(object, reason));
+    for (const { object, query: hash, reason } of refused) {
+      const query = [...operations.keys()].find((interest) => hashesOf([interest])[0] === hash);
+      const interest = hash === undefined ? object : query;
+      if (interest !== undefined && this.#parts.registrations.refuse(interest, operations)) this.#refused(interest, reason);
     }
+  }
+
+  /** The service had taken the registration, and refuses it only now. */
+  #refuseLater({ query: hash, reason }: Refusal): void {
+    const query = hash === undefined ? undefined : this.#queries.ofHash(hash);
+    if (query !== undefined && this.#parts.registrations.refuseLater(query.interest)) this.#refused(query.interest, reason);
+  }
+
+  #refused(interest: Interest, reason: string): void {
+    this.#parts.delivery.forget(interest);
+    const query = queryOf(interest);
+    this.#parts.report(new RegistrationRefused(query === null ? interest : "", reason, query));
+  }
+
+  /** The service said what can be registered. */
+  #know(kinds: number): void {
+    const { registrations, report } = this.#parts;
+    registrations.knowQueries((kinds & KINDS_QUERIES) !== 0);
+    if (registrations.knowsQueries) return;
+    // Its cursor passes what it does not tell.
+    this.#queries.oweAll();
+    if (!this.#queries.toldUnknown) report(new QueriesUnknown());
+    this.#queries.toldUnknown = true;
+  }
+
+  get #queries(): Queries {
+    return this.#parts.delivery.queries;
   }
 
   #advance(said: Said): void {
@@ -295,24 +359,28 @@ export class Session {
 
   #hello(token: string, now: number): void {
     const { identity, registrations, delivery, settings } = this.#parts;
-    this.#names = !this.#use([...new Set([...registrations.wanted, ...registrations.pending.keys()])]);
-    const named = (kind: Kind): string[] =>
-      [...this.#helloOperations].filter(([, operation]) => operation.kind === kind).map(([name]) => name);
+    this.#asksForKinds = registrations.hasQueries;
+    this.#names = this.#asksForKinds || !this.#use([...new Set([...registrations.wanted, ...registrations.pending.keys()])]);
+    const ofKind = (kind: Kind): Interest[] =>
+      [...this.#helloOperations].filter(([, operation]) => operation.kind === kind).map(([interest]) => interest);
+    const [register, unregister] = [ofKind("register"), ofKind("unregister")];
     this.#send(
       {
         hello: {
           protocol: PROTOCOL_VERSION,
-          capabilities: this.#names ? CAPABILITY_NAMES : 0,
+          capabilities: (this.#names ? CAPABILITY_NAMES : 0) | (this.#asksForKinds ? CAPABILITY_QUERIES : 0),
           domain: identity.domain,
           group: identity.group,
           client: identity.client,
           digest: registrations.digest,
-          register: named("register"),
-          unregister: named("unregister"),
+          register: register.filter(isName),
+          unregister: unregister.filter(isName),
           epoch: delivery.epoch ?? undefined,
           cursor: delivery.cursor ?? undefined,
           keepaliveS: settings.keepaliveS,
           token,
+          queries: this.#queries.said(register),
+          unregisterQueries: hashesOf(unregister),
         },
       },
       now,
@@ -325,19 +393,21 @@ export class Session {
     this.#answered = [];
     const operations = registrations.beginSync();
     delivery.oweAll();
-    const names = [...registrations.wanted].sort();
-    this.#sync = { revision: journal.revision, operations, names, chunksSent: 0, allSent: false, due: null };
+    const wanted = [...registrations.wanted].sort();
+    const queries = registrations.knowsQueries ? wanted.filter((interest) => !isName(interest)) : [];
+    const chunks = framesOf([...wanted.filter(isName), ...queries]);
+    this.#sync = { revision: journal.revision, operations, chunks, chunksSent: 0, allSent: false, due: null };
   }
 
   #sendChunks(now: number): void {
     const sync = this.#sync;
     if (sync === null || sync.allSent || !this.#parts.journal.isDurable(sync.revision)) return;
     while (!sync.allSent && this.#outBytes < OUT_BYTES_MAX) {
-      const start = sync.chunksSent * OBJECTS_PER_FRAME_MAX;
-      const objects = sync.names.slice(start, start + OBJECTS_PER_FRAME_MAX);
-      const last = start + OBJECTS_PER_FRAME_MAX >= sync.names.length;
-      this.#useOrAsk(objects, now);
-      this.#send({ sync: { index: sync.chunksSent, last, objects } }, now);
+      const chunk = sync.chunks[sync.chunksSent] as readonly Interest[];
+      const last = sync.chunksSent === sync.chunks.length - 1;
+      this.#useOrAsk(chunk, now);
+      const [objects, queries] = [chunk.filter(isName), this.#queries.said(chunk)];
+      this.#send({ sync: { index: sync.chunksSent, last, objects, queries } }, now);
       sync.chunksSent += 1;
       sync.allSent = last;
     }
@@ -350,17 +420,20 @@ export class Session {
       const next = this.#parts.registrations.nextRequest();
       if (next === null) return;
       const { kind, operations } = next;
-      const objects = [...operations.keys()];
+      const interests = [...operations.keys()];
+      const objects = interests.filter(isName);
       this.#request += 1;
-      this.#useOrAsk(objects, now);
-      this.#send({ [kind]: { request: this.#request, objects } }, now);
+      this.#useOrAsk(interests, now);
+      const queries = kind === "register" ? this.#queries.said(interests) : hashesOf(interests);
+      this.#send({ [kind]: { request: this.#request, objects, queries } }, now);
       const due = now + this.#parts.settings.requestTimeoutS;
       this.#requests.set(this.#request, { stage: "sent", operations, due });
     }
   }
 
-  #useOrAsk(names: readonly string[], now: number): void {
-    if (this.#use(names)) return;
+  #useOrAsk(interests: readonly Interest[], now: number): void {
+    if (interests.every(isName) && this.#use(interests)) return;
+    if (this.#names) return;
     this.#send({ useNames: {} }, now);
     this.#names = true;
   }
@@ -369,7 +442,7 @@ export class Session {
   #use(names: readonly string[]): boolean {
     if (this.#names) return true;
     const fresh = new Map<number, string>();
-    for (const name of names) {
+    for (const name of names.filter(isName)) {
       const crc = objectCrc(name);
       if ((this.#crcs.get(crc) ?? name) !== name || (fresh.get(crc) ?? name) !== name) return false;
       fresh.set(crc, name);

@@ -5,6 +5,17 @@ import { decodeMessage, encodeMessage, type MessageOf, type MessagePart, type Ta
 
 /** This session wants names, never CRC-32s. */
 export const CAPABILITY_NAMES = 1;
+/** The client wants queries: Welcome is to say whether the service knows them. */
+export const CAPABILITY_QUERIES = 2;
+/** In `kinds`: the service knows queries. */
+export const KINDS_QUERIES = 2;
+
+const QUERY = {
+  text: { number: 1, type: "string" },
+  held: { number: 2, type: "fixed64", label: "optional" },
+  reached: { number: 3, type: "string" },
+  reachedAt: { number: 4, type: "fixed64" },
+} as const satisfies Table;
 
 const HELLO = {
   protocol: { number: 1, type: "uint32" },
@@ -19,17 +30,27 @@ const HELLO = {
   cursor: { number: 10, type: "fixed64", label: "optional" },
   keepaliveS: { number: 11, type: "uint32" },
   token: { number: 12, type: "string" },
+  queries: { number: 13, type: QUERY, label: "repeated" },
+  unregisterQueries: { number: 14, type: "fixed64", label: "repeated" },
 } as const satisfies Table;
 
-const REQUEST = {
+const REGISTER = {
   request: { number: 1, type: "uint32" },
   objects: { number: 2, type: "string", label: "repeated" },
+  queries: { number: 3, type: QUERY, label: "repeated" },
+} as const satisfies Table;
+
+const UNREGISTER = {
+  request: { number: 1, type: "uint32" },
+  objects: { number: 2, type: "string", label: "repeated" },
+  queries: { number: 3, type: "fixed64", label: "repeated" },
 } as const satisfies Table;
 
 const SYNC_CHUNK = {
   index: { number: 1, type: "uint32" },
   last: { number: 2, type: "bool" },
   objects: { number: 3, type: "string", label: "repeated" },
+  queries: { number: 4, type: QUERY, label: "repeated" },
 } as const satisfies Table;
 
 const ACK = {
@@ -43,12 +64,14 @@ const NOTHING = {} as const satisfies Table;
 const REFUSAL = {
   object: { number: 1, type: "string" },
   reason: { number: 2, type: "string" },
+  query: { number: 3, type: "fixed64", label: "optional" },
 } as const satisfies Table;
 
 const WELCOME = {
   inSync: { number: 1, type: "bool" },
   epoch: { number: 2, type: "fixed32", label: "optional" },
   refused: { number: 3, type: REFUSAL, label: "repeated" },
+  kinds: { number: 4, type: "uint32" },
 } as const satisfies Table;
 
 const NOTIFICATION = {
@@ -61,13 +84,32 @@ const NOTIFICATION = {
   payload: { number: 7, type: "bytes" },
   deleted: { number: 8, type: "bool" },
   answer: { number: 9, type: "bool" },
+  entered: { number: 10, type: "fixed64", label: "repeated" },
+  left: { number: 11, type: "fixed64", label: "repeated" },
 } as const satisfies Table;
 
 const COMPLETE = { complete: { number: 1, type: "fixed64", label: "optional" } } as const satisfies Table;
 
+const CAUGHT_UP = {
+  complete: { number: 1, type: "fixed64", label: "optional" },
+  setsDigest: { number: 2, type: "fixed64", label: "optional" },
+} as const satisfies Table;
+
 const REGISTERED = {
   request: { number: 1, type: "uint32" },
   refused: { number: 2, type: REFUSAL, label: "repeated" },
+  kinds: { number: 3, type: "uint32" },
+  answered: { number: 4, type: "fixed64", label: "repeated" },
+  unchanged: { number: 5, type: "fixed64", label: "repeated" },
+  begun: { number: 6, type: "fixed64", label: "repeated" },
+} as const satisfies Table;
+
+const PAGE_END = {
+  page: { number: 1, type: "uint32" },
+  query: { number: 2, type: "fixed64", label: "optional" },
+  reached: { number: 3, type: "string" },
+  reachedAt: { number: 4, type: "fixed64" },
+  setsUnknown: { number: 5, type: "bool" },
 } as const satisfies Table;
 
 const CLOSE = {
@@ -78,8 +120,8 @@ const CLOSE = {
 /** What a client sends. */
 export const CLIENT_FRAME = {
   hello: { number: 1, type: HELLO, label: "optional" },
-  register: { number: 2, type: REQUEST, label: "optional" },
-  unregister: { number: 3, type: REQUEST, label: "optional" },
+  register: { number: 2, type: REGISTER, label: "optional" },
+  unregister: { number: 3, type: UNREGISTER, label: "optional" },
   sync: { number: 4, type: SYNC_CHUNK, label: "optional" },
   ack: { number: 5, type: ACK, label: "optional" },
   ping: { number: 6, type: PING, label: "optional" },
@@ -91,10 +133,10 @@ export const CLIENT_FRAME = {
 export const GATEWAY_FRAME = {
   welcome: { number: 1, type: WELCOME, label: "optional" },
   notification: { number: 2, type: NOTIFICATION, label: "optional" },
-  caughtUp: { number: 3, type: COMPLETE, label: "optional" },
+  caughtUp: { number: 3, type: CAUGHT_UP, label: "optional" },
   registered: { number: 4, type: REGISTERED, label: "optional" },
   unregistered: { number: 5, type: { request: { number: 1, type: "uint32" } }, label: "optional" },
-  pageEnd: { number: 6, type: { page: { number: 1, type: "uint32" } }, label: "optional" },
+  pageEnd: { number: 6, type: PAGE_END, label: "optional" },
   pong: { number: 7, type: COMPLETE, label: "optional" },
   wait: { number: 8, type: { seconds: { number: 1, type: "uint32" } }, label: "optional" },
   close: { number: 9, type: CLOSE, label: "optional" },
@@ -105,6 +147,10 @@ export type ClientFramePart = MessagePart<typeof CLIENT_FRAME>;
 export type GatewayFrame = MessageOf<typeof GATEWAY_FRAME>;
 export type GatewayFramePart = MessagePart<typeof GATEWAY_FRAME>;
 export type Welcome = MessageOf<typeof WELCOME>;
+export type WireQuery = MessagePart<typeof QUERY>;
+export type Registered = MessageOf<typeof REGISTERED>;
+export type CaughtUp = MessageOf<typeof CAUGHT_UP>;
+export type PageEnd = MessageOf<typeof PAGE_END>;
 export type WireNotification = MessageOf<typeof NOTIFICATION>;
 export type Refusal = MessageOf<typeof REFUSAL>;
 

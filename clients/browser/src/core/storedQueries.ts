@@ -1,0 +1,112 @@
+/**
+ * What the client's durable state has of queries, if there are any:
+ *
+ *     "queries": {text: {"members": [...],                    as the application was told, once it is told `telling`
+ *                        "telling": {"added": [...], "removed": [...]},
+ *                        "followed": true, "dropped": true, "entering": [...],
+ *                        "answer": {"members": [...], "reached": name, "reached_at": "1234"}}},
+ *     "pending_queries": {text: "register"}
+ *
+ * What is not there has its usual value.
+ */
+
+import { StateDamaged } from "../errors.js";
+import { byQuery, type Interest, queryOf } from "./interests.js";
+import type { Change, Kept } from "./membership.js";
+import { checkQuery } from "./names.js";
+import type { Kind } from "./registrations.js";
+
+type Fields = Record<string, unknown>;
+
+/** How fields are read: each throws StateDamaged. */
+export interface Reading {
+  table(fields: Fields, name: string): [string, unknown][];
+  object(field: string, value: unknown): string;
+  number64(field: string, value: unknown): bigint;
+}
+
+/** The fields, or none. */
+export function encodeQueries(
+  queries: ReadonlyMap<string, Kept>,
+  pending: ReadonlyMap<Interest, Kind>,
+  pairs: (entries: Iterable<readonly [string, unknown]>) => Fields,
+): Fields {
+  const operations = [...pending].flatMap(([interest, kind]): [string, Kind][] => {
+    const text = queryOf(interest);
+    return text === null ? [] : [[text, kind]];
+  });
+  if (queries.size + operations.length === 0) return {};
+  const entries = [...queries].sort(([one], [other]) => (one < other ? -1 : 1));
+  return { queries: pairs(entries.map(([text, kept]) => [text, encodeKept(kept)])), pending_queries: pairs(operations) };
+}
+
+function encodeKept({ members, telling, followed, dropped, entering, answer, reached }: Kept): Fields {
+  const list = (names: ReadonlySet<string>): string[] => [...names].sort();
+  return {
+    members: list(members),
+    ...(telling && { telling: { added: list(telling.added), removed: list(telling.removed) } }),
+    ...(followed && { followed }),
+    ...(dropped && { dropped }),
+    ...(entering.size > 0 && { entering: list(entering) }),
+    ...(answer && reached && { answer: { members: list(answer), reached: reached.name, reached_at: String(reached.offset) } }),
+  };
+}
+
+/** What the fields say. Throws StateDamaged. */
+export function decodeQueries(fields: Fields, reading: Reading): { queries: Map<string, Kept>; pending: Map<Interest, Kind> } {
+  const queries = new Map<string, Kept>();
+  for (const [text, entry] of reading.table(fields, "queries")) queries.set(query("queries", text), decodeKept(entry, reading));
+  const pending = new Map<Interest, Kind>();
+  for (const [text, kind] of reading.table(fields, "pending_queries")) {
+    if (kind !== "register" && kind !== "unregister") throw new StateDamaged("pending_queries: has what is no operation");
+    if ((kind === "register") !== queries.has(text)) {
+      throw new StateDamaged(`pending_queries: ${JSON.stringify(text)} contradicts queries`);
+    }
+    pending.set(byQuery(query("pending_queries", text)), kind);
+  }
+  return { queries, pending };
+}
+
+function decodeKept(entry: unknown, { object, number64 }: Reading): Kept {
+  const { members, telling, followed = false, dropped = false, entering = [], answer } = part("an entry", entry);
+  const names = (what: string, list: unknown): ReadonlySet<string> => {
+    if (!Array.isArray(list)) throw new StateDamaged(`queries: ${what} is not a list`);
+    return new Set(list.map((name) => object("queries", name)));
+  };
+  if (typeof followed !== "boolean") throw new StateDamaged("queries: followed is not true or false");
+  if (typeof dropped !== "boolean") throw new StateDamaged("queries: dropped is not true or false");
+  let change: Change | null = null;
+  if (telling !== undefined) {
+    const { added, removed } = part("telling", telling);
+    change = { added: names("telling.added", added), removed: names("telling.removed", removed) };
+  }
+  const kept: Kept = {
+    members: names("members", members),
+    telling: change,
+    followed,
+    dropped,
+    entering: names("entering", entering),
+    answer: null,
+    reached: null,
+  };
+  if (answer === undefined) return kept;
+  const { members: came, reached, reached_at: offset } = part("answer", answer);
+  return {
+    ...kept,
+    answer: names("answer.members", came),
+    reached: { name: object("queries", reached), offset: number64("queries", offset) },
+  };
+}
+
+function part(what: string, value: unknown): Fields {
+  if (typeof value !== "object" || value === null) throw new StateDamaged(`queries: ${what} is no object`);
+  return value as Fields;
+}
+
+function query(field: string, text: string): string {
+  try {
+    return checkQuery(text);
+  } catch (error) {
+    throw new StateDamaged(`${field}: ${(error as Error).message}`);
+  }
+}

@@ -1,0 +1,278 @@
+/** One run of a client, from connect() to disconnect(): it does what the core says, with a WebSocket, a clock and a store. */
+
+import type { Client } from "./core/client.js";
+import type { Job } from "./core/delivery.js";
+import type { Document } from "./core/document.js";
+import type { Settings } from "./core/settings.js";
+import { type ColdNotifyError, StateError } from "./errors.js";
+import { Link, TIMER_MS_MAX } from "./link.js";
+import type { State } from "./state.js";
+
+/** After Bye, the gateway has so long to close its side; then we do. */
+const LINGER_S = 1;
+/** Timers take milliseconds in 32 bits. */
+const SLEEP_S_MAX = 3600;
+
+/** Calls the application's callback with what the job tells. */
+export type Tell = (job: Job) => unknown;
+
+/** What goes on between a connect() and its disconnect(). */
+export class Run {
+  client: Client | null = null;
+  opened: Promise<void> = Promise.resolve();
+  readonly #settings: Settings;
+  readonly #token: () => string | Promise<string>;
+  readonly #onError: (error: ColdNotifyError) => unknown;
+  readonly #callback: (number: number) => Tell | undefined;
+  readonly #waiters = new Set<() => void>();
+  readonly #unlocked = new AbortController();
+  #state: State | null = null;
+  #release: () => void = () => undefined;
+  #ended: () => void = () => undefined;
+  #link: Link | null = null;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** Timers of 0 ms take 4, and a second in a page that is not seen; messages do not. */
+  readonly #channel = new MessageChannel();
+  #woken = false;
+  #stepping = false;
+  #callingBack = false;
+  #closing = false;
+  #over = false;
+  readonly #leave = (): void => this.#saveNow();
+
+  constructor(
+    settings: Settings,
+    token: () => string | Promise<string>,
+    onError: (error: ColdNotifyError) => unknown,
+    callback: (number: number) => Tell | undefined,
+  ) {
+    this.#settings = settings;
+    this.#token = token;
+    this.#onError = onError;
+    this.#callback = callback;
+    this.#channel.port1.onmessage = (): void => {
+      this.#woken = false;
+      this.#step();
+    };
+  }
+
+  // From outside
+
+  open(
+    state: State,
+    read: () => Promise<Document>,
+    make: (document: Document) => Client,
+    ended: () => void,
+  ): Promise<void> {
+    this.#ended = ended;
+    this.opened = this.#open(state, read, make);
+    return this.opened;
+  }
+
+  async #open(state: State, read: () => Promise<Document>, make: (document: Document) => Client): Promise<void> {
+    try {
+      this.#release = await state.lock(this.#unlocked.signal);
+      this.client = make(await read());
+    } catch (error) {
+      this.#end();
+      if (this.#closing) return; // disconnect() came before
+      throw error instanceof StateError ? error : new StateError(`the state cannot be read: ${String(error)}`);
+    }
+    this.#state = state;
+    globalThis.addEventListener?.("pagehide", this.#leave);
+    if (this.#closing) this.client.stop();
+    this.#step();
+  }
+
+  /** Something has changed: look again. */
+  wake(): void {
+    if (this.#over || this.#woken) return;
+    this.#woken = true;
+    this.#channel.port2.postMessage(null);
+  }
+
+  async waitCaughtUp(timeoutS: number): Promise<boolean> {
+    const decided = (): boolean => this.#over || this.#closing || !!this.client?.caughtUp || !!this.client?.refused;
+    await this.#until(decided, timeoutS);
+    return this.client?.caughtUp ?? false;
+  }
+
+  async stop(timeoutS: number): Promise<void> {
+    this.#closing = true;
+    this.#unlocked.abort();
+    this.client?.stop();
+    this.wake();
+    await this.#until(() => this.#over, timeoutS);
+    if (this.#over) return;
+    this.client?.stop(true);
+    this.wake();
+    await this.#until(() => this.#over, 2 * LINGER_S);
+    this.#end();
+  }
+
+  /** `decided` is looked at after each step; a limit to the wait is the caller's business. */
+  async #until(decided: () => boolean, timeoutS: number): Promise<void> {
+    if (decided()) return;
+    await new Promise<void>((resolve) => {
+      const look = (): void => {
+        if (!decided()) return;
+        finish();
+      };
+      const finish = (): void => {
+        clearTimeout(timer);
+        this.#waiters.delete(look);
+        resolve();
+      };
+      const timer = setTimeout(finish, Math.min(1000 * timeoutS, TIMER_MS_MAX));
+      this.#waiters.add(look);
+    });
+  }
+
+  #end(): void {
+    if (this.#over) return;
+    this.#over = true;
+    clearTimeout(this.#timer);
+    this.#channel.port1.close();
+    globalThis.removeEventListener?.("pagehide", this.#leave);
+    this.#link?.close();
+    this.#link = null;
+    this.#release();
+    this.#ended();
+    this.#look();
+  }
+
+  #look(): void {
+    for (const look of [...this.#waiters]) look();
+  }
+
+  // The loop
+
+  #sleep(seconds: number): void {
+    clearTimeout(this.#timer);
+    if (seconds <= 0) this.wake();
+    else this.#timer = setTimeout(() => this.#step(), Math.ceil(1000 * Math.min(seconds, SLEEP_S_MAX)));
+  }
+
+  /** Do all that is due, then sleep until there is more. */
+  #step(): void {
+    const { client } = this;
+    if (this.#over || this.#stepping || client === null) return;
+    this.#stepping = true;
+    try {
+      client.tick(nowS());
+      this.#save(client);
+      client.tick(nowS());
+      this.#drive(client);
+      this.#callBack(client);
+      this.#tell(client);
+      this.#look();
+      if (client.finished) this.#end();
+      else this.#sleep(Math.min(client.deadline(), this.#jobAt(client), this.#link?.lookAgainAt ?? Infinity) - nowS());
+    } catch (error) {
+      console.error("ColdNotify's client stops: this is a bug in it", error);
+      this.#end();
+    } finally {
+      this.#stepping = false;
+    }
+  }
+
+  #jobAt(client: Client): number {
+    return this.#callingBack ? Infinity : client.nextJobAt();
+  }
+
+  /** Tell reports; they may come at any time. */
+  #tell(client: Client): void {
+    for (const report of client.takeReports()) {
+      try {
+        this.#onError(report);
+      } catch (error) {
+        console.error("onError threw", error);
+      }
+    }
+  }
+
+  // The state
+
+  #save(client: Client): void {
+    const save = client.saveDue(nowS());
+    if (save !== null) this.#write(client, save);
+  }
+
+  /** The page is being left: what is not stored yet would be told again. */
+  #saveNow(): void {
+    const save = this.client?.saveNow() ?? null;
+    if (save !== null) this.#write(this.client as Client, save);
+  }
+
+  #write(client: Client, save: NonNullable<ReturnType<Client["saveNow"]>>): void {
+    const failed = (error: unknown): void => {
+      const problem = error instanceof StateError ? error : new StateError(`the state: ${String(error)}`);
+      client.saveFailed(problem, nowS());
+    };
+    let written: void | Promise<void>;
+    try {
+      written = (this.#state as State).write(save.document);
+    } catch (error) {
+      failed(error);
+      return;
+    }
+    // What is stored at once is acknowledged with this very step.
+    if (written === undefined) client.saved(save, nowS());
+    else void written.then(() => client.saved(save, nowS()), failed).then(() => this.wake());
+  }
+
+  // The connection
+
+  #drive(client: Client): void {
+    if (this.#link === null) {
+      const address = client.connectDue(nowS());
+      if (address !== null) this.#connect(client, address);
+      return;
+    }
+    this.#link.drive(() => client.dataToSend(nowS()), client.linkWanted, this.#closing, LINGER_S);
+  }
+
+  #connect(client: Client, address: string): void {
+    const link: Link = new Link(address, this.#settings.connectTimeoutS, this.#token, {
+      up: (token) => client.linkUp(nowS(), token),
+      received: (data) => client.receive(data, nowS()),
+      down: (reason) => {
+        if (this.#link === link) this.#link = null;
+        client.linkDown(reason, nowS());
+      },
+      changed: () => this.#step(),
+    });
+    this.#link = link;
+  }
+
+  // The callbacks: one after the other, so that an object's versions are told in order
+
+  #callBack(client: Client): void {
+    if (this.#callingBack) return;
+    const job = client.nextJob(nowS());
+    if (job === null) return;
+    this.#callingBack = true;
+    void this.#runJob(job).then((failed) => {
+      this.#callingBack = false;
+      client.jobDone(job, failed, nowS());
+      this.wake();
+    });
+  }
+
+  async #runJob(job: Job): Promise<ReadonlyMap<number, unknown>> {
+    const failed = new Map<number, unknown>();
+    for (const number of job.subscribers) {
+      try {
+        await this.#callback(number)?.(job);
+      } catch (error) {
+        failed.set(number, error);
+      }
+    }
+    return failed;
+  }
+}
+
+/** Seconds, on a clock that does not jump. */
+export function nowS(): number {
+  return performance.now() / 1000;
+}
