@@ -130,8 +130,12 @@ export class Delivery {
     let slot = this.#slots.get(name);
     const told = this.#toldTo(name, update, slot);
     if (told === null) {
-      if (slot === undefined) this.#registrations.settle(name);
-      else if (slot.waitingHold === null && slot.runningHold === null && this.#holds(name, memberships)) this.#hold(slot);
+      if (slot === undefined) {
+        this.#registrations.settle(name);
+        return;
+      }
+      this.queries.awaits(name);
+      if (slot.waitingHold === null && slot.runningHold === null && this.#holds(name, memberships)) this.#hold(slot);
       return;
     }
     this.queries.replaced(name);
