@@ -58,6 +58,8 @@ class World {
   readonly byName = new Map<string, bigint>();
   /** Subscribers that there are, of queries. */
   readonly subscribers = new Set<number>([ofVersions(BOTH), ofMembers(BOTH), ofVersions(VALUES), ofMembers(MEMBERS)]);
+  readonly unique = new Map<number, number>();
+  lastUnique = 0;
   now = 1000;
   /** This process was caught up: who subscribes to members from now on is told all of them first. */
   begun = false;
@@ -125,15 +127,19 @@ class World {
   subscribe(number: number): void {
     this.subscribers.add(number);
     const text = byQuery(TEXTS[number % 10] as string);
-    if (number >= 20) this.client.subscribeMembers(text, number);
-    else this.client.subscribe(text, number);
+    // Who comes back is somebody else.
+    const unique = number + 100 * ++this.lastUnique;
+    this.unique.set(number, unique);
+    if (number >= 20) this.client.subscribeMembers(text, unique);
+    else this.client.subscribe(text, unique);
   }
 
   unsubscribe(number: number): void {
     this.subscribers.delete(number);
     const text = byQuery(TEXTS[number % 10] as string);
-    if (number >= 20) this.client.unsubscribeMembers(text, number);
-    else this.client.unsubscribe(text, number);
+    const unique = this.unique.get(number) as number;
+    if (number >= 20) this.client.unsubscribeMembers(text, unique);
+    else this.client.unsubscribe(text, unique);
   }
 
   crash(): void {

@@ -255,7 +255,7 @@ export class MembersCallbacks {
     };
     const late = [...fresh].filter((one) => subscribers.has(one));
     fresh.clear();
-    if (late.length > 0) return begin(late, { added: new Set(membership.members), removed: NOBODY }, null);
+    if (late.length > 0 && membership.members.size > 0) return begin(late, { added: new Set(membership.members), removed: NOBODY }, null);
     if (telling !== null && this.#journal.mayRestOn(telling.revision)) {
       const due = [...subscribers].filter((one) => !telling.spared.has(one));
       if (due.length > 0) return begin(due, telling.change, telling);
