@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from coldnotify.http_publisher import HttpPublisher
 from coldnotify.publisher import Publisher, PublishError
 from coldnotify_testkit.stack import Recorder, Up, notify, running
 from coldnotify_testkit.waiting import wait_for
@@ -45,6 +46,32 @@ class SteadyPublisher(threading.Thread):
         return self.acknowledged
 
 
+class SteadyDescriber(threading.Thread):
+    """Says rising numbers of one key of an object's description, by HTTP, until stopped; others say other keys."""
+
+    def __init__(self, up: Up, name: str, key: str) -> None:
+        super().__init__(daemon=True)
+        self._publisher, self._name, self.key = HttpPublisher(up.http_url), name, key
+        self._stopping = threading.Event()
+        self.acknowledged = 0
+
+    def run(self) -> None:
+        number = 0
+        while not self._stopping.wait(0.01):
+            number += 1
+            try:
+                self._publisher.describe("animal.observer", "region-1", self._name, {self.key: number})
+            except PublishError:
+                continue
+            self.acknowledged = number
+
+    def stop(self) -> int:
+        self._stopping.set()
+        self.join(120)
+        assert not self.is_alive()
+        return self.acknowledged
+
+
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     """Everything running, one of each; whoever kills a part waits until it is there again."""
@@ -59,13 +86,24 @@ def test_kill_each_part_while_a_publisher_goes_on(own: Up, tmp_path: Path, parts
         ou.register("camera-config").subscribe(told)
         publisher = SteadyPublisher(own, "camera-config")
         publisher.start()
+        describers = [SteadyDescriber(own, "camera-config", key) for key in ("one", "other")]
+        for describer in describers:
+            describer.start()
         for part in parts:
             pids = own.kill(part)
             own.wait_ready(other_than=pids)
             goal = publisher.wait_for_more(20)
             wait_for(told.reaches("camera-config", goal), f"the client learns it after {part} was killed")
+            for describer in describers:
+                said = describer.acknowledged
+                wait_for(lambda d=describer, said=said: d.acknowledged > said, "describing goes on")  # type: ignore[misc]
         last = publisher.stop()
         wait_for(lambda: told.newest("camera-config") == last, "the client ends on the newest version")
+        acknowledged = {describer.key: describer.stop() for describer in describers}
+        found = HttpPublisher(own.http_url).description("animal.observer", "region-1", "camera-config").description
+        print(f"\n{acknowledged} acknowledged of {found}")
+        assert found is not None
+        assert {key for key, number in acknowledged.items() if int(found[key]) < number} == set(), "none undone"
     versions = [v for v in told.versions("camera-config") if v is not None]
     print(f"\n{last} publishes acknowledged, {len(versions)} told, newest {versions[-1]}")
     assert versions == sorted(set(versions)), "never backwards, nothing twice"
