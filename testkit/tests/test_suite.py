@@ -49,7 +49,7 @@ def test_the_second_run_follows_unless_the_first_was_interrupted(
 
 
 def test_workers_go_with_the_cores() -> None:
-    assert "-n3" in suite.beside_each_other([], 2)
+    assert "-n4" in suite.beside_each_other([], 2)
     assert "-n2" in suite.beside_each_other([], 1)
     assert suite.one_by_one(["-x"]) == [sys.executable, "-m", "pytest", "--alone=only", "-x"]
 
