@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from statistics import mean
 
 import pytest
+from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.publisher import Plan, Publisher, PublisherError
 from coldnotify_loadtest.senders import SENDERS, KvSender, Target
@@ -66,8 +67,7 @@ def test_publishes_go_out_on_schedule_although_nothing_answers(sink: tuple[int, 
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
+    port = free_port()
     with pytest.raises(PublisherError, match=f"nats at 127.0.0.1:{port}"):
         Publisher(Target("nats", "127.0.0.1", port, FEW))
 

@@ -3,6 +3,7 @@
 import socket
 import threading
 
+from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_testkit.proxy import CountingProxy
 from coldnotify_testkit.waiting import wait_for
 
@@ -36,8 +37,6 @@ def test_bytes_are_passed_on_and_counted() -> None:
 
 
 def test_without_a_server_the_client_is_closed() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
-    with CountingProxy("127.0.0.1", port) as proxy, socket.create_connection(proxy.address, 60) as client:
+    with CountingProxy("127.0.0.1", free_port()) as proxy, socket.create_connection(proxy.address, 60) as client:
         client.settimeout(60)
         assert client.recv(1) == b""

@@ -28,6 +28,7 @@ from coldnotify import (
 )
 from coldnotify._core.client import Client
 from coldnotify.testing import FakeService, Service
+from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_testkit.waiting import wait_for
@@ -302,8 +303,7 @@ def test_a_code_from_64_on_stops_until_connect_is_called_again(make, service):
 
 
 def test_another_address_is_tried(make, service):
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        dead = closed.getsockname()[1]
+    dead = free_port()
     notify = make(address=[f"127.0.0.1:{dead}", f"127.0.0.1:{service.port}", "127.0.0.1:1"])
     notify.register("a")
     assert notify.connect(timeout_s=LIMIT_S)
@@ -311,8 +311,7 @@ def test_another_address_is_tried(make, service):
 
 
 def test_the_network_may_be_away(make, service):
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        dead = closed.getsockname()[1]
+    dead = free_port()
     notify = make(address=f"127.0.0.1:{dead}")
     assert notify.connect() is False
     wait_for(lambda: notify.status.last_problem)

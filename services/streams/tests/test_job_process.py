@@ -3,9 +3,9 @@
 import socket
 import urllib.request
 
-import pytest
 from coldnotify_common.inside import Inside, InsideSettings
 from coldnotify_common.stop import StopFlag
+from coldnotify_kafka.broker.free_ports import free_port
 from coldnotify_streams.errors import Failure
 from coldnotify_streams.job_process import Port, serve
 
@@ -41,12 +41,6 @@ class Runs:
         self.reloads += 1
 
 
-@pytest.fixture
-def port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return free.getsockname()[1]
-
-
 def served(runs):
     return serve(
         "job",
@@ -60,14 +54,14 @@ def served(runs):
     )
 
 
-def test_a_run_that_fails_is_followed_by_another_and_the_port_is_served(port):
-    runs = Runs(port)
+def test_a_run_that_fails_is_followed_by_another_and_the_port_is_served():
+    runs = Runs(free_port())
     assert served(runs) == 0
     assert (runs.begun, runs.reloads, runs.answer) == (2, 1, b"ready\n")
 
 
-def test_a_port_that_is_taken_ends_the_process_before_any_run(port):
-    runs = Runs(port)
-    with socket.create_server(("127.0.0.1", port)):
+def test_a_port_that_is_taken_ends_the_process_before_any_run():
+    runs = Runs(free_port())
+    with socket.create_server(("127.0.0.1", runs.port)):
         assert served(runs) == 1
     assert runs.begun == 0
