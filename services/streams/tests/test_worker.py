@@ -22,7 +22,7 @@ def test_what_goes_wrong_is_thrown_where_it_was_asked(monkeypatch: pytest.Monkey
     worker, caught = offline(), []
 
     def unknown(*_: object, **__: object) -> None:
-        raise ServiceError("Kafka does not say")
+        raise ServiceError("nobody knows")
 
     def step() -> Doing[None]:
         try:
@@ -31,10 +31,10 @@ def test_what_goes_wrong_is_thrown_where_it_was_asked(monkeypatch: pytest.Monkey
             caught.append(type(error))
         caught.append((yield Flush()))
         yield TakenIn()
-        yield AskEnds([("topic", 0)], uncommitted=True)
+        yield AskEnds([("topic", 0)], uncommitted=False)
 
     monkeypatch.setattr(stream_worker, "log_ends", unknown)
-    with pytest.raises(Failure, match="Kafka does not say"):
+    with pytest.raises(Failure, match="nobody knows"):
         worker._drive(step())
     assert caught == [AttributeError, []]
 
