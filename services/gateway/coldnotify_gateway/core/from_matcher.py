@@ -164,6 +164,9 @@ class FromMatcher:
             if session.question.checks:
                 session.claim.checked(opened.digest)
                 session.question.answered()
+            else:
+                # Nobody here asked. What the matcher holds may be another set; the next Ping finds out.
+                session.claim.answered(opened.digest)
             return []
         announced = session.question.announces
         if opened.HasField("epoch"):

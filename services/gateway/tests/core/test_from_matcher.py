@@ -116,6 +116,17 @@ def test_opened_of_an_older_asking_is_stale(bench):
     assert wire.kinds() == ["welcome"]
 
 
+def test_an_opened_of_a_live_session_says_what_the_matcher_holds_and_the_next_ping_is_compared_with_it(bench):
+    """Somebody else asked in its name: a set that ends at once, say, and is empty."""
+    wire = bench.live(hello(wanted=("a",)))
+    bench.inbox(opened(1, 1, said=digest([])))
+    assert wire.kinds() == []
+    assert bench.session(1).state is State.LIVE
+    bench.say(wire, ping(digest(["a"])))
+    (request,) = bench.take_requests("check_digest")
+    assert request.check_digest.digest == digest(["a"])
+
+
 def test_pages_come_one_by_one_as_the_client_acknowledges(bench):
     wire = bench.opening()
     bench.take_requests("open")
