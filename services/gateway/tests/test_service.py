@@ -130,7 +130,7 @@ def test_what_is_wrong_is_told_and_harms_nobody_else(matcher, gateway):
         (hello(register=tuple(map(str, range(65)))), CloseCode.PROTOCOL_ERROR, "65 objects"),
     ]
     random.shuffle(wrong)
-    closes: Counter[CloseCode] = Counter()
+    closes = Counter()
     with RawClient(gateway.port) as good:
         good.send(hello(wanted=("a",), register=("a",)))
         good.until("caught_up")
