@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import urllib.parse
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.gateway_process import GatewayProcess
 from coldnotify_testkit.matcher_process import MatcherProcess
 from coldnotify_testkit.stack import Recorder, Up
+from coldnotify_testkit.waiting import wait_for
 
 pytestmark = pytest.mark.kafka
 
@@ -67,10 +69,26 @@ def publish(kafka: str, name: str, *versions: int) -> None:
             publisher.publish(DOMAIN, GROUP, name, version=version)
 
 
-def wake(gateway: tuple[str, int], state: Path) -> list[tuple[str, int | None]]:
-    """What a unit is told from waking until it is caught up."""
+def describe(kafka: str, name: str, kind: str) -> None:
+    with Publisher(kafka) as publisher:
+        publisher.describe(DOMAIN, GROUP, name, {"Kind": kind})
+
+
+def lamps(up: Up) -> list[str]:
+    asked = urllib.parse.urlencode({"query": "Kind = lamp"})
+    found = fetch(f"{up.http_url}/v1/domains/{DOMAIN}/groups/{GROUP}/objects?{asked}").json()
+    return [one["object"] for one in found["items"]]
+
+
+def wake(
+    gateway: tuple[str, int], state: Path, *, query: str = "", errors: list[Exception] | None = None
+) -> list[tuple[str, int | None]]:
+    """What a unit is told from waking until it is caught up. `errors`: gets what its `on_error` is told."""
     told = Recorder()
-    client = Notify(DOMAIN, GROUP, "unit", State(state), Connection(*gateway, backoff_max_s=2))
+    on_error = None if errors is None else errors.append
+    client = Notify(DOMAIN, GROUP, "unit", State(state), Connection(*gateway, backoff_max_s=2), on_error=on_error)
+    if query:
+        client.register_query(query).subscribe(told)
     for name in ("a", "b"):
         client.register(name).subscribe(told)
     client.connect()
@@ -89,6 +107,9 @@ def test_there_and_back_on_the_same_data(monkeypatch: pytest.MonkeyPatch, releas
         newest = 10 * turn + 5
         publish(up.kafka, "a", newest, newest - 1)
         publish(up.kafka, "b", turn + 1)
+        describe(up.kafka, f"lamp-{turn}", "lamp")
+        if runs is None:
+            wait_for(lambda: lamps(up) == [f"lamp-{n}" for n in range(turn + 1)], "all descriptions")  # noqa: B023
         assert wake(up.gateway, tmp_path / "state") == [("a", newest), ("b", turn + 1)]
         publish(up.kafka, "a", newest - 2)
         assert wake(up.gateway, tmp_path / "state") == [], "the library hides what a release before tells again"
@@ -111,7 +132,33 @@ def test_beside_each_other(
         at = ("127.0.0.1", gateway.port)
         assert wake(at, tmp_path / "state") == [("a", 5), ("b", 1)]
         publish(kafka, "b", 2)
-        assert ("b", 2) in wake(at, tmp_path / "state")
+        errors: list[Exception] = []
+        assert wake(at, tmp_path / "state", query="Kind = lamp", errors=errors) == [("b", 2)]
+        assert len(errors) == 1, "a query waits for a service that knows queries, and its application is told so"
+        assert "older" in str(errors[0])
+
+
+def test_a_matcher_of_the_release_leaves_what_has_queries_alone(
+    monkeypatch: pytest.MonkeyPatch, release: Path, fresh_kafka: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """It would take a client's bucket with queries for one without, and write it so."""
+    kafka, state = fresh_kafka.bootstrap, tmp_path / "state"
+    describe(kafka, "lamp", "lamp")
+    publish(kafka, "lamp", 3)
+    with GatewayProcess(kafka) as gateway:
+        at = ("127.0.0.1", gateway.port)
+        with MatcherProcess(kafka, tmp_path / "new.log") as serving:
+            serving.wait_serving()
+            assert ("lamp", 3) in wake(at, state, query="Kind = lamp")
+        with (
+            started_from(monkeypatch, release),
+            MatcherProcess(kafka, tmp_path / "old.log") as old,
+        ):
+            old.wait_for(lambda: "format 2" in old.output, "it says what it does not know")
+        publish(kafka, "lamp", 4)
+        with MatcherProcess(kafka, tmp_path / "again.log") as serving:
+            serving.wait_serving()
+            assert wake(at, state, query="Kind = lamp") == [("lamp", 4)], "nothing is lost meanwhile"
 
 
 def syncs_by_frames(up: Up) -> float:
