@@ -98,5 +98,7 @@ ITEMS_PER_PAGE_MAX = 1_000
 
 # The state file
 
-STATE_FORMAT = 2
-"""The newest `format` of the document: a library refuses a higher one. A document without a query has 1."""
+STATE_FORMAT = 1
+"""The `format` of a document without queries, which release 0.1.0 reads."""
+STATE_FORMAT_WITH_QUERIES = 2
+"""Of one with queries: a library refuses a higher one than it knows, and 0.1.0 would lose them."""

@@ -21,6 +21,7 @@ from coldnotify.connection import Connection, check_seconds
 from coldnotify.errors import StateDamaged, StateMismatch
 from coldnotify.state import State
 
+
 class Shell:
     """The part of `Notify` that both forms share. Its methods may be called from any thread."""
 
@@ -117,7 +118,7 @@ class Shell:
     def register_query(self, text: str) -> QueryRegistration:
         """Want to be told which objects of the group this query describes, and the newest version of each.
 
-        The service parses it. If it refuses it, `on_error` gets a RegistrationRefused, which says where it is wrong, and
+        The service parses it. If it refuses it, `on_error` gets a RegistrationRefused that says where it is wrong, and
         nothing stays registered. Registering what is registered already changes nothing. Raises ValueError for a text
         that is empty or too long.
         """

@@ -1,4 +1,4 @@
-"""Queries, as an application has them: against the service for tests. Stands for: _registration"""
+"""Queries, as an application has them: against the service for tests. Stands for: _registration, queries"""
 
 from collections.abc import Iterator
 
@@ -228,13 +228,15 @@ def test_unregistering(service: FakeService) -> None:
         wait_for(lambda: application.changes == [({"a"}, set()), ({"a", "b"}, set())])
 
 
-@pytest.mark.parametrize(("text", "words"), [("", "query: has 0 bytes"), ("x" * 4097, "query: has 4097"), (3, "query:")])
+@pytest.mark.parametrize(
+    ("text", "words"), [("", "query: has 0 bytes"), ("x" * 4097, "query: has 4097"), (3, "query:")]
+)
 def test_what_cannot_be_a_query(service: FakeService, text: str, words: str) -> None:
     application = Application(service)
     for call in (application.notify.register_query, application.notify.unregister_query):
         with pytest.raises(ValueError, match=f"^{words}"):
             call(text)
-    with pytest.raises(ValueError, match="^prefix: has 0 bytes"):
+    with pytest.raises(ValueError, match=r"^prefix: has 0 bytes"):
         application.notify.register_prefix("")
-    with pytest.raises(ValueError, match="^callback"):
+    with pytest.raises(ValueError, match=r"^callback"):
         application.lamps.subscribe_members(3)  # type: ignore[arg-type]

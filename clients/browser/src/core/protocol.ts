@@ -135,8 +135,11 @@ export const ITEMS_PER_PAGE_MAX = 1_000;
 
 // The state file
 
-/** The newest `format` of the document: a library refuses a higher one, which a newer library wrote. */
+/** The `format` of a document without queries, which release 0.1.0 reads. */
 export const STATE_FORMAT = 1;
+
+/** Of one with queries: a library refuses a higher one than it knows, and 0.1.0 would lose them. */
+export const STATE_FORMAT_WITH_QUERIES = 2;
 
 /** Why a gateway ends a session. */
 export const CloseCode = {

@@ -313,9 +313,7 @@ class Client:
             identity=self._identity,
             wanted=frozenset(self._registrations.wanted),
             pending={
-                name: operation.kind
-                for name, operation in self._registrations.pending.items()
-                if isinstance(name, str)
+                name: operation.kind for name, operation in self._registrations.pending.items() if isinstance(name, str)
             },
             queries=self._delivery.queries.kept,
             pending_queries={

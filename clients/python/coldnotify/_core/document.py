@@ -26,7 +26,7 @@ from typing import Any
 
 from coldnotify_schemas.interests import check_query
 from coldnotify_schemas.names import InvalidName, check_object
-from coldnotify_schemas.protocol import STATE_FORMAT
+from coldnotify_schemas.protocol import STATE_FORMAT, STATE_FORMAT_WITH_QUERIES
 
 from coldnotify._core.interests import Interest, Query
 from coldnotify._core.membership import Change, Floor, Kept, Reached
@@ -35,9 +35,6 @@ from coldnotify._core.session import Identity
 from coldnotify.errors import StateDamaged, StateMismatch
 
 _U64 = (1 << 64) - 1
-_FORMAT_OF_NAMES = 1
-"""Without a query a document is one that release 0.1.0 reads. It would lose queries, and so it refuses format 2."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
@@ -73,7 +70,7 @@ def encode(document: Document) -> bytes:
     """The document as JSON, one line."""
     has_queries = bool(document.queries or document.pending_queries)
     fields: dict[str, Any] = {
-        "format": STATE_FORMAT if has_queries else _FORMAT_OF_NAMES,
+        "format": STATE_FORMAT_WITH_QUERIES if has_queries else STATE_FORMAT,
         "domain": document.identity.domain,
         "group": document.identity.group,
         "client": document.identity.client,
@@ -98,8 +95,8 @@ def decode(data: bytes, identity: Identity) -> Document:
         raise StateDamaged(f"is not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise StateDamaged("is not a JSON object")
-    if isinstance(fields.get("format"), int) and fields["format"] > STATE_FORMAT:
-        raise StateMismatch(f"format: is {fields['format']}, this library reads {STATE_FORMAT}")
+    if isinstance(fields.get("format"), int) and fields["format"] > STATE_FORMAT_WITH_QUERIES:
+        raise StateMismatch(f"format: is {fields['format']}, this library reads {STATE_FORMAT_WITH_QUERIES}")
     check = fields.pop("check", None)
     if check is not None and check != _check(fields):
         raise StateDamaged("check: does not fit the rest")
@@ -118,7 +115,7 @@ class _Wrong(Exception):
 
 
 def _document(fields: dict[str, Any]) -> Document:
-    if fields.get("format") not in (_FORMAT_OF_NAMES, STATE_FORMAT) or isinstance(fields["format"], bool):
+    if fields.get("format") not in (STATE_FORMAT, STATE_FORMAT_WITH_QUERIES) or isinstance(fields["format"], bool):
         raise _Wrong("format: is missing or unknown")
     identity = Identity(*(_text(fields, name) for name in ("domain", "group", "client")))
     epoch, cursor = _number(fields, "epoch", (1 << 32) - 1), _number(fields, "cursor", _U64)
@@ -131,7 +128,7 @@ def _document(fields: dict[str, Any]) -> Document:
     pending = _pending("pending", _table(fields, "pending"), names, "wanted")
     queries: dict[str, Kept] = {}
     pending_queries: dict[str, Kind] = {}
-    if fields["format"] != _FORMAT_OF_NAMES:
+    if fields["format"] != STATE_FORMAT:
         queries = {text: _kept(entry) for text, entry in _table(fields, "queries", check_query)}
         operations = _table(fields, "pending_queries", check_query)
         pending_queries = _pending("pending_queries", operations, queries, "queries")
@@ -240,9 +237,7 @@ def _number(fields: dict[str, Any], name: str, maximum: int) -> int | None:
     return value
 
 
-def _table(
-    fields: dict[str, Any], name: str, check: Callable[[str], str] = check_object
-) -> list[tuple[str, Any]]:
+def _table(fields: dict[str, Any], name: str, check: Callable[[str], str] = check_object) -> list[tuple[str, Any]]:
     value = fields.get(name)
     if not isinstance(value, dict):
         raise _Wrong(f"{name}: is no object")

@@ -8,7 +8,12 @@ from typing import NamedTuple
 
 from coldnotify_schemas.digest import object_digest
 from coldnotify_schemas.interests import check_query, query_hash
-from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, HELLO_QUERY_BYTES_MAX, OBJECT_BYTES_MAX, OBJECTS_PER_FRAME_MAX
+from coldnotify_schemas.protocol import (
+    CLIENT_FRAME_BYTES_MAX,
+    HELLO_QUERY_BYTES_MAX,
+    OBJECT_BYTES_MAX,
+    OBJECTS_PER_FRAME_MAX,
+)
 
 
 class Query(NamedTuple):

@@ -72,9 +72,9 @@ class Membership:
         "doubtful",
         "dropped",
         "entering",
+        "failures",
         "followed",
         "fresh",
-        "failures",
         "held",
         "hold",
         "members",
@@ -124,7 +124,7 @@ class Membership:
         """Members of which the version that came when they entered is still to be told. It may be older than the
         cursor: it comes again because they entered, not because of its offset."""
         self.doubtful = set(kept.entering)
-        """What was `entering` before a restart, until it comes again. A service that does not know who entered would not
+        """What was `entering` before a restart, until it comes again. A service that does not know who entered does not
         send it again, though it has the same members."""
         self.untold: set[str] = set()
         """Members of which a version is to be told before the registration is settled."""

@@ -1,8 +1,8 @@
 """The queries that a client wants: what the service says of their members, and when a registration is settled.
 
 What differs between a name and a query is in this module, and in those that it is made of: `interests` (on the wire),
-`membership` (the sets), `telling` (members callbacks). `delivery` knows of objects only, and asks here for whose sake an
-object is wanted and who is told.
+`membership` (the sets), `telling` (members callbacks). `delivery` knows of objects only, and asks here for whose sake
+an object is wanted.
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -408,9 +408,7 @@ class Session:
             names = names_of(operations)
             if kind is Kind.REGISTER:
                 queries = self._queries.said(operations)
-                frame = wire.ClientFrame(
-                    register=wire.Register(request=self._request, objects=names, queries=queries)
-                )
+                frame = wire.ClientFrame(register=wire.Register(request=self._request, objects=names, queries=queries))
             else:
                 hashes = [query.hash for query in queries_of(operations)]
                 frame = wire.ClientFrame(

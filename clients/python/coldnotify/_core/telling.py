@@ -1,8 +1,8 @@
 """From a change of a query's members to members callbacks that returned.
 
 A change that is being told is in the document before its callbacks begin, and stays there until all have returned.
-After a crash it is told again, as it was. So the sum of what an application was told is what the document says, whatever
-the service says next: the service tells where a name stands, not what the application may have heard of it.
+After a crash it is told again, as it was. So the sum of what an application was told is what the document says,
+whatever the service says next: it tells where a name stands, not what the application may have heard of it.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from coldnotify._core.interests import Query
 from coldnotify._core.journal import Journal
 from coldnotify._core.membership import Membership, Telling
 from coldnotify._core.settings import Settings
-from coldnotify.errors import ColdNotifyError, MembersCallbackFailed, QueryParked
+from coldnotify.errors import ColdNotifyError, QueryParked
 
 
 @dataclass(frozen=True, slots=True, eq=False)

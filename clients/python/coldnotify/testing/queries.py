@@ -1,4 +1,4 @@
-"""Queries in the service for tests: a test says which objects are members; nothing is parsed, and no change forgotten."""
+"""Queries in the service for tests: a test says which objects are members. Nothing is parsed, no change forgotten."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field

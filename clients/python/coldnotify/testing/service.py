@@ -477,9 +477,10 @@ class Session:
 
     def fan_out(self, domain: str, group: str, name: str, newest: Newest) -> None:
         """A version was published."""
-        if self._live and self.hello is not None and self.name[:2] == (domain, group):
-            if name in self._registered or self._partition.sets.of(name, self._queries):
-                self._notify(name, behind=max(0, newest.offset - self._partition.complete))
+        if not self._live or self.hello is None or self.name[:2] != (domain, group):
+            return
+        if name in self._registered or self._partition.sets.of(name, self._queries):
+            self._notify(name, behind=max(0, newest.offset - self._partition.complete))
 
     def change(self, domain: str, group: str, name: str, entered: set[str], left: set[str]) -> None:
         """The object entered and left queries."""

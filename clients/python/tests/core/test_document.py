@@ -3,10 +3,12 @@
 import json
 import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from coldnotify._core.document import Document, decode, encode
+from coldnotify._core.membership import Change, Kept, Reached
 from coldnotify._core.registrations import Kind
 from coldnotify._core.session import Identity
 from coldnotify.errors import StateDamaged, StateMismatch
@@ -23,8 +25,28 @@ SOME = Document(
     cursor=1 << 40,
 )
 
+QUERIES = Document(
+    identity=ME,
+    wanted=frozenset({"a"}),
+    applied={"a": (0, 1), "m": (0, 2)},
+    queries={
+        "lamps": Kept(
+            members=frozenset({"m", "n"}),
+            telling=Change(frozenset({"n"}), frozenset({"gone"})),
+            entering=frozenset({"n"}),
+            answer=frozenset({"m"}),
+            reached=Reached("m", 12),
+        ),
+        "room": Kept(followed=True, dropped=True),
+    },
+    pending_queries={"lamps": Kind.REGISTER, "old": Kind.UNREGISTER},
+    epoch=7,
+    cursor=11,
+)
+
 
 def test_what_is_written_is_read():
+    assert decode(encode(QUERIES), ME) == QUERIES
     assert decode(encode(SOME), ME) == SOME
     assert decode(encode(Document(identity=ME)), ME) == Document(identity=ME)
 
@@ -74,6 +96,49 @@ def test_the_field_that_is_wrong_is_named(field, value, words):
     del fields["check"]
     with pytest.raises(StateDamaged, match=f"^{words}:"):
         decode(json.dumps(fields).encode(), ME)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("queries", [], "queries"),
+        ("queries", {"": {"members": []}}, "queries: query"),
+        ("queries", {"lamps": 3}, "queries"),
+        ("queries", {"lamps": {}}, "queries: members"),
+        ("queries", {"lamps": {"members": [""]}}, "queries: object"),
+        ("queries", {"lamps": {"members": [], "telling": 1}}, "queries: telling"),
+        ("queries", {"lamps": {"members": [], "telling": {"added": []}}}, "queries: telling.removed"),
+        ("queries", {"lamps": {"members": [], "followed": 1}}, "queries: followed"),
+        ("queries", {"lamps": {"members": [], "dropped": None}}, "queries: dropped"),
+        ("queries", {"lamps": {"members": [], "entering": {}}}, "queries: entering"),
+        (
+            "queries",
+            {"lamps": {"members": [], "answer": {"members": [], "reached": "a"}}},
+            "queries: answer.reached_at",
+        ),
+        ("queries", {}, "pending_queries: 'lamps' contradicts queries"),
+        ("pending_queries", {"lamps": "unregister"}, "pending_queries: 'lamps' contradicts queries"),
+        ("pending_queries", {"lamps": "x"}, "pending_queries"),
+        ("pending_queries", None, "pending_queries"),
+    ],
+)
+def test_the_field_that_is_wrong_with_queries_is_named(field, value, words):
+    fields = json.loads(encode(QUERIES)) | {field: value}
+    del fields["check"]
+    with pytest.raises(StateDamaged, match=f"^{words}"):
+        decode(json.dumps(fields).encode(), ME)
+
+
+def test_only_a_document_with_a_query_has_a_format_that_release_0_1_0_refuses():
+    assert json.loads(encode(SOME))["format"] == 1
+    assert json.loads(encode(QUERIES))["format"] == 2
+    gone = Document(identity=ME, pending_queries={"lamps": Kind.UNREGISTER})
+    assert json.loads(encode(gone))["format"] == 2
+
+
+def test_floors_are_those_of_registered_objects_and_members():
+    extra = replace(QUERIES, applied={**QUERIES.applied, "z": (0, 1)})
+    assert set(extra.floors) == {"a", "m"}
 
 
 def test_the_state_of_another_client_is_refused():
