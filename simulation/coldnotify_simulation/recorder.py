@@ -17,10 +17,12 @@ from coldnotify._core.driver import (
     End,
     EndSending,
     Job,
+    MembersJob,
     Report,
     Save,
     Send,
 )
+from coldnotify._core.interests import Interest
 from coldnotify._core.reconnect import Address
 from coldnotify._core.settings import Settings
 from coldnotify.errors import StateError
@@ -64,26 +66,26 @@ class RecordedDriver(Driver):
             self._finish()
         self._events.append(event)
 
-    def register(self, name: str) -> None:
-        self._event(register=[name])
-        super().register(name)
+    def register(self, interest: Interest) -> None:
+        self._event(register=[interest])
+        super().register(interest)
 
-    def unregister(self, name: str) -> None:
-        self._event(unregister=[name])
-        super().unregister(name)
+    def unregister(self, interest: Interest) -> None:
+        self._event(unregister=[interest])
+        super().unregister(interest)
 
     def register_only(self, names: Iterable[str]) -> None:
         names = sorted(names)
         self._event(register_only=names)
         super().register_only(names)
 
-    def subscribe(self, name: str, subscriber: int) -> None:
-        self._event(subscribe=name, subscriber=subscriber)
-        super().subscribe(name, subscriber)
+    def subscribe(self, interest: Interest, subscriber: int) -> None:
+        self._event(subscribe=interest, subscriber=subscriber)
+        super().subscribe(interest, subscriber)
 
-    def unsubscribe(self, name: str, subscriber: int) -> None:
-        self._event(unsubscribe=name, subscriber=subscriber)
-        super().unsubscribe(name, subscriber)
+    def unsubscribe(self, interest: Interest, subscriber: int) -> None:
+        self._event(unsubscribe=interest, subscriber=subscriber)
+        super().unsubscribe(interest, subscriber)
 
     def stop(self, *, abandon: bool = False) -> None:
         self._event(stop=True, abandon=abandon)
@@ -111,7 +113,7 @@ class RecordedDriver(Driver):
         self._event(saved=False)
         super().save_failed(save, error, now)
 
-    def called(self, job: Job, failed: Mapping[int, BaseException], now: float) -> None:
+    def called(self, job: Job | MembersJob, failed: Mapping[int, BaseException], now: float) -> None:
         self._event(called=True, failed=sorted(failed))
         super().called(job, failed, now)
 
@@ -182,7 +184,8 @@ def _json(frame: Any) -> Json:
     return fields
 
 
-def _job(job: Job) -> Json:
+def _job(job: Job | MembersJob) -> Json:
+    assert isinstance(job, Job), "no transcript has queries"
     said = job.notification
     version = None if said.version is None else str(said.version)
     return {

@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 
 from coldnotify._core.document import Document, decode
-from coldnotify._core.driver import Call, Close, Connect, End, EndSending, Job, Save, Send
+from coldnotify._core.driver import Call, Close, Connect, End, EndSending, Job, MembersJob, Save, Send
 from coldnotify._core.reconnect import Address
 from coldnotify._core.session import Identity
 from coldnotify._core.settings import Settings
@@ -133,7 +133,8 @@ class Unit:
             if isinstance(call, Call):
                 self._call = call
 
-    def _called(self, job: Job) -> None:
+    def _called(self, job: Job | MembersJob) -> None:
+        assert isinstance(job, Job), "no transcript has queries"
         self._call = None
         failed = {_SUBSCRIBER: RuntimeError("no")} if job.notification.object_id in self.fails else {}
         self.driver.called(job, failed, self.now_s)

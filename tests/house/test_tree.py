@@ -48,6 +48,7 @@ SHARED_NAMES = {
     "app": "a service as a process",
     "clients": "what is known of clients: by the matcher, by the checker",
     "errors": "what a package raises",
+    "interests": "what a client registers for: on the wire, in the client",
     "listener": "what listeners are, and each of them",
     "metrics": "a service's metrics",
     "open_files": "how a service shares out the files that it may open",

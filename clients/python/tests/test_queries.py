@@ -1,4 +1,7 @@
-"""Queries, as an application has them: against the service for tests. Stands for: _registration, queries"""
+"""Queries, as an application has them: against the service for tests.
+
+Stands for: registration, members
+"""
 
 from collections.abc import Iterator
 

@@ -36,6 +36,7 @@ from coldnotify.errors import StateDamaged, StateMismatch
 
 _U64 = (1 << 64) - 1
 
+
 @dataclass(frozen=True, kw_only=True)
 class Document:
     """What must survive a power cut."""

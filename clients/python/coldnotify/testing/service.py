@@ -15,7 +15,7 @@ from coldnotify_schemas.protocol import (
     REQUESTS_UNANSWERED_MAX,
 )
 
-from coldnotify.testing.queries import Sets, digest_of, hashes, is_held
+from coldnotify.testing.members import Sets, digest_of, hashes, is_held
 
 _Name = tuple[str, str, str]
 

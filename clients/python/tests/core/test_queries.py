@@ -1,4 +1,7 @@
-"""Queries on the wire and in the document, frame by frame. Stands for: queries, interests"""
+"""Queries on the wire and in the document, frame by frame.
+
+Stands for: queries, interests
+"""
 
 from random import Random
 
