@@ -50,6 +50,26 @@ async def make(tmp_path: Path, service: FakeService) -> AsyncIterator[Callable[.
         await notify.disconnect(timeout_s=0.1)
 
 
+async def test_members_callbacks_may_be_coroutine_functions(make, service):
+    told: list[object] = []
+
+    async def changed(added: set[str], removed: set[str]) -> None:
+        await asyncio.sleep(0)
+        told.append((added, removed))
+
+    service.publish(DOMAIN, GROUP, "a", 1, version=7)
+    service.enter(DOMAIN, GROUP, "lamps", "a")
+    notify = make()
+    lamps = notify.register_query("lamps")
+    lamps.subscribe_members(changed)
+    lamps.subscribe(lambda n: told.append((n.object_id, n.version)))
+    assert await notify.connect(LIMIT_S)
+    assert told == [({"a"}, set()), ("a", 7)]
+    service.leave(DOMAIN, GROUP, "lamps", "a")
+    await until(lambda: told[-1] == (set(), {"a"}))
+    assert lamps.members == set()
+
+
 async def test_functions_and_coroutine_functions_are_told(make, service):
     told = []
 

@@ -31,6 +31,18 @@ def test_an_observable_is_told_like_a_callback():
     assert told == [1, 2]
 
 
+def test_the_versions_of_a_querys_members_are_an_observable():
+    told = []
+    with FakeService() as service:
+        service.publish("d", "g", "a", version=5)
+        service.enter("d", "g", "lamps", "a")
+        notify = Notify("d", "g", "c", State(None), Connection("127.0.0.1", service.port))
+        with notify:
+            subscription = notify.register_query("lamps").observable().subscribe(lambda n: told.append(n.object_id))
+            assert _until(lambda: told == ["a"])
+            subscription.dispose()
+
+
 def _until(condition):
     event = threading.Event()
     for _ in range(LIMIT_S * 100):

@@ -11,7 +11,9 @@ promise rests on one sentence about it:
     or the object is a pending registration.
 
 The service sends, after a reconnect, what lies above the cursor, and answers every pending registration with the newest
-version whatever the cursor says. So an object is either told already, or will be sent. Who keeps the sentence true:
+version whatever the cursor says. So an object is either told already, or will be sent.
+For a query it reads: what its members are at the cursor has been told, or is in the document as being told, and the
+newest version of each has been told; or the query is a pending registration. Who keeps these sentences true:
 
 - `frontier`   The cursor. Frames may carry `complete`: a number the cursor may become once all that was received up
                to that frame is applied. What is received and not applied yet holds it back. O(1) for every step.
@@ -21,6 +23,9 @@ version whatever the cursor says. So an object is either told already, or will b
                second half.
 - `registrations`  The wanted set and the pending operations, each at a stage: UNSENT -> SENT -> CONFIRMED -> ARRIVED
   -> gone.
+- `queries`    What the service says of queries' members. What differs between a name and a query is here, in
+               `interests` (what can be registered for), `membership` (one query's sets: as told, as the service said,
+               as an answer says) and `telling` (members callbacks).
 - `journal`    Counts the document's revisions, and knows which one is on disk. What rests on the document waits for it:
                requests, reg-sync chunks and acknowledgements leave only after the revision that they belong to is
                durable.
@@ -42,8 +47,14 @@ Order that matters
 3. That revision is durable. 4. The Ack says the cursor. A crash between any two of these repeats work, and loses
 nothing: before 3 the old document asks for the same again.
 
+A members callback has one step more in front: what it is told is durable before it begins. The service tells where a
+name stands, and not what an application may have heard of it before a crash; so a change that was begun is told again.
+
 What is not obvious
 -------------------
+- A member's version may be older than the cursor: it comes because the object entered. If a crash comes before it is
+  told, and the service forgets who entered when, both have the same sets, and nobody would send the version. Therefore
+  the document says who entered and was not told (`Kept.entering`), and the query is answered again.
 - A reg-sync makes the service's set equal to ours. If we crashed right after it with a document that knows nothing of
   it, digests would agree, and an object that the service had forgotten for a while would be missed for ever.
   Therefore the whole wanted set becomes pending, durably, before the first chunk leaves.
