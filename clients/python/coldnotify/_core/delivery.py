@@ -231,16 +231,18 @@ class Delivery:
     def next_job(self, now: float) -> Job | MembersJob | None:
         """The callbacks to run next, or None."""
         self._wake_retries(now)
-        members_job = self.queries.callbacks.next_job(now)
-        if members_job is not None:
-            self._jobs.add(members_job)
-            return members_job
+        if self.queries.callbacks.telling:
+            members_job = self.queries.callbacks.next_job(now)
+            if members_job is not None:
+                self._jobs.add(members_job)
+                return members_job
         while self._ready:
             name, _ = self._ready.popitem(last=False)
             slot = self._slots[name]
             update = slot.waiting
             assert update is not None, "what is ready waits"
-            subscribers = self._audience(name, update) - slot.told
+            audience = self._audience(name, update) if name in self._of else self._subscribers[name]
+            subscribers = audience - slot.told
             if not subscribers:
                 # Those whose callback failed have gone; the others know already.
                 self._take(slot)

@@ -77,7 +77,7 @@ class MembersCallbacks:
         self._subscribers: dict[Query, set[int]] = {}
         self._touched: dict[Membership, None] = {}
         """Their members may differ from what was told."""
-        self._telling: dict[Membership, None] = {}
+        self.telling: dict[Membership, None] = {}
         """They have something to be told."""
         self.begun = False
         """A session was caught up in this process. Who subscribes later has missed something."""
@@ -120,7 +120,7 @@ class MembersCallbacks:
     def forget(self, membership: Membership) -> None:
         """The query is not wanted any more. Its subscribers stay."""
         self._touched.pop(membership, None)
-        self._telling.pop(membership, None)
+        self.telling.pop(membership, None)
         membership.fresh.clear()
         self._release(membership)
 
@@ -145,7 +145,7 @@ class MembersCallbacks:
                 self._follow(membership)
             else:
                 del self._touched[membership]
-                self._telling.pop(membership, None)
+                self.telling.pop(membership, None)
                 self._release(membership)
                 self._keeper.owe(membership)
 
@@ -165,7 +165,7 @@ class MembersCallbacks:
 
     def _follow(self, membership: Membership) -> None:
         del self._touched[membership]
-        self._telling.pop(membership, None)
+        self.telling.pop(membership, None)
         telling = membership.telling
         membership.telling = None
         gone = membership.follow()
@@ -202,7 +202,7 @@ class MembersCallbacks:
 
     def next_job(self, now: float) -> MembersJob | None:
         """The callbacks to run next, or None."""
-        for membership in list(self._telling):
+        for membership in list(self.telling):
             if self._at(membership) <= now:
                 job = self._job(membership)
                 if job is not None:
@@ -211,12 +211,12 @@ class MembersCallbacks:
 
     def ready_at(self) -> float:
         """When the next job can begin: -inf for now; inf: nothing waits for a time."""
-        return min(map(self._at, self._telling), default=float("inf"))
+        return min(map(self._at, self.telling), default=float("inf"))
 
     @property
     def idle(self) -> bool:
         """Whether all callbacks have returned, or have failed too often."""
-        return all(one.parked for one in (*self._touched, *self._telling))
+        return all(one.parked for one in (*self._touched, *self.telling))
 
     def done(self, job: MembersJob, failed: Mapping[int, BaseException], now: float) -> None:
         """The job's callbacks have returned, or raised what `failed` says by subscriber."""
@@ -303,6 +303,6 @@ class MembersCallbacks:
         """Keep the two lists: what has something to be told, and what is to be seen to."""
         told = membership.telling is not None or membership.fresh
         if told and membership.query in self._subscribers:
-            self._telling[membership] = None
+            self.telling[membership] = None
         elif not membership.running:
-            self._telling.pop(membership, None)
+            self.telling.pop(membership, None)
