@@ -3,9 +3,10 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 
+import { queryHash } from "../src/core/digest.js";
 import { FrameBuffer } from "../src/core/frames.js";
 import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/core/wire.js";
-import { LocalState, MemoryState, Notify, type Options, ServiceRefused, StateDamaged, StateMismatch } from "../src/index.js";
+import { LocalState, MemoryState, Notify, type Options, QueriesUnknown, RegistrationRefused, ServiceRefused, StateDamaged, StateMismatch } from "../src/index.js";
 
 const DEADLINE_S = 60;
 
@@ -15,6 +16,7 @@ class Socket {
   static readonly OPEN = 1;
   static all: Socket[] = [];
   static refused = new Set<string>();
+  static knowsQueries = true;
   readonly frames = new FrameBuffer(32 * 1024);
   readonly said: Partial<ClientFrame>[] = [];
   readyState = 0;
@@ -41,15 +43,27 @@ class Socket {
     }
   }
 
+  /** What a query's members are; "no" is none. */
+  members(text: string): void {
+    const hash = queryHash(text);
+    if (text === "no") return this.say({ registered: { refused: [{ query: hash, reason: "line 1: no" }] } });
+    this.say({ registered: { begun: [hash] } });
+    for (const name of ["a", "b"]) this.say({ notification: { name, version: 1n, answer: true, entered: [hash] } });
+    this.say({ registered: { answered: [hash] } });
+  }
+
   /** A gateway that knows version 1 of everything. */
   answer({ hello, register, unregister, ping }: Partial<ClientFrame>): void {
+    const kinds = Socket.knowsQueries ? 3 : 0;
     if (hello) {
-      this.say({ welcome: { inSync: true, epoch: hello.epoch === undefined ? 1 : undefined } });
+      this.say({ welcome: { inSync: true, epoch: hello.epoch === undefined ? 1 : undefined, kinds } });
+      if (kinds) for (const { text } of hello.queries) this.members(text);
       for (const name of hello.register) this.say({ notification: { name, version: 1n, answer: true } });
       this.say({ caughtUp: { complete: 5n } });
     }
     if (register) {
-      this.say({ registered: { request: register.request } });
+      this.say({ registered: { request: register.request, kinds } });
+      if (kinds) for (const { text } of register.queries) this.members(text);
       for (const name of register.objects) this.say({ notification: { name, version: 1n, answer: true } });
     }
     if (unregister) this.say({ unregistered: { request: unregister.request } });
@@ -106,6 +120,7 @@ beforeEach(() => {
   Object.assign(globalThis, { WebSocket: Socket });
   [Socket.all, clients, errors] = [[], [], []];
   Socket.refused = new Set();
+  Socket.knowsQueries = true;
 });
 afterEach(async () => {
   await Promise.all(clients.map((client) => client.disconnect()));
@@ -165,6 +180,63 @@ test("a callback that throws is told again; one that is asynchronous is waited f
   release();
   assert(await client.waitCaughtUp(DEADLINE_S));
   assert.match(String(errors[0]), /CallbackFailed: callback for "a", version 1, threw Error: not yet/);
+});
+
+test("a query: its members, what comes and goes, their versions; what is refused, and what is wanted no more", async () => {
+  const state = new MemoryState();
+  const client = notify({ state });
+  const { told, callback } = recorder();
+  const query = client.registerQuery("Room = 410");
+  assert.equal(query.text, "Room = 410");
+  assert.deepEqual(query.members, new Set());
+  query.subscribe(callback);
+  const changes: string[] = [];
+  const onMembers = (added: ReadonlySet<string>, removed: ReadonlySet<string>): void => void changes.push(`+${[...added]} -${[...removed]}`);
+  query.subscribeMembers(onMembers);
+  await client.connect();
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  assert.deepEqual([changes, told, query.members], [["+a -", "+b -"], ["a@1", "b@1"], new Set(["a", "b"])]);
+  assert.equal(socket().said[0]?.hello?.capabilities, 3);
+
+  const hash = queryHash("Room = 410");
+  socket().say({ notification: { name: "c", version: 7n, offset: 6n, entered: [hash] } });
+  socket().say({ notification: { name: "a", version: 2n, deleted: true, offset: 7n, left: [hash] } });
+  await until(() => query.members.size === 2 && told.length === 4 && changes.at(-1)?.includes("-a"), "c comes, and a goes when it was told");
+  await until(() => socket().said.some(({ ack }) => ack?.complete === 7n), "it is acknowledged");
+  const late: string[] = [];
+  query.subscribeMembers((added) => void late.push([...added].sort().join()));
+  await until(() => late.length === 1, "who comes late is told all members");
+  assert.deepEqual(late, ["b,c"]);
+
+  client.registerQuery("no");
+  await until(() => errors.some((error) => error instanceof RegistrationRefused && error.query === "no"), "it is refused");
+  assert.match(String(errors.at(-1)), /the query "no" refused: line 1: no/);
+  assert.equal(client.registerPrefix('say "\\"').text, 'NAME STARTS WITH "say \\"\\\\\\""');
+  for (const wrong of ["", "x".repeat(4097), "\ud800"]) assert.throws(() => client.registerQuery(wrong), /^RangeError: query: /);
+  assert.throws(() => client.registerPrefix(""), /^RangeError: prefix: /);
+  client.registerOnly(["d"]);
+  assert.equal(client.status.registrations, 3, "queries stay");
+  client.unregisterQuery("Room = 410");
+  await until(() => socket().said.some(({ unregister }) => unregister?.queries[0] === hash), "the service is told");
+  assert.deepEqual(query.members, new Set());
+  await client.disconnect();
+});
+
+test("a service that is older than queries is reported once, and asked again", async () => {
+  Socket.knowsQueries = false;
+  const client = notify();
+  client.register("a").subscribe(() => undefined);
+  client.registerQuery("Room = 410").subscribe(() => undefined);
+  await client.connect();
+  await until(() => client.status.phase === "live", "the rest goes on");
+  assert(!client.caughtUp);
+  socket().end(false);
+  await until(() => Socket.all.length === 2 && client.status.phase === "live", "it comes back");
+  assert.deepEqual(errors.map((error) => error.constructor), [QueriesUnknown]);
+  Socket.knowsQueries = true;
+  socket().end(false);
+  await until(() => client.caughtUp, "another one took over");
+  assert.deepEqual(Socket.all.map(({ said }) => said[0]?.hello?.queries[0]?.text), Array(3).fill("Room = 410"));
 });
 
 test("it comes back by itself, to another address if it knows one", async () => {

@@ -5,8 +5,11 @@ import { test } from "node:test";
 
 import { mayComeBack } from "../src/core/closeCodes.js";
 import { CloseCode } from "../src/core/protocol.js";
+import { crc32 } from "../src/core/digest.js";
 import { decodeDocument, encodeDocument } from "../src/core/document.js";
 import { Frontier } from "../src/core/frontier.js";
+import { byQuery } from "../src/core/interests.js";
+import type { Kept } from "../src/core/membership.js";
 import { Addresses, Backoff } from "../src/core/reconnect.js";
 import { DEFAULTS } from "../src/core/settings.js";
 import { StateDamaged, StateMismatch } from "../src/errors.js";
@@ -31,6 +34,38 @@ test("a document is read as it was written", () => {
   assert.deepEqual({ ...rest, wanted, pending }, { identity: ME, epoch: FULL.epoch, cursor: FULL.cursor, wanted: FULL.wanted, pending: FULL.pending });
   assert.deepEqual([...applied].sort(), [...FULL.applied].sort());
   assert.equal(queries.size, 0);
+});
+
+const QUERY = {
+  members: new Set(["b", "a"]),
+  telling: { added: new Set(["a"]), removed: new Set(["c"]) },
+  followed: true,
+  dropped: true,
+  entering: new Set(["a"]),
+  answer: new Set(["a"]),
+  reached: { name: "a", offset: 2n ** 64n - 1n },
+};
+
+test("queries are read as they were written, and only with them the format is another one", () => {
+  const plain = { members: new Set<string>(), telling: null, followed: false, dropped: false, entering: new Set<string>(), answer: null, reached: null };
+  const wanted = new Set([...FULL.wanted, byQuery("Room = 410"), byQuery("__proto__")]);
+  const pending = new Map([...FULL.pending, [byQuery("Room = 410"), "register" as const], [byQuery("gone"), "unregister" as const]]);
+  const document = { ...FULL, wanted, pending, queries: new Map<string, Kept>([["Room = 410", QUERY], ["__proto__", plain]]) };
+  const text = encodeDocument(document);
+  const read = decodeDocument(text, ME);
+  assert.deepEqual([read.wanted, read.pending, new Map([...read.queries].sort())], [wanted, pending, new Map([...document.queries].sort())]);
+  assert.match(text, /^{"format":2,/);
+  assert.match(text, /"Room = 410":{"members":\["a","b"\],"telling":{"added":\["a"\],"removed":\["c"\]},"followed":true,"dropped":true,"entering":\["a"\],"answer":{"members":\["a"\],"reached":"a","reached_at":"18446744073709551615"}}/);
+  assert.match(text, /"__proto__":{"members":\[\]}/);
+  assert.match(encodeDocument(FULL), /^{"format":1,/);
+  assert.doesNotMatch(encodeDocument(FULL), /quer/);
+  for (const [from, to] of [['"reached_at":"', '"reached_at":"x'], ['"members":[]', '"members":0'], ['"gone":"unregister"', '"gone":"register"'], ['"dropped":true', '"dropped":1']] as const) {
+    const damaged = JSON.parse(text.replace(from, to));
+    delete damaged.check;
+    const fields = JSON.stringify(damaged);
+    const checked = `${fields.slice(0, -1)},"check":${crc32(new TextEncoder().encode(fields))}}`;
+    assert.throws(() => decodeDocument(checked, ME), StateDamaged, to);
+  }
 });
 
 test("a damaged document is found: any bit of it", () => {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { crc32, digest, objectCrc, sha256 } from "../src/core/digest.js";
+import { crc32, digest, objectCrc, queryHash, setsDigest, sha256 } from "../src/core/digest.js";
 import { encodeLength, FrameBuffer, FrameError } from "../src/core/frames.js";
 import type { Table } from "../src/core/proto.js";
 import { CLIENT_FRAME, encodeFrame, GATEWAY_FRAME, parseFrame } from "../src/core/wire.js";
@@ -71,6 +71,12 @@ test("lengths", () => {
 
 test("digests", () => {
   for (const { objects, digest: expected } of VECTORS.digests) assert.equal(String(digest(objects)), expected);
+});
+
+test("hashes of queries, and the digest of their sets", () => {
+  assert.equal(queryHash("Room = 410"), 2515533542566969941n);
+  assert.equal(queryHash('NAME STARTS WITH "雪/"'), 4762613315052624122n);
+  assert.equal(setsDigest([[queryHash("Room = 410"), digest(["a", "b"])], [queryHash("x"), 0n]]), 6563187797912971225n);
 });
 
 test("CRCs", () => {

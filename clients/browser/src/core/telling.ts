@@ -210,7 +210,7 @@ export class MembersCallbacks {
 
   /** Whether all callbacks have returned, or have failed too often. */
   get idle(): boolean {
-    return this.#touched.size === 0 && [...this.#telling].every(({ parked }) => parked);
+    return [...this.#touched, ...this.#telling].every(({ parked }) => parked);
   }
 
   /** Texts of queries whose callbacks failed too often. */
