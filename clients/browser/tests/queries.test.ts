@@ -273,7 +273,7 @@ class World {
     for (const name of change.added) known.members.add(name);
     for (const name of change.removed) {
       known.members.delete(name);
-      known.versions.delete(name);
+      if (!this.hasParked) known.versions.delete(name);
     }
     known.isBased = true;
     known.isAtRisk ||= this.isFailing;
