@@ -4,19 +4,22 @@ import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
 import { Delivery, type ValueJob } from "../src/core/delivery.js";
+import { byQuery } from "../src/core/interests.js";
 import { Journal } from "../src/core/journal.js";
+import type { Membership } from "../src/core/membership.js";
 import { Registrations } from "../src/core/registrations.js";
 import { DEFAULTS, type Settings } from "../src/core/settings.js";
 import { CallbackFailed, ObjectParked, PayloadUnreadable } from "../src/errors.js";
 
 /** Objects a, b, c, registered, settled and subscribed to (c is not). */
 class Bench {
+  readonly journal = new Journal();
   readonly registrations: Registrations;
   readonly delivery: Delivery;
   readonly reports: Error[] = [];
 
   constructor(settings: Partial<Settings> = {}) {
-    const journal = new Journal();
+    const { journal } = this;
     this.registrations = new Registrations(journal, ["a", "b", "c"]);
     const floors: [string, { incarnation: bigint; version: bigint }][] = [["a", { incarnation: 0n, version: 5n }]];
     const report = (error: Error): void => void this.reports.push(error);
@@ -206,4 +209,54 @@ test("a payload is parsed, and what is no JSON is reported", () => {
   bench.arrive("a", 6n, undefined, 0n, "{");
   assert.equal((bench.delivery.nextJob(0) as ValueJob).notification.payload, null);
   assert(bench.reports[0] instanceof PayloadUnreadable);
+});
+
+/** A query with the value callback 1 and the members callback 2, registered and settled. */
+function ofQuery(): { bench: Bench; query: Membership; hash: bigint; enters: (name: string, answer: boolean) => void } {
+  const bench = new Bench();
+  const interest = byQuery("all");
+  bench.registrations.register(interest);
+  bench.delivery.wants(interest);
+  bench.delivery.subscribe(interest, 1);
+  bench.delivery.subscribeMembers(interest, 2);
+  bench.registrations.confirm(bench.registrations.beginSession());
+  const { queries } = bench.delivery;
+  queries.confirmed([interest]);
+  const query = queries.get(interest) as Membership;
+  const update = { incarnation: 0n, version: 1n, payload: new Uint8Array(), deleted: false };
+  return { bench, query, hash: query.hash, enters: (name, answer) => bench.delivery.changed(name, update, [query.hash], [], answer) };
+}
+
+test("how far an answer has come is stored once all that came is told", () => {
+  const { bench, query, hash, enters } = ofQuery();
+  const { queries } = bench.delivery;
+  queries.begun([hash]);
+  enters("x", true);
+  queries.pageEnd({ page: 1, query: hash, reached: "x", reachedAt: 7n, setsUnknown: false });
+  assert.equal(query.kept.reached, null);
+  bench.delivery.prepare();
+  assert.equal(bench.delivery.nextJob(0), null, "what is told is stored before");
+  bench.journal.durable = bench.journal.revision;
+  const members = bench.delivery.nextJob(0);
+  assert(members !== null && "membership" in members);
+  assert.equal(bench.delivery.nextJob(0), null, "the version waits for its members callback");
+  bench.delivery.done(members, new Map(), 0);
+  assert.equal(query.kept.reached, null);
+  assert.equal(bench.tell(), "x@1");
+  assert.deepEqual(query.kept.reached, { name: "x", offset: 7n });
+  assert.deepEqual(queries.said([query.interest]), [{ text: "all", reached: "x", reachedAt: 7n }]);
+});
+
+test("who lacks versions does not say which members it holds", () => {
+  for (const lacks of [false, true]) {
+    const { bench, query, hash } = ofQuery();
+    const { queries } = bench.delivery;
+    queries.begun([hash]);
+    queries.answered([hash]);
+    assert(!bench.registrations.isOwed(query.interest));
+    query.dropped = lacks;
+    queries.compare(1n);
+    assert.equal(queries.said([query.interest])[0]?.held, lacks ? undefined : 0n);
+    assert(bench.registrations.isOwed(query.interest), "before the cursor passes");
+  }
 });

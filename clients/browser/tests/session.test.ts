@@ -4,13 +4,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { Delivery, type ValueJob } from "../src/core/delivery.js";
-import { digest, objectCrc } from "../src/core/digest.js";
+import { digest, objectCrc, queryHash } from "../src/core/digest.js";
 import { FrameBuffer } from "../src/core/frames.js";
+import { byQuery } from "../src/core/interests.js";
 import { Journal } from "../src/core/journal.js";
 import { WELCOME_S } from "../src/core/protocol.js";
 import { Registrations } from "../src/core/registrations.js";
-import { Session } from "../src/core/session.js";
+import { type Parts, Session } from "../src/core/session.js";
 import { DEFAULTS, OUT_BYTES_MAX } from "../src/core/settings.js";
+import { QueriesUnknown } from "../src/errors.js";
 import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/core/wire.js";
 
 const ONE_CRC = ["config-7f217f6b6dc8", "config-d7e77869948b"] as const;
@@ -21,6 +23,7 @@ class Bench {
   readonly registrations: Registrations;
   readonly delivery: Delivery;
   readonly reports: Error[] = [];
+  readonly parts: Parts;
   readonly session: Session;
   now = 1000;
 
@@ -32,7 +35,8 @@ class Bench {
     this.delivery = new Delivery(this.journal, this.registrations, DEFAULTS, report, { floors: [], epoch, cursor });
     const identity = { domain: "d", group: "g", client: "c" };
     const { journal, registrations, delivery } = this;
-    this.session = new Session({ identity, journal, registrations, delivery, settings: DEFAULTS, report }, this.now, "t");
+    this.parts = { identity, journal, registrations, delivery, settings: DEFAULTS, report };
+    this.session = new Session(this.parts, this.now, "t");
   }
 
   save(): void {
@@ -312,4 +316,39 @@ test("two names under one CRC: names are asked for before the second one is used
   bench.say({ notification: { crc: objectCrc(one), version: 8n, offset: 20n } });
   const told = [bench.delivery.nextJob(0), bench.delivery.nextJob(0)].map((job) => (job as ValueJob | null)?.notification);
   assert.deepEqual(told.map((n) => [n?.objectId, n?.version]), [[other, 7n], [one, 8n]]);
+});
+
+test("a query whose answer has not come with CaughtUp is registered again", () => {
+  const bench = new Bench().live();
+  const query = byQuery("all");
+  bench.registrations.register(query);
+  bench.delivery.wants(query);
+  bench.save();
+  assert.deepEqual(bench.kinds(), ["useNames", "register"]);
+  bench.say({ registered: { request: 1, kinds: 3 } });
+  bench.tick(40);
+  assert.deepEqual(bench.kinds(), [], "it may take its time");
+  bench.say({ caughtUp: { complete: 11n } });
+  assert.deepEqual(bench.kinds(), ["register"]);
+});
+
+test("a service that knows no queries is asked for none, and what it does not tell is owed", () => {
+  const bench = new Bench(["a"]);
+  const query = byQuery("all");
+  bench.registrations.register(query);
+  bench.delivery.wants(query);
+  const hello = new Session({ ...bench.parts, report: (error) => void bench.reports.push(error) }, bench.now);
+  hello.receive(encodeFrame(GATEWAY_FRAME, { welcome: { inSync: true, kinds: 3 } }), bench.now);
+  hello.receive(encodeFrame(GATEWAY_FRAME, { registered: { begun: [queryHash("all")] } }), bench.now);
+  hello.receive(encodeFrame(GATEWAY_FRAME, { registered: { answered: [queryHash("all")] } }), bench.now);
+  bench.delivery.subscribeMembers(query, 1);
+  assert(!bench.registrations.isOwed(query), "settled");
+  const older = new Session({ ...bench.parts, report: (error) => void bench.reports.push(error) }, bench.now);
+  older.receive(encodeFrame(GATEWAY_FRAME, { welcome: { inSync: true } }), bench.now);
+  assert(bench.registrations.isOwed(query));
+  assert.equal(bench.registrations.digest, digest(["a"]));
+  older.dataToSend(bench.now);
+  bench.save();
+  assert.equal(older.dataToSend(bench.now).length, 0);
+  assert(bench.reports.some((report) => report instanceof QueriesUnknown));
 });
