@@ -85,7 +85,7 @@ export class QueryService {
     const isMember = knows && [...this.queries.values()].some(({ members }) => members.has(name));
     const isTold = this.names.has(name) || isMember || (knows && left.length > 0);
     const isValue = what.version || what.deleted || entered.length > 0;
-    if (isTold && (isValue || left.length > 0)) session.tell(name, isValue ?? false, this.end, knows ? entered : [], knows ? left : [], false);
+    if (isTold && (isValue || (knows && left.length > 0))) session.tell(name, isValue ?? false, this.end, knows ? entered : [], knows ? left : [], false);
   }
 
   forgetChanges(): void {

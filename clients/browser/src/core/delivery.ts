@@ -411,7 +411,7 @@ export class Delivery {
       [...(this.#subscribers.get(interest) ?? NOBODY)].every((one) => told.has(one) || slot.told.has(one));
     // It may enter again before the application hears that it has left.
     for (const { interest } of this.queries.leaving(name)) if (!knows(interest)) this.#floors.unknownTo(interest, name);
-    this.#floors.raise(name, update.version === null ? null : floorOf(update), knows);
+    if (update.version !== null) this.#floors.raise(name, floorOf(update), knows);
     this.#parked.delete(name);
     slot.failures = 0;
     this.#journal.changed();
