@@ -168,7 +168,6 @@ class World {
     const subscriber = this.ofName.get(name);
     if (subscriber !== undefined) this.client.unsubscribe(name, subscriber);
     this.ofName.delete(name);
-    this.byName.delete(name);
     this.stale.add(name);
   }
 
