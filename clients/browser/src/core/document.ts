@@ -16,13 +16,10 @@ import { crc32 } from "./digest.js";
 import type { Floor } from "./floors.js";
 import { byQuery, type Interest, isName, namesOf } from "./interests.js";
 import { checkObject } from "./names.js";
-import { STATE_FORMAT } from "./protocol.js";
+import { STATE_FORMAT, STATE_FORMAT_WITH_QUERIES } from "./protocol.js";
 import type { Kept } from "./membership.js";
 import type { Kind } from "./registrations.js";
 import { decodeQueries, encodeQueries } from "./storedQueries.js";
-
-/** Without a query a document is one that release 0.1.0 reads. It would lose queries, and so it refuses format 2. */
-const FORMAT_OF_NAMES = 1;
 
 const U64_MAX = 2n ** 64n - 1n;
 
@@ -60,7 +57,7 @@ export function encodeDocument(document: Document): string {
   ]);
   const queries = encodeQueries(document.queries, document.pending, pairs);
   const fields = {
-    format: "queries" in queries ? STATE_FORMAT : FORMAT_OF_NAMES,
+    format: "queries" in queries ? STATE_FORMAT_WITH_QUERIES : STATE_FORMAT,
     domain: identity.domain,
     group: identity.group,
     client: identity.client,
@@ -78,12 +75,12 @@ export function encodeDocument(document: Document): string {
 export function decodeDocument(text: string, identity: Identity): Document {
   const fields = parse(text);
   const format = fields["format"];
-  if (typeof format === "number" && format > STATE_FORMAT) {
-    throw new StateMismatch(`format: is ${format}, this library reads ${STATE_FORMAT}`);
+  if (typeof format === "number" && format > STATE_FORMAT_WITH_QUERIES) {
+    throw new StateMismatch(`format: is ${format}, this library reads ${STATE_FORMAT_WITH_QUERIES}`);
   }
   const { check, ...checked } = fields;
   if (check !== checkOf(checked)) throw new StateDamaged("check: does not fit the rest");
-  if (format !== STATE_FORMAT && format !== FORMAT_OF_NAMES) throw new StateDamaged("format: is missing or unknown");
+  if (format !== STATE_FORMAT_WITH_QUERIES && format !== STATE_FORMAT) throw new StateDamaged("format: is missing or unknown");
   for (const name of ["domain", "group", "client"] as const) {
     if (fields[name] !== identity[name]) {
       const theirs = [fields["domain"], fields["group"], fields["client"]].join("/");
@@ -114,7 +111,7 @@ export function decodeDocument(text: string, identity: Identity): Document {
     }
     applied.set(name, { incarnation: number64("applied", floor[0]), version: number64("applied", floor[1]) });
   }
-  const stored = format === STATE_FORMAT ? decodeQueries(fields, { table, object, number64 }) : null;
+  const stored = format === STATE_FORMAT_WITH_QUERIES ? decodeQueries(fields, { table, object, number64 }) : null;
   for (const text of stored?.queries.keys() ?? []) wanted.add(byQuery(text));
   for (const [interest, kind] of stored?.pending ?? []) pending.set(interest, kind);
   const queries = stored?.queries ?? new Map<string, Kept>();
