@@ -83,7 +83,7 @@ def lamps(up: Up) -> list[str]:
 def wake(
     gateway: tuple[str, int], state: Path, *, query: str = "", errors: list[Exception] | None = None
 ) -> list[tuple[str, int | None]]:
-    """What a unit is told from waking until it is caught up. `errors`: gets what its `on_error` is told."""
+    """What a unit is told from waking until it is caught up; or, with `errors`, until that has a problem of the unit's."""
     told = Recorder()
     on_error = None if errors is None else errors.append
     client = Notify(DOMAIN, GROUP, "unit", State(state), Connection(*gateway, backoff_max_s=2), on_error=on_error)
@@ -93,7 +93,11 @@ def wake(
         client.register(name).subscribe(told)
     client.connect()
     try:
-        assert client.wait_caught_up(timeout_s=LIMIT_S)
+        if errors is None:
+            assert client.wait_caught_up(timeout_s=LIMIT_S), client.status
+        else:
+            wait_for(lambda: errors and told.seen, "a problem, and what there is", LIMIT_S)
+            assert not client.caught_up
     finally:
         client.disconnect()
     return sorted((one.object_id, one.version) for one in told.seen)
