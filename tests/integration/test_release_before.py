@@ -83,7 +83,7 @@ def lamps(up: Up) -> list[str]:
 def wake(
     gateway: tuple[str, int], state: Path, *, query: str = "", errors: list[Exception] | None = None
 ) -> list[tuple[str, int | None]]:
-    """What a unit is told from waking until it is caught up; or, with `errors`, until that has a problem of the unit's."""
+    """What a unit is told from waking until it is caught up; or, with `errors`, until it has said one there."""
     told = Recorder()
     on_error = None if errors is None else errors.append
     client = Notify(DOMAIN, GROUP, "unit", State(state), Connection(*gateway, backoff_max_s=2), on_error=on_error)
