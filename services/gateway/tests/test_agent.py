@@ -221,7 +221,7 @@ class Connected(RuleBasedStateMachine):
         data, self.to_agent = self.to_agent[:size], self.to_agent[size:]
         self.to_gateway += self.agent.receive(data)
         for one in self.agent.found:
-            if one.name and one.HasField("version"):
+            if isinstance(one, Notification) and one.name and one.HasField("version"):
                 self.taken[one.name] = max(self.taken.get(one.name, 0), one.version)
         if self.agent.page_end:
             self.to_gateway += self.agent.acknowledge()

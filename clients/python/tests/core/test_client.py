@@ -131,6 +131,7 @@ class World:
         job = self.client.next_job(self.now)
         if job is None:
             return
+        assert isinstance(job, Job)
         self.job, self.job_is_stale = job, False
         name, update = job.notification.object_id, job.update
         assert name in self.subscribed

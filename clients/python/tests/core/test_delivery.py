@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from coldnotify._core.delivery import Delivery, Update
+from coldnotify._core.delivery import Delivery, Job, Update
 from coldnotify._core.journal import Journal
 from coldnotify._core.registrations import Registrations
 from coldnotify._core.settings import Settings
@@ -39,6 +39,7 @@ class Bench:
         job = self.delivery.next_job(now)
         if job is None:
             return None
+        assert isinstance(job, Job)
         self.delivery.done(job, {n: RuntimeError("no") for n in job.subscribers} if fails else {}, now)
         return job.notification
 

@@ -84,9 +84,9 @@ class Bench:
 def kept(*members: str, **more: object) -> Document:
     return Document(
         identity=ME,
-        queries={LAMPS.text: Kept(members=frozenset(members), **more)},
+        queries={LAMPS.text: Kept(members=frozenset(members), **more)},  # type: ignore[arg-type]
         epoch=1,
-        cursor=10,  # type: ignore[arg-type]
+        cursor=10,
     )
 
 

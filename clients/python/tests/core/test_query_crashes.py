@@ -345,8 +345,7 @@ class _CursorFirst(Session_):
 
 
 def _without(field: str, value: object) -> property:
-    kept = Membership.kept.fget
-    assert kept is not None
+    kept = Membership.__dict__["kept"].fget
     return property(lambda self: replace(kept(self), **{field: value}))
 
 

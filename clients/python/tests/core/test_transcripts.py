@@ -109,6 +109,7 @@ class Runner:
                 case Report(error):
                     reports.append(type(error).__name__)
                 case Call(job):
+                    assert isinstance(job, Job)
                     self.job = job
                     told = job.notification
                     version = None if told.version is None else str(told.version)

@@ -28,5 +28,5 @@ def test_in_words(query: str, words: str) -> None:
 
 @settings(deadline=None)
 @given(tree=TREES, name=st.text(max_size=3), description=DESCRIPTIONS)
-def test_something_decides_every_query(tree: object, name: str, description: dict[str, object]) -> None:
+def test_something_decides_every_query(tree: object, name: str, description: dict[str, str | float | bool]) -> None:
     assert deciding(Query(tree), name, description)  # type: ignore[arg-type]
