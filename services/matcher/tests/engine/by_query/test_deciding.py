@@ -3,6 +3,7 @@
 import pytest
 from coldnotify_matcher.engine.interests.by_query.deciding import deciding
 from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
+from coldnotify_matcher.engine.interests.by_query.tree import Tree
 from coldnotify_testkit.queries import DESCRIPTIONS, TREES
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,5 +29,5 @@ def test_in_words(query: str, words: str) -> None:
 
 @settings(deadline=None)
 @given(tree=TREES, name=st.text(max_size=3), description=DESCRIPTIONS)
-def test_something_decides_every_query(tree: object, name: str, description: dict[str, str | float | bool]) -> None:
-    assert deciding(Query(tree), name, description)  # type: ignore[arg-type]
+def test_something_decides_every_query(tree: Tree, name: str, description: dict[str, str | float | bool]) -> None:
+    assert deciding(Query(tree), name, description)
