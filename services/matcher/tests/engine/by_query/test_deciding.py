@@ -4,11 +4,12 @@ import pytest
 from coldnotify_matcher.engine.interests.by_query.deciding import deciding
 from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
 from coldnotify_matcher.engine.interests.by_query.tree import Tree
+from coldnotify_schemas.descriptions import Description
 from coldnotify_testkit.queries import DESCRIPTIONS, TREES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-LAMP = {"Kind": "lamp", "Room": 411.0}
+LAMP: Description = {"Kind": "lamp", "Room": 411.0}
 
 
 @pytest.mark.parametrize(
