@@ -62,6 +62,19 @@ class Published(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field=
     version: int | None = None
 
 
+class Describe(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="describe"):
+    """The call that describes an object begins; `published` answers it. `id` is unique for the publisher."""
+
+    publisher: str
+    id: int | str
+    object: str
+    description: dict[str, Any] | None
+    """None: there is no description any more."""
+    timestamp: int | None = None
+    """Of the record, in ms: its version. None: the publisher does not know it."""
+    path: str = "kafka"
+
+
 # Clients
 
 
@@ -140,6 +153,42 @@ class Told(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="even
     """The callback raised: the version is told again."""
 
 
+class RegisterQuery(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="register_query"):
+    """The application asks for all objects that fit a query, and which they are (it subscribes to the members)."""
+
+    client: str
+    query: str
+
+
+class UnregisterQuery(
+    Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="unregister_query"
+):
+    """The application asks for a query no more."""
+
+    client: str
+    query: str
+
+
+class QueryRefused(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="query_refused"):
+    """The service refused a query."""
+
+    client: str
+    query: str
+    reason: str = ""
+
+
+class Members(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="members"):
+    """The members callback is entered. In a process that has begun, its first call says all that there are."""
+
+    client: str
+    query: str
+    added: list[str] = []
+    """Names within the group."""
+    removed: list[str] = []
+    failed: bool = False
+    """The callback raised: the difference is told again."""
+
+
 # The run
 
 
@@ -210,6 +259,7 @@ _KINDS: dict[str, type[Event]] = {
     for kind in (
         *(Publish, Published, Started, Stopped, Sleep, Killed, Connecting, CaughtUp, Register, Unregister, Refused),
         *(Told, Fault, Healed, TopicLost, Calm, End, Wire, Record, Topic),
+        *(Describe, RegisterQuery, UnregisterQuery, QueryRefused, Members),
     )
 }
 _TIMELESS = ("record", "topic")

@@ -1,8 +1,7 @@
-"""For tests: queries and descriptions at random over few keys and values, and a naive reading of a query."""
+"""For tests: queries and descriptions at random over few keys and values, and what the checker reads in a query."""
 
-import re
-
-from coldnotify_matcher.engine.interests.by_query.language import KEYWORDS, number_of
+from coldnotify_checker.queries import read_query
+from coldnotify_matcher.engine.interests.by_query.language import KEYWORDS
 from coldnotify_matcher.engine.interests.by_query.tree import (
     And,
     Compare,
@@ -58,35 +57,8 @@ DESCRIPTIONS: st.SearchStrategy[Description] = st.dictionaries(KEYS, TEXTS | NUM
 
 
 def naive(tree: Tree, name: str, description: Description) -> bool:
-    """What a query says of an object: its tree, word for word."""
-    value = None if not hasattr(tree, "key") else description.get(tree.key)
-    is_number = isinstance(value, float)
-    if isinstance(tree, And):
-        return all(naive(operand, name, description) for operand in tree.operands)
-    if isinstance(tree, Or):
-        return any(naive(operand, name, description) for operand in tree.operands)
-    if isinstance(tree, Not):
-        return naive(tree.operand, name, description) is False
-    if isinstance(tree, Has):
-        return value is not None
-    if isinstance(tree, Compare):
-        return is_number and eval(f"value {tree.operator} tree.number", {"value": value, "tree": tree}) is True
-    if isinstance(tree, Like):
-        return isinstance(value, str) and re.search(tree.pattern, value) is not None
-    if isinstance(tree, NameEqual):
-        return tree.name == name
-    if isinstance(tree, NameLike):
-        return re.search(tree.pattern, name) is not None
-    if isinstance(tree, NameStartsWith):
-        return name.encode()[: len(tree.prefix.encode())] == tree.prefix.encode()
-    if isinstance(tree, NameBetween):
-        return tree.first.encode() <= name.encode() < tree.behind.encode()
-    literal = tree.literal
-    if isinstance(literal, Truth):
-        return isinstance(value, bool) and value == literal.truth
-    if isinstance(literal, Word) and is_number:
-        return number_of(literal.text) is not None and value == number_of(literal.text)
-    return isinstance(value, str) and value == literal.text
+    """What a query says of an object, by the checker's own reading of its text."""
+    return read_query(spelled(tree))(name, description)
 
 
 def spelled(tree: Tree) -> str:
