@@ -1,5 +1,6 @@
 """What each client wants and was told, followed through its events; judges P2 (wakes), P3 and P4 on the way."""
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from coldnotify_checker.catching_up import CatchUps
@@ -8,15 +9,20 @@ from coldnotify_checker.histories import (
     Connecting,
     Event,
     Killed,
+    Members,
+    QueryRefused,
     Refused,
     Register,
+    RegisterQuery,
     Sleep,
     Started,
     Stopped,
     Told,
     Unregister,
+    UnregisterQuery,
     Wire,
 )
+from coldnotify_checker.memberships import Memberships
 from coldnotify_checker.publishes import Call, Key, Publishes, fingerprint
 from coldnotify_checker.topic_contents import Topics
 from coldnotify_checker.verdict import Verdict
@@ -42,6 +48,8 @@ class Knowledge:
     phase: int = 0
     """Of the client, when it was told last."""
     repeats_allowed: int = 0
+    repeats_of_members: int = 0
+    """As a member that left and came again it was told so often once more."""
 
 
 @dataclass(slots=True)
@@ -55,6 +63,8 @@ class Client:
     wanted: dict[str, Register] = field(default_factory=dict)
     """By object: what it is registered by."""
     told: dict[str, Knowledge] = field(default_factory=dict)
+    unregistered: dict[str, None] = field(default_factory=dict)
+    """A callback may have been on its way when it was."""
     behind: dict[str, None] = field(default_factory=dict)
     """Of what is wanted: the objects of which it may not know the newest. Of all others it does."""
     registered_since_start: list[str] = field(default_factory=list)
@@ -85,13 +95,20 @@ class Clients:
     """All clients of a history, followed event by event."""
 
     def __init__(
-        self, publishes: Publishes, topics: Topics, verdict: Verdict, catch_ups: CatchUps, clock_skew_us: int
+        self,
+        publishes: Publishes,
+        topics: Topics,
+        verdict: Verdict,
+        catch_ups: CatchUps,
+        memberships: Memberships,
+        clock_skew_us: int,
     ) -> None:
         self.by_name: dict[str, Client] = {}
         self._publishes = publishes
         self._topics = topics
         self._verdict = verdict
         self._catch_ups = catch_ups
+        self._memberships = memberships
         self._skew_us = clock_skew_us
         self._on_wire: dict[tuple[str, str], Key] = {}
         self._level: dict[str, dict[str, Client]] = {}
@@ -113,6 +130,7 @@ class Clients:
             for client in self._level.pop(object_, {}).values():
                 client.behind[object_] = None
             self._next_news = next(self._news, None)
+        self._memberships.on_time(event.t)
         match event:
             case Told():
                 self._on_told(event)
@@ -127,8 +145,16 @@ class Clients:
             case Register():
                 self._on_register(event)
             case Unregister() | Refused():
-                self._want_no_more(self.of(event.client), event.object)
-                self._catch_ups.forget(event.client, event.object)
+                client = self.of(event.client)
+                client.unregistered[event.object] = None
+                client.wanted.pop(event.object, None)
+                self._want_no_more(client, event.object)
+            case RegisterQuery():
+                self._memberships.register(event)
+            case UnregisterQuery() | QueryRefused():
+                self._leave(self.of(event.client), self._memberships.forget(event.client, event.query))
+            case Members():
+                self._on_members(event)
             case Wire():
                 self._on_wire_frame(event)
             case _:
@@ -143,10 +169,41 @@ class Clients:
                 self._level.setdefault(object_, {})[client.name] = client
         return list(client.behind)
 
+    def wanted(self, client: Client) -> Iterator[tuple[str, Register | Members]]:
+        """What it is to know the newest of, each perhaps twice, and why."""
+        yield from client.wanted.items()
+        scope = client.name.rpartition("/")[0]
+        for name, told in self._memberships.members(client.name):
+            if f"{scope}/{name}" not in client.wanted:
+                yield f"{scope}/{name}", told
+
+    def _is_wanted(self, client: Client, object_: str) -> bool:
+        return object_ in client.wanted or self._memberships.has(client.name, object_.split("/", 2)[2])
+
     def _want_no_more(self, client: Client, object_: str) -> None:
-        client.wanted.pop(object_, None)
-        client.behind.pop(object_, None)
-        self._level.get(object_, {}).pop(client.name, None)
+        if not self._is_wanted(client, object_):
+            client.behind.pop(object_, None)
+            self._level.get(object_, {}).pop(client.name, None)
+            self._catch_ups.forget(client.name, object_)
+
+    def _leave(self, client: Client, names: Iterable[str]) -> None:
+        scope = client.name.rpartition("/")[0]
+        for name in names:
+            self._want_no_more(client, f"{scope}/{name}")
+
+    def _on_members(self, event: Members) -> None:
+        client = self.of(event.client)
+        scope = client.name.rpartition("/")[0]
+        for name in event.added:
+            object_ = f"{scope}/{name}"
+            if not self._is_wanted(client, object_):
+                client.behind[object_] = None
+                knowledge = client.told.setdefault(object_, Knowledge())
+                knowledge.known, knowledge.known_before = None, knowledge.known or knowledge.known_before
+                knowledge.repeats_allowed = REPEATS_AFTER_REGISTER
+        self._memberships.on_members(event)
+        if not event.failed:
+            self._leave(client, event.removed)
 
     # Comings and goings
 
@@ -158,7 +215,10 @@ class Clients:
         client.running = True
         if event.life != client.life:
             client.life = event.life
-            for object_ in list(client.wanted):
+            forgotten = [*client.wanted]
+            client.wanted.clear()
+            self._leave(client, self._memberships.forget_all(event.client))
+            for object_ in forgotten:
                 self._want_no_more(client, object_)
             self._catch_ups.forget(event.client)
 
@@ -208,12 +268,14 @@ class Clients:
         client.agreed = event.since
         if self._publishes.period(event.since) != self._publishes.period(event.t):
             return
+        self._memberships.on_caught_up(event)
+        wanted = dict(self.wanted(client))
         for object_ in self.lacking(client, event.t):
-            register = client.wanted[object_]
+            register = wanted[object_]
             owed = self._publishes.newest(object_, event.since - self._skew_us, in_place=True)
             if (
                 owed is None
-                or register.t >= event.since
+                or (isinstance(register, Register) and register.t >= event.since)
                 or client.caused(self._publishes, object_, owed.sure_key, event.t, self._skew_us)
             ):
                 continue
@@ -244,6 +306,11 @@ class Clients:
                     (last, event),
                 )
             return
+        if event.object not in client.wanted:
+            if event.object in client.unregistered:
+                del client.unregistered[event.object]
+            else:
+                self._memberships.on_told(event, self._begun(event))
         possible = self._possible(event)
         if not possible:
             return
@@ -265,7 +332,7 @@ class Clients:
         self._know(client, knowledge, event, possible)
 
     def _know(self, client: Client, knowledge: Knowledge, event: Told, possible: set[Key]) -> None:
-        if event.object in client.wanted:
+        if self._is_wanted(client, event.object):
             knowledge.known = max(*possible, knowledge.known or (-1, -1))
             self._catch_ups.told(client.name, event.object, knowledge.known, event.t)
 
@@ -276,10 +343,20 @@ class Clients:
         if knowledge.repeats_allowed:
             knowledge.repeats_allowed -= 1
             return
+        if event.object not in client.wanted:
+            knowledge.repeats_of_members += 1
+            if knowledge.repeats_of_members <= self._memberships.changes(event.object, event.t + self._skew_us):
+                return
         assert knowledge.floor is not None
         self._verdict.add(
             "P4", f"{client.name} was told {_version(knowledge.floor)} of {event.object} again", (last, event)
         )
+
+    def _begun(self, event: Told) -> int:
+        """When the first publish began that this can be."""
+        assert event.version is not None
+        calls = self._publishes.with_version(event.object, event.version)
+        return min((one.begun.t for one in calls if event.incarnation in (None, one.begun.incarnation)), default=0)
 
     def _was_under_way(self, event: Told) -> bool:
         """Whether it was published only before the objects topic was lost, and told after that.

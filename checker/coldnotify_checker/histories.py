@@ -160,9 +160,7 @@ class RegisterQuery(Event, kw_only=True, frozen=True, omit_defaults=True, tag_fi
     query: str
 
 
-class UnregisterQuery(
-    Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="unregister_query"
-):
+class UnregisterQuery(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="unregister_query"):
     """The application asks for a query no more."""
 
     client: str

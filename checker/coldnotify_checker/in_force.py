@@ -57,7 +57,9 @@ class InForce(Generic[T]):
             self._longest_us = max(self._longest_us, answered_at - said.begun)
             times, calls = self._best.setdefault(at, ([], []))
             newest = calls[-1] if calls else None
-            if newest is None or (newest.order, newest.what) != (said.order, said.what) and newest.order <= said.order:
+            if newest is None or (
+                (newest.order, newest.what) != (said.order, said.what) and newest.order <= said.order
+            ):
                 times.append(answered_at)
                 calls.append(said)
 

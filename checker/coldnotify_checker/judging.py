@@ -24,6 +24,7 @@ from coldnotify_checker.histories import (
     TopicLost,
     in_order,
 )
+from coldnotify_checker.memberships import Memberships
 from coldnotify_checker.publishes import Call, Publishes
 from coldnotify_checker.topic_contents import Held, Topics, merge
 from coldnotify_checker.verdict import Verdict
@@ -52,7 +53,8 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool =
     topics = merge(history)
     catch_ups = CatchUps(publishes, verdict.statistics)
     skew_us = round(clock_skew_s * 1e6)
-    clients = Clients(publishes, topics, verdict, catch_ups, skew_us)
+    memberships = Memberships(history, publishes, topics, verdict, skew_us)
+    clients = Clients(publishes, topics, verdict, catch_ups, memberships, skew_us)
     faults = beginnings(history)
     end: End | None = None
     for position, event in enumerate(history):
@@ -66,10 +68,11 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool =
                     catch_ups.begin(client.name, lacking, known, event.t)
         if isinstance(event, End):
             end = event
-            _judge_end(end, clients, publishes, topics, verdict, skew_us)
+            _judge_end(end, clients, publishes, memberships, topics, verdict, skew_us)
     catch_ups.finish()
     verdict.statistics.clients = len(clients.by_name)
     _judge_lost(publishes, topics, verdict)
+    memberships.judge_lost()
     if end is None:
         verdict.judged_in_part["P2"] = f"wakes only; who stays connected: {_NEEDS_AN_END}"
         verdict.not_judged["P5"] = _NEEDS_AN_END
@@ -80,7 +83,7 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool =
             (event.t for event in history if isinstance(event, TopicLost) and event.topic == REGISTRATIONS), default=0
         )
         for name in clients.by_name.keys() - set(end.connected):
-            _judge_kept(clients.of(name), topics, lost_at, verdict)
+            _judge_kept(clients.of(name), memberships, topics, lost_at, verdict)
     if {REGISTRATIONS, SESSIONS} <= topics.dumped.keys():
         for client in clients.by_name.values():
             _judge_offline(client, topics, verdict)
@@ -125,12 +128,20 @@ def _judge_lost(publishes: Publishes, topics: Topics, verdict: Verdict) -> None:
 
 
 def _judge_end(
-    end: End, clients: Clients, publishes: Publishes, topics: Topics, verdict: Verdict, skew_us: int
+    end: End,
+    clients: Clients,
+    publishes: Publishes,
+    memberships: Memberships,
+    topics: Topics,
+    verdict: Verdict,
+    skew_us: int,
 ) -> None:
-    """P2: who is connected at the end knows the newest of all it wants. P5: and is registered for just that."""
+    """P2: who is connected at the end knows the newest of all it wants. P5: and is registered for just that. P9: and
+    holds as members what there are."""
     for name in end.connected:
         client = clients.of(name)
-        for object_, register in client.wanted.items():
+        memberships.at_end(name, end)
+        for object_, register in clients.wanted(client):
             owed = _newest(publishes.newest(object_), topics.newest.get(object_), end)
             if owed is None:
                 continue
@@ -147,7 +158,7 @@ def _judge_end(
                     (*proof, register, client.told[object_].last, end),
                 )
         if REGISTRATIONS in topics.dumped:
-            _judge_registrations(client, topics, end, verdict)
+            _judge_registrations(client, memberships, topics, end, verdict)
 
 
 def _newest(call: Call | None, held: Held | None, end: End) -> Call | Held | None:
@@ -157,9 +168,11 @@ def _newest(call: Call | None, held: Held | None, end: End) -> Call | Held | Non
     return held if call is None or held.key > call.sure_key else call
 
 
-def _judge_registrations(client: Client, topics: Topics, end: End, verdict: Verdict) -> None:
-    registered, wanted = topics.registered.get(client.name, set()), client.wanted.keys()
-    missing, extra = sorted(wanted - registered), sorted(registered - wanted)
+def _judge_registrations(client: Client, memberships: Memberships, topics: Topics, end: End, verdict: Verdict) -> None:
+    queries = {text: held.register for text, held in memberships.held.get(client.name, {}).items()}
+    asked: dict[str, Event] = {**client.wanted, **queries}
+    registered = topics.registered.get(client.name, set()) | topics.queries.get(client.name, set())
+    missing, extra = sorted(asked.keys() - registered), sorted(registered - asked.keys())
     if missing or extra:
         words = [
             f"{len(names)} {what}: {', '.join(names[:_NAMED_MAX])}"
@@ -169,16 +182,18 @@ def _judge_registrations(client: Client, topics: Topics, end: End, verdict: Verd
         verdict.add(
             "P5",
             f"the registrations of {client.name} are not what it wants; {'; '.join(words)}",
-            (*(client.wanted[name] for name in missing[:_NAMED_MAX]), *topics.buckets.get(client.name, ()), end),
+            (*(asked[name] for name in missing[:_NAMED_MAX]), *topics.buckets.get(client.name, ()), end),
         )
 
 
-def _judge_kept(client: Client, topics: Topics, lost_at: int, verdict: Verdict) -> None:
+def _judge_kept(client: Client, memberships: Memberships, topics: Topics, lost_at: int, verdict: Verdict) -> None:
     """P5: a client that is away is registered for what its last wake confirmed, unless its topic was lost since."""
-    registered = topics.registered.get(client.name, set())
+    queries = {text: held.register for text, held in memberships.held.get(client.name, {}).items()}
+    asked: dict[str, Event] = {**client.wanted, **queries}
+    registered = topics.registered.get(client.name, set()) | topics.queries.get(client.name, set())
     missing = sorted(
         object_
-        for object_, register in client.wanted.items()
+        for object_, register in asked.items()
         if register.t < client.agreed and client.agreed > lost_at + UNNOTICED_US and object_ not in registered
     )
     if missing:
@@ -186,7 +201,7 @@ def _judge_kept(client: Client, topics: Topics, lost_at: int, verdict: Verdict) 
             "P5",
             f"{client.name} is away, and of what it was registered for is missing: {', '.join(missing[:_NAMED_MAX])}",
             (
-                *(client.wanted[name] for name in missing[:_NAMED_MAX]),
+                *(asked[name] for name in missing[:_NAMED_MAX]),
                 *topics.buckets.get(client.name, ()),
                 client.left,
             ),

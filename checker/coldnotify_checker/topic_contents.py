@@ -5,9 +5,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from coldnotify_schemas.descriptions import KEY_PREFIX, Description, check_description
 from coldnotify_schemas.matcher_state import GENERATION_KEY
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.records import PAYLOAD_BYTES_MAX
+from coldnotify_schemas.records import PAYLOAD_BYTES_MAX, InvalidRecord
 from coldnotify_schemas.topics import OBJECTS, REGISTRATIONS, SESSIONS
 
 from coldnotify_checker.histories import Event, Record, Topic
@@ -34,12 +35,31 @@ class Topics:
     """By domain/group/object: the highest (incarnation, version)."""
     versions: dict[str, list[Held]] = field(default_factory=dict)
     """All that are still there."""
+    described: dict[str, Record] = field(default_factory=dict)
+    """By domain/group/object: the record of a description with the highest timestamp, and of equal ones the last."""
     registered: dict[str, set[str]] = field(default_factory=dict)
     """By domain/group/client: its objects, as domain/group/object."""
+    queries: dict[str, set[str]] = field(default_factory=dict)
+    """By domain/group/client: the texts of its queries."""
     buckets: dict[str, list[Record]] = field(default_factory=dict)
     """By client: the records that `registered` is made of."""
     written_for: dict[str, list[Record]] = field(default_factory=dict)
     """By client: all its records of registrations and sessions, by time."""
+
+    def group(self, group: str) -> dict[str, Description]:
+        """The objects of a domain/group that are published or described, and not deleted, and what they are."""
+        found: dict[str, Description] = {}
+        for object_, record in self.described.items():
+            if object_.startswith(f"{group}/") and record.value["description"] is not None:
+                found[object_[len(group) + 1 :]] = record.value["description"]
+        for object_, held in self.newest.items():
+            if object_.startswith(f"{group}/"):
+                name = object_[len(group) + 1 :]
+                if held.record.value.get("deleted", False):
+                    found.pop(name, None)
+                else:
+                    found.setdefault(name, {})
+        return found
 
 
 def merge(events: Iterable[Event]) -> Topics:
@@ -69,6 +89,9 @@ def _merge_objects(topics: Topics, records: list[Record]) -> None:
     partitions = dumped.partitions if dumped else 0
     # A stray, in another partition than its own, counts after all that are in their own: it will be moved there.
     for record in sorted(records, key=lambda record: _is_stray(record, partitions)):
+        if (record.key or "").startswith(KEY_PREFIX):
+            _merge_description(topics, record)
+            continue
         version = _version(record)
         if record.key is None or version is None:
             continue
@@ -82,8 +105,23 @@ def _merge_objects(topics: Topics, records: list[Record]) -> None:
             topics.newest[record.key] = held
 
 
+def _merge_description(topics: Topics, record: Record) -> None:
+    object_ = (record.key or "").removeprefix(KEY_PREFIX)
+    said = record.value.get("description") if isinstance(record.value, dict) else record.value
+    if object_.count("/") < 2 or not isinstance(record.value, dict) or record.value.keys() != {"description"}:
+        return
+    try:
+        if said is not None:
+            check_description(said)
+    except (InvalidRecord, AttributeError, TypeError):
+        return
+    before = topics.described.get(object_)
+    if before is None or record.timestamp >= before.timestamp:
+        topics.described[object_] = record
+
+
 def _is_stray(record: Record, partitions: int) -> bool:
-    names = (record.key or "").split("/", 2)
+    names = (record.key or "").removeprefix(KEY_PREFIX).split("/", 2)
     return partitions > 0 and len(names) == 3 and partition_of(names[0], names[1], partitions) != record.partition
 
 
@@ -125,4 +163,5 @@ def _merge_registrations(topics: Topics, records: list[Record]) -> None:
         client = key.rpartition("/")[0]
         scope = client.rpartition("/")[0]
         topics.registered.setdefault(client, set()).update(f"{scope}/{name}" for name in record.value["objects"])
+        topics.queries.setdefault(client, set()).update(record.value.get("queries", ()))
         topics.buckets.setdefault(client, []).append(record)

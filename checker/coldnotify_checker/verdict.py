@@ -6,7 +6,7 @@ from typing import Literal
 
 from coldnotify_checker.histories import Event, shown
 
-Promise = Literal["P1", "P2", "P3", "P4", "P5", "P6"]
+Promise = Literal["P1", "P2", "P3", "P4", "P5", "P6", "P9"]
 PROMISES: dict[Promise, str] = {
     "P1": "an acknowledged publish is not lost",
     "P2": "every connected client learns the newest, and a wake misses nothing",
@@ -14,6 +14,7 @@ PROMISES: dict[Promise, str] = {
     "P4": "only what was published is told, and once",
     "P5": "registrations survive",
     "P6": "an offline client costs nothing",
+    "P9": "the members of a query are what the log says",
 }
 VIOLATIONS_MAX = 1000
 """Kept of each promise: a history that is wrong from its beginning on must not fill the memory. All are counted."""
@@ -45,6 +46,11 @@ class Statistics:
     clients: int = 0
     wakes: int = 0
     """Times a client said that it is caught up."""
+    entered: int = 0
+    """Members that applications were told to have entered a query."""
+    left: int = 0
+    sets: int = 0
+    """Queries whose members were judged when their client said that it is caught up."""
     wire: int = 0
     """Notification frames that a proxy saw."""
     wire_duplicates: int = 0

@@ -26,7 +26,9 @@ def test_what_a_query_says_of_a_lamp(text: str, fits: bool) -> None:
     assert read_query(text)("lamp-1", LAMP) is fits
 
 
-@pytest.mark.parametrize("text", ["", "Room", "Room =", "(Room = 1", "Room < x", "Room = 1 Kind = 2", "a LIKE '('", "?"])
+@pytest.mark.parametrize(
+    "text", ["", "Room", "Room =", "(Room = 1", "Room < x", "Room = 1 Kind = 2", "a LIKE '('", "?"]
+)
 def test_what_is_no_query_is_not_understood(text: str) -> None:
     with pytest.raises(NotUnderstood, match="query"):
         read_query(text)

@@ -1,0 +1,327 @@
+"""P9: which objects clients with queries were told to be members, against what was said of these objects.
+
+What an object is follows from its descriptions and its publishes, as their publishers were answered. At a moment when
+some calls are under way it may be one of several things; a client may hold it as what any of them makes of it. Once a
+client has said that it is caught up, it holds nothing else. At the end the objects topic itself says what each is.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from coldnotify_schemas.topics import OBJECTS
+
+from coldnotify_checker.histories import (
+    CaughtUp,
+    Describe,
+    Event,
+    Members,
+    Published,
+    RegisterQuery,
+    Told,
+)
+from coldnotify_checker.in_force import InForce, Said
+from coldnotify_checker.publishes import Call, Publishes
+from coldnotify_checker.queries import Matches, NotUnderstood, read_query
+from coldnotify_checker.topic_contents import Topics
+from coldnotify_checker.verdict import Verdict
+
+T = TypeVar("T")
+
+_NAMED_MAX = 5
+"""Objects that a violation names."""
+
+
+@dataclass(slots=True)
+class Held:
+    """One query of one client: what its application was told."""
+
+    register: RegisterQuery
+    matches: Matches | None
+    """None: it is not understood here, and not judged."""
+    members: dict[str, Members] = field(default_factory=dict)
+    """By name: the call that told it."""
+    perhaps: set[str] = field(default_factory=set)
+    """Of a call that failed: it may have heard of these."""
+    open: dict[str, None] = field(default_factory=dict)
+    """Of which something was said since it was last found to be right."""
+
+
+class Objects:
+    """What was said of each object: it is described so, published, deleted."""
+
+    def __init__(self, events: Iterable[Event], publishes: Publishes) -> None:
+        self._publishes = publishes
+        self.described: dict[str, InForce[dict[str, Any] | None]] = {}
+        self.published: dict[str, InForce[bool]] = {}
+        """True: it is there."""
+        self.calls: dict[str, list[Describe | Call]] = {}
+        """By object: all of them, for evidence."""
+        self.names: dict[str, dict[str, None]] = {}
+        """By domain/group: its objects."""
+        self.news: list[tuple[int, str]] = []
+        """When something that may concern queries was begun or answered, and of which object; by time."""
+        answers: dict[tuple[str, int | str], Published] = {}
+        begun: list[Describe] = []
+        for event in events:
+            if isinstance(event, Published):
+                answers[event.publisher, event.id] = event
+            elif isinstance(event, Describe):
+                begun.append(event)
+        for event in begun:
+            answer = answers.get((event.publisher, event.id))
+            if answer is not None and answer.outcome == "failed":
+                continue
+            said = Said(event.t, _in_place(event.path, answer), event.timestamp, event.description)
+            self.described.setdefault(event.object, InForce()).add(said)
+            self._note(event.object, event, event.t, answer)
+        for object_, of in publishes.objects.items():
+            calls = [call for same in of.by_version.values() for call in same if not call.failed]
+            for call in calls:
+                said_it = Said(call.begun.t, _in_place(call.begun.path, call.answer), call.key, not call.begun.deleted)
+                self.published.setdefault(object_, InForce()).add(said_it)
+                self._note(object_, call, call.begun.t, call.answer)
+        for described in self.described.values():
+            described.freeze(publishes.period)
+        for published in self.published.values():
+            published.freeze(publishes.period)
+        self.news.sort()
+
+    def _note(self, object_: str, call: Describe | Call, begun: int, answer: Published | None) -> None:
+        group, name = _split(object_)
+        self.names.setdefault(group, {})[name] = None
+        self.calls.setdefault(object_, []).append(call)
+        self.news.append((begun, object_))
+        if answer is not None:
+            self.news.append((answer.t, object_))
+
+    def fits(self, matches: Matches, object_: str, since: int, until: int) -> set[bool]:
+        """Whether it may have fitted at some moment from `since` to `until`, and whether it may have not."""
+        period, name = self._publishes.period(until), _split(object_)[1]
+        published, described = self.published.get(object_), self.described.get(object_)
+        there = {None if one is None else one.what for one in _between(published, since, until, period)}
+        found: set[bool] = set()
+        if False in there:
+            found.add(False)
+        if there == {False}:
+            return found
+        for said in _between(described, since, until, period):
+            description = None if said is None else said.what
+            if description is not None or True in there:
+                found.add(matches(name, description or {}))
+            if description is None and None in there:
+                found.add(False)
+            if len(found) == 2:
+                break
+        return found
+
+
+class Memberships:
+    """The queries of all clients, followed event by event."""
+
+    def __init__(
+        self, events: Iterable[Event], publishes: Publishes, topics: Topics, verdict: Verdict, clock_skew_us: int
+    ) -> None:
+        self._publishes = publishes
+        self._topics = topics
+        self._verdict = verdict
+        self._skew_us = clock_skew_us
+        self._objects = Objects(events, publishes)
+        self.held: dict[str, dict[str, Held]] = {}
+        """By client and text."""
+        self._in_group: dict[str, list[Held]] = {}
+        self._news = iter(self._objects.news)
+        self._next_news = next(self._news, None)
+        self._late: dict[str, set[str]] = {}
+        """By client: names of a query that it has unregistered, whose callback may be on its way."""
+
+    def on_time(self, t: int) -> None:
+        """All that was said of objects until then."""
+        while self._next_news is not None and self._next_news[0] <= t:
+            group, name = _split(self._next_news[1])
+            for held in self._in_group.get(group, ()):
+                held.open[name] = None
+            self._next_news = next(self._news, None)
+
+    def changes(self, object_: str, until: int) -> int:
+        """How often something was said of the object that may have made it leave a set and come again."""
+        described = (call for call in self._objects.calls.get(object_, ()) if isinstance(call, Describe))
+        gone = (call for call in self._objects.calls.get(object_, ()) if isinstance(call, Call) and call.begun.deleted)
+        return sum(call.t <= until for call in described) + sum(call.begun.t <= until for call in gone)
+
+    # What clients do
+
+    def register(self, event: RegisterQuery) -> None:
+        """A client wants a query from here on."""
+        queries = self.held.setdefault(event.client, {})
+        if event.query in queries:
+            return
+        try:
+            matches = read_query(event.query)
+        except NotUnderstood:
+            matches = None
+        group = _group(event.client)
+        held = queries[event.query] = Held(event, matches)
+        held.open = dict.fromkeys(self._objects.names.get(group, ()))
+        self._in_group.setdefault(group, []).append(held)
+
+    def forget(self, client: str, query: str) -> set[str]:
+        """And no more. Its members."""
+        held = self.held.get(client, {}).pop(query, None)
+        if held is None:
+            return set()
+        self._in_group[_group(client)].remove(held)
+        self._late.setdefault(client, set()).update(held.members, held.perhaps)
+        return set(held.members)
+
+    def forget_all(self, client: str) -> set[str]:
+        """It has lost its state. All members of all its queries."""
+        names = {name for query in list(self.held.get(client, ())) for name in self.forget(client, query)}
+        self._late.pop(client, None)
+        return names
+
+    def on_members(self, event: Members) -> None:
+        """A client's application is told of members."""
+        held = self.held.get(event.client, {}).get(event.query)
+        if held is None:
+            return
+        statistics = self._verdict.statistics
+        statistics.entered += len(event.added)
+        statistics.left += len(event.removed)
+        for name in (*event.added, *event.removed):
+            held.open[name] = None
+        if event.failed:
+            held.perhaps.update(event.added)
+            return
+        held.perhaps.clear()
+        for name in event.added:
+            held.members.setdefault(name, event)
+        for name in event.removed:
+            held.members.pop(name, None)
+
+    def members(self, client: str) -> Iterator[tuple[str, Members]]:
+        """Names, and the call that told each."""
+        for held in self.held.get(client, {}).values():
+            yield from held.members.items()
+
+    def has(self, client: str, name: str) -> bool:
+        """Whether its application was told that the object is a member of one of its queries."""
+        return any(name in held.members for held in self.held.get(client, {}).values())
+
+    # P9
+
+    def on_told(self, event: Told, since: int) -> None:
+        """A version, to a client that has the object by queries only. `since`: when it can have been published."""
+        name = _split(event.object)[1]
+        queries = self.held.get(event.client, {})
+        late = self._late.get(event.client, set())
+        of = [held for held in queries.values() if name in held.members or name in held.perhaps]
+        if not of:
+            if name in late:
+                late.discard(name)
+            elif queries:
+                self._verdict.add(
+                    "P9",
+                    f"{event.client} was told a version of {event.object}, and not that it is a member of a query",
+                    (*self._said(event.object, event.t), event),
+                )
+            return
+        if event.version is None or self._publishes.period(since) != self._publishes.period(event.t):
+            return
+        judged = [held for held in of if held.matches is not None]
+        if len(judged) == len(of) and not any(
+            True in self._objects.fits(held.matches, event.object, since - self._skew_us, event.t + self._skew_us)
+            for held in judged
+            if held.matches is not None
+        ):
+            self._verdict.add(
+                "P9",
+                f"{event.client} was told version {event.version} of {event.object}, which was a member no more when "
+                "that was published",
+                (of[0].members.get(name), *self._said(event.object, event.t), event),
+            )
+
+    def on_caught_up(self, event: CaughtUp) -> None:
+        """What it holds is what the queries said at some moment of the wake."""
+        if self._publishes.period(event.since) != self._publishes.period(event.t):
+            return
+        group = _group(event.client)
+        for held in self.held.get(event.client, {}).values():
+            if held.matches is None or held.register.t >= event.since:
+                continue
+            self._verdict.statistics.sets += 1
+            for name in list(held.open):
+                object_ = f"{group}/{name}"
+                fits = self._objects.fits(held.matches, object_, event.since - self._skew_us, event.t + self._skew_us)
+                if (name in held.members) not in fits:
+                    self._violated(event.client, held, name, "said it was caught up", event)
+                if len(fits) == 1:
+                    del held.open[name]
+
+    def at_end(self, client: str, end: Event) -> None:
+        """What it holds is what the queries say of what the objects topic holds."""
+        group = _group(client)
+        dumped = OBJECTS in self._topics.dumped
+        contents = self._topics.group(group) if dumped else {}
+        for held in self.held.get(client, {}).values():
+            if held.matches is None:
+                continue
+            for name in sorted({*contents, *held.members, *self._objects.names.get(group, ())}):
+                if dumped:
+                    description = contents.get(name)
+                    fits = {description is not None and held.matches(name, description)}
+                else:
+                    fits = self._objects.fits(held.matches, f"{group}/{name}", end.t, end.t)
+                if (name in held.members) not in fits:
+                    self._violated(client, held, name, "is connected at the end", end)
+
+    def judge_lost(self) -> None:
+        """P1: of each object the topic holds the description that was acknowledged with the highest timestamp."""
+        if OBJECTS not in self._topics.dumped:
+            return
+        period = len(self._publishes.objects_lost_at)
+        for object_, described in self._objects.described.items():
+            sure = described.sure(1 << 63, period)
+            if sure is None:
+                continue
+            held = self._topics.described.get(object_)
+            if held is None or held.timestamp < sure.order:
+                there = "none" if held is None else f"as the newest one of {held.timestamp} ms"
+                self._verdict.add(
+                    "P1",
+                    f"a description of {object_} of {sure.order} ms was acknowledged; {OBJECTS} has {there}",
+                    (*self._said(object_, 1 << 63), held),
+                )
+
+    def _violated(self, client: str, held: Held, name: str, when: str, event: Event) -> None:
+        object_ = f"{_group(client)}/{name}"
+        which = "holds" if name in held.members else "does not hold"
+        self._verdict.add(
+            "P9",
+            f"{client} {when} and {which} {object_} as a member of {held.register.query!r}",
+            (held.register, held.members.get(name), *self._said(object_, event.t), event),
+        )
+
+    def _said(self, object_: str, until: int) -> list[Event]:
+        calls: list[Event] = [
+            one if isinstance(one, Describe) else one.begun for one in self._objects.calls.get(object_, ())
+        ]
+        return sorted((one for one in calls if one.t <= until), key=lambda one: one.t)[-_NAMED_MAX:]
+
+
+def _between(kept: InForce[T] | None, since: int, until: int, period: int) -> Iterable[Said[T] | None]:
+    return (None,) if kept is None else kept.between(since, until, period)
+
+
+def _in_place(path: str, answer: Published | None) -> int | None:
+    """When it surely was where it belongs. What a plain producer wrote may be elsewhere, until its owner moves it."""
+    return answer.t if answer is not None and answer.outcome == "acknowledged" and path != "raw" else None
+
+
+def _group(client: str) -> str:
+    return client.rpartition("/")[0]
+
+
+def _split(object_: str) -> tuple[str, str]:
+    domain, group, name = object_.split("/", 2)
+    return f"{domain}/{group}", name
