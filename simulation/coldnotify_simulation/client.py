@@ -8,7 +8,21 @@ from random import Random
 from typing import Protocol
 
 from coldnotify._core.document import Document, decode
-from coldnotify._core.driver import Call, Close, Connect, Driver, End, EndSending, Job, Report, Save, Send, Tell
+from coldnotify._core.driver import (
+    Call,
+    Close,
+    Connect,
+    Driver,
+    End,
+    EndSending,
+    Job,
+    MembersJob,
+    Report,
+    Save,
+    Send,
+    Tell,
+)
+from coldnotify._core.interests import Query
 from coldnotify._core.reconnect import Address
 from coldnotify._core.session import Identity
 from coldnotify._core.settings import Settings
@@ -34,6 +48,8 @@ SETTINGS = Settings(
 )
 """Shorter than by default: a schedule is a few minutes."""
 _SUBSCRIBER = 1
+_MEMBERS_SUBSCRIBER = 2
+"""Of a query; its first one is told its members' versions."""
 
 
 class Surroundings(Protocol):
@@ -44,6 +60,12 @@ class Surroundings(Protocol):
 
     def on_told(self, client: "Client", job: Job, *, failed: bool) -> None:
         """A callback is entered."""
+
+    def on_told_members(self, client: "Client", job: MembersJob, *, failed: bool) -> None:
+        """A members callback is entered."""
+
+    def on_starts(self, client: "Client", document: Document) -> None:
+        """Its process begins with this document."""
 
     def on_saved(self, client: "Client", document: Document) -> None:
         """A document is durable."""
@@ -56,7 +78,7 @@ class Surroundings(Protocol):
 
 
 class Client(Process):
-    """One application on one unit. `wish` is what it registers for whenever it starts."""
+    """One application on one unit. `wish` and `wish_queries` are what it registers for whenever it starts."""
 
     def __init__(
         self, name: str, group: str, clock: Clock, random: Random, trace: Trace, world: Surroundings, gateways: int
@@ -69,6 +91,7 @@ class Client(Process):
         self.world = world
         self.addresses = [Address("127.0.0.1", port) for port in range(gateways)]
         self.wish: set[str] = set()
+        self.wish_queries: set[str] = set()
         self.callback_s = 0.01
         self.failing = 0.0
         """How likely a callback raises."""
@@ -98,6 +121,7 @@ class Client(Process):
         self.trace.event("started", client=self.key, life=self.lives)
         self.trace(self.name, "starts, life", self.lives, "" if self.disk is None else self.disk.decode().strip())
         document = Document(identity=self.identity) if self.disk is None else decode(self.disk, self.identity)
+        self.world.on_starts(self, document)
         self.driver = self.driver_type(document, self.addresses, SETTINGS, self.random, self.clock.now_s)
         self._wake_at_s = float("inf")
         self._said_caught_up = True
@@ -112,6 +136,11 @@ class Client(Process):
         self.wish = set(self.driver.wanted)
         for name in sorted(self.wish):
             self.trace.event("register", client=self.key, object=self.key_of(name))
+        for text in sorted(self.queries - self.wish_queries):
+            self.trace.retract("unregister_query", client=self.key, query=text)
+        self.wish_queries |= self.queries
+        for text in sorted(self.wish_queries):
+            self._register_query(self.driver, text)
         self.drive()
 
     def power_loss(self) -> None:
@@ -179,6 +208,35 @@ class Client(Process):
         wanted = set(names)
         self.unregister(*sorted(self.wish - wanted))
         self.register(*sorted(wanted - self.wish))
+
+    def register_query(self, text: str) -> None:
+        """It wants a query's members."""
+        if self.driver is not None:
+            self.wish_queries.add(text)
+            self.trace(self.name, "registers for", text)
+            self._register_query(self.driver, text)
+            self.drive()
+
+    def _register_query(self, driver: Driver, text: str) -> None:
+        self.trace.event("register_query", client=self.key, query=text)
+        query = Query(text)
+        driver.subscribe_members(query, _MEMBERS_SUBSCRIBER)
+        driver.subscribe(query, _SUBSCRIBER)
+        driver.register(query)
+
+    def unregister_query(self, text: str) -> None:
+        """It wants them no more."""
+        if self.driver is not None:
+            self.wish_queries.discard(text)
+            self.trace(self.name, "unregisters", text)
+            self.trace.event("unregister_query", client=self.key, query=text)
+            self.driver.unregister(Query(text))
+            self.drive()
+
+    @property
+    def queries(self) -> set[str]:
+        """Their texts, as the library has them."""
+        return set() if self.driver is None else {query.text for query in self.driver.queries}
 
     @property
     def wanted(self) -> set[str]:
@@ -295,12 +353,15 @@ class Client(Process):
 
         self.later(self.random.uniform(0.001, 0.05), saved)
 
-    def _call(self, driver: Driver, job: Job) -> None:
+    def _call(self, driver: Driver, job: Job | MembersJob) -> None:
         # Never as often as the library tries: it would park the object.
         fails = self._failed_in_a_row < 3 and self.failing > 0 and self.random.random() < self.failing
         self._failed_in_a_row = self._failed_in_a_row + 1 if fails else 0
-        self.world.on_told(self, job, failed=fails)
-        failed = {_SUBSCRIBER: RuntimeError("the callback raised")} if fails else {}
+        if isinstance(job, MembersJob):
+            self.world.on_told_members(self, job, failed=fails)
+        else:
+            self.world.on_told(self, job, failed=fails)
+        failed = {number: RuntimeError("the callback raised") for number in job.subscribers} if fails else {}
 
         def done() -> None:
             driver.called(job, failed, self.clock.now_s)

@@ -5,7 +5,7 @@ own. What it decides is what the world decides: when a question is answered, how
 becomes durable before which, and whether the process is killed, stopped, or refused between any two of them.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
@@ -69,6 +69,8 @@ class Matcher(Process):
         self.standby = False
         """It follows the partitions of the other one."""
         self.run: Shell | None = None
+        self.counts: Counter[str] = Counter()
+        """What its engines count."""
 
     def start(self) -> None:
         """Begin to run."""
@@ -316,6 +318,8 @@ class Shell:
     def _finish_step(self) -> None:
         self._step = None
         self.core.on_stepped(self.matcher.clock.now_s)
+        for partition in self.core.partitions.values():
+            self.matcher.counts.update(partition.take_counts())
         if self._events or self._revoked or self.core.careful or self._readers.is_behind(follows=self.core.all_owned):
             self.look_soon()
         due_ms = self.core.next_due_ms()

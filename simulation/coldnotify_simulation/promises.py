@@ -23,6 +23,11 @@ class Broken(AssertionError):
     """A promise was broken; the message begins with its number."""
 
 
+def payload_of(version: int) -> dict[str, object]:
+    """What is published as this version, whoever publishes it, and however often."""
+    return {"v": version}
+
+
 class Promises:
     """Looks at each thing that happens; `at_rest` once all has come to rest."""
 
@@ -80,6 +85,11 @@ class Promises:
         """The newest that it has by being told, or by having published it."""
         return max(self._told.get(place, UNKNOWN), self._caused.get(place, UNKNOWN))
 
+    def caused_of(self, client: str, name: str) -> Version:
+        """The newest version of the object that it may have published itself."""
+        place = client, name
+        return max(self._caused.get(place, UNKNOWN), self._caused_before.get(place, UNKNOWN))
+
     def doubt(self, client: str, wanted: set[str]) -> None:
         """Its registrations were lost. Until they are there anew its cursor means nothing, and neither side knows."""
         self._doubted |= {(client, name): False for name in wanted}
@@ -99,7 +109,7 @@ class Promises:
         thing = self._truth.thing(client.key_of(name))
         if version not in thing.published:
             raise Broken(f"P4: {client.name} was told {version} of {name}, which nobody published")
-        if job.notification.payload is not None and job.notification.payload != {"v": version[1]}:
+        if job.notification.payload is not None and job.notification.payload != payload_of(version[1]):
             raise Broken(f"P4: {client.name} was told {name} {version} with {job.notification.payload}")
         place = client.key, name
         before = self._last.get(place, UNKNOWN)
@@ -127,8 +137,7 @@ class Promises:
             floor = document.applied.get(name, UNKNOWN)
             if floor >= due and self._doubted.get(place):
                 del self._doubted[place]
-            caused = max(self._caused.get(place, UNKNOWN), self._caused_before.get(place, UNKNOWN))
-            if max(floor, caused) < due and place not in self._doubted:
+            if max(floor, self.caused_of(*place)) < due and place not in self._doubted:
                 raise Broken(
                     f"P2: {client.name} stores cursor {document.cursor} and knows {floor} of {name}, not {due}"
                 )

@@ -1,13 +1,17 @@
 """The world: two matchers, two gateways, clients and publishers over one Kafka, under one seed."""
 
+from collections import Counter
 from random import Random
+from typing import NamedTuple
 
 import msgspec
 from coldnotify._core.delivery import Job
 from coldnotify._core.document import Document
+from coldnotify._core.driver import MembersJob
 from coldnotify._core.reconnect import Address
 from coldnotify_matcher.epoch import epoch_of
 from coldnotify_schemas import topics
+from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import GENERATION_KEY, RegistrationsRecord
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import MOVED_HEADER
@@ -19,7 +23,9 @@ from coldnotify_simulation.group import Group
 from coldnotify_simulation.kafka import PARTITIONS, Entry, Kafka, PartitionLog, merged_state, state_order
 from coldnotify_simulation.link import Link
 from coldnotify_simulation.matcher import Matcher
-from coldnotify_simulation.promises import Broken, Promises, group_partition
+from coldnotify_simulation.memberships import Memberships
+from coldnotify_simulation.promises import Broken, Promises, group_partition, payload_of
+from coldnotify_simulation.sets import Groups, groups_of
 from coldnotify_simulation.trace import Trace
 from coldnotify_simulation.truth import UNKNOWN, Truth, Version
 
@@ -38,6 +44,17 @@ _STAYS_SO_S = 25.0
 """Beats and keepalives have had a turn: what held by chance does not hold any more."""
 
 
+class _Wake(NamedTuple):
+    """What was so when a client's connection came to stand."""
+
+    since_s: float
+    wanted: set[str]
+    queries: set[str]
+    epoch: int
+    end: int
+    """Of the client's partition of the objects topic."""
+
+
 class World:
     """Everything. Tests and schedules act on its parts directly."""
 
@@ -48,6 +65,8 @@ class World:
         self.truth = Truth()
         self.kafka = Kafka(self._on_append)
         self.promises = Promises(self.clock, self.kafka, self.truth)
+        self.groups = Groups()
+        self.memberships = Memberships(self.promises, self.truth, self.groups)
         self.group = Group(self.clock, self.random)
         self.late_s = late_s
         self.epoch_counter = 0
@@ -62,7 +81,8 @@ class World:
         self.registrations_lost = False
         self._publishing = False
         self._published = 0
-        self._wanted_at: dict[str, tuple[float, set[str]]] = {}
+        self._wanted_at: dict[str, _Wake] = {}
+        self._deletions: dict[tuple[str, int], bool] = {}
         self.highest: dict[str, int] = {}
         """The highest version that any publisher used, by object's key."""
         self._note_epoch()
@@ -89,6 +109,7 @@ class World:
         partition: int | None = None,
         acknowledged: bool | None = None,
         source: str | None = None,
+        deleted: bool = False,
     ) -> None:
         """One call. `acknowledged`: None leaves it to chance whether the publisher hears of it.
 
@@ -97,7 +118,12 @@ class World:
         domain, group, _ = key.split("/", 2)
         right = partition_of(domain, group, PARTITIONS)
         at = right if partition is None else partition
-        value: dict[str, object] = {"version": version, "payload": {"v": version}}
+        payload = payload_of(version)
+        value: dict[str, object] = {"version": version, "payload": payload}
+        # Who publishes a version once more, or in another incarnation, says the same of it.
+        deleted = self._deletions.setdefault((key, version), deleted)
+        if deleted:
+            value["deleted"] = True
         if incarnation is not None:
             value["incarnation"] = incarnation
         if source is not None:
@@ -113,8 +139,8 @@ class World:
             self.promises.caused(f"{domain}/{group}/{source}", key.split("/", 2)[2], means)
             said["source"] = source
         self.trace.event(
-            "publish", **names, object=key, version=version, payload={"v": version},
-            incarnation=means[0], path="kafka" if at == right else "raw", **said,
+            "publish", **names, object=key, version=version, payload=payload,
+            incarnation=means[0], path="kafka" if at == right else "raw", deleted=deleted, **said,
         )  # fmt: skip
         self.trace(source or "publisher", "publishes", key, means, "" if at == right else f"in partition {at}")
         self._append_published(at, key, msgspec.json.encode(value))
@@ -131,6 +157,33 @@ class World:
         version = self.highest.get(key, 0) + 1
         self.publish(key, version, acknowledged=acknowledged, source=source)
         return version
+
+    def describe(
+        self,
+        key: str,
+        description: dict[str, object] | None,
+        *,
+        back_ms: int = 0,
+        partition: int | None = None,
+        acknowledged: bool | None = None,
+    ) -> None:
+        """One call. `back_ms`: so much earlier than now is its timestamp."""
+        domain, group, _ = key.split("/", 2)
+        right = partition_of(domain, group, PARTITIONS)
+        at = right if partition is None else partition
+        timestamp_ms = self.clock.now_ms - back_ms
+        self._published += 1
+        names = {"publisher": "p", "id": self._published}
+        self.trace.event(
+            "describe", **names, object=key, description=description, timestamp=timestamp_ms,
+            path="kafka" if at == right else "raw",
+        )  # fmt: skip
+        self.trace("publisher", "describes", key, description, timestamp_ms, "" if at == right else f"in partition {at}")
+        value = msgspec.json.encode({"description": description})
+        self.kafka.append(topics.OBJECTS, at, timestamp_ms, f"{KEY_PREFIX}{key}".encode(), value)
+        if acknowledged is None:
+            acknowledged = self.random.random() < 0.8
+        self.trace.event("published", **names, outcome="acknowledged" if acknowledged else "unknown")
 
     def publish_nonsense(self, key: str, value: bytes | None) -> None:
         """What is no public record."""
@@ -152,6 +205,7 @@ class World:
                     gateway.read_soon()
             return
         if topic == topics.OBJECTS:
+            self.groups.on_record(partition, entry)
             version = self.truth.on_record(partition, entry, publisher=self._publishing)
             if version is not None and any(name == MOVED_HEADER for name, _ in entry.headers):
                 self._note_moved((entry.key or b"").decode(), version)
@@ -164,6 +218,7 @@ class World:
                 if entry.value is not None:
                     record = msgspec.json.decode(entry.value, type=RegistrationsRecord)
                     self.promises.on_registered(client, record.objects)
+                    self.memberships.on_registered(client, record.queries)
             self.promises.on_state_record(client, entry.key, entry.value)
         for matcher in self.matchers:
             if matcher.run is not None and matcher.run.reads(partition):
@@ -174,7 +229,7 @@ class World:
         self._published += 1
         self.trace.event(
             "publish", publisher="moved", id=self._published, object=key, version=version[1], incarnation=version[0],
-            payload={"v": version[1]}, path="raw",
+            payload=payload_of(version[1]), path="raw", deleted=self._deletions.get((key, version[1]), False),
         )  # fmt: skip
 
     # ---- what clients see (client.Surroundings)
@@ -193,7 +248,10 @@ class World:
                 return
             link = Link(self.clock, self.random, client, gateway, self.late_s)
             gateway.accept(link)
-            self._wanted_at[client.key] = self.clock.now_s, set(client.wanted)
+            end = self.kafka.log(topics.OBJECTS, group_partition(client.identity.group)).end
+            self._wanted_at[client.key] = _Wake(
+                self.clock.now_s, client.wanted, client.queries, self.promises.epoch, end
+            )
             client.link_up(link)
 
         client.later(self.random.uniform(0.001, self.late_s), arrive)
@@ -209,18 +267,35 @@ class World:
             "told", client=client.key, object=client.key_of(said.object_id), version=said.version,
             incarnation=update.incarnation, payload=said.payload, deleted=said.deleted, **more,
         )  # fmt: skip
+        self.memberships.on_told_version(client, said.object_id)
         self.promises.on_told(client, job, failed=failed)
+
+    def on_told_members(self, client: Client, job: MembersJob, *, failed: bool) -> None:
+        """A members callback is entered."""
+        added, removed = sorted(job.added), sorted(job.removed)
+        text = job.query.text
+        self.trace(client.name, "is told of", repr(text), "added", added, "removed", removed, "fails" if failed else "")
+        more = {"failed": True} if failed else {}
+        self.trace.event("members", client=client.key, query=text, added=added, removed=removed, **more)
+        self.memberships.on_told(client, job, failed=failed)
+
+    def on_starts(self, client: Client, document: Document) -> None:
+        """Its process begins with this document."""
+        self.memberships.starts(client, document)
 
     def on_saved(self, client: Client, document: Document) -> None:
         """A document is durable."""
         self.promises.on_saved(client, document)
+        self.memberships.on_saved(client, document, self.promises.epoch)
 
     def on_caught_up(self, client: Client, since: int) -> None:
         """The library says: complete."""
         self.trace(client.name, "is caught up")
         self.trace.event("caught_up", client=client.key, since=since)
-        since_s, wanted = self._wanted_at[client.key]
-        self.promises.on_caught_up(client, since_s, wanted)
+        wake = self._wanted_at[client.key]
+        self.promises.on_caught_up(client, wake.since_s, wake.wanted)
+        if wake.epoch == self.promises.epoch:
+            self.memberships.on_caught_up(client, wake.since_s, wake.queries, wake.end)
 
     def on_stopped(self, client: Client) -> None:
         """It disconnected in order."""
@@ -235,6 +310,8 @@ class World:
         if not client.alive:
             self.promises.registers(client.key, anew)
         client.start(only=only)
+        for text in client.queries:
+            self.memberships.registers(client, text)
 
     def register(self, client: Client, *names: str) -> None:
         """Its application wants more."""
@@ -244,6 +321,18 @@ class World:
             self.promises.registers(client.key, anew)
         client.register(*names)
 
+    def register_query(self, client: Client, text: str) -> None:
+        """Its application wants a query's members."""
+        if client.driver is not None:
+            self.memberships.registers(client, text)
+        client.register_query(text)
+
+    def unregister_query(self, client: Client, text: str) -> None:
+        """And no more."""
+        if client.driver is not None:
+            self.memberships.unregisters(client, text)
+        client.unregister_query(text)
+
     def power_loss(self, client: Client, *, wiped: bool = False) -> None:
         """It is off from one instant to the next."""
         self.promises.allow_repeat(client.key, *OBJECTS, *client.wish)
@@ -251,6 +340,7 @@ class World:
         (client.wipe if wiped else client.power_loss)()
         if wiped:
             self.promises.wiped(client.key)
+            self.memberships.wiped(client.key)
         else:
             self.promises.power_lost(client.key)
         if was_on:
@@ -269,12 +359,14 @@ class World:
         self.kafka.recreate(name)
         if name == topics.OBJECTS:
             self.truth.lose()
+            self.groups.clear()
             self.promises.forget_told()
             self._note_epoch()
         if name == topics.REGISTRATIONS:
             self.registrations_lost = True
             for client in self.clients:
                 self.promises.doubt(client.key, client.wanted if client.alive else client_wanted(client))
+                self.memberships.doubt(client.key, client.queries if client.alive else client_queries(client))
 
     def truncate_objects(self, partition: int, end: int, *, new_epoch: bool) -> None:
         """A restored backup. `new_epoch`: the operator bumps the counter, and starts the matchers anew, as is due."""
@@ -282,8 +374,11 @@ class World:
         self.trace.event("topic_lost", topic=topics.OBJECTS)
         self.kafka.log(topics.OBJECTS, partition).truncate(end)
         self.truth.lose()
+        self.groups.clear()
         for number in range(PARTITIONS):
             self.truth.read_again(number, self.kafka.log(topics.OBJECTS, number))
+            for entry in self.kafka.log(topics.OBJECTS, number).entries:
+                self.groups.on_record(number, entry)
         self.promises.forget_told()
         if new_epoch:
             self.epoch_counter += 1
@@ -347,17 +442,47 @@ class World:
             log.compact()
             return
         owed = {key: thing.newest[-1][1] for key, thing in self.truth.things.items() if thing.newest}
-        last = {entry.key: entry.value for entry in log.entries}
+        last = {entry.key: entry for entry in log.entries}
 
         def spared(key: bytes) -> bool:
-            value = last[key]
+            value = last[key].value
+            if key.startswith(KEY_PREFIX.encode()):
+                return self._is_described_otherwise(partition, last[key])
             newest = owed.get(key.decode(errors="replace"), UNKNOWN)
             explicit = b'"version":%d' % newest[1] in (value or b"")
             return not explicit or (newest[0] > 0 and b'"incarnation":%d' % newest[0] not in (value or b""))
 
         log.compact(spared)
 
+    def _is_described_otherwise(self, partition: int, entry: Entry) -> bool:
+        """Whether another description is in force than this record's, the last of its key."""
+        _, group, name = (entry.key or b"").decode(errors="replace").split("/", 2)
+        if group_partition(group) != partition:
+            return False
+        thing = self.groups.objects.get(f"{DOMAIN}/{group}", {}).get(name)
+        in_force = None if thing is None or thing.described[0] < 0 else thing.described
+        alone = groups_of([(partition, [entry])]).objects.get(f"{DOMAIN}/{group}", {}).get(name)
+        return in_force is not None and (alone is None or alone.described != in_force)
+
     # ---- the end
+
+    def wrong_at_rest(self, online: list[Client]) -> list[str]:
+        """What is not as it should be once faults have stopped and everything has come to rest."""
+        found = self.promises.at_rest(online)
+        registered: dict[str, set[str]] = {}
+        for partition in range(PARTITIONS):
+            for key, value in merged_state(self.kafka.log(topics.REGISTRATIONS, partition)).items():
+                record = msgspec.json.decode(value, type=RegistrationsRecord)
+                registered.setdefault(key.rpartition("/")[0], set()).update(record.queries)
+        left = groups_of((n, self.kafka.log(topics.OBJECTS, n).entries) for n in range(PARTITIONS))
+        return found + self.memberships.at_rest(online, left, registered)
+
+    def counts(self) -> Counter[str]:
+        """What came to pass of queries: in matchers, and as applications were told."""
+        counts = Counter(self.memberships.counts)
+        for matcher in self.matchers:
+            counts.update(matcher.counts)
+        return counts
 
     def calm(self) -> None:
         """Faults stop: what was stopped goes on, what is dead is started."""
@@ -386,7 +511,7 @@ class World:
         """Run until all is as it should be, and stays so. Raises Broken."""
         end_s = self.clock.now_s + SETTLED_WITHIN_S
         while True:
-            while (wrong := self.promises.at_rest(online)) and self.clock.now_s < end_s:
+            while (wrong := self.wrong_at_rest(online)) and self.clock.now_s < end_s:
                 self.run(_LOOK_EVERY_S)
                 for client in online:
                     if not client.alive:  # it was about to disconnect
@@ -394,7 +519,7 @@ class World:
             if not wrong:
                 self.run(_STAYS_SO_S)
                 self.compact(at_rest=True)
-                wrong = self.promises.at_rest(online)
+                wrong = self.wrong_at_rest(online)
             # A connection that is dead may have stood until now: its client has to come again.
             if not wrong or self.clock.now_s >= end_s:
                 break
@@ -406,3 +531,8 @@ class World:
 def client_wanted(client: Client) -> set[str]:
     """What its state file says it wants."""
     return set() if client.disk is None else set(msgspec.json.decode(client.disk)["wanted"])
+
+
+def client_queries(client: Client) -> set[str]:
+    """The queries that its state file says it wants."""
+    return set() if client.disk is None else set(msgspec.json.decode(client.disk).get("queries", {}))

@@ -1,0 +1,177 @@
+"""P9, held against what applications were told of members and what the log holds."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from coldnotify._core.document import Document
+from coldnotify._core.driver import MembersJob
+
+from coldnotify_simulation.client import Client
+from coldnotify_simulation.promises import Broken, Promises
+from coldnotify_simulation.sets import Groups
+from coldnotify_simulation.truth import UNKNOWN, Truth
+
+
+@dataclass(slots=True)
+class _Told:
+    """One query of one client."""
+
+    members: set[str] = field(default_factory=set)
+    """As its application was told."""
+    anew: bool = False
+    """Registered since its process began: it may not have saved that."""
+
+
+class Memberships:
+    """Looks at each thing that happens; `at_rest` once all has come to rest."""
+
+    def __init__(self, promises: Promises, truth: Truth, groups: Groups) -> None:
+        self._promises = promises
+        self._truth = truth
+        self._groups = groups
+        self._told: dict[str, dict[str, _Told]] = {}
+        """By client and query."""
+        self._doubted: dict[tuple[str, str], bool] = {}
+        """(client, query): the service may have lost this registration. True: it has written it down since."""
+        self.counts: Counter[str] = Counter()
+
+    # ---- what clients do
+
+    def starts(self, client: Client, document: Document) -> None:
+        """Its process begins with this document, which has the sum of what its application was told, or owes it."""
+        told = self._told.setdefault(client.key, {})
+        for text in told.keys() - document.queries.keys():
+            del told[text]
+        for text, kept in document.queries.items():
+            known = told.get(text)
+            telling = kept.telling
+            again = frozenset[str]() if telling is None else telling.added | telling.removed
+            if known is None or known.anew:
+                before = set(kept.members) if telling is None else (kept.members - telling.added) | telling.removed
+                told[text] = _Told(set(before))
+            elif (wrong := (known.members ^ kept.members) - again) and not kept.followed:
+                raise Broken(f"P9: {client.name} was told {known.members} of {text!r}, and starts with {wrong} other")
+
+    def registers(self, client: Client, text: str) -> None:
+        """Its application asks for a query."""
+        self._told.setdefault(client.key, {}).setdefault(text, _Told(anew=True))
+
+    def unregisters(self, client: Client, text: str) -> None:
+        """And no more."""
+        self._told.get(client.key, {}).pop(text, None)
+        self._doubted.pop((client.key, text), None)
+
+    def wiped(self, client: str) -> None:
+        """It has lost its state."""
+        self._told.pop(client, None)
+
+    # ---- what happens to its registrations
+
+    def doubt(self, client: str, queries: set[str]) -> None:
+        """They were lost."""
+        self._doubted |= {(client, text): False for text in queries}
+
+    def on_registered(self, client: str, queries: list[str]) -> None:
+        """A record of them was written."""
+        for text in queries:
+            if (client, text) in self._doubted:
+                self._doubted[client, text] = True
+
+    # ---- what it is told
+
+    def on_told(self, client: Client, job: MembersJob, *, failed: bool) -> None:
+        """A members callback is entered."""
+        told = self._told.get(client.key, {}).get(job.query.text)
+        if told is None:
+            raise Broken(f"P9: {client.name} is told members of {job.query.text!r}, which it does not want")
+        if failed:
+            return
+        self.counts["told entered"] += len(job.added)
+        self.counts["told left"] += len(job.removed)
+        told.members |= job.added
+        told.members -= job.removed
+        self._promises.allow_repeat(client.key, *job.added)
+
+    def on_told_version(self, client: Client, name: str) -> None:
+        """A callback for a version is entered."""
+        if name in client.wanted:
+            return
+        if not any(name in told.members for told in self._told.get(client.key, {}).values()):
+            raise Broken(f"P9: {client.name} is told a version of {name}, and not that it is a member of a query")
+
+    # ---- what it says
+
+    def on_saved(self, client: Client, document: Document, epoch: int) -> None:
+        """What the durable cursor says is true of its queries, too."""
+        if document.cursor is None or document.epoch != epoch:
+            return
+        group, end = client.key.rpartition("/")[0], document.cursor + 1
+        for text, kept in document.queries.items():
+            place = client.key, text
+            if text in document.pending_queries:
+                continue
+            wrong = self._groups.wrong(group, text, kept.members, end)
+            if not wrong and self._doubted.get(place):
+                del self._doubted[place]
+            if place in self._doubted:
+                continue
+            if wrong:
+                raise Broken(
+                    f"P9: {client.name} stores cursor {document.cursor} and holds {sorted(kept.members)} as "
+                    f"members of {text!r}: {sorted(wrong)} wrong"
+                )
+            for name in kept.members - document.pending.keys():
+                due = self._truth.thing(client.key_of(name)).due_at(document.cursor)
+                known = max(document.applied.get(name, UNKNOWN), self._promises.caused_of(client.key, name))
+                if known < due and self._groups.stable(group, text, name, end):
+                    raise Broken(
+                        f"P2: {client.name} stores cursor {document.cursor} and knows {known} of {name}, a member of "
+                        f"{text!r}, not {due}"
+                    )
+
+    def on_caught_up(self, client: Client, since_s: float, queries: set[str], end: int) -> None:
+        """A wake: `queries` were registered, and the log ended at `end`, when it began."""
+        group = client.key.rpartition("/")[0]
+        for text, told in self._told.get(client.key, {}).items():
+            if text not in queries or (client.key, text) in self._doubted:
+                continue
+            self.counts["judged"] += 1
+            wrong = self._groups.wrong(group, text, told.members, end)
+            if wrong:
+                raise Broken(
+                    f"P9: {client.name} is caught up and was told {sorted(told.members)} as members of {text!r}: "
+                    f"{sorted(wrong)} wrong"
+                )
+            for name in told.members:
+                due = self._truth.thing(client.key_of(name)).acknowledged_at(since_s)
+                if self._knows(client, name) < due:
+                    raise Broken(f"P2: {client.name} is caught up and was not told {due} of {name}, a member")
+
+    def _knows(self, client: Client, name: str) -> tuple[int, int]:
+        return max(self._promises.told(client, name), self._promises.caused_of(client.key, name))
+
+    # ---- at rest
+
+    def at_rest(self, online: list[Client], left: Groups, registered: dict[str, set[str]]) -> list[str]:
+        """What is not as it should be. `left`: what the log says of the records that are left."""
+        found = []
+        for client in online:
+            group = client.key.rpartition("/")[0]
+            told = self._told.get(client.key, {})
+            if registered.get(client.key, set()) != client.queries or told.keys() != client.queries:
+                found.append(
+                    f"P5: {client.name} wants {sorted(client.queries)}, and is registered for "
+                    f"{sorted(registered.get(client.key, set()))}"
+                )
+            for text in sorted(client.queries & told.keys()):
+                due = left.members(group, text)
+                if told[text].members != due:
+                    found.append(
+                        f"P9: {client.name} was told {sorted(told[text].members)} as members of {text!r}, there are "
+                        f"{sorted(due)}"
+                    )
+                for name in sorted(told[text].members & due):
+                    version = left.objects[group][name].version
+                    if self._knows(client, name) < version:
+                        found.append(f"P2: {client.name} was not told {version} of {name}, a member of {text!r}")
+        return found

@@ -1,0 +1,139 @@
+"""What the objects topic says of groups: which objects there are, how they are described, and who fits a query."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from coldnotify_checker.queries import Description, read_query
+from coldnotify_schemas.descriptions import KEY_PREFIX, parse_description_record
+from coldnotify_schemas.names import InvalidName, parse_object_key
+from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.records import InvalidRecord
+
+from coldnotify_simulation.kafka import PARTITIONS, Entry
+
+_PREFIX = KEY_PREFIX.encode()
+
+
+class _Value(msgspec.Struct):
+    version: int
+    incarnation: int | None = None
+    deleted: bool = False
+
+
+_values = msgspec.json.Decoder(_Value)
+_NOTHING: Description = {}
+
+
+@dataclass(slots=True)
+class Object:
+    """One object: what it is from which offset on."""
+
+    states: list[tuple[int, Description | None]] = field(default_factory=list)
+    """(offset, its description, empty if it has none; None: there is no such object), by offset."""
+    described: tuple[int, Description | None] = (-1, None)
+    """The timestamp of the description in force, and that description."""
+    version: tuple[int, int] = (-1, -1)
+    published: bool | None = None
+    """False: its newest version is a deletion; None: it was never published."""
+
+    @property
+    def state(self) -> Description | None:
+        """As it is now."""
+        if self.published is None:
+            return self.described[1]
+        return (self.described[1] or _NOTHING) if self.published else None
+
+    def state_at(self, end: int) -> Description | None:
+        """As the log says it below this offset."""
+        for offset, state in reversed(self.states):
+            if offset < end:
+                return state
+        return None
+
+    def states_since(self, end: int) -> Iterator[Description | None]:
+        """As the log says it below this offset, and all that it has been since, the latest first."""
+        for offset, state in reversed(self.states):
+            yield state
+            if offset < end:
+                return
+        yield None
+
+
+class Groups:
+    """Follows the objects topic record by record."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, dict[str, Object]] = {}
+        """By domain/group and name."""
+
+    def on_record(self, partition: int, entry: Entry) -> None:
+        """A record was written. One that stands elsewhere than where it belongs says nothing, nor does nonsense."""
+        key = entry.key or b""
+        describes = key.startswith(_PREFIX)
+        try:
+            domain, group, name = parse_object_key(key[len(_PREFIX) :] if describes else key)
+            if partition_of(domain, group, PARTITIONS) != partition:
+                return
+            said: Any = parse_description_record(entry.value) if describes else _values.decode(entry.value or b"")
+        except (InvalidName, InvalidRecord, ValueError, msgspec.MsgspecError):
+            return
+        of_group = self.objects.setdefault(f"{domain}/{group}", {})
+        thing = of_group.get(name)
+        if thing is None:
+            thing = of_group[name] = Object()
+        if describes:
+            if entry.timestamp_ms < thing.described[0]:
+                return
+            thing.described = entry.timestamp_ms, said
+        else:
+            version = max(thing.version[0], 0) if said.incarnation is None else said.incarnation, said.version
+            if version <= thing.version:
+                return
+            thing.version, thing.published = version, not said.deleted
+        state = thing.state
+        if not thing.states or thing.states[-1][1] is not state:
+            thing.states.append((entry.offset, state))
+
+    def clear(self) -> None:
+        """The topic is empty."""
+        self.objects.clear()
+
+    def members(self, group: str, query: str) -> set[str]:
+        """The objects of a domain/group that fit."""
+        matches = read_query(query)
+        found = set()
+        for name, thing in self.objects.get(group, {}).items():
+            state = thing.state
+            if state is not None and matches(name, state):
+                found.add(name)
+        return found
+
+    def wrong(self, group: str, query: str, held: Iterable[str], end: int) -> set[str]:
+        """Names that are held, or are not, although it was the other way at this offset and has been ever since."""
+        matches, held = read_query(query), frozenset(held)
+        objects = self.objects.get(group, {})
+        found = set(held - objects.keys())
+        for name, thing in objects.items():
+            holds = name in held
+            states = thing.states_since(end)
+            if all((state is not None and matches(name, state)) is not holds for state in states):
+                found.add(name)
+        return found
+
+    def stable(self, group: str, query: str, name: str, end: int) -> bool:
+        """Whether the object fits at this offset, and has fitted ever since."""
+        matches, thing = read_query(query), self.objects.get(group, {}).get(name)
+        if thing is None:
+            return False
+        return all(state is not None and matches(name, state) for state in thing.states_since(end))
+
+
+def groups_of(logs: Iterable[tuple[int, Iterable[Entry]]]) -> Groups:
+    """As the records say that are left."""
+    groups = Groups()
+    for partition, entries in logs:
+        for entry in entries:
+            groups.on_record(partition, entry)
+    return groups
