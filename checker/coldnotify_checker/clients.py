@@ -48,8 +48,6 @@ class Knowledge:
     phase: int = 0
     """Of the client, when it was told last."""
     repeats_allowed: int = 0
-    repeats_of_members: int = 0
-    """As a member that left and came again it was told so often once more."""
 
 
 @dataclass(slots=True)
@@ -196,11 +194,11 @@ class Clients:
         scope = client.name.rpartition("/")[0]
         for name in event.added:
             object_ = f"{scope}/{name}"
+            knowledge = client.told.setdefault(object_, Knowledge())
+            knowledge.repeats_allowed = REPEATS_AFTER_REGISTER
             if not self._is_wanted(client, object_):
                 client.behind[object_] = None
-                knowledge = client.told.setdefault(object_, Knowledge())
                 knowledge.known, knowledge.known_before = None, knowledge.known or knowledge.known_before
-                knowledge.repeats_allowed = REPEATS_AFTER_REGISTER
         self._memberships.on_members(event)
         if not event.failed:
             self._leave(client, event.removed)
@@ -343,10 +341,6 @@ class Clients:
         if knowledge.repeats_allowed:
             knowledge.repeats_allowed -= 1
             return
-        if event.object not in client.wanted:
-            knowledge.repeats_of_members += 1
-            if knowledge.repeats_of_members <= self._memberships.changes(event.object, event.t + self._skew_us):
-                return
         assert knowledge.floor is not None
         self._verdict.add(
             "P4", f"{client.name} was told {_version(knowledge.floor)} of {event.object} again", (last, event)

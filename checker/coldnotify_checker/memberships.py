@@ -143,12 +143,6 @@ class Memberships:
                 held.open[name] = None
             self._next_news = next(self._news, None)
 
-    def changes(self, object_: str, until: int) -> int:
-        """How often something was said of the object that may have made it leave a set and come again."""
-        described = (call for call in self._objects.calls.get(object_, ()) if isinstance(call, Describe))
-        gone = (call for call in self._objects.calls.get(object_, ()) if isinstance(call, Call) and call.begun.deleted)
-        return sum(call.t <= until for call in described) + sum(call.begun.t <= until for call in gone)
-
     # What clients do
 
     def register(self, event: RegisterQuery) -> None:

@@ -48,8 +48,6 @@ SETTINGS = Settings(
 )
 """Shorter than by default: a schedule is a few minutes."""
 _SUBSCRIBER = 1
-_MEMBERS_SUBSCRIBER = 2
-"""Of a query; its first one is told its members' versions."""
 
 
 class Surroundings(Protocol):
@@ -92,6 +90,8 @@ class Client(Process):
         self.addresses = [Address("127.0.0.1", port) for port in range(gateways)]
         self.wish: set[str] = set()
         self.wish_queries: set[str] = set()
+        self._numbers: dict[str, int] = {}
+        """Of queries' subscribers."""
         self.callback_s = 0.01
         self.failing = 0.0
         """How likely a callback raises."""
@@ -220,8 +220,10 @@ class Client(Process):
     def _register_query(self, driver: Driver, text: str) -> None:
         self.trace.event("register_query", client=self.key, query=text)
         query = Query(text)
-        driver.subscribe_members(query, _MEMBERS_SUBSCRIBER)
-        driver.subscribe(query, _SUBSCRIBER)
+        # Each call to subscribe has a number of its own.
+        number = self._numbers.setdefault(text, _SUBSCRIBER + 1 + 2 * len(self._numbers))
+        driver.subscribe_members(query, number)
+        driver.subscribe(query, number + 1)
         driver.register(query)
 
     def unregister_query(self, text: str) -> None:

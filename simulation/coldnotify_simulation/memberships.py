@@ -9,7 +9,7 @@ from coldnotify._core.driver import MembersJob
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.promises import Broken, Promises
 from coldnotify_simulation.sets import Groups
-from coldnotify_simulation.truth import UNKNOWN, Truth
+from coldnotify_simulation.truth import Truth
 
 
 @dataclass(slots=True)
@@ -122,7 +122,8 @@ class Memberships:
                 )
             for name in kept.members - document.pending.keys():
                 due = self._truth.thing(client.key_of(name)).due_at(document.cursor)
-                known = max(document.applied.get(name, UNKNOWN), self._promises.caused_of(client.key, name))
+                floor = self._promises.floor_in(document, client, name)
+                known = max(floor, self._promises.caused_of(client.key, name))
                 if known < due and self._groups.stable(group, text, name, end):
                     raise Broken(
                         f"P2: {client.name} stores cursor {document.cursor} and knows {known} of {name}, a member of "

@@ -41,6 +41,8 @@ class Promises:
         """The highest version that the application was told, by (client, object)."""
         self._last: dict[tuple[str, str], Version] = {}
         """The last one, unless the topic was lost since."""
+        self._returned: dict[tuple[str, str], Version] = {}
+        """The same, of callbacks that did not fail."""
         self._may_repeat: set[tuple[str, str]] = set()
         self._doubted: dict[tuple[str, str], bool] = {}
         """(client, object): the service may have lost this registration. True: it has written it down since."""
@@ -61,7 +63,7 @@ class Promises:
 
     def wiped(self, client: str) -> None:
         """What its application was told counts no more, nor what it published: it is owed all that."""
-        for known in (self._told, self._caused, self._caused_before):
+        for known in (self._told, self._returned, self._caused, self._caused_before):
             for place in [place for place in known if place[0] == client]:
                 del known[place]
 
@@ -124,6 +126,7 @@ class Promises:
             self._may_repeat.add(place)
         else:
             self._may_repeat.discard(place)
+            self._returned[place] = max(version, self._returned.get(place, UNKNOWN))
 
     def on_saved(self, client: Client, document: Document) -> None:
         """The sentence on which all rests: what the durable cursor says is true."""
@@ -134,13 +137,22 @@ class Promises:
         for name in document.wanted - set(document.pending):
             place = client.key, name
             due = self._truth.thing(client.key_of(name)).due_at(document.cursor)
-            floor = document.applied.get(name, UNKNOWN)
+            floor = self.floor_in(document, client, name)
             if floor >= due and self._doubted.get(place):
                 del self._doubted[place]
             if max(floor, self.caused_of(*place)) < due and place not in self._doubted:
                 raise Broken(
                     f"P2: {client.name} stores cursor {document.cursor} and knows {floor} of {name}, not {due}"
                 )
+
+    def floor_in(self, document: Document, client: Client, name: str) -> Version:
+        """The newest version of the object that the client knows after a power cut.
+
+        What came by one query and is to be told to another one's callback, too, has no floor meanwhile.
+        """
+        if document.queries and name not in document.applied:
+            return self._returned.get((client.key, name), UNKNOWN)
+        return document.applied.get(name, UNKNOWN)
 
     def on_caught_up(self, client: Client, since_s: float, wanted_then: set[str]) -> None:
         """P2: a wake misses nothing that was acknowledged before it began."""

@@ -15,6 +15,7 @@ from coldnotify_streams.core.run import Limits
 
 from coldnotify_simulation import second_opinion
 from coldnotify_simulation.client import Client
+from coldnotify_simulation.describing import Describing
 from coldnotify_simulation.gateway import Gateway
 from coldnotify_simulation.group import SESSION_TIMEOUT_S
 from coldnotify_simulation.matcher import Matcher
@@ -102,6 +103,8 @@ class Schedule:
         # A different mix in each: faults that come alone go deeper than all of them at once.
         chance = self.random.choice([0.2, 0.5, 0.9])
         self.kinds = {name: one for name, one in kinds.items() if name in always or self.random.random() < chance}
+        self.describing = Describing(seed, self.world)
+        self.kinds |= self.describing.kinds()
 
     def play(self) -> None:
         """From the beginning until all has come to rest. Raises Broken, and whatever a part raises."""
@@ -110,6 +113,7 @@ class Schedule:
         world.start()
         for client in world.clients:
             client.wish = {name for name in OBJECTS if random.random() < 0.6}
+            self.describing.wish(client)
             client.callback_s = random.choice([0.001, 0.01, 1.0])
             client.failing = random.choice([0.0, 0.0, 0.2])
             world.start_client(client)
