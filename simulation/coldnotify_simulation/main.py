@@ -5,8 +5,10 @@ import logging
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from itertools import islice
 
 import structlog
@@ -15,6 +17,18 @@ from coldnotify_simulation.schedule import Failed, play
 
 _SEEDS_A_TASK = 20
 _TRACE_LINES = 200
+_COUNTED = {
+    "evaluated": "evaluated",
+    "entered": "members entered",
+    "left": "left",
+    "queries_answered": "answers",
+    "queries_held": "unchanged",
+    "sets_digests": "sets digests",
+    "told entered": "told as entered",
+    "told left": "told as left",
+    "judged": "judged at wakes",
+}
+"""What matchers counted, and applications were told."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,12 +46,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     began_s = time.monotonic()
     tasks = [seeds[i : i + _SEEDS_A_TASK] for i in range(0, len(seeds), _SEEDS_A_TASK)]
     failures: list[str] = []
-    if args.jobs == 1 or len(seeds) == 1:
-        failures = [text for task in tasks for text in _play_all(task)]
-    else:
-        with ProcessPoolExecutor(args.jobs) as pool:
-            for found in pool.map(_play_all, tasks):
-                failures += found
+    counts: Counter[str] = Counter()
+    with ExitStack() as stack:
+        alone = args.jobs == 1 or len(seeds) == 1
+        play_all = map if alone else stack.enter_context(ProcessPoolExecutor(args.jobs)).map
+        for found, counted in play_all(_play_all, tasks):
+            failures += found
+            counts.update(counted)
     took_s = time.monotonic() - began_s
     for text in failures:
         print(text)
@@ -47,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"{len(seeds)} schedules in {took_s:.1f} s ({len(seeds) / took_s * 60:.0f} a minute), "
         f"{len(failures)} broke a promise"
     )
+    print("of queries: " + ", ".join(f"{counts[name]} {words}" for name, words in _COUNTED.items()))
     return 1 if failures else 0
 
 
@@ -57,16 +73,18 @@ def _seeds(text: str) -> range | None:
     return range(int(first), int(last or first) + 1)
 
 
-def _play_all(seeds: Sequence[int]) -> list[str]:
+def _play_all(seeds: Sequence[int]) -> tuple[list[str], Counter[str]]:
     # What the parts log of strangers' records is in the trace already.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    failures = []
+    failures, counts = [], Counter[str]()
     for seed in seeds:
         try:
-            play(seed)
+            schedule = play(seed)
         except Failed as failed:
             failures.append(str(failed))
-    return failures
+            schedule = failed.schedule
+        counts.update(schedule.world.counts())
+    return failures, counts
 
 
 def _print_trace(seed: int, lines: int) -> None:

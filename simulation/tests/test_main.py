@@ -1,10 +1,11 @@
 """Random schedules, as the command plays them, and what it says.
 
 Stands for: clock, client, gateway, group, kafka, link, main, matcher, matcher_readers, promises, schedule, scripted
-Stands for: second_opinion, trace, truth, world
+Stands for: second_opinion, trace, truth, world, describing, memberships, sets
 """
 
 import os
+import re
 import subprocess
 import sys
 
@@ -27,6 +28,8 @@ def test_the_promises_hold_in_random_schedules() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "200 schedules" in done.stdout
     assert "0 broke a promise" in done.stdout
+    of_queries = next(line for line in done.stdout.splitlines() if line.startswith("of queries:"))
+    assert all(int(count) for count in re.findall("[0-9]+", of_queries)), of_queries
 
 
 @pytest.mark.parametrize("seeds", ["x", "1-x", "-"])

@@ -386,7 +386,7 @@ class Delivery:
         elif name in self._known:
             self._known[name][1].difference_update(numbers)
         elif slot is not None and slot.running is not None:
-            self._known[name] = slot.running.update.floor, set(slot.running.subscribers)
+            self._known[name] = slot.running.update.floor, set(slot.running.subscribers) - numbers
         elif name in self.floors:
             self._known[name] = self.floors[name], self._audience(name) - numbers
             self.forget_floor(name)
@@ -398,7 +398,8 @@ class Delivery:
     def _applied(self, name: str, slot: _Slot, update: Update) -> None:
         # The same version may have come again, for those of a query that the object has entered.
         all_told = slot.waiting is None or slot.waiting.floor != update.floor
-        if update.version is not None and all_told:
+        # And it is still to come for those who have subscribed while it was being told.
+        if update.version is not None and all_told and name not in self._known:
             self.floors[name] = update.floor
         self.parked.discard(name)
         slot.failures = 0

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 from coldnotify._core.delivery import Delivery, Job, Update
+from coldnotify._core.interests import Query
 from coldnotify._core.journal import Journal
+from coldnotify._core.membership import Kept
 from coldnotify._core.registrations import Registrations
 from coldnotify._core.settings import Settings
 from coldnotify.errors import CallbackFailed, ObjectParked, PayloadUnreadable
@@ -230,3 +232,33 @@ def test_a_payload_is_parsed_and_what_is_no_json_is_reported(bench):
     bench.delivery.arrived("b", Update(0, 2, b"{"))
     assert bench.tell() == Notification("b", 2, None)
     assert [type(report) for report in bench.reports] == [PayloadUnreadable]
+
+
+@pytest.mark.parametrize("subscriber", [1, 2])
+def test_who_registers_by_name_while_a_member_is_being_told_is_told_too(subscriber):
+    query = Query("has a")
+    journal = Journal()
+    registrations = Registrations(journal, queries={query})
+    delivery = Delivery(
+        journal,
+        registrations,
+        Settings(),
+        [].append,
+        floors={},
+        epoch=1,
+        cursor=10,
+        queries={query: Kept(members=frozenset({"a"}))},
+    )
+    delivery.subscribe(query, 1)
+    delivery.arrived("a", Update(0, 6))
+    job = delivery.next_job(0)
+    registrations.register("a")
+    delivery.subscribe("a", subscriber)
+    delivery.wants("a")
+    delivery.done(job, {}, 0)
+    delivery.arrived("a", Update(0, 6))
+    again = delivery.next_job(0)
+    assert again is not None
+    assert again.subscribers == (subscriber,)
+    delivery.done(again, {}, 0)
+    assert delivery.floors["a"] == (0, 6)
