@@ -56,6 +56,8 @@ class Memberships:
         self._hearers: dict[QuerySet, dict[GatewayView, Hearers]] = {}
         self._waiting: dict[Client, None] = {}
         """Clients whose pages wait for their sets."""
+        self._other_sets = False
+        """One of these waits for others than it did."""
 
     def clear(self) -> None:
         """The partition is another's: nobody is told anything by this matcher any more."""
@@ -75,6 +77,12 @@ class Memberships:
             return True
         self._waiting[client] = None
         return False
+
+    def changed(self, client: Client) -> None:
+        """The client has other queries: if its pages wait, they wait for the sets of these."""
+        if client in self._waiting:
+            self.want(client)
+            self._other_sets = True
 
     def hear(self, client: Client) -> None:
         """The client's session is live: it hears of changes from here on."""
@@ -138,11 +146,12 @@ class Memberships:
 
     def settle(self, position: int) -> list[Client]:
         """Go on with sets that are not known yet. Returns the clients whose pages waited for the last of theirs."""
-        if not self.sets.computing:
+        if not self.sets.computing and not self._other_sets:
             return []
         computed = self.sets.compute(position)
-        if not computed:
+        if not computed and not self._other_sets:
             return []
+        self._other_sets = False
         self._count("sets_computed", len(computed))
         settled = [client for client in self._waiting if client.queries.settled]
         for client in settled:

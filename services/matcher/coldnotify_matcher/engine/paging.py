@@ -83,6 +83,9 @@ class Paging:
     def send(self, client: Client, session: Session, now_ms: int) -> None:
         """The next page; later, if the client has queries whose sets are not known yet."""
         if client.queries and not self._state.members.want(client):
+            # Its gateway may hold it for live, if a predecessor had answered: what others are told must not move its
+            # cursor then. A page of this number is none, but has such a session ask anew.
+            session.gateway.tell(internal_pb2.Item(page=internal_pb2.Page(session=session.number, ask=session.ask)))
             return
         session.page += 1
         page = internal_pb2.Page(session=session.number, ask=session.ask, page=session.page, paging=session.paging)

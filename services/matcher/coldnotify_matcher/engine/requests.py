@@ -356,6 +356,7 @@ class Requests:
                 owed[hash_] = query
         self._note_changed(offset, client)
         self._paging.owe(session, owed, new)
+        self._state.members.changed(client)
         return refused
 
     def _why_not(self, client: Client, text: str) -> str:
@@ -378,6 +379,7 @@ class Requests:
                     self._state.members.forget(client, query)
                     client.unregister_query(query)
                     self._state.count("queries_unregistered")
+            self._state.members.changed(client)
         self._note_changed(offset, client)
 
     def _note_changed(self, offset: int, client: Client) -> None:

@@ -1,0 +1,70 @@
+"""Pages that wait until the sets of their client's queries are known."""
+
+import pytest
+from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, Sets
+from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas.digest import MODULUS
+from coldnotify_schemas.interests import query_hash
+from coldnotify_testkit.engine_bench import EPOCH, Bench, pages
+
+FIRST, SECOND = "has a", "has b"
+
+
+class Computing:
+    """Sets are computed when a test says so."""
+
+    done = False
+
+
+@pytest.fixture
+def computing(monkeypatch: pytest.MonkeyPatch) -> type[Computing]:
+    compute = Sets.compute
+
+    def held(self: Sets, position: int) -> list[QuerySet]:
+        return compute(self, position) if Computing.done else []
+
+    monkeypatch.setattr(Sets, "compute", held)
+    Computing.done = False
+    return Computing
+
+
+def opened(*texts: str) -> Bench:
+    """A client with these queries, whose first page waits."""
+    bench = Bench()
+    bench.describe("x", b'{"description":{"a":1}}', timestamp_ms=1)
+    queries = [wire_pb2.Query(text=text) for text in texts]
+    digest = sum(map(query_hash, texts)) % MODULUS
+    bench.request(open=internal_pb2.Open(digest=digest, queries=queries, epoch=EPOCH, ask=1))
+    bench.settle()
+    return bench
+
+
+def test_a_session_that_its_gateway_holds_for_live_is_to_ask_anew_while_its_page_waits(
+    computing: type[Computing],
+) -> None:
+    bench = opened(FIRST)
+    (page,) = pages(bench.items())
+    assert (page.page, page.last, page.HasField("complete")) == (0, False, False)
+    computing.done = True
+    bench.settle()
+    page = pages(bench.items())[-1]
+    assert (page.page, page.last, list(page.answered)) == (1, True, [query_hash(FIRST)])
+
+
+def test_a_query_that_is_registered_while_a_page_waits_is_waited_for(computing: type[Computing]) -> None:
+    bench = opened(FIRST)
+    bench.request(register=wire_pb2.Register(request=1, queries=[wire_pb2.Query(text=SECOND)]))
+    bench.settle()
+    computing.done = True
+    bench.settle()
+    page = pages(bench.items())[-1]
+    assert page.last
+    assert sorted(page.answered) == sorted([query_hash(FIRST), query_hash(SECOND)])
+
+
+def test_a_page_does_not_wait_for_a_query_that_is_wanted_no_more(computing: type[Computing]) -> None:
+    bench = opened(FIRST)
+    bench.request(unregister=wire_pb2.Unregister(request=1, queries=[query_hash(FIRST)]))
+    bench.settle()
+    page = pages(bench.items())[-1]
+    assert (page.page, page.last, list(page.answered)) == (1, True, [])
