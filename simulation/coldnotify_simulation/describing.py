@@ -17,6 +17,7 @@ from coldnotify_simulation.world import DOMAIN, GROUPS, OBJECTS, World
 QUERIES = [
     "Room = 1",
     "Room=1",
+    "Room = '1'",
     "Kind = lamp AND Room = 1",
     "NAME STARTS WITH 'o'",
     "NOT has Room",
@@ -134,9 +135,7 @@ class Describing:
         value = self.random.choice([None, b"nonsense", b'{"description":{"":1}}', b'{"description":{"a":[]}}'])
         self.world.trace("publisher", "describes", key, "as", value)
         at = partition_of(domain, group, PARTITIONS)
-        self.world.kafka.append(
-            topics.OBJECTS, at, self.world.clock.now_ms, f"{KEY_PREFIX}{key}".encode(), value
-        )
+        self.world.kafka.append(topics.OBJECTS, at, self.world.clock.now_ms, f"{KEY_PREFIX}{key}".encode(), value)
 
     def delete(self) -> None:
         """It is there no more, until it is published again."""

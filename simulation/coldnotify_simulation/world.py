@@ -178,7 +178,9 @@ class World:
             "describe", **names, object=key, description=description, timestamp=timestamp_ms,
             path="kafka" if at == right else "raw",
         )  # fmt: skip
-        self.trace("publisher", "describes", key, description, timestamp_ms, "" if at == right else f"in partition {at}")
+        self.trace(
+            "publisher", "describes", key, description, timestamp_ms, "" if at == right else f"in partition {at}"
+        )
         value = msgspec.json.encode({"description": description})
         self.kafka.append(topics.OBJECTS, at, timestamp_ms, f"{KEY_PREFIX}{key}".encode(), value)
         if acknowledged is None:

@@ -1,0 +1,61 @@
+"""Slips: a few lines such as a programmer gets wrong, made in the source of one function of the product.
+
+A slip counts as found once a random schedule breaks a promise with it. The seeds begin close to one that finds it
+today. What schedules draw may change, so that further ones are played until one finds it.
+"""
+
+import inspect
+import logging
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import FunctionType, ModuleType
+
+import structlog
+
+from coldnotify_simulation.promises import Broken
+from coldnotify_simulation.schedule import Failed, play
+
+SEEDS_MAX = 600
+"""Each slip is found by one seed in 1 to 400."""
+
+
+@dataclass(frozen=True)
+class Slip:
+    """`wrong` in the place of `right`, in the source of one method, or of one function of a module."""
+
+    owner: type | ModuleType
+    method: str
+    right: str
+    wrong: str
+    first_seed: int
+
+    def make(self) -> None:
+        """From here on, in this process."""
+        found = vars(self.owner)[self.method]
+        function: FunctionType = found.fget if isinstance(found, property) else found
+        source = textwrap.dedent(inspect.getsource(function)).removeprefix("@property\n")
+        right, wrong = textwrap.dedent(self.right), textwrap.dedent(self.wrong)
+        lines = textwrap.indent(right, "    ") if right.endswith("\n") else right
+        assert source.count(lines) == 1, f"{self.method} is another one by now: say the slip anew"
+        slipped = source.replace(lines, textwrap.indent(wrong, "    ") if right.endswith("\n") else wrong)
+        made: dict[str, object] = {}
+        exec(compile(slipped, f"<slipped {self.method}>", "exec"), function.__globals__, made)
+        setattr(self.owner, self.method, made[self.method])
+
+
+def find(slips: Mapping[str, Slip], name: str) -> int:
+    """The command of a test's child process: play with the slip until a promise is broken. Its exit code."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    slip = slips[name]
+    slip.make()
+    for played, seed in enumerate(range(slip.first_seed, slip.first_seed + SEEDS_MAX), start=1):
+        try:
+            play(seed)
+        except Failed as failed:
+            if isinstance(failed.__cause__, Broken):
+                print(f"found by the {played}. seed: {failed}")
+                return 0
+            raise
+    print(f"not found in {SEEDS_MAX} schedules")
+    return 1

@@ -1,0 +1,94 @@
+"""A slip in what queries are made of breaks a promise in a random schedule: P9, or P2 for a member's version.
+
+Each is a bug that somebody could well write: in the matcher's sets, its pages or its loading, or in the client.
+"""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from coldnotify._core.queries import Queries
+from coldnotify_matcher.engine.interests.by_query import canonical
+from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, Sets
+from coldnotify_matcher.engine.lacking import Lacked
+from coldnotify_matcher.engine.paging import Paging
+from coldnotify_matcher.engine.repairs import Repairs
+from coldnotify_simulation.slips import Slip, find
+
+SLIPS = {
+    "a difference is lost": Slip(
+        QuerySet,
+        "difference",
+        "if change.offset <= cursor:",
+        "if change.offset <= cursor + 1:",
+        1,
+    ),
+    "a value is told before its object has entered": Slip(
+        Queries,
+        "is_blocked",
+        "one.is_entering(name) and not one.parked",
+        "one.is_entering(name) and one.parked",
+        1,
+    ),
+    "what has entered comes without its value after a cut": Slip(
+        Lacked,
+        "newest",
+        "say = not self.left or bool(self.entered) or deleted",
+        "say = not (self.left or self.entered) or deleted",
+        1,
+    ),
+    "what has left is not told after a takeover": Slip(
+        Sets,
+        "compute",
+        "set_.since = position - 1",
+        "set_.since = 0",
+        1,
+    ),
+    "the description before the change is evaluated": Slip(
+        Sets,
+        "on_change",
+        "fits = after is not None and query.matches(name, after)",
+        "fits = after is not None and query.matches(name, before or after)",
+        1,
+    ),
+    "a description that is outdone stands last where compaction finds it": Slip(
+        Repairs,
+        "look_at_description",
+        "if described.needs_repair:",
+        "if described.needs_repair and not key:",
+        1,
+    ),
+    "a number and a text have one canonical form": Slip(
+        canonical,
+        "_literal",
+        "return _quoted(literal.text)",
+        "return literal.text",
+        1,
+    ),
+    "what is not evaluated yet lies below the cursor that a page says": Slip(
+        Paging,
+        "send",
+        "if client.queries and not self._state.members.want(client):",
+        "if not self._state.members.want(client) and not client.queries:",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_is_found(slip: str) -> None:
+    done = subprocess.run(
+        [sys.executable, __file__, slip],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("found by"), done.stdout
+
+
+if __name__ == "__main__":
+    sys.exit(find(SLIPS, *sys.argv[1:]))
