@@ -61,8 +61,8 @@ class Client:
     wanted: dict[str, Register] = field(default_factory=dict)
     """By object: what it is registered by."""
     told: dict[str, Knowledge] = field(default_factory=dict)
-    unregistered: dict[str, None] = field(default_factory=dict)
-    """A callback may have been on its way when it was."""
+    unregistered: dict[str, int] = field(default_factory=dict)
+    """By object: when, and since then it has not come and been caught up: its versions may be on their way."""
     behind: dict[str, None] = field(default_factory=dict)
     """Of what is wanted: the objects of which it may not know the newest. Of all others it does."""
     registered_since_start: list[str] = field(default_factory=list)
@@ -144,7 +144,7 @@ class Clients:
                 self._on_register(event)
             case Unregister() | Refused():
                 client = self.of(event.client)
-                client.unregistered[event.object] = None
+                client.unregistered[event.object] = event.t
                 client.wanted.pop(event.object, None)
                 self._want_no_more(client, event.object)
             case RegisterQuery():
@@ -264,6 +264,7 @@ class Clients:
         self._verdict.statistics.wakes += 1
         client = self.of(event.client)
         client.agreed = event.since
+        client.unregistered = {name: t for name, t in client.unregistered.items() if t >= event.since}
         if self._publishes.period(event.since) != self._publishes.period(event.t):
             return
         self._memberships.on_caught_up(event)
@@ -304,11 +305,8 @@ class Clients:
                     (last, event),
                 )
             return
-        if event.object not in client.wanted:
-            if event.object in client.unregistered:
-                del client.unregistered[event.object]
-            else:
-                self._memberships.on_told(event, self._begun(event))
+        if event.object not in client.wanted and event.object not in client.unregistered:
+            self._memberships.on_told(event, self._begun(event))
         possible = self._possible(event)
         if not possible:
             return

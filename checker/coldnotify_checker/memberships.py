@@ -199,8 +199,8 @@ class Memberships:
             yield from held.members.items()
 
     def has(self, client: str, name: str) -> bool:
-        """Whether its application was told that the object is a member of one of its queries."""
-        return any(name in held.members for held in self.held.get(client, {}).values())
+        """Whether its application was told, perhaps, that the object is a member of one of its queries."""
+        return any(name in held.members or name in held.perhaps for held in self.held.get(client, {}).values())
 
     # P9
 
@@ -220,7 +220,8 @@ class Memberships:
                     (*self._said(event.object, event.t), event),
                 )
             return
-        if event.version is None or self._publishes.period(since) != self._publishes.period(event.t):
+        # What has left, and was deleted then, is told as deleted before it is told as left.
+        if event.deleted or self._publishes.period(since) != self._publishes.period(event.t):
             return
         judged = [held for held in of if held.matches is not None]
         if len(judged) == len(of) and not any(

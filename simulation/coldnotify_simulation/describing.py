@@ -1,4 +1,4 @@
-"""What a random schedule does with queries: clients want them, publishers describe objects, delete them and bring them back.
+"""What a random schedule does with queries: clients want them; publishers describe objects, and delete them.
 
 All of it is drawn from a lot of its own, so that a schedule without queries stays what it is.
 """

@@ -148,11 +148,10 @@ class Promises:
     def floor_in(self, document: Document, client: Client, name: str) -> Version:
         """The newest version of the object that the client knows after a power cut.
 
-        What came by one query and is to be told to another one's callback, too, has no floor meanwhile.
+        What came by one query and is to be told to another one's callback, too, does not raise the floor meanwhile.
         """
-        if document.queries and name not in document.applied:
-            return self._returned.get((client.key, name), UNKNOWN)
-        return document.applied.get(name, UNKNOWN)
+        floor = document.applied.get(name, UNKNOWN)
+        return max(floor, self._returned.get((client.key, name), UNKNOWN)) if document.queries else floor
 
     def on_caught_up(self, client: Client, since_s: float, wanted_then: set[str]) -> None:
         """P2: a wake misses nothing that was acknowledged before it began."""

@@ -21,6 +21,10 @@ from coldnotify._core.telling import MembersCallbacks
 from coldnotify.errors import ColdNotifyError
 
 
+_MISMATCHES_MAX = 2
+"""So often in a row a session asks for what its sets should be; what is wrong then is left to the next one."""
+
+
 class Objects(Protocol):
     """What queries need of those who deliver objects' versions."""
 
@@ -260,6 +264,10 @@ class Queries:
             if membership.doubtful and not self._registrations.is_owed(membership.query):
                 self._registrations.ask_again(membership.query)
 
+    def all_known(self) -> None:
+        """The service knew all that changed, and has told it: what it does not know next time is another matter."""
+        self._mismatches = 0
+
     def ask_all(self) -> None:
         """Some sets may differ from the service's: which ones is found out. If that does not help, they are all
         answered whole, and if that does not help either, they are in the next session."""
@@ -275,7 +283,7 @@ class Queries:
                 membership.held or not (self._registrations.is_owed(membership.query) or membership.dropped)
             )
             membership.held = membership.held and not membership.doubtful
-            if self._mismatches > 2:
+            if self._mismatches > _MISMATCHES_MAX:
                 self._registrations.owe(membership.query)
             else:
                 self._registrations.ask_again(membership.query)
@@ -376,7 +384,8 @@ class Queries:
     def settle(self, membership: Membership) -> None:
         """If all was told, the registration is settled."""
         missed = membership.dropped and self._objects.is_heard(membership.query)
-        if not (membership.telling or membership.touched or membership.untold or missed):
+        given_up = self._mismatches > _MISMATCHES_MAX
+        if not (membership.telling or membership.touched or membership.untold or missed or given_up):
             self._registrations.settle(membership.query)
 
     # One query

@@ -262,3 +262,36 @@ def test_who_registers_by_name_while_a_member_is_being_told_is_told_too(subscrib
     assert again.subscribers == (subscriber,)
     delivery.done(again, {}, 0)
     assert delivery.floors["a"] == (0, 6)
+
+
+def test_sets_may_be_doubted_at_each_of_many_takeovers():
+    query = Query("has a")
+    journal = Journal()
+    registrations = Registrations(journal, queries={query})
+    kept = {query: Kept(members=frozenset({"a"}))}
+    delivery = Delivery(
+        journal, registrations, Settings(), [].append, floors={}, epoch=1, cursor=10, queries=kept
+    )
+    for _ in range(5):
+        delivery.queries.compare(1)
+        journal.durable = journal.revision
+        request = registrations.next_request()
+        assert request is not None
+        registrations.confirm(request[1])
+        delivery.queries.answered(query.hash, unchanged=True)
+        assert not registrations.pending
+        delivery.queries.all_known()
+
+
+def test_what_is_left_to_the_next_session_is_not_settled_before():
+    query = Query("has a")
+    registrations = Registrations(Journal(), queries={query})
+    kept = {query: Kept(members=frozenset({"a"}))}
+    delivery = Delivery(
+        Journal(), registrations, Settings(), [].append, floors={}, epoch=1, cursor=10, queries=kept
+    )
+    for _ in range(3):
+        registrations.pending.clear()
+        delivery.queries.compare(1)
+    delivery.queries.settle(delivery.queries.by_hash[query.hash])
+    assert query in registrations.pending

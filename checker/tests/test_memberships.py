@@ -1,0 +1,246 @@
+"""P9: what a client was told of members, against what was said of objects and what the topic holds.
+
+Stands for: in_force, memberships, queries
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from coldnotify_checker import judge
+from coldnotify_checker.histories import (
+    CaughtUp,
+    Connecting,
+    Describe,
+    End,
+    Event,
+    Killed,
+    Members,
+    Publish,
+    Published,
+    Record,
+    RegisterQuery,
+    Sleep,
+    Started,
+    Told,
+    Topic,
+    TopicLost,
+    UnregisterQuery,
+)
+
+CLIENT, QUERY = "d/g/c", "Room = 1"
+
+
+class History:
+    """What happens, a second after the other."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.s = 0
+        self._log: list[tuple[str, int, Any]] = []
+        self._calls = 0
+        self._since = 0
+        self.note(Started, client=CLIENT, life=1)
+        self.note(RegisterQuery, client=CLIENT, query=QUERY)
+
+    def note(self, kind: type[Event], **fields: Any) -> int:
+        self.s += 1
+        self.events.append(kind(t=self.s * 1_000_000, **fields))
+        return self.s * 1_000_000
+
+    def describe(
+        self, name: str, description: dict[str, Any] | None, *, outcome: str = "acknowledged", **more: Any
+    ) -> None:
+        self._calls += 1
+        timestamp = more.pop("timestamp", self.s * 1000)
+        call = {"publisher": "p", "id": self._calls}
+        self.note(Describe, object=f"d/g/{name}", description=description, timestamp=timestamp, **call, **more)
+        self._log.append((f"describe:d/g/{name}", timestamp, {"description": description}))
+        if outcome:
+            self.note(Published, outcome=outcome, **call)
+
+    def publish(self, name: str, version: int, *, deleted: bool = False) -> None:
+        self._calls += 1
+        call = {"publisher": "p", "id": self._calls}
+        self.note(Publish, object=f"d/g/{name}", version=version, deleted=deleted, **call)
+        value = {"version": version} | ({"deleted": True} if deleted else {})
+        self._log.append((f"d/g/{name}", self.s * 1000, value))
+        self.note(Published, outcome="acknowledged", **call)
+
+    def connect(self) -> None:
+        self._since = self.note(Connecting, client=CLIENT)
+
+    def told(self, name: str, version: int, **more: Any) -> None:
+        self.note(Told, client=CLIENT, object=f"d/g/{name}", version=version, **more)
+
+    def members(self, added: str = "", removed: str = "", **more: Any) -> None:
+        self.note(Members, client=CLIENT, query=QUERY, added=added.split(), removed=removed.split(), **more)
+
+    def caught_up(self) -> None:
+        self.note(CaughtUp, client=CLIENT, since=self._since)
+
+    def end(self, *, without: int = -1) -> None:
+        t = self.note(End, connected=[CLIENT])
+        for offset, (key, timestamp, value) in enumerate(self._log):
+            if offset != without:
+                record = {"partition": 0, "offset": offset, "timestamp": timestamp, "key": key, "value": value}
+                self.events.append(Record(topic="coldnotify.objects", **record))
+        self.events.append(Topic(t=t, topic="coldnotify.objects", partitions=1))
+
+    def counts(self) -> dict[str, int]:
+        return {promise: count for promise, count in judge(self.events).counts.items() if count}
+
+
+def wake() -> History:
+    """Two lamps are in room 1, one of them has a version; the client is told all that."""
+    history = History()
+    history.describe("a", {"Room": 1})
+    history.describe("b", {"Room": 1})
+    history.publish("a", 1)
+    history.connect()
+    history.members("a b")
+    history.told("a", 1)
+    history.caught_up()
+    return history
+
+
+def test_a_wake_that_is_told_everything_is_clean() -> None:
+    history = wake()
+    history.describe("b", {"Room": 2})
+    history.members(removed="b")
+    history.end()
+    verdict = judge(history.events)
+    assert verdict.clean, str(verdict)
+    assert (verdict.statistics.entered, verdict.statistics.left, verdict.statistics.sets) == (2, 1, 1)
+
+
+def bugs() -> Iterator[tuple[str, str, History]]:
+    """What is wrong, the promise that it breaks, and a history of it."""
+    history = History()
+    history.describe("a", {"Room": 1})
+    history.connect()
+    history.caught_up()
+    yield "a difference is lost", "P9", history
+
+    history = History()
+    history.describe("a", {"Room": 1})
+    history.publish("a", 1)
+    history.connect()
+    history.told("a", 1)
+    history.members("a")
+    history.caught_up()
+    yield "a value before its object has entered", "P9", history
+
+    history = wake()
+    history.note(Sleep, client=CLIENT)
+    history.publish("b", 1)
+    history.connect()
+    history.caught_up()
+    yield "a member without its value", "P2", history
+
+    history = wake()
+    history.describe("b", {"Room": 2})
+    history.end()
+    yield "what has left is not told", "P9", history
+
+    history = wake()
+    history.describe("a", {"Room": 2})
+    history.publish("a", 2)
+    history.told("a", 2)
+    yield "a value of what was a member no more when it was published", "P9", history
+
+    history = wake()
+    history.describe("c", {"Room": 2})
+    history.members("c")
+    history.note(Sleep, client=CLIENT)
+    history.connect()
+    history.caught_up()
+    yield "a map that never was is evaluated", "P9", history
+
+    history = wake()
+    history.describe("b", {"Room": 2}, timestamp=1)
+    history.end(without=2)
+    yield "compaction leaves a description that is outdone", "P1", history
+
+
+@pytest.mark.parametrize(("bug", "promise", "history"), list(bugs()), ids=[bug for bug, _, _ in bugs()])
+def test_a_planted_bug_is_seen_by_its_promise(bug: str, promise: str, history: History) -> None:
+    assert history.counts().keys() >= {promise}, bug
+
+
+def test_what_is_under_way_may_be_held_or_not() -> None:
+    for held in (True, False):
+        history = History()
+        history.describe("a", {"Room": 1}, outcome="")
+        history.connect()
+        if held:
+            history.members("a")
+        history.caught_up()
+        assert history.counts() == {}
+
+
+def test_a_description_with_an_earlier_timestamp_changes_nothing() -> None:
+    history = wake()
+    history.describe("a", {"Room": 2}, timestamp=1)
+    history.note(Sleep, client=CLIENT)
+    history.connect()
+    history.caught_up()
+    history.end()
+    assert history.counts() == {}
+
+
+def test_a_deleted_object_is_no_member_until_it_is_published_again() -> None:
+    history = wake()
+    history.publish("a", 2, deleted=True)
+    history.told("a", 2, deleted=True)
+    history.members(removed="a")
+    history.publish("a", 3)
+    history.members("a")
+    history.told("a", 3)
+    history.end()
+    assert history.counts() == {}
+
+
+def test_what_a_members_callback_that_failed_was_told_it_may_have_heard() -> None:
+    history = History()
+    history.describe("a", {"Room": 1})
+    history.publish("a", 1)
+    history.connect()
+    history.members("a", failed=True)
+    history.told("a", 1)
+    history.members("a")
+    history.caught_up()
+    assert history.counts() == {}
+
+
+def test_what_is_told_is_remembered_across_power_cuts_and_forgotten_with_the_query() -> None:
+    history = wake()
+    history.note(Killed, client=CLIENT)
+    history.note(Started, client=CLIENT, life=1)
+    history.connect()
+    history.caught_up()
+    assert history.counts() == {}
+    history.note(UnregisterQuery, client=CLIENT, query=QUERY)
+    history.told("a", 1)  # it was on its way
+    history.note(RegisterQuery, client=CLIENT, query=QUERY)
+    history.note(Sleep, client=CLIENT)
+    history.connect()
+    history.caught_up()
+    assert history.counts() == {"P9": 2}
+
+
+def test_where_the_topic_was_lost_what_was_there_before_may_be_there_still() -> None:
+    history = wake()
+    history.note(TopicLost, topic="coldnotify.objects")
+    history.note(Sleep, client=CLIENT)
+    history.connect()
+    history.members(removed="b")
+    history.caught_up()
+    assert history.counts() == {}
+
+
+def test_a_query_that_is_not_understood_is_not_judged() -> None:
+    history = wake()
+    history.note(RegisterQuery, client=CLIENT, query="Room is one")
+    history.end()
+    assert history.counts() == {}
