@@ -264,10 +264,6 @@ class Queries:
             if membership.doubtful and not self._registrations.is_owed(membership.query):
                 self._registrations.ask_again(membership.query)
 
-    def all_known(self) -> None:
-        """The service knew all that changed, and has told it: what it does not know next time is another matter."""
-        self._mismatches = 0
-
     def ask_all(self) -> None:
         """Some sets may differ from the service's: which ones is found out. If that does not help, they are all
         answered whole, and if that does not help either, they are in the next session."""
@@ -303,6 +299,7 @@ class Queries:
         """The client is complete."""
         self.callbacks.begun = True
         if self._all_known:
+            self._mismatches = 0  # what the service does not know the next time is another matter
             for membership in self.by_hash.values():
                 membership.doubtful.clear()  # whoever entered above the cursor has come again
         self._all_known = True

@@ -235,8 +235,6 @@ class Session:
         self._advance(_Said.CAUGHT_UP)
         if caught_up.HasField("sets_digest"):
             self._queries.compare(caught_up.sets_digest)
-        else:
-            self._queries.all_known()
         self._queries.caught_up()
         if caught_up.HasField("complete"):
             self._delivery.complete(caught_up.complete)

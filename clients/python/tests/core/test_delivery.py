@@ -278,9 +278,11 @@ def test_sets_may_be_doubted_at_each_of_many_takeovers():
         request = registrations.next_request()
         assert request is not None
         registrations.confirm(request[1])
-        delivery.queries.answered(query.hash, unchanged=True)
+        delivery.queries.unchanged([query.hash])
+        delivery.queries.settle(delivery.queries.by_hash[query.hash])
         assert not registrations.pending
-        delivery.queries.all_known()
+        for _ in range(2):
+            delivery.queries.caught_up()
 
 
 def test_what_is_left_to_the_next_session_is_not_settled_before():
