@@ -134,6 +134,9 @@ class Memberships:
         self._next_news = next(self._news, None)
         self._late: dict[str, set[str]] = {}
         """By client: names of a query that it has unregistered, whose callback may be on its way."""
+        self._forgot: set[str] = set()
+        """Clients that have unregistered a query since they last said that they are caught up: what came by it may
+        still be told."""
 
     def on_time(self, t: int) -> None:
         """All that was said of objects until then."""
@@ -166,6 +169,7 @@ class Memberships:
             return set()
         self._in_group[_group(client)].remove(held)
         self._late.setdefault(client, set()).update(held.members, held.perhaps)
+        self._forgot.add(client)
         return set(held.members)
 
     def forget_all(self, client: str) -> set[str]:
@@ -221,7 +225,11 @@ class Memberships:
                 )
             return
         # What has left, and was deleted then, is told as deleted before it is told as left.
-        if event.deleted or self._publishes.period(since) != self._publishes.period(event.t):
+        if (
+            event.deleted
+            or event.client in self._forgot
+            or self._publishes.period(since) != self._publishes.period(event.t)
+        ):
             return
         judged = [held for held in of if held.matches is not None]
         if len(judged) == len(of) and not any(
@@ -238,6 +246,7 @@ class Memberships:
 
     def on_caught_up(self, event: CaughtUp) -> None:
         """What it holds is what the queries said at some moment of the wake."""
+        self._forgot.discard(event.client)
         if self._publishes.period(event.since) != self._publishes.period(event.t):
             return
         group = _group(event.client)
