@@ -13,6 +13,7 @@ from pathlib import Path
 
 from coldnotify_checker import Verdict, judge, read_histories
 from coldnotify_checker.histories import Event, HistoryWriter
+from coldnotify_checker.queries import read_query
 from coldnotify_checker.topic_contents import Topics, merge
 from coldnotify_cli import topics_dump
 from coldnotify_kafka.errors import TopicsError
@@ -23,7 +24,16 @@ from coldnotify_fault.devices import Devices
 from coldnotify_fault.history import History
 from coldnotify_fault.proxy import Network, Wire
 from coldnotify_fault.publishers import Backends
-from coldnotify_fault.schedule import BROKER_FAULTS, NEED_KAFKA, TAKE_KAFKA, Fault, Schedule, Step, version_arguments
+from coldnotify_fault.schedule import (
+    BROKER_FAULTS,
+    LAMPS,
+    NEED_KAFKA,
+    TAKE_KAFKA,
+    Fault,
+    Schedule,
+    Step,
+    version_arguments,
+)
 from coldnotify_fault.schedule import OBJECTS as OBJECT_NAMES
 from coldnotify_fault.services import Services
 from coldnotify_fault.told import Told
@@ -107,7 +117,7 @@ class _Campaign:
             def seen(client: str, name: str, version: int | None, incarnation: int) -> None:
                 wire_history.write("wire", client=client, object=name, version=version, incarnation=incarnation)
 
-            return Wire(OBJECT_NAMES, seen)
+            return Wire((*OBJECT_NAMES, *LAMPS), seen)
 
         network = stack.enter_context(Network())
         self._services = Services(directory, network, wire, schedule.brokers)
@@ -210,6 +220,8 @@ class _Campaign:
             key = (one["incarnation"] or 0, one["version"])
             self._published[one["object"]] = max(key, self._published.get(one["object"], key))
             self._backends.publish(step.target, one)
+        elif step.what == "describe":
+            self._backends.describe(step.target, step.arguments)
         else:
             self._devices.do(step.what, step.target, step.arguments)
 
@@ -340,6 +352,19 @@ class _Campaign:
                 newest = topics.newest.get(name)
                 if newest is not None and told.newest.get((client, name), (-2, -2)) < newest.key:
                     missing.append(f"{client} lacks {name} {newest.key}")
+        for client, queries in self._devices.queries().items():
+            if topics.queries.get(client, set()) != queries:
+                missing.append(f"{client} is registered for {sorted(topics.queries.get(client, set()) ^ queries)}")
+            group = client.rpartition("/")[0]
+            for query in queries:
+                matches = read_query(query)
+                members = {name for name, described in topics.group(group).items() if matches(name, described)}
+                wrong = members ^ told.members.get((client, query), set())
+                missing += [f"{client} is told wrongly of {name} in {query!r}" for name in sorted(wrong)]
+                for name in members - wrong:
+                    newest = topics.newest.get(f"{group}/{name}")
+                    if newest is not None and told.newest.get((client, f"{group}/{name}"), (-2, -2)) < newest.key:
+                        missing.append(f"{client} lacks {name} {newest.key}, a member of {query!r}")
         return missing
 
     def _read(self) -> list[Event]:

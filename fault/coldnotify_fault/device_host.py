@@ -1,7 +1,8 @@
 """A device: a process with several clients of the real library, commanded by JSON lines on a pipe, and killed at will.
 
-Commands: {"do": "start", "client", "life", "wanted"}, then {"do": "connect" | "disconnect" | "fail_next", "client"} and
-{"do": "register" | "unregister", "client", "object"}. What its applications do and see goes into its history.
+Commands: {"do": "start", "client", "life", "wanted", "queries"}, then {"do": "connect" | "disconnect" | "fail_next",
+"client"}, {"do": "register" | "unregister", "client", "object"} and {"do": "register_query" | "unregister_query",
+"client", "query"}. What its applications do and see goes into its history.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import queue
 import sys
 import threading
 from collections.abc import Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ from coldnotify import Connection, Notification, State, aio
 from coldnotify import Notify as SyncNotify
 
 from coldnotify_fault.history import History
-from coldnotify_fault.schedule import OBJECTS, REBORN
+from coldnotify_fault.schedule import OBJECTS, QUERIES, REBORN
 
 _CAUGHT_UP_S = 600.0
 """Longer than a campaign."""
@@ -41,6 +43,7 @@ class Member:
         self._history = history
         self._loop = loop
         self._fail_next = False
+        self._last: Notification | None = None
         self._commands: queue.Queue[dict[str, Any]] = queue.Queue()
         domain, group, client = name.split("/")
         self._domain_group = f"{domain}/{group}"
@@ -88,6 +91,23 @@ class Member:
             self._history.write("register", client=self._name, object=f"{self._domain_group}/{name}")
         for registration in self._notify.register_only(command["wanted"]):
             registration.subscribe(self._told)
+        for query in QUERIES:
+            if query in command["queries"]:
+                self._register_query({"query": query})
+            else:
+                self._history.write("unregister_query", client=self._name, query=query)
+                self._notify.unregister_query(query)
+
+    def _register_query(self, command: dict[str, Any]) -> None:
+        query = command["query"]
+        self._history.write("register_query", client=self._name, query=query)
+        registration = self._notify.register_query(query)
+        registration.subscribe_members(partial(self._told_members, query))
+        registration.subscribe(self._told)
+
+    def _unregister_query(self, command: dict[str, Any]) -> None:
+        self._notify.unregister_query(command["query"])
+        self._history.write("unregister_query", client=self._name, query=command["query"])
 
     def _register(self, command: dict[str, Any]) -> None:
         self._history.write("register", client=self._name, object=f"{self._domain_group}/{command['object']}")
@@ -128,6 +148,9 @@ class Member:
         self._fail_next = True
 
     def _told(self, told: Notification) -> None:
+        if told is self._last:
+            return  # an object that is wanted for several reasons is told to the callback of each, one after the other
+        self._last = told
         failed, self._fail_next = self._fail_next, False
         incarnation = 0
         if told.object_id == REBORN and told.version is not None:
@@ -137,6 +160,15 @@ class Member:
             fields["failed"] = True
         name = f"{self._domain_group}/{told.object_id}"
         self._history.write("told", client=self._name, object=name, version=told.version, **fields)
+        if failed:
+            raise ApplicationFails
+
+    def _told_members(self, query: str, added: set[str], removed: set[str]) -> None:
+        failed, self._fail_next = self._fail_next, False
+        fields: dict[str, Any] = {"added": sorted(added), "removed": sorted(removed)}
+        if failed:
+            fields["failed"] = True
+        self._history.write("members", client=self._name, query=query, **fields)
         if failed:
             raise ApplicationFails
 

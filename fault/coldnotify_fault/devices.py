@@ -24,6 +24,7 @@ class Intent:
 
     device: str
     wanted: set[str]
+    queries: set[str]
     awake: bool = False
     life: int = 0
 
@@ -46,7 +47,9 @@ class Devices:
         self._directory = directory
         self._gateways = gateways
         self._history = connection_history
-        self.intents = {client.name: Intent(client.device, set(client.wanted)) for client in clients}
+        self.intents = {
+            client.name: Intent(client.device, set(client.wanted), set(client.queries)) for client in clients
+        }
         self._devices = {f"device-{number}": Device() for number in range(1, DEVICES + 1)}
         (directory / "states").mkdir()
 
@@ -68,7 +71,8 @@ class Devices:
         os.close(read_end)
         for client, intent in self.intents.items():
             if intent.device == name:
-                self._command(client, "start", life=intent.life, wanted=sorted(intent.wanted))
+                wanted = {"wanted": sorted(intent.wanted), "queries": sorted(intent.queries)}
+                self._command(client, "start", life=intent.life, **wanted)
                 if intent.awake:
                     self._command(client, "connect")
 
@@ -102,6 +106,10 @@ class Devices:
             intent.wanted.add(arguments["object"])
         elif what == "unregister":
             intent.wanted.discard(arguments["object"])
+        elif what == "register_query":
+            intent.queries.add(arguments["query"])
+        elif what == "unregister_query":
+            intent.queries.discard(arguments["query"])
         if self._devices[intent.device].process is not None:
             self._command(client, what, **arguments)
 
@@ -112,6 +120,10 @@ class Devices:
             for client, intent in self.intents.items()
             if intent.awake
         }
+
+    def queries(self) -> dict[str, set[str]]:
+        """By client that should be connected: the queries whose members it should know."""
+        return {client: set(intent.queries) for client, intent in self.intents.items() if intent.awake}
 
     def ended(self) -> list[str]:
         """The devices that ended by themselves: that is a fault of ours."""

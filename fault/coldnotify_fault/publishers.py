@@ -8,15 +8,19 @@ import urllib.request
 from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
 from coldnotify.publisher import Publisher, PublishError
+from coldnotify_checker.histories import now_us
+from coldnotify_schemas.descriptions import KEY_PREFIX
+from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import OBJECTS
 from confluent_kafka import KafkaException, Producer
 
 from coldnotify_fault.history import History
-from coldnotify_fault.schedule import BACKENDS
+from coldnotify_fault.schedule import BACKENDS, DESCRIBER
 
 _TIMEOUT_S = 5.0
 _HTTP_TIMEOUT_S = 15.0
@@ -52,15 +56,17 @@ class Backends:
             }
         )
         self._queues: dict[str, queue.Queue[dict[str, Any] | None]] = {
-            name: queue.Queue(_WAITING_MAX) for name in BACKENDS
+            name: queue.Queue(_WAITING_MAX) for name in (*BACKENDS, DESCRIBER)
         }
         self._places: dict[tuple[str, str], tuple[int, int]] = {}
         """By back-end and object, the partition and offset of the last acknowledgement."""
         self._number = 0
+        self._timestamp_ms = 0
+        self._lock = threading.Lock()
         self._stopping = False
         self._threads = [
             threading.Thread(target=self._work, args=(name,), name=name, daemon=True)
-            for name in BACKENDS
+            for name in (*BACKENDS, DESCRIBER)
             for _ in range(_WORKERS)
         ]
         self._poller = threading.Thread(target=self._poll, name="raw-reports", daemon=True)
@@ -70,13 +76,17 @@ class Backends:
     def publish(self, backend: str, arguments: dict[str, Any]) -> bool:
         """Hand a publish to a back-end; False if so many wait that it is left out."""
         self._number += 1
-        if backend.startswith("http") and arguments["incarnation"] is not None:
+        if backend.startswith("http") and arguments.get("incarnation") is not None:
             backend = _FOR_INCARNATIONS
         try:
             self._queues[backend].put_nowait({"id": self._number, **arguments})
         except queue.Full:
             return False
         return True
+
+    def describe(self, describer: str, arguments: dict[str, Any]) -> bool:
+        """Hand a description to its publisher; False if so many wait that it is left out."""
+        return self.publish(describer, arguments)
 
     def idle(self) -> bool:
         """Whether nothing waits and nothing is under way."""
@@ -103,7 +113,36 @@ class Backends:
         while not self._stopping:
             self._raw.poll(0.1)
 
+    def _describe(self) -> None:
+        while (one := self._queues[DESCRIBER].get()) is not _STOP:
+            domain, group, _ = one["object"].split("/", 2)
+            with self._lock:
+                # No two have the same: the highest counts.
+                self._timestamp_ms = max(self._timestamp_ms + 1, now_us() // 1000)
+                timestamp_ms = self._timestamp_ms
+            told = {"object": one["object"], "description": one["description"], "timestamp": timestamp_ms}
+            self._history.write("describe", publisher=DESCRIBER, id=one["id"], **told)
+            outcome = self._produce(
+                key=f"{KEY_PREFIX}{one['object']}".encode(),
+                value=json.dumps({"description": one["description"]}).encode(),
+                timestamp=timestamp_ms,
+                partition=partition_of(domain, group, self._partitions()),
+            )
+            self._history.write("published", publisher=DESCRIBER, id=one["id"], outcome=outcome)
+            self._queues[DESCRIBER].task_done()
+
+    def _partitions(self) -> int:
+        while not self._stopping:
+            with suppress(KafkaException, KeyError):
+                found = self._raw.list_topics(OBJECTS, _TIMEOUT_S).topics[OBJECTS].partitions
+                if found:
+                    return len(found)
+        return 1
+
     def _work(self, name: str) -> None:
+        if name == DESCRIBER:
+            self._describe()
+            return
         path = name.partition("-")[0]
         publish: Callable[[str, dict[str, Any]], str] = {
             "library": self._by_library,
@@ -153,15 +192,13 @@ class Backends:
             return "unknown"
 
     def _by_raw(self, name: str, one: dict[str, Any]) -> str:
+        # No partition is given: the default partitioner knows nothing of groups, and misses the right one mostly.
+        return self._produce(key=one["object"].encode(), value=_record(one))
+
+    def _produce(self, **record: Any) -> str:
         reported: Future[bool] = Future()
         try:
-            # No partition is given: the default partitioner knows nothing of groups, and misses the right one mostly.
-            self._raw.produce(
-                OBJECTS,
-                key=one["object"].encode(),
-                value=_record(one),
-                on_delivery=lambda error, _: reported.set_result(error is None),
-            )
+            self._raw.produce(OBJECTS, on_delivery=lambda error, _: reported.set_result(error is None), **record)
             return "acknowledged" if reported.result(2 * _TIMEOUT_S) else "unknown"
         except (BufferError, KafkaException, FutureTimeoutError):
             return "unknown"

@@ -8,7 +8,7 @@ from coldnotify_fault.campaign import Outcome
 from coldnotify_fault.schedule import Fault
 
 _COLUMNS = (
-    *("seed", "brokers", "faults", "publishes", "acknowledged", "told", "duplicates on the wire"),
+    *("seed", "brokers", "faults", "publishes", "acknowledged", "told", "entered", "left", "duplicates on the wire"),
     *("catch-up s", "all know all s", "violations"),
 )
 
@@ -24,6 +24,9 @@ def row_of(outcome: Outcome) -> dict[str, Any]:
         "publishes": counted.publishes,
         "acknowledged": counted.acknowledged,
         "told": counted.told,
+        "entered": counted.entered,
+        "left": counted.left,
+        "sets_judged": counted.sets,
         "wire": counted.wire,
         "wire_duplicates": counted.wire_duplicates,
         "catch_up_s_max": round(counted.catch_up_s_max, 1),
@@ -35,7 +38,17 @@ def row_of(outcome: Outcome) -> dict[str, Any]:
 
 def totals_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """All seeds together."""
-    sums = ("publishes", "acknowledged", "told", "wire", "wire_duplicates", "violations")
+    sums = (
+        "publishes",
+        "acknowledged",
+        "told",
+        "entered",
+        "left",
+        "sets_judged",
+        "wire",
+        "wire_duplicates",
+        "violations",
+    )
     faults = {kind.value: sum(row["faults"].get(kind.value, 0) for row in rows) for kind in Fault}
     return {
         "seeds": len(rows),
@@ -68,6 +81,9 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 def _line(name: str, row: dict[str, Any]) -> str:
     figures = [row["brokers"], sum(row["faults"].values())]
-    figures += [row[key] for key in ("publishes", "acknowledged", "told", "wire_duplicates", "catch_up_s_max")]
+    figures += [
+        row[key]
+        for key in ("publishes", "acknowledged", "told", "entered", "left", "wire_duplicates", "catch_up_s_max")
+    ]
     calm = "never" if row["calm_s"] is None else str(row["calm_s"])
     return "| " + " | ".join([name, *map(str, figures), calm, str(row["violations"])]) + " |"

@@ -1,7 +1,7 @@
 """What happens in a campaign, and when: drawn from a seed, the same for the same arguments. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
 from typing import Any
@@ -9,6 +9,16 @@ from typing import Any
 DOMAINS = ("camera.control", "release")
 GROUPS = ("north", "east", "west")
 OBJECTS = ("config", "software/main", "månad", "request", "hot", "reborn")
+LAMPS = ("lamp-1", "lamp-2", "lamp-3")
+"""Objects that nobody registers for by name."""
+QUERIES = (
+    "Room = 1",
+    "Room=1 AND Kind = lamp",
+    'NAME STARTS WITH "lamp-"',
+    "NOT HAS Room",
+    "Level >= 3 OR Room IN (2, 3)",
+)
+DESCRIPTIONS_PER_S = 4.0
 REBORN = "reborn"
 """The object whose versions begin over: its publishers say an incarnation, all others never do."""
 CLIENTS_PER_GROUP = 2
@@ -19,6 +29,8 @@ MATCHERS_MAX = 3
 GATEWAYS = 2
 BACKENDS = ("library-1", "library-2", "http-1", "raw-1")
 """Publishers, by the way they go: the Publisher library, HTTP, a Kafka producer that knows nothing of ColdNotify."""
+DESCRIBER = "describer"
+"""The publisher of descriptions: a Kafka producer that knows where a group belongs, and says timestamps."""
 SESSION_TIMEOUT_S = 2.0
 """The matchers': takeovers are to come quickly."""
 KAFKA = "broker"
@@ -106,7 +118,8 @@ _RESTART_S = (0.1, 3.0)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing to do. `what` is fault, heal, publish, connect, disconnect, register, unregister or fail_next.
+    """One thing to do. `what` is fault, heal, publish, describe, connect, disconnect, register, unregister,
+    register_query, unregister_query or fail_next.
 
     Its target is that of a fault, a back-end, or a client as domain/group/client.
     """
@@ -124,6 +137,7 @@ class Client:
     name: str
     device: str
     wanted: tuple[str, ...]
+    queries: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +180,8 @@ def schedule(
     _draw_publishes(random, seconds, publishes_per_s, steps)
     _draw_faults(random, seconds, fault_every_s, brokers, clients, kinds, steps)
     _draw_clients_doing(random, seconds, clients, steps)
+    _draw_descriptions(Random(f"{seed}/{seconds}/descriptions"), seconds, steps)
+    clients = _draw_queries(Random(f"{seed}/{seconds}/queries"), seconds, clients, steps)
     return Schedule(seed, seconds, brokers, clients, tuple(sorted(steps, key=lambda step: step.at_s)))
 
 
@@ -275,3 +291,44 @@ def _draw_clients_doing(random: Random, seconds: float, clients: tuple[Client, .
                 steps.append(Step(at_s, what, client.name, {"object": name}))
         if not awake and random.random() < 0.7:
             steps.append(Step(seconds, "connect", client.name))
+
+
+def _draw_descriptions(random: Random, seconds: float, steps: list[Step]) -> None:
+    """Publishers say what objects are, say it again, and publish what nobody wants by name."""
+    versions: dict[str, int] = {}
+    at_s = 0.0
+    while (at_s := at_s + random.expovariate(DESCRIPTIONS_PER_S)) < seconds:
+        group = f"{random.choice(DOMAINS)}/{random.choice(GROUPS)}"
+        lamp = f"{group}/{random.choice(LAMPS)}"
+        if random.random() < 0.3:
+            versions[lamp] = versions.get(lamp, 0) + 1
+            arguments = {"object": lamp, **version_arguments(lamp, 0, versions[lamp])}
+            steps.append(Step(at_s, "publish", random.choice(BACKENDS[:3]), arguments))
+            continue
+        name = lamp if random.random() < 0.7 else f"{group}/{random.choice(OBJECTS)}"
+        description: dict[str, Any] | None = {"Room": random.choice((1, 1, 2, 3)), "Level": random.randint(0, 5)}
+        if description is not None and random.random() < 0.5:
+            description["Kind"] = random.choice(("lamp", "heater"))
+        if description is not None and random.random() < 0.2:
+            del description["Room"]
+        if random.random() < 0.1:
+            description = None
+        steps.append(Step(at_s, "describe", DESCRIBER, {"object": name, "description": description}))
+
+
+def _draw_queries(random: Random, seconds: float, clients: tuple[Client, ...], steps: list[Step]) -> tuple[Client, ...]:
+    """Half of the clients register by query, too, and change that now and then."""
+    drawn = []
+    for client in clients:
+        if random.random() < 0.5:
+            drawn.append(client)
+            continue
+        queries = set(random.sample(QUERIES, random.randint(1, 3)))
+        drawn.append(replace(client, queries=tuple(sorted(queries))))
+        at_s = 1.0
+        while (at_s := at_s + random.expovariate(1 / 10.0)) < seconds:
+            query = random.choice(QUERIES)
+            what = "unregister_query" if query in queries else "register_query"
+            queries ^= {query}
+            steps.append(Step(at_s, what, client.name, {"query": query}))
+    return tuple(drawn)

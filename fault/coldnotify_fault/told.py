@@ -1,4 +1,4 @@
-"""Follows the histories while they are written: what each client was told last."""
+"""Follows the histories while they are written: what each client was told last, and of which members."""
 
 import json
 from pathlib import Path
@@ -9,9 +9,12 @@ class Told:
 
     def __init__(self, files: list[Path]) -> None:
         self._files = files
+        self._lives: dict[str, int] = {}
         self._positions = dict.fromkeys(files, 0)
         self.newest: dict[tuple[str, str], tuple[int, int]] = {}
         """(client, object) -> the (incarnation, version) last told; (-1, -1) for unknown."""
+        self.members: dict[tuple[str, str], set[str]] = {}
+        """(client, query) -> the names that the application was told to be members."""
         self.told = 0
         """How many times a callback was entered."""
 
@@ -34,6 +37,15 @@ class Told:
         except ValueError:
             # The line during which the process was killed, and the first one of its successor behind it.
             return
+        if one["event"] == "members" and not one.get("failed"):
+            members = self.members.setdefault((one["client"], one["query"]), set())
+            members |= set(one["added"])
+            members -= set(one["removed"])
+        elif one["event"] in ("unregister_query", "query_refused"):
+            self.members.pop((one["client"], one["query"]), None)
+        elif one["event"] == "started" and one["life"] != self._lives.setdefault(one["client"], one["life"]):
+            self._lives[one["client"]] = one["life"]
+            self.members = {key: names for key, names in self.members.items() if key[0] != one["client"]}
         if one["event"] != "told":
             return
         self.told += 1

@@ -20,9 +20,9 @@ def test_every_seed_has_its_line_and_all_have_one(tmp_path: Path) -> None:
     rows = [report.row_of(outcome(1)), report.row_of(outcome(2, calm_s=None))]
     report.write(tmp_path / "table.md", rows)
     table = (tmp_path / "table.md").read_text()
-    assert "| 1 | 3 | 2 | 10 | 0 | 0 | 0 | 1.0 | 2.0 | 0 |" in table
-    assert "| 2 | 3 | 2 | 10 | 0 | 0 | 0 | 2.0 | never | 0 |" in table
-    assert "| all | 3 | 4 | 20 | 0 | 0 | 0 | 2.0 | 2.0 | 0 |" in table
+    assert "| 1 | 3 | 2 | 10 | 0 | 0 | 0 | 0 | 0 | 1.0 | 2.0 | 0 |" in table
+    assert "| 2 | 3 | 2 | 10 | 0 | 0 | 0 | 0 | 0 | 2.0 | never | 0 |" in table
+    assert "| all | 3 | 4 | 20 | 0 | 0 | 0 | 0 | 0 | 2.0 | 2.0 | 0 |" in table
     assert "| gateway killed | 4 |" in table
     assert json.loads((tmp_path / "table.json").read_text())["totals"]["not_caught_up"] == [2]
 

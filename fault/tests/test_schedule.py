@@ -7,8 +7,10 @@ from coldnotify_fault.schedule import (
     BACKENDS,
     BROKER_FAULTS,
     BROKERS,
+    LAMPS,
     NEED_KAFKA,
     Fault,
+    Step,
     broker_names,
     schedule,
     version_arguments,
@@ -20,12 +22,29 @@ def test_the_same_seed_draws_the_same() -> None:
     assert schedule(7, 30) != schedule(8, 30)
 
 
+def is_of_queries(step: Step) -> bool:
+    of_lamp = step.what == "publish" and step.arguments["object"].endswith(LAMPS)
+    return of_lamp or step.what in ("describe", "register_query", "unregister_query")
+
+
+def test_queries_and_descriptions_are_drawn() -> None:
+    plan = schedule(1, 60)
+    assert {step.what for step in plan.steps if is_of_queries(step)} == {
+        *("publish", "describe", "register_query", "unregister_query"),
+    }
+    assert any(client.queries for client in plan.clients)
+    assert schedule(1, 60) == plan
+
+
 def test_a_seed_that_was_written_down_still_draws_the_same() -> None:
     """Else a report's seeds say nothing any more."""
 
     def drawn(seed: int, seconds: float, fault_every_s: float = 3.0) -> str:
         plan = schedule(seed, seconds, fault_every_s=fault_every_s)
-        return hashlib.sha256(repr((plan.clients, plan.steps)).encode()).hexdigest()[:16]
+        # As it was before anybody had queries: these are drawn by themselves.
+        clients = ", ".join(repr(client).partition(", queries=")[0] + ")" for client in plan.clients)
+        steps = tuple(step for step in plan.steps if not is_of_queries(step))
+        return hashlib.sha256(f"(({clients}), {steps!r})".encode()).hexdigest()[:16]
 
     assert drawn(1, 60.0) == "5397bdf10e0c068d"
     assert drawn(26, 16.0, 0.7) == "936491fbb98aafe9"

@@ -34,3 +34,19 @@ def test_half_a_line_waits(tmp_path: Path) -> None:
     path.write_text(line)
     told.read_on()
     assert told.newest == {("c", "o"): (0, 1)}
+
+
+def test_members_are_those_that_were_told_until_the_query_or_the_state_goes(tmp_path: Path) -> None:
+    history = History(tmp_path / "a.jsonl")
+    told = Told([tmp_path / "a.jsonl"])
+    place = {"client": "d/g/c", "query": "Room = 1"}
+    history.write("started", client="d/g/c", life=0)
+    history.write("members", added=["a", "b"], removed=[], **place)
+    history.write("members", added=["c"], removed=[], failed=True, **place)
+    history.write("members", added=[], removed=["a"], **place)
+    told.read_on()
+    assert told.members == {("d/g/c", "Room = 1"): {"b"}}
+    history.write("started", client="d/g/c", life=1)
+    told.read_on()
+    assert told.members == {}
+    history.close()
