@@ -234,6 +234,8 @@ class Queries:
         for membership in self._registered(hashes):
             if membership.reached is not None:
                 self._journal.changed()
+            # Until all of it is told, the cursor says nothing of it: also of one that was not asked for.
+            self._registrations.expect(membership.query)
             membership.begin_answer()
 
     def answered(self, hashes: Iterable[int]) -> None:

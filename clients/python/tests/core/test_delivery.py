@@ -297,3 +297,16 @@ def test_what_is_left_to_the_next_session_is_not_settled_before():
         delivery.queries.compare(1)
     delivery.queries.settle(delivery.queries.by_hash[query.hash])
     assert query in registrations.pending
+
+
+def test_an_answer_that_was_not_asked_for_is_a_pending_registration_until_it_is_told():
+    query = Query("has a")
+    registrations = Registrations(Journal(), queries={query})
+    kept = {query: Kept(members=frozenset({"a"}))}
+    delivery = Delivery(
+        Journal(), registrations, Settings(), [].append, floors={}, epoch=1, cursor=None, queries=kept
+    )
+    delivery.queries.begun([query.hash])
+    assert registrations.is_owed(query)
+    delivery.queries.answered([query.hash])
+    assert registrations.is_owed(query), "that a has left is still to be told"

@@ -9,6 +9,7 @@ A session of a client with queries waits with its first page until the sets of a
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import zip_longest
 
 from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.digest import sets_digest
@@ -148,10 +149,13 @@ class Paging:
     ) -> bool:
         size = sum(newest.ByteSize() for newest in page.newest)
         offset = session.cursor
-        for item in lacking_of_queries(self._state, client, session, by_name):
+        items = lacking_of_queries(self._state, client, session, by_name)
+        for item, following in zip_longest(items, items[1:]):
             newest = item.newest(now_ms)
             if session.unsaid:
                 newest.behind = item.offset - session.complete
+            elif following is not None and following.offset == item.offset:
+                newest.behind = 1
             size += newest.ByteSize()
             # What lies at one offset is told as one: the cursor says that all up to it was told.
             if size > bytes_max and page.newest and item.offset != offset:

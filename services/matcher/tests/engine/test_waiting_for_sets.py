@@ -68,3 +68,21 @@ def test_a_page_does_not_wait_for_a_query_that_is_wanted_no_more(computing: type
     bench.settle()
     page = pages(bench.items())[-1]
     assert (page.page, page.last, list(page.answered)) == (1, True, [])
+
+
+def test_the_cursor_passes_an_offset_with_the_last_frame_of_it() -> None:
+    Computing.done = True
+    bench = opened(FIRST)
+    bench.publish("x", b'{"version":1}')
+    bench.request(register=wire_pb2.Register(request=1, objects=["x"]))
+    bench.settle()
+    offset = bench.publish("x", b'{"version":2,"deleted":true}')
+    bench.settle()
+    bench.told.clear()
+    bench.catch_up(offset - 1, ask=2)
+    bench.settle()
+    said = [newest for page in pages(bench.items()) for newest in page.newest]
+    assert [(newest.offset, newest.behind, list(newest.left)) for newest in said] == [
+        (offset, 1, []),
+        (offset, 0, [query_hash(FIRST)]),
+    ]
