@@ -147,6 +147,9 @@ class Clients:
                 client.unregistered[event.object] = event.t
                 client.wanted.pop(event.object, None)
                 self._want_no_more(client, event.object)
+                knowledge = client.told.get(event.object)
+                if knowledge is not None and knowledge.known is None and self._is_wanted(client, event.object):
+                    knowledge.known = knowledge.known_before  # it was a member before, and is one still
             case RegisterQuery():
                 self._memberships.register(event)
             case UnregisterQuery() | QueryRefused():

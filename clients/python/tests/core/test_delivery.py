@@ -269,9 +269,7 @@ def test_sets_may_be_doubted_at_each_of_many_takeovers():
     journal = Journal()
     registrations = Registrations(journal, queries={query})
     kept = {query: Kept(members=frozenset({"a"}))}
-    delivery = Delivery(
-        journal, registrations, Settings(), [].append, floors={}, epoch=1, cursor=10, queries=kept
-    )
+    delivery = Delivery(journal, registrations, Settings(), [].append, floors={}, epoch=1, cursor=10, queries=kept)
     for _ in range(5):
         delivery.queries.compare(1)
         journal.durable = journal.revision
@@ -289,9 +287,7 @@ def test_what_is_left_to_the_next_session_is_not_settled_before():
     query = Query("has a")
     registrations = Registrations(Journal(), queries={query})
     kept = {query: Kept(members=frozenset({"a"}))}
-    delivery = Delivery(
-        Journal(), registrations, Settings(), [].append, floors={}, epoch=1, cursor=10, queries=kept
-    )
+    delivery = Delivery(Journal(), registrations, Settings(), [].append, floors={}, epoch=1, cursor=10, queries=kept)
     for _ in range(3):
         registrations.pending.clear()
         delivery.queries.compare(1)
@@ -303,9 +299,7 @@ def test_an_answer_that_was_not_asked_for_is_a_pending_registration_until_it_is_
     query = Query("has a")
     registrations = Registrations(Journal(), queries={query})
     kept = {query: Kept(members=frozenset({"a"}))}
-    delivery = Delivery(
-        Journal(), registrations, Settings(), [].append, floors={}, epoch=1, cursor=None, queries=kept
-    )
+    delivery = Delivery(Journal(), registrations, Settings(), [].append, floors={}, epoch=1, cursor=None, queries=kept)
     delivery.queries.begun([query.hash])
     assert registrations.is_owed(query)
     delivery.queries.answered([query.hash])
