@@ -20,7 +20,6 @@ from coldnotify._core.settings import Settings
 from coldnotify._core.telling import MembersCallbacks
 from coldnotify.errors import ColdNotifyError
 
-
 _MISMATCHES_MAX = 2
 """So often in a row a session asks for what its sets should be; what is wrong then is left to the next one."""
 
