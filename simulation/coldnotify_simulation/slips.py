@@ -32,9 +32,8 @@ class Slip:
 
     def make(self) -> None:
         """From here on, in this process."""
-        found = vars(self.owner)[self.method]
-        function: FunctionType = found.fget if isinstance(found, property) else found
-        source = textwrap.dedent(inspect.getsource(function)).removeprefix("@property\n")
+        function: FunctionType = vars(self.owner)[self.method]
+        source = textwrap.dedent(inspect.getsource(function))
         right, wrong = textwrap.dedent(self.right), textwrap.dedent(self.wrong)
         lines = textwrap.indent(right, "    ") if right.endswith("\n") else right
         assert source.count(lines) == 1, f"{self.method} is another one by now: say the slip anew"
