@@ -1,9 +1,9 @@
 """The checker's reading of queries. That it agrees with the service's is tested there, for trees at random."""
 
 import pytest
-from coldnotify_checker.queries import NotUnderstood, read_query
+from coldnotify_checker.queries import Description, NotUnderstood, read_query
 
-LAMP = {"Control/Level": 0.5, "Kind": "lamp", "Room": 410, "on": True}
+LAMP: Description = {"Control/Level": 0.5, "Kind": "lamp", "Room": 410, "on": True}
 
 
 @pytest.mark.parametrize(
