@@ -32,6 +32,10 @@ class Population:
         """All that the devices of a block register for."""
         return tuple(self.object(block, number) for number in range(self.registrations))
 
+    def queries(self, _device: int) -> tuple[str, ...]:
+        """The texts of the queries that a device registers for; here none."""
+        return ()
+
     def client(self, device: int) -> str:
         """The device's name."""
         return f"{self.prefix}-{device}"

@@ -5,13 +5,13 @@ import multiprocessing
 import random
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
 from types import TracebackType
 from typing import Self
 
 from coldnotify_loadtest.latency import Latencies
-from coldnotify_loadtest.senders import SENDERS, Target
+from coldnotify_loadtest.senders import SENDERS, DescriptionSender, Target
 
 _LATE_NS = 1_000_000
 """A publish that comes later than this counts from when it was due: else a publisher that lags would hide it."""
@@ -37,16 +37,23 @@ class Plan:
     poisson: bool = True
     """Arrivals as of many independent publishers; False: evenly spaced."""
     seed: int = 1
+    gap_ms: tuple[float, float] = (0.0, 0.0)
+    """If not 0: instead of by `per_s`, one after each gap between these, all gaps alike."""
+    count: int = 0
+    """At most so many; 0: as many as there is time for."""
 
     def arrivals_s(self) -> Iterator[float]:
         """Seconds from the beginning."""
         chance = random.Random(self.seed)
         count = 0
-        at_s = chance.expovariate(self.per_s) if self.poisson else 0.0
-        while at_s < self.seconds:
+        at_s = self._gap_s(chance) if self.poisson else 0.0
+        while at_s < self.seconds and not 0 < self.count <= count:
             yield at_s
             count += 1
-            at_s = at_s + chance.expovariate(self.per_s) if self.poisson else count / self.per_s
+            at_s = at_s + self._gap_s(chance) if self.poisson else count / self.per_s
+
+    def _gap_s(self, chance: random.Random) -> float:
+        return chance.uniform(*self.gap_ms) / 1000 if any(self.gap_ms) else chance.expovariate(self.per_s)
 
 
 @dataclass(frozen=True)
@@ -60,6 +67,8 @@ class Published:
     last_ns: int
     late_p99_ms: float
     """Of the publishes, how much later than planned they were made."""
+    stamps: dict[int, int] = field(default_factory=dict)
+    """Of descriptions: by the offset of each record, when it was written."""
 
 
 class Publisher:
@@ -154,7 +163,8 @@ def _run(target: Target, pipe: Pipe) -> None:
             late.add_ns(late_ns)
             done, failed = sender.acknowledged - before[0], sender.failed - before[1]
             p99_ms = late.percentile_ms(99) if sent else 0.0
-            pipe.send(Published(sent, done, failed, first_ns, last_ns, p99_ms))
+            stamps = sender.take_stamps() if isinstance(sender, DescriptionSender) else {}
+            pipe.send(Published(sent, done, failed, first_ns, last_ns, p99_ms, stamps))
     except EOFError:
         pass
     finally:

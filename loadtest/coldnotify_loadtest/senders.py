@@ -1,8 +1,10 @@
 """How a publisher says one version of one object to each server; none waits for an answer before the next."""
 
+import json
 import re
 import select
 import socket
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,8 +12,9 @@ from typing import Any, Protocol
 
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import OBJECTS
-from confluent_kafka import KafkaError, Producer
+from confluent_kafka import KafkaError, Message, Producer
 
+from coldnotify_loadtest.described import Described
 from coldnotify_loadtest.devices import bare, mqtt, nats, redis
 from coldnotify_loadtest.population import Population
 
@@ -98,6 +101,39 @@ class KafkaSender:
             self.acknowledged += 1
         else:
             self.failed += 1
+
+
+class DescriptionSender(KafkaSender):
+    """As a back-end says what its objects are: the next description of an object, by its key in the same topic."""
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        if not isinstance(target.population, Described):
+            raise ValueError("its population has no descriptions")
+        self._described = target.population
+        self._turns: Counter[tuple[int, int]] = Counter()
+        self._stamps: dict[int, int] = {}
+
+    def send(self, block: int, number: int, stamp_ns: int) -> None:
+        """See Sender."""
+        population, group = self._described, self._described.group(block)
+        turn = self._turns[block, number]
+        self._turns[block, number] += 1
+        key = f"describe:{population.domain}/{group}/{population.object(block, number)}".encode()
+        value = json.dumps({"description": population.description(number, turn)}).encode()
+
+        def on_delivery(error: KafkaError | None, message: Message) -> None:
+            self._on_delivery(error, message)
+            if error is None and (offset := message.offset()) is not None:
+                self._stamps[offset] = stamp_ns
+
+        partition = partition_of(population.domain, group, self._target.partitions)
+        self._producer.produce(OBJECTS, value, key, partition, on_delivery=on_delivery)
+
+    def take_stamps(self) -> dict[int, int]:
+        """Since the last call: when what stands at an offset was written; of one partition, if all is in one."""
+        stamps, self._stamps = self._stamps, {}
+        return stamps
 
 
 class SocketSender:
@@ -265,6 +301,7 @@ class BareSender(SocketSender):
 
 SENDERS: dict[str, Callable[[Target], Sender]] = {
     "coldnotify": KafkaSender,
+    "coldnotify-descriptions": DescriptionSender,
     "nats": NatsSender,
     "nats-kv": KvSender,
     "mqtt": MqttSender,

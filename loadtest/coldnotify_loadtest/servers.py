@@ -1,6 +1,7 @@
 """The servers under load, started here: ColdNotify's processes and its peers, and what their answers are worth."""
 
 import itertools
+import json
 import os
 import re
 import shutil
@@ -289,6 +290,20 @@ class ColdNotify(Server):
         logs = [child.log.read_text(errors="replace") for name, child in self.children.items() if "matcher" in name]
         lines = (line for log in logs for line in log.splitlines() if '"partition taken over"' in line)
         return Counter(float(found[1]) for line in lines if (found := _TOOK.search(line)))
+
+    def owner(self, partition: int) -> str:
+        """The matcher that took a partition over last, as the logs say. Raises ServerError."""
+        logs = {name: child.log for name, child in self.children.items() if name.startswith("matcher")}
+        said = [
+            (json.loads(line), name)
+            for name, log in logs.items()
+            for line in log.read_text(errors="replace").splitlines()
+            if '"partition taken over"' in line
+        ]
+        found = [(line["timestamp"], name) for line, name in said if line["partition"] == partition]
+        if not found:
+            raise ServerError(f"nobody has taken over partition {partition}")
+        return max(found)[1]
 
     def metric(self, child: str, name: str, **labels: str) -> float:
         """Of a child, the largest sample of a metric with these labels; 0 where there is none. Raises OSError."""

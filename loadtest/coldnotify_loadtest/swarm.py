@@ -9,6 +9,7 @@ from multiprocessing.connection import Connection as Pipe
 from types import TracebackType
 from typing import Any, Self
 
+from coldnotify_loadtest.devices.queries import Held
 from coldnotify_loadtest.latency import Latencies
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.swarm_process import Counts, Share, run
@@ -124,6 +125,21 @@ class Swarm:
             delivered.merge(one)
             to_ready.merge(other)
         return delivered, to_ready
+
+    def differences(self) -> list[tuple[int, int]]:
+        """Since the last call or `record`: of each difference the offset of its change, and when it arrived."""
+        return [one for some in self._ask("differences") for one in some]
+
+    def held(self) -> dict[int, Held]:
+        """By device that has queries, what it holds."""
+        return {number: one for some in self._ask("held") for number, one in some.items()}
+
+    def change(self, devices: int, queries: int) -> int:
+        """In each process, the next so many devices replace the queries that they have had longest by new ones.
+
+        Returns how many queries that were. Devices that have requests unanswered, or are not complete, are left out.
+        """
+        return sum(self._ask("change", devices, queries))
 
     def ping(self) -> None:
         """Every device says what it says once a keepalive."""

@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection as Pipe
 from typing import Any
 
 from coldnotify_loadtest.devices import Device, make
+from coldnotify_loadtest.devices.queries import QueryDevice
 from coldnotify_loadtest.latency import Latencies
 from coldnotify_loadtest.population import Population
 
@@ -99,6 +100,8 @@ class _Loop:
         self._values_ns: list[int] = []
         self._ready_ns: list[int] = []
         self._latencies, self._to_ready = Latencies(), Latencies()
+        self._differences: list[tuple[int, int]] = []
+        self._next_changing = 0
         self._come_back_s: float | None = 0.05
         self._stopping = False
 
@@ -247,6 +250,8 @@ class _Loop:
                         slot.reached = True
                         counts.reached += 1
                         counts.last_reached_ns = now_ns
+                elif stamp < 0:
+                    self._differences.append((-1 - stamp, now_ns))
             if len(self._values_ns) > _PENDING_VALUES_MAX:
                 self._latencies.add_ns(self._values_ns)
                 self._values_ns.clear()
@@ -282,6 +287,12 @@ class _Loop:
             self._record(*arguments)
         elif word == "take":
             answer = self._take()
+        elif word == "differences":
+            answer, self._differences = self._differences, []
+        elif word == "held":
+            answer = {slot.number: slot.device.held() for slot in self._slots if isinstance(slot.device, QueryDevice)}
+        elif word == "change":
+            answer = self._change(*arguments)
         elif word == "retarget":
             (self._addresses,) = arguments
         elif word == "come back":
@@ -309,8 +320,20 @@ class _Loop:
         self._pace_s = 1 / per_s if per_s else 0.0
         self._next_start_s = time.monotonic()
 
+    def _change(self, devices: int, queries: int) -> int:
+        """The next so many devices have other queries; how many queries that were."""
+        changed = 0
+        for _ in range(devices):
+            slot = self._slots[self._next_changing % len(self._slots)]
+            self._next_changing += 1
+            if isinstance(slot.device, QueryDevice) and slot.ready and (said := slot.device.change(queries)):
+                self._send(slot, said)
+                changed += queries
+        return changed
+
     def _record(self, since_ns: int) -> None:
         self._since_ns = since_ns
+        self._differences.clear()
         self._latencies, self._to_ready = Latencies(), Latencies()
         self._values_ns.clear()
         self._ready_ns.clear()

@@ -10,6 +10,7 @@ from coldnotify_loadtest.devices.bare import BareDevice
 from coldnotify_loadtest.devices.coldnotify import ColdNotifyDevice
 from coldnotify_loadtest.devices.mqtt import MqttDevice
 from coldnotify_loadtest.devices.nats import KvDevice, NatsDevice
+from coldnotify_loadtest.devices.queries import QueryDevice
 from coldnotify_loadtest.devices.redis import RedisDevice
 from coldnotify_loadtest.population import Population
 
@@ -26,7 +27,10 @@ class Device(Protocol):
         """What to say on a new connection; begins a session anew."""
 
     def receive(self, data: bytes) -> tuple[bytes, tuple[int, ...]]:
-        """What to answer, and the stamps of the publishes that arrived."""
+        """What to answer, and the stamps of the publishes that arrived.
+
+        A negative stamp is a difference of a set: -1 minus the offset of the change that it comes of.
+        """
 
     def tick(self) -> bytes:
         """What to say a second after something arrived."""
@@ -37,6 +41,7 @@ class Device(Protocol):
 
 KINDS: dict[str, type] = {
     "coldnotify": ColdNotifyDevice,
+    "coldnotify-queries": QueryDevice,
     "nats": NatsDevice,
     "nats-kv": KvDevice,
     "mqtt": MqttDevice,

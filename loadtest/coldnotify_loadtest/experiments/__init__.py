@@ -5,6 +5,7 @@ from coldnotify_loadtest.experiments.backlog import SLOW_LINK, STUCK
 from coldnotify_loadtest.experiments.growth import E2
 from coldnotify_loadtest.experiments.peers import PEERS
 from coldnotify_loadtest.experiments.pipeline import CONFLATION, MATCHER
+from coldnotify_loadtest.experiments.queries import QUERIES
 from coldnotify_loadtest.experiments.rates import E1
 from coldnotify_loadtest.experiments.recovery import E3, E4
 from coldnotify_loadtest.experiments.scale import SCALE
@@ -16,6 +17,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
     for one in (
         *(E1, E2, E3, E4, TAKEOVER, WIRE, SLOW_LINK, STUCK, CONFLATION, MATCHER, SCALE, PEERS),
-        *(WAKES, CROWD),
+        *(WAKES, CROWD, QUERIES),
     )
 }

@@ -1,0 +1,107 @@
+"""Objects that have descriptions, and devices that register by queries over them. Pure."""
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from coldnotify_schemas.digest import digest, sets_digest
+from coldnotify_schemas.interests import query_hash
+from coldnotify_schemas.partitioner import partition_of
+
+from coldnotify_loadtest.population import Population
+
+LOADS = 10_000
+"""Different values of the key that changes."""
+_APART = 1e-8
+"""What keeps queries distinct that fit the same objects: loads are whole numbers."""
+
+
+@dataclass(frozen=True)
+class Described(Population):
+    """Each object has a description {"Kind": "sensor", "Load": ...}; each query is for a range of loads.
+
+    A device registers for `registrations` objects by name and for `queries_each` queries.
+    """
+
+    registrations: int = 0
+    things: str = "thing"
+    """How the objects' names begin."""
+    queries_each: int = 1
+    """Of a device, until it changes them."""
+    distinct: int = 1
+    """So many different queries, of which devices have the next ones in turn."""
+    fit: float = 1.0
+    """The share of the objects that each query fits."""
+    named_groups: tuple[str, ...] = ()
+    """Blocks are spread over these, instead of `groups`."""
+
+    def group(self, block: int) -> str:
+        """See Population."""
+        return self.named_groups[block % len(self.named_groups)] if self.named_groups else super().group(block)
+
+    def object(self, block: int, number: int) -> str:
+        """See Population."""
+        return f"{self.things}-{block}-{number}"
+
+    def load(self, number: int, turn: int) -> int:
+        """An object's, in the description that is written in its turn `turn`, from 0: as if drawn at random."""
+        return zlib.crc32(b"%d/%d" % (number, turn)) % LOADS
+
+    def description(self, number: int, turn: int) -> dict[str, str | int]:
+        """Of an object of any block."""
+        return {"Kind": f"sensor-{self.things}", "Load": self.load(number, turn)}
+
+    def bounds(self, query: int) -> tuple[float, int]:
+        """The loads that a query is for: from the first, below the second."""
+        width = round(self.fit * LOADS)
+        low = query % self.distinct * (LOADS - width) // max(self.distinct - 1, 1)
+        return low - query * _APART, low + width
+
+    def text(self, query: int) -> str:
+        """The query of this number."""
+        low, high = self.bounds(query)
+        return f"Kind = sensor-{self.things} AND Load >= {low:.8f} AND Load < {high}"
+
+    def queries(self, device: int) -> tuple[str, ...]:
+        """See Population."""
+        return tuple(self.text(query) for query in self.query_numbers(device))
+
+    def query_numbers(self, device: int) -> list[int]:
+        """Of those that it begins with."""
+        first = device * self.queries_each
+        return [number % self.distinct for number in range(first, first + self.queries_each)]
+
+    def new_query(self, device: int, number: int) -> str:
+        """The `number`th, from 0, that a device registers for after those: nobody has had it before."""
+        return self.text(self.distinct * (1 + number) + device)
+
+    def differences(self, devices: int, number: int, turn: int) -> int:
+        """Of how many sets the object comes in or goes by the description of this turn; each device's count."""
+        after = self.load(number, turn)
+        before = self.load(number, turn - 1) if turn else None
+        ranges = (self.bounds(query) for device in range(devices) for query in self.query_numbers(device))
+        return sum((low <= after < high) is not (before is not None and low <= before < high) for low, high in ranges)
+
+    def loads(self, turns: Mapping[int, int]) -> dict[str, int]:
+        """Of the objects of block 0, by name, by how many descriptions each number has had."""
+        return {self.object(0, number): self.load(number, turn - 1) for number, turn in turns.items() if turn}
+
+    def held(self, device: int, loads: Mapping[str, int]) -> int:
+        """The digest of the sets that a device should have."""
+        sets = []
+        for query in self.query_numbers(device):
+            low, high = self.bounds(query)
+            sets.append(
+                (query_hash(self.text(query)), digest(name for name, load in loads.items() if low <= load < high))
+            )
+        return sets_digest(sets)
+
+
+def a_group_each(domain: str, partitions: int) -> tuple[str, ...]:
+    """The names of groups of a domain, one in each partition."""
+    found: dict[int, str] = {}
+    number = 0
+    while len(found) < partitions:
+        number += 1
+        found.setdefault(partition_of(domain, f"region-{number}", partitions), f"region-{number}")
+    return tuple(found[partition] for partition in range(partitions))

@@ -1,0 +1,101 @@
+"""What the parts of `queries` share: devices with queries, who describes objects, and what differences took."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
+
+from coldnotify_loadtest.bench import READY_S, Row
+from coldnotify_loadtest.described import Described
+from coldnotify_loadtest.latency import Latencies
+from coldnotify_loadtest.publisher import Plan, Published, Publisher
+from coldnotify_loadtest.servers import ColdNotify
+from coldnotify_loadtest.swarm import Swarm
+
+KIND = "coldnotify-queries"
+_LOADED_PER_S = 5000.0
+_SILENCE_S = 3.0
+"""Without a difference for so long, none comes any more."""
+_LOOK_S = 0.05
+
+
+@contextmanager
+def connected(server: ColdNotify, population: Described, devices: int, processes: int = 1) -> Iterator[Swarm]:
+    """Devices that are complete: those by name are of the same kind, so that their own cost is the same."""
+    with Swarm(KIND, population, devices, server.addresses(), processes=processes) as swarm:
+        swarm.add(devices)
+        swarm.wait_ready(READY_S)
+        yield swarm
+
+
+def describing(server: ColdNotify, population: Described) -> Publisher:
+    """Its plans say the next description of each object."""
+    return Publisher(replace(server.target(population), kind="coldnotify-descriptions"))
+
+
+def describe_all(publisher: Publisher, numbers: int, blocks: int = 1) -> Published:
+    """Each object's next description, as fast as is sensible."""
+    count = numbers * blocks
+    plan = Plan(_LOADED_PER_S, count / _LOADED_PER_S + 1, blocks, numbers, poisson=False, count=count)
+    return publisher.publish(plan)
+
+
+class Turns:
+    """How many descriptions each object has had, and so what is in the sets."""
+
+    def __init__(self, population: Described, devices: int, numbers: int) -> None:
+        self._population, self._devices, self._numbers = population, devices, numbers
+        self._turns: Counter[int] = Counter()
+
+    def add(self, sent: int) -> None:
+        """A plan has said so many."""
+        self._turns.update(number % self._numbers for number in range(sent))
+
+    def add_and_count(self, sent: int) -> int:
+        """The same; how many differences that makes, over all devices."""
+        due = 0
+        for at in range(sent):
+            number = at % self._numbers
+            due += self._population.differences(self._devices, number, self._turns[number])
+            self._turns[number] += 1
+        return due
+
+    def wrong(self, swarm: Swarm, timeout_s: float) -> int:
+        """How many devices hold other sets than they should, once none does, or after `timeout_s`."""
+        loads = self._population.loads(self._turns)
+        due = {device: self._population.held(device, loads) for device in range(self._devices)}
+        until_s = time.monotonic() + timeout_s
+        while True:
+            held = swarm.held()
+            wrong = sum(one.digest != due[device] for device, one in held.items())
+            if not wrong or time.monotonic() > until_s:
+                return wrong
+            time.sleep(_LOOK_S)
+
+
+def differences(swarm: Swarm, due: int | None = None) -> list[tuple[int, int]]:
+    """All that come: until there are as many as are due, or none has come for some seconds."""
+    told: list[tuple[int, int]] = []
+    since_s = time.monotonic()
+    while (due is None or len(told) < due) and time.monotonic() - since_s < _SILENCE_S:
+        if new := swarm.differences():
+            told += new
+            since_s = time.monotonic()
+        time.sleep(_LOOK_S)
+    return told
+
+
+def summary(told: Sequence[tuple[int, int]], stamps: Mapping[int, int]) -> Row:
+    """From the record's writing to the device, of those differences whose change is known."""
+    latencies = Latencies()
+    latencies.add_ns(at_ns - stamps[offset] for offset, at_ns in told if offset in stamps)
+    return {"told": len(told), **latencies.summary()}
+
+
+def longest_gap_s(told: Sequence[tuple[int, int]], since_ns: int) -> float | None:
+    """The longest time without a difference at any device that ended after `since_ns`; None: there was none."""
+    times = sorted(at_ns for _, at_ns in told)
+    gaps_ns = [after - before for before, after in pairwise(times) if after > since_ns]
+    return max(gaps_ns) / 1e9 if gaps_ns else None

@@ -1,0 +1,127 @@
+"""queries: registering by queries beside registering by name, as other systems for it were measured; part by part.
+
+broker       few subscribers of ten objects, by ten names and by one query
+distinct     E1's clients, by name and by 1, 10, 1,000 different queries
+churn        objects appear and change, the partition's matcher is killed: how long until devices know
+registering  queries are added and removed by the thousand: what values of others take
+changes      descriptions change by the thousand: what values of others take
+wire         bytes of an unchanged wake
+"""
+
+from collections.abc import Callable
+
+from coldnotify_loadtest.bench import Bench, Experiment, Parameters
+from coldnotify_loadtest.experiments.query_changes import GAP_MS, run_changes, run_churn, run_registering
+from coldnotify_loadtest.experiments.query_values import run_broker, run_distinct, run_wire
+
+_START_S = 8.0
+_PARTS: dict[str, Callable[[Bench], None]] = {
+    "broker": run_broker,
+    "distinct": run_distinct,
+    "churn": run_churn,
+    "registering": run_registering,
+    "changes": run_changes,
+    "wire": run_wire,
+}
+
+
+def run(bench: Bench) -> None:
+    """Each part starts its own servers."""
+    if unknown := set(bench["parts"]) - set(_PARTS):
+        raise ValueError(f"parts: {min(unknown)!r} is none of {', '.join(_PARTS)}")
+    for part in bench["parts"]:
+        _PARTS[part](bench)
+
+
+def _steps_of(parameters: Parameters, part: str) -> int:
+    turns = int(parameters["turns"])
+    return {
+        "broker": turns * 2 * len(parameters["broker_subscribers"]),
+        "distinct": turns * (1 + len(parameters["distinct_queries"])) * len(parameters["distinct_rates"]),
+        "churn": 3 * len(parameters["churn_nodes"]),
+        "registering": 4,
+        "changes": 4,
+        "wire": 3 * len(parameters["wire_queries"]),
+    }[part]
+
+
+def _seconds_of(parameters: Parameters, part: str) -> float:
+    steps = _steps_of(parameters, part)
+    joining_s = parameters["churn_objects"] * sum(GAP_MS) / 2000
+    queries = parameters["registering_clients"] * parameters["registering_queries_each"]
+    seconds = {
+        "broker": steps * (parameters["broker_seconds"] + 0.3),
+        "distinct": steps * (parameters["distinct_seconds"] + 0.3),
+        "churn": len(parameters["churn_nodes"]) * (joining_s + 2 * parameters["churn_seconds"] + 15),
+        "registering": 3 * parameters["registering_seconds"] + queries / 2000,
+        "changes": 4 * parameters["changes_seconds"] + 10,
+        "wire": steps * 3.5,
+    }[part]
+    return float(seconds + _START_S + (0 if part == "wire" else parameters["warm_up_s"]))
+
+
+QUERIES = Experiment(
+    "queries",
+    "registering by queries",
+    {
+        "parts": tuple(_PARTS),
+        "warm_up_s": 15,
+        "turns": 3,
+        "broker_subscribers": (1, 10, 100),
+        "broker_objects": 10,
+        "broker_per_s": 5.0,
+        "broker_seconds": 5.0,
+        "distinct_clients": 1000,
+        "distinct_queries": (1, 10, 1000),
+        "distinct_rates": (25.0, 100.0),
+        "distinct_seconds": 4.0,
+        "churn_nodes": (1,),
+        "churn_subscribers": 500,
+        "churn_objects": 1000,
+        "churn_fit": 0.1,
+        "churn_seconds": 15.0,
+        "session_timeout_ms": 6000,
+        "registering_clients": 1000,
+        "registering_queries_each": 60,
+        "registering_objects": 100,
+        "registering_per_s": 1000.0,
+        "registering_values_per_s": 200.0,
+        "registering_seconds": 15.0,
+        "changes_queries": 1000,
+        "changes_queries_each": 10,
+        "changes_objects": 10_000,
+        "changes_fit": 0.001,
+        "changes_per_s": 1000.0,
+        "changes_values_per_s": 50.0,
+        "changes_seconds": 10.0,
+        "wire_queries": (0, 1, 50),
+        "processes": 2,
+    },
+    {
+        "warm_up_s": 0,
+        "turns": 1,
+        "broker_subscribers": (1, 3),
+        "broker_seconds": 1.0,
+        "distinct_clients": 20,
+        "distinct_queries": (1, 20),
+        "distinct_rates": (20.0,),
+        "distinct_seconds": 1.0,
+        "churn_subscribers": 20,
+        "churn_objects": 40,
+        "churn_seconds": 10.0,
+        "registering_clients": 16,
+        "registering_queries_each": 20,
+        "registering_per_s": 100.0,
+        "registering_values_per_s": 40.0,
+        "registering_seconds": 2.0,
+        "changes_queries": 40,
+        "changes_objects": 200,
+        "changes_fit": 0.05,
+        "changes_per_s": 50.0,
+        "changes_values_per_s": 20.0,
+        "changes_seconds": 1.0,
+    },
+    lambda parameters: sum(_seconds_of(parameters, part) for part in parameters["parts"]),
+    lambda parameters: sum(_steps_of(parameters, part) for part in parameters["parts"]),
+    run,
+)

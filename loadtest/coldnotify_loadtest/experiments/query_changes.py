@@ -1,0 +1,202 @@
+"""What changes of descriptions and of queries take, and what they do to who is not concerned."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from coldnotify_schemas.partitioner import partition_of
+
+from coldnotify_loadtest.bench import Bench, Row, identity, measure
+from coldnotify_loadtest.described import Described, a_group_each
+from coldnotify_loadtest.experiments.described_load import (
+    Turns,
+    connected,
+    describe_all,
+    describing,
+    differences,
+    longest_gap_s,
+    summary,
+)
+from coldnotify_loadtest.publisher import Plan, Publisher
+from coldnotify_loadtest.servers import ColdNotify
+from coldnotify_loadtest.swarm import Swarm
+
+_SOONER = 10
+"""CQBS' publishers join and change every 50 to 500 ms; here so many times as often, to fit into a minute."""
+GAP_MS = (50.0 / _SOONER, 500.0 / _SOONER)
+_JOINING_S_MAX = 600.0
+_SETS_S = 30.0
+"""In which all sets must be right at the end."""
+_KILL_AFTER = 0.2
+"""Of the last phase."""
+_AT_ONCE = 10
+"""Queries in one Register."""
+_TICK_S = 0.1
+_READERS = 5
+"""Of each object whose values are measured."""
+_STILL = 10
+"""Objects that do not change."""
+
+
+def run_churn(bench: Bench) -> None:
+    """CQBS' coordinator: objects appear, then change; then the matcher that owns the partition is killed."""
+    for nodes in bench["churn_nodes"]:
+        _churn(bench, nodes)
+
+
+def _churn(bench: Bench, nodes: int) -> None:
+    subscribers, objects = bench["churn_subscribers"], bench["churn_objects"]
+    population = Described(subscribers, domain="churn", distinct=subscribers, fit=bench["churn_fit"])
+    settings = {"matcher-session-timeout-ms": bench["session_timeout_ms"]}
+    joining = Plan(1, _JOINING_S_MAX, numbers=objects, gap_ms=GAP_MS, count=objects)
+    changing = Plan(1, bench["churn_seconds"], numbers=objects, gap_ms=GAP_MS, seed=2)
+    about: Row = {"part": "churn", "kafka_nodes": nodes, "clients": subscribers, "objects": objects}
+    with ColdNotify(bench.new_directory(), matchers=2, nodes=nodes, settings=settings) as server:
+        server.warm_up(bench["warm_up_s"])
+        with (
+            connected(server, population, subscribers, bench["processes"]) as swarm,
+            describing(server, population) as publisher,
+        ):
+            turns = Turns(population, subscribers, objects)
+            for phase, plan in (("joining", joining), ("changing", changing)):
+                bench.progress.step(f"churn: {nodes} Kafka nodes, {phase}")
+                swarm.record()
+                written = publisher.publish(plan)
+                due = turns.add_and_count(written.sent)
+                row = {"phase": phase, "changes": written.sent, "of": due}
+                row |= summary(differences(swarm, due), written.stamps)
+                bench.rows.append({**identity(server), **about, **row, "wrong": turns.wrong(swarm, _SETS_S)})
+            bench.progress.step(f"churn: {nodes} Kafka nodes, the partition's matcher is killed")
+            partition = partition_of(population.domain, population.group(0), server.target(population).partitions)
+            victim = server.children[server.owner(partition)]
+            swarm.record()
+            publisher.begin(changing)
+            time.sleep(_KILL_AFTER * changing.seconds)
+            killed_ns = time.monotonic_ns()
+            victim.kill()
+            written = publisher.end()
+            turns.add(written.sent)
+            told = differences(swarm)
+            row = {"phase": "matcher killed", "changes": written.sent, "gap_s": longest_gap_s(told, killed_ns)}
+            row |= summary(told, written.stamps)
+            row |= {"wrong": turns.wrong(swarm, _SETS_S), "asked": sum(one.asked for one in swarm.held().values())}
+            bench.rows.append({**identity(server), **about, **row})
+
+
+def run_registering(bench: Bench) -> None:
+    """Values while there are no queries, while there are very many, and while these are added and removed."""
+    clients, each = bench["registering_clients"], bench["registering_queries_each"]
+    values_per_s, seconds = bench["registering_values_per_s"], bench["registering_seconds"]
+    with ColdNotify(bench.new_directory()) as server:
+        domain = "registering"
+        blocks = server.target(Described()).partitions
+        everywhere = Described(domain=domain, named_groups=a_group_each(domain, blocks))
+        readers = replace(
+            everywhere, fan_out=_READERS, registrations=1, things="value", queries_each=0, prefix="reader"
+        )
+        population = replace(
+            everywhere,
+            fan_out=-(-clients // blocks),
+            queries_each=each,
+            distinct=clients * each,
+            fit=0.01,
+            prefix="comer",
+        )
+        about: Row = {"part": "registering", "queries": clients * each}
+        plan = Plan(values_per_s, seconds, blocks=blocks)
+        server.warm_up(bench["warm_up_s"])
+        with (
+            describing(server, population) as describer,
+            connected(server, readers, _READERS * blocks) as swarm,
+            Publisher(server.target(readers)) as publisher,
+        ):
+            describe_all(describer, bench["registering_objects"], blocks)
+
+            def note(when: str) -> Row:
+                bench.progress.step(f"registering: {when}")
+                row = {**about, "when": when, **measure(server, swarm, publisher, plan, _READERS)}
+                bench.rows.append(row)
+                return row
+
+            publisher.once(blocks)
+            note("no queries")
+            bench.progress.step(f"registering: {clients * each} queries")
+            begun_s = time.monotonic()
+            with connected(server, population, clients) as comers:
+                registered_s = time.monotonic() - begun_s
+                note("they are there")["registered_s"] = round(registered_s, 1)
+                with _changing(comers, bench["registering_per_s"]) as changed:
+                    begun_s = time.monotonic()
+                    row = note("added and removed")
+                    row["changed_per_s"] = round(changed[0] / (time.monotonic() - begun_s), 1)
+                held = comers.held().values()
+                row |= {"refused": sum(one.refused for one in held), "again": sum(one.again for one in held)}
+
+
+@contextmanager
+def _changing(swarm: Swarm, per_s: float) -> Iterator[list[int]]:
+    """Meanwhile queries are added and removed, so many a second; yields a list with the number until now."""
+    changed, stop = [0], threading.Event()
+    devices = max(1, round(per_s * _TICK_S / _AT_ONCE))
+
+    def run() -> None:
+        next_s = time.monotonic()
+        while not stop.wait(max(0.0, next_s - time.monotonic())):
+            next_s = max(next_s + _TICK_S, time.monotonic())
+            changed[0] += swarm.change(devices, _AT_ONCE)
+
+    thread = threading.Thread(target=run, name="changing", daemon=True)
+    thread.start()
+    try:
+        yield changed
+    finally:
+        stop.set()
+        thread.join()
+
+
+def run_changes(bench: Bench) -> None:
+    """Values of objects that do not change, to those by name and by query, while others change very often."""
+    queries, each, objects = bench["changes_queries"], bench["changes_queries_each"], bench["changes_objects"]
+    devices, domain, seconds = queries // each, "changes", bench["changes_seconds"]
+    population = Described(devices, domain=domain, queries_each=each, distinct=queries, fit=bench["changes_fit"])
+    by_name = Described(_READERS, 1, domain=domain, things="value", queries_each=0, prefix="by-name")
+    by_query = Described(_READERS, domain=domain, things="still", prefix="by-query")
+    about: Row = {"part": "changes", "queries": queries, "objects": objects}
+    values = Plan(bench["changes_values_per_s"], seconds)
+    with ColdNotify(bench.new_directory()) as server:
+        server.warm_up(bench["warm_up_s"])
+        with (
+            describing(server, population) as describer,
+            describing(server, by_query) as still,
+            Publisher(server.target(by_name)) as to_names,
+            Publisher(server.target(by_query)) as to_queries,
+        ):
+            turns = Turns(population, devices, objects)
+            turns.add(describe_all(describer, objects).sent)
+            describe_all(still, _STILL)
+            with (
+                connected(server, population, devices) as swarm,
+                connected(server, by_name, _READERS) as names,
+                connected(server, by_query, _READERS) as members,
+            ):
+
+                def note(per_s: float) -> None:
+                    for by, readers, publisher in (("name", names, to_names), ("query", members, to_queries)):
+                        bench.progress.step(f"changes: {per_s:g} a second, readers by {by}")
+                        measured = measure(server, readers, publisher, values, _READERS)
+                        bench.rows.append({**about, "changes_per_s": per_s, "what": f"value, by {by}", **measured})
+
+                note(0)
+                swarm.record()
+                per_s = bench["changes_per_s"]
+                describer.begin(Plan(per_s, 2 * seconds + 1, numbers=objects, poisson=False))
+                note(per_s)
+                written = describer.end()
+                turns.add(written.sent)
+                row = summary(differences(swarm), written.stamps)
+                took_s = (written.last_ns - written.first_ns) / 1e9
+                row |= {"changes_made_per_s": round(written.sent / took_s, 1), "wrong": turns.wrong(swarm, _SETS_S)}
+                row |= {"what": "difference", "changes_per_s": per_s, "deliveries": row["told"]}
+                bench.rows.append({**identity(server), **about, **row})

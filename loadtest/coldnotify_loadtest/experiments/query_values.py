@@ -1,0 +1,159 @@
+"""Values to those who registered by a query, beside those by name, in turns; and the bytes of their wakes."""
+
+import time
+from contextlib import ExitStack
+
+from coldnotify_testkit.proxy import CountingProxy
+
+from coldnotify_loadtest.bench import READY_S, Bench, Row, identity, measure
+from coldnotify_loadtest.described import Described
+from coldnotify_loadtest.experiments.described_load import connected, describe_all, describing
+from coldnotify_loadtest.publisher import Plan, Publisher
+from coldnotify_loadtest.servers import ColdNotify
+from coldnotify_loadtest.swarm import Swarm, SwarmError
+from coldnotify_loadtest.tables import at
+
+NAMES = "by name"
+_QUIET_S = 1.5
+"""Acks are delayed by a second."""
+_LOOK_S = 0.05
+_WIRE_OBJECTS = 10
+_RATIOS = {
+    "all": "cpu_us_per_publish.*",
+    "matcher": "cpu_us_per_publish.matcher",
+    "gateway": "cpu_us_per_publish.gateway",
+    "mean": "mean_ms",
+}
+CQBS_BROKER = {1: (4.67, 4.85), 10: (4.62, 4.77), 100: (13.58, 8.87)}
+"""By subscribers: mean and P95 in ms of CQBS' broker alone, as its authors say."""
+
+_Ends = tuple[Swarm, Publisher]
+
+
+def run_broker(bench: Bench) -> None:
+    """CQBS' broker alone: some subscribers of ten objects that publish at a steady rate."""
+    objects = bench["broker_objects"]
+    with ColdNotify(bench.new_directory()) as server:
+        server.warm_up(bench["warm_up_s"])
+        for subscribers in bench["broker_subscribers"]:
+            populations = {
+                NAMES: _by_name(subscribers, objects, f"name-{subscribers}"),
+                "1 query": Described(subscribers, domain=f"query-{subscribers}"),
+            }
+            mean_ms, p95_ms = CQBS_BROKER.get(subscribers, (None, None))
+            about: Row = {"part": "broker", "clients": subscribers, "cqbs_mean_ms": mean_ms, "cqbs_p95_ms": p95_ms}
+            plan = Plan(bench["broker_per_s"] * objects, bench["broker_seconds"], numbers=objects)
+            _in_turns(bench, server, populations, subscribers, [plan], about)
+
+
+def run_distinct(bench: Bench) -> None:
+    """E1's clients on one object, who registered for it by name, or by one of so many different queries."""
+    clients = bench["distinct_clients"]
+    populations = {NAMES: _by_name(clients, 1, "name")}
+    for count in bench["distinct_queries"]:
+        populations[f"{count} queries"] = Described(clients, domain=f"query-{count}", distinct=count)
+    plans = [Plan(rate, bench["distinct_seconds"]) for rate in bench["distinct_rates"]]
+    with ColdNotify(bench.new_directory()) as server:
+        server.warm_up(bench["warm_up_s"])
+        _in_turns(bench, server, populations, clients, plans, {"part": "distinct", "clients": clients})
+
+
+def _by_name(clients: int, objects: int, domain: str) -> Described:
+    return Described(clients, registrations=objects, domain=domain, queries_each=0)
+
+
+def _in_turns(
+    bench: Bench,
+    server: ColdNotify,
+    populations: dict[str, Described],
+    clients: int,
+    plans: list[Plan],
+    about: Row,
+) -> None:
+    """All are connected all the time; each plan goes to each in turn, in every other turn backwards."""
+    with ExitStack() as stack:
+        ends = {by: _ends(stack, server, population, clients, plans[0]) for by, population in populations.items()}
+        for turn in range(bench["turns"]):
+            for plan in plans:
+                rows: dict[str, Row] = {}
+                for by in ends if turn % 2 == 0 else reversed(ends):
+                    bench.progress.step(f"{about['part']}: {clients} clients, {by}, {plan.per_s:g} a second")
+                    rows[by] = {**about, "turn": turn, "by": by, **measure(server, *ends[by], plan, clients)}
+                for by in ends:
+                    row = rows[by]
+                    row["to_names"] = {name: _ratio(row, rows[NAMES], path) for name, path in _RATIOS.items()}
+                    bench.rows.append(row)
+
+
+def _ends(stack: ExitStack, server: ColdNotify, population: Described, clients: int, plan: Plan) -> _Ends:
+    """Devices that are complete and have been told each object once, and who publishes."""
+    with describing(server, population) as describer:
+        describe_all(describer, plan.numbers)
+    swarm = stack.enter_context(connected(server, population, clients))
+    publisher = stack.enter_context(Publisher(server.target(population)))
+    swarm.record()
+    publisher.publish(Plan(1000, 10, numbers=plan.numbers, poisson=False, count=plan.numbers))
+    swarm.wait(lambda counts: counts.reached == clients, READY_S, "the first publish at all")
+    return swarm, publisher
+
+
+def _ratio(row: Row, to: Row, path: str) -> float | None:
+    one, other = at(row, path), at(to, path)
+    return round(one / other, 3) if one is not None and other else None
+
+
+def run_wire(bench: Bench) -> None:
+    """One client with a registration by name and so many queries: it wakes unchanged, before and after a takeover."""
+    with ColdNotify(bench.new_directory()) as server, ExitStack() as stack:
+        swarms: dict[int, tuple[Swarm, CountingProxy]] = {}
+        for count in bench["wire_queries"]:
+            proxy = stack.enter_context(CountingProxy(*server.addresses()[0]))
+            domain = f"wire-{count}"
+            population = Described(
+                1, registrations=1, domain=domain, queries_each=count, distinct=max(count, 1), fit=0.5
+            )
+            with describing(server, population) as describer, Publisher(server.target(population)) as publisher:
+                describe_all(describer, _WIRE_OBJECTS)
+                publisher.once()
+            kind = "coldnotify-queries"
+            swarm = stack.enter_context(Swarm(kind, population, 1, [proxy.address], processes=1))
+            swarm.add(1)
+            swarm.wait_ready(READY_S)
+            time.sleep(_QUIET_S)
+            swarms[count] = swarm, proxy
+        for count in swarms:
+            bench.rows.append(_wake(bench, server, count, *swarms[count], "before a takeover"))
+        matcher = server.children["matcher-1"]
+        taken_over = server.takeovers_s().total()
+        matcher.kill()
+        matcher.start()
+        matcher.wait_ready()
+        until_s = time.monotonic() + READY_S
+        while server.takeovers_s().total() < 2 * taken_over:
+            if time.monotonic() > until_s:
+                raise SwarmError("the partitions are not taken over")
+            time.sleep(_LOOK_S)
+        for when in ("first after it", "second after it"):
+            for count in swarms:
+                bench.rows.append(_wake(bench, server, count, *swarms[count], when))
+
+
+def _wake(bench: Bench, server: ColdNotify, count: int, swarm: Swarm, proxy: CountingProxy, when: str) -> Row:
+    bench.progress.step(f"wire: {count} queries, {when}")
+    swarm.drop()
+    time.sleep(_QUIET_S)
+    proxy.reset()
+    swarm.come_back()
+    swarm.wait_ready(READY_S)
+    time.sleep(_QUIET_S)
+    (held,) = swarm.held().values()
+    return {
+        **identity(server),
+        "part": "wire",
+        "queries": count,
+        "when": when,
+        "up": proxy.up_bytes,
+        "down": proxy.down_bytes,
+        "bytes": proxy.up_bytes + proxy.down_bytes,
+        "asked": held.asked,
+    }
