@@ -42,6 +42,12 @@ def describe_all(publisher: Publisher, numbers: int, blocks: int = 1) -> Publish
     return publisher.publish(plan)
 
 
+def publish_others(server: ColdNotify, population: Described) -> None:
+    """Something new of an object of the group that nobody is registered for."""
+    with Publisher(server.target(replace(population, things="other"))) as publisher:
+        publisher.once()
+
+
 class Turns:
     """How many descriptions each object has had, and so what is in the sets."""
 

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_testkit.waiting import wait_for
 
-from coldnotify_loadtest.bench import Bench, Row, identity, measure
+from coldnotify_loadtest.bench import READY_S, Bench, Row, identity, measure
 from coldnotify_loadtest.described import Described, a_group_each
 from coldnotify_loadtest.experiments.described_load import (
     Turns,
@@ -17,6 +18,7 @@ from coldnotify_loadtest.experiments.described_load import (
     describing,
     differences,
     longest_gap_s,
+    publish_others,
     summary,
 )
 from coldnotify_loadtest.publisher import Plan, Publisher
@@ -36,6 +38,7 @@ _AT_ONCE = 10
 _TICK_S = 0.1
 _READERS = 5
 """Of each object whose values are measured."""
+_OWNED = "coldnotify_matcher_partitions_owned"
 _STILL = 10
 """Objects that do not change."""
 
@@ -55,6 +58,9 @@ def _churn(bench: Bench, nodes: int) -> None:
     about: Row = {"part": "churn", "kafka_nodes": nodes, "clients": subscribers, "objects": objects}
     with ColdNotify(bench.new_directory(), matchers=2, nodes=nodes, settings=settings) as server:
         server.warm_up(bench["warm_up_s"])
+        partitions = server.target(population).partitions
+        wait_for(lambda: _shared(server, partitions), "both matchers have partitions", READY_S)
+        publish_others(server, population)
         with (
             connected(server, population, subscribers, bench["processes"]) as swarm,
             describing(server, population) as publisher,
@@ -69,7 +75,7 @@ def _churn(bench: Bench, nodes: int) -> None:
                 row |= summary(differences(swarm, due), written.stamps)
                 bench.rows.append({**identity(server), **about, **row, "wrong": turns.wrong(swarm, _SETS_S)})
             bench.progress.step(f"churn: {nodes} Kafka nodes, the partition's matcher is killed")
-            partition = partition_of(population.domain, population.group(0), server.target(population).partitions)
+            partition = partition_of(population.domain, population.group(0), partitions)
             victim = server.children[server.owner(partition)]
             swarm.record()
             publisher.begin(changing)
@@ -83,6 +89,11 @@ def _churn(bench: Bench, nodes: int) -> None:
             row |= summary(told, written.stamps)
             row |= {"wrong": turns.wrong(swarm, _SETS_S), "asked": sum(one.asked for one in swarm.held().values())}
             bench.rows.append({**identity(server), **about, **row})
+
+
+def _shared(server: ColdNotify, partitions: int) -> bool:
+    owned = [server.metric(name, _OWNED) for name in server.children if name.startswith("matcher")]
+    return min(owned) > 0 and sum(owned) == partitions
 
 
 def run_registering(bench: Bench) -> None:

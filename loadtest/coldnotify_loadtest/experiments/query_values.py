@@ -4,19 +4,19 @@ import time
 from contextlib import ExitStack
 
 from coldnotify_testkit.proxy import CountingProxy
+from coldnotify_testkit.waiting import wait_for
 
 from coldnotify_loadtest.bench import READY_S, Bench, Row, identity, measure
 from coldnotify_loadtest.described import Described
-from coldnotify_loadtest.experiments.described_load import connected, describe_all, describing
+from coldnotify_loadtest.experiments.described_load import KIND, connected, describe_all, describing, publish_others
 from coldnotify_loadtest.publisher import Plan, Publisher
 from coldnotify_loadtest.servers import ColdNotify
-from coldnotify_loadtest.swarm import Swarm, SwarmError
+from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import at
 
 NAMES = "by name"
 _QUIET_S = 1.5
 """Acks are delayed by a second."""
-_LOOK_S = 0.05
 _WIRE_OBJECTS = 10
 _RATIOS = {
     "all": "cpu_us_per_publish.*",
@@ -106,42 +106,45 @@ def run_wire(bench: Bench) -> None:
     """One client with a registration by name and so many queries: it wakes unchanged, before and after a takeover."""
     with ColdNotify(bench.new_directory()) as server, ExitStack() as stack:
         swarms: dict[int, tuple[Swarm, CountingProxy]] = {}
+        populations: dict[int, Described] = {}
         for count in bench["wire_queries"]:
             proxy = stack.enter_context(CountingProxy(*server.addresses()[0]))
-            domain = f"wire-{count}"
-            population = Described(
+            domain = f"wire-{count:03}"
+            population = populations[count] = Described(
                 1, registrations=1, domain=domain, queries_each=count, distinct=max(count, 1), fit=0.5
             )
             with describing(server, population) as describer, Publisher(server.target(population)) as publisher:
                 describe_all(describer, _WIRE_OBJECTS)
                 publisher.once()
-            kind = "coldnotify-queries"
-            swarm = stack.enter_context(Swarm(kind, population, 1, [proxy.address], processes=1))
+            swarm = stack.enter_context(Swarm(KIND, population, 1, [proxy.address], processes=1))
             swarm.add(1)
             swarm.wait_ready(READY_S)
             time.sleep(_QUIET_S)
             swarms[count] = swarm, proxy
-        for count in swarms:
-            bench.rows.append(_wake(bench, server, count, *swarms[count], "before a takeover"))
-        matcher = server.children["matcher-1"]
-        taken_over = server.takeovers_s().total()
-        matcher.kill()
-        matcher.start()
-        matcher.wait_ready()
-        until_s = time.monotonic() + READY_S
-        while server.takeovers_s().total() < 2 * taken_over:
-            if time.monotonic() > until_s:
-                raise SwarmError("the partitions are not taken over")
-            time.sleep(_LOOK_S)
-        for when in ("first after it", "second after it"):
+        for when in ("before a takeover", "first after it", "second after it"):
+            for count, (swarm, _) in swarms.items():
+                swarm.drop()
+                # The position moves on; nothing changes that concerns the client.
+                publish_others(server, populations[count])
+            time.sleep(_QUIET_S)
+            if when == "first after it":
+                _take_over(server)
             for count in swarms:
                 bench.rows.append(_wake(bench, server, count, *swarms[count], when))
 
 
+def _take_over(server: ColdNotify) -> None:
+    """The matcher is killed and started again; until all partitions are served."""
+    matcher = server.children["matcher-1"]
+    before = server.takeovers_s().total()
+    matcher.kill()
+    matcher.start()
+    matcher.wait_ready()
+    wait_for(lambda: server.takeovers_s().total() >= 2 * before, "the partitions are taken over", READY_S)
+
+
 def _wake(bench: Bench, server: ColdNotify, count: int, swarm: Swarm, proxy: CountingProxy, when: str) -> Row:
     bench.progress.step(f"wire: {count} queries, {when}")
-    swarm.drop()
-    time.sleep(_QUIET_S)
     proxy.reset()
     swarm.come_back()
     swarm.wait_ready(READY_S)
