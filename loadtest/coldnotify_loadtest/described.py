@@ -18,7 +18,7 @@ _APART = 1e-8
 
 @dataclass(frozen=True)
 class Described(Population):
-    """Each object has a description {"Kind": "sensor", "Load": ...}; each query is for a range of loads.
+    """Each object has a description {"Kind": ..., "Load": ..., "Level": ...}; each query is for loads or for a level.
 
     A device registers for `registrations` objects by name and for `queries_each` queries.
     """
@@ -31,7 +31,9 @@ class Described(Population):
     distinct: int = 1
     """So many different queries, of which devices have the next ones in turn."""
     fit: float = 1.0
-    """The share of the objects that each query fits."""
+    """The share of the objects that each query fits, by a range of loads."""
+    by_level: bool = False
+    """Each query is for one level instead, of which there are as many as queries."""
     named_groups: tuple[str, ...] = ()
     """Blocks are spread over these, instead of `groups`."""
 
@@ -47,9 +49,14 @@ class Described(Population):
         """An object's, in the description that is written in its turn `turn`, from 0: as if drawn at random."""
         return zlib.crc32(b"%d/%d" % (number, turn)) % LOADS
 
+    def level(self, load: int) -> int:
+        """Of an object that has this load."""
+        return load % self.distinct
+
     def description(self, number: int, turn: int) -> dict[str, str | int]:
         """Of an object of any block."""
-        return {"Kind": f"sensor-{self.things}", "Load": self.load(number, turn)}
+        load = self.load(number, turn)
+        return {"Kind": f"sensor-{self.things}", "Load": load, "Level": self.level(load)}
 
     def bounds(self, query: int) -> tuple[float, int]:
         """The loads that a query is for: from the first, below the second."""
@@ -57,8 +64,17 @@ class Described(Population):
         low = query % self.distinct * (LOADS - width) // max(self.distinct - 1, 1)
         return low - query * _APART, low + width
 
+    def fits(self, query: int, load: int) -> bool:
+        """Whether an object of this load is in a query's set."""
+        if self.by_level:
+            return query == self.level(load)
+        low, high = self.bounds(query)
+        return low <= load < high
+
     def text(self, query: int) -> str:
         """The query of this number."""
+        if self.by_level:
+            return f"Kind = sensor-{self.things} AND Level = {query}"
         low, high = self.bounds(query)
         return f"Kind = sensor-{self.things} AND Load >= {low:.8f} AND Load < {high}"
 
@@ -79,8 +95,8 @@ class Described(Population):
         """Of how many sets the object comes in or goes by the description of this turn; each device's count."""
         after = self.load(number, turn)
         before = self.load(number, turn - 1) if turn else None
-        ranges = (self.bounds(query) for device in range(devices) for query in self.query_numbers(device))
-        return sum((low <= after < high) is not (before is not None and low <= before < high) for low, high in ranges)
+        queries = (query for device in range(devices) for query in self.query_numbers(device))
+        return sum(self.fits(one, after) is not (before is not None and self.fits(one, before)) for one in queries)
 
     def loads(self, turns: Mapping[int, int]) -> dict[str, int]:
         """Of the objects of block 0, by name, by how many descriptions each number has had."""
@@ -90,10 +106,13 @@ class Described(Population):
         """The digest of the sets that a device should have."""
         sets = []
         for query in self.query_numbers(device):
-            low, high = self.bounds(query)
-            sets.append(
-                (query_hash(self.text(query)), digest(name for name, load in loads.items() if low <= load < high))
-            )
+            # Not by `fits`: thousands of objects for each of thousands of queries.
+            if self.by_level:
+                names = [name for name, load in loads.items() if load % self.distinct == query]
+            else:
+                low, high = self.bounds(query)
+                names = [name for name, load in loads.items() if low <= load < high]
+            sets.append((query_hash(self.text(query)), digest(names)))
         return sets_digest(sets)
 
 

@@ -1,6 +1,5 @@
 """How a publisher says one version of one object to each server; none waits for an answer before the next."""
 
-import json
 import re
 import select
 import socket
@@ -10,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from coldnotify_schemas.descriptions import encode_description_record
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import OBJECTS
 from confluent_kafka import KafkaError, Message, Producer
@@ -120,7 +120,7 @@ class DescriptionSender(KafkaSender):
         turn = self._turns[block, number]
         self._turns[block, number] += 1
         key = f"describe:{population.domain}/{group}/{population.object(block, number)}".encode()
-        value = json.dumps({"description": population.description(number, turn)}).encode()
+        value = encode_description_record(population.description(number, turn))
 
         def on_delivery(error: KafkaError | None, message: Message) -> None:
             self._on_delivery(error, message)

@@ -367,7 +367,13 @@ _SHAPES: dict[str, tuple[_Shape, ...]] = {
         ),
         _Shape(
             "Values while descriptions of others change",
-            {"queries": "queries", "objects": "objects", "changes/s": "changes_per_s", "what": "what"},
+            {
+                "queries": "queries",
+                "each for a": "condition",
+                "objects": "objects",
+                "changes/s": "changes_per_s",
+                "what": "what",
+            },
             {
                 "made/s": "changes_made_per_s",
                 "median ms": "p50_ms",

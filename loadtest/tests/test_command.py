@@ -1,6 +1,7 @@
 """The command and an experiment run through it, tiny.
 
-Stands for: command, bench, provenance, rates, growth, recovery, takeover, wire, backlog, pipeline, scale, peers
+Stands for: command, bench, provenance, rates, growth, recovery, takeover, wire, backlog, pipeline, scale, peers,
+queries, query_values, query_changes, described_load
 """
 
 import json
@@ -116,3 +117,25 @@ def test_beside_clients_that_never_read_a_reader_has_the_newest(tmp_path: Path) 
     first, *_, last = rows_of("stuck", tmp_path)
     assert min(first["gateway"], last["matcher"]) > 0
     assert last["newest_at_reader_s"] > 0
+
+
+@pytest.mark.kafka
+def test_what_registering_by_queries_costs(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="parts: 'nothing'"):
+        EXPERIMENTS["queries"].run(Bench({"parts": ("nothing",)}, tmp_path, Progress(1, "")))
+    rows = rows_of("queries", tmp_path, "parts=broker,changes,wire", "broker_subscribers=2", "wire_queries=0,3")
+    by_part = {part: [row for row in rows if row["part"] == part] for part in ("broker", "changes", "wire")}
+    assert [(row["by"], row["deliveries"]) for row in by_part["broker"]] == [
+        (by, by_part["broker"][0]["expected"]) for by in ("by name", "1 query")
+    ]
+    assert by_part["broker"][1]["to_names"]["mean"] > 0
+    *values, difference = by_part["changes"]
+    assert all(row["deliveries"] == row["expected"] for row in values)
+    assert difference["wrong"] == 0
+    assert difference["count"] == difference["told"] > 0, "each belongs to a change"
+    down = {(row["queries"], row["when"]): row["down"] for row in by_part["wire"]}
+    for when in ("before a takeover", "second after it"):
+        assert down[0, when] < down[3, when]
+    # A tag and 8 bytes.
+    assert down[3, "first after it"] == down[3, "before a takeover"] + 9
+    assert not any(row["asked"] for row in by_part["wire"])

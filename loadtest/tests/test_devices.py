@@ -120,6 +120,7 @@ def test_what_is_remembered_for_one_device_is_right_for_the_next() -> None:
 def test_bytes_may_come_in_any_pieces(cut_at: int) -> None:
     streams = {
         "coldnotify": welcome(in_sync=True) + caught_up(1) + notification(31, 2) + notification(32, 3),
+        "coldnotify-queries": welcome(in_sync=True) + caught_up(1) + notification(31, 2) + notification(32, 3),
         "nats": b"INFO {}\r\nPONG\r\nMSG a.b 1 2\r\n31\r\nPING\r\nMSG a.b 1 2\r\n32\r\n",
         "nats-kv": b'INFO {}\r\nMSG _R.x 2 17\r\n{"num_pending":0}\r\nHMSG _D.x 1 b 12 12\r\nNATS/1.0\r\n\r\n\r\n'
         b"MSG $KV.b.k 1 $JS.ACK.s.c.1.1.1.1.0 2\r\n31\r\nMSG $KV.b.k 1 $JS.ACK.s.c.1.2.2.1.0 2\r\n32\r\n",

@@ -6,6 +6,7 @@ Stands for: publisher, senders
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from statistics import mean
 
 import pytest
@@ -47,6 +48,9 @@ def test_arrivals_keep_their_rate() -> None:
     counts = [len(list(Plan(100, 10, seed=seed).arrivals_s())) for seed in range(20)]
     assert abs(mean(counts) - 1000) < 50
     assert len(set(counts)) > 1
+    gaps = [after - before for before, after in pairwise(Plan(1, 9, gap_ms=(5.0, 50.0), count=30).arrivals_s())]
+    assert len(gaps) == 29
+    assert 0.005 <= min(gaps) < max(gaps) <= 0.050001
     assert list(Plan(5, 3).arrivals_s()) == list(Plan(5, 3).arrivals_s())
 
 

@@ -40,7 +40,7 @@ def _steps_of(parameters: Parameters, part: str) -> int:
         "distinct": turns * (1 + len(parameters["distinct_queries"])) * len(parameters["distinct_rates"]),
         "churn": 3 * len(parameters["churn_nodes"]),
         "registering": 4,
-        "changes": 4,
+        "changes": 4 * len(parameters["changes_conditions"]),
         "wire": 3 * len(parameters["wire_queries"]),
     }[part]
 
@@ -54,7 +54,7 @@ def _seconds_of(parameters: Parameters, part: str) -> float:
         "distinct": steps * (parameters["distinct_seconds"] + 0.3),
         "churn": len(parameters["churn_nodes"]) * (joining_s + 2 * parameters["churn_seconds"] + 15),
         "registering": 3 * parameters["registering_seconds"] + queries / 2000,
-        "changes": 4 * parameters["changes_seconds"] + 10,
+        "changes": len(parameters["changes_conditions"]) * (4 * parameters["changes_seconds"] + 25),
         "wire": steps * 3.5,
     }[part]
     return float(seconds + _START_S + (0 if part == "wire" else parameters["warm_up_s"]))
@@ -87,10 +87,10 @@ QUERIES = Experiment(
         "registering_per_s": 1000.0,
         "registering_values_per_s": 200.0,
         "registering_seconds": 15.0,
+        "changes_conditions": ("value", "range"),
         "changes_queries": 1000,
         "changes_queries_each": 10,
         "changes_objects": 10_000,
-        "changes_fit": 0.001,
         "changes_per_s": 1000.0,
         "changes_values_per_s": 50.0,
         "changes_seconds": 10.0,
@@ -116,7 +116,6 @@ QUERIES = Experiment(
         "registering_seconds": 2.0,
         "changes_queries": 40,
         "changes_objects": 200,
-        "changes_fit": 0.05,
         "changes_per_s": 50.0,
         "changes_values_per_s": 20.0,
         "changes_seconds": 1.0,

@@ -112,7 +112,7 @@ def run_registering(bench: Bench) -> None:
             fan_out=-(-clients // blocks),
             queries_each=each,
             distinct=clients * each,
-            fit=0.01,
+            by_level=True,
             prefix="comer",
         )
         about: Row = {"part": "registering", "queries": clients * each}
@@ -169,12 +169,24 @@ def _changing(swarm: Swarm, per_s: float) -> Iterator[list[int]]:
 
 def run_changes(bench: Bench) -> None:
     """Values of objects that do not change, to those by name and by query, while others change very often."""
+    for condition in bench["changes_conditions"]:
+        _changes(bench, condition)
+
+
+def _changes(bench: Bench, condition: str) -> None:
     queries, each, objects = bench["changes_queries"], bench["changes_queries_each"], bench["changes_objects"]
     devices, domain, seconds = queries // each, "changes", bench["changes_seconds"]
-    population = Described(devices, domain=domain, queries_each=each, distinct=queries, fit=bench["changes_fit"])
+    population = Described(
+        devices,
+        domain=domain,
+        queries_each=each,
+        distinct=queries,
+        fit=1 / queries,
+        by_level=condition == "value",
+    )
     by_name = Described(_READERS, 1, domain=domain, things="value", queries_each=0, prefix="by-name")
     by_query = Described(_READERS, domain=domain, things="still", prefix="by-query")
-    about: Row = {"part": "changes", "queries": queries, "objects": objects}
+    about: Row = {"part": "changes", "condition": condition, "queries": queries, "objects": objects}
     values = Plan(bench["changes_values_per_s"], seconds)
     with ColdNotify(bench.new_directory()) as server:
         server.warm_up(bench["warm_up_s"])
@@ -195,7 +207,7 @@ def run_changes(bench: Bench) -> None:
 
                 def note(per_s: float) -> None:
                     for by, readers, publisher in (("name", names, to_names), ("query", members, to_queries)):
-                        bench.progress.step(f"changes: {per_s:g} a second, readers by {by}")
+                        bench.progress.step(f"changes, by {condition}: {per_s:g} a second, readers by {by}")
                         measured = measure(server, readers, publisher, values, _READERS)
                         bench.rows.append({**about, "changes_per_s": per_s, "what": f"value, by {by}", **measured})
 

@@ -1,0 +1,152 @@
+"""Described objects, and the device that registers for them by queries.
+
+Stands for: described, queries
+"""
+
+from dataclasses import replace
+
+import pytest
+from coldnotify_loadtest.described import LOADS, Described, a_group_each
+from coldnotify_loadtest.devices.queries import QueryDevice
+from coldnotify_loadtest.experiments.described_load import longest_gap_s, summary
+from coldnotify_matcher.engine.interests.by_query.query import query_of
+from coldnotify_schemas.descriptions import check_description
+from coldnotify_schemas.digest import digest, sets_digest
+from coldnotify_schemas.frames import CLIENT_FRAME_BYTES_MAX, FrameBuffer, encode, parse_client_frame
+from coldnotify_schemas.interests import query_hash
+from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.wire_pb2 import ClientFrame, GatewayFrame, Notification, Registered
+
+FEW = Described(fan_out=4, queries_each=2, distinct=4, fit=0.25)
+ONE = Described(fan_out=1, registrations=1)
+(TEXT,) = ONE.queries(0)
+QUERY = query_hash(TEXT)
+
+
+def said(data: bytes) -> list[ClientFrame]:
+    return [parse_client_frame(body) for body in FrameBuffer(CLIENT_FRAME_BYTES_MAX).feed(data)]
+
+
+def notification(name: str, **more: object) -> bytes:
+    return encode(GatewayFrame(notification=Notification(name=name, **more)))  # type: ignore[arg-type]
+
+
+def registered(**more: object) -> bytes:
+    return encode(GatewayFrame(registered=Registered(**more)))  # type: ignore[arg-type]
+
+
+def frame(kind: str, **more: object) -> bytes:
+    made = GatewayFrame()
+    part = getattr(made, kind)
+    part.SetInParent()
+    for name, value in more.items():
+        setattr(part, name, value)
+    return encode(made)
+
+
+def test_devices_have_the_next_queries_in_turn_and_new_ones_that_nobody_had() -> None:
+    assert [FEW.query_numbers(device) for device in range(3)] == [[0, 1], [2, 3], [0, 1]]
+    texts = {FEW.text(number) for number in range(4)} | {FEW.new_query(d, n) for d in range(4) for n in range(3)}
+    assert len(texts) == 4 + 12
+    same_objects = Described(distinct=1000)
+    assert len({same_objects.text(number) for number in range(1000)}) == 1000
+    groups = a_group_each("a", 8)
+    assert [partition_of("a", group, 8) for group in groups] == list(range(8))
+
+
+@pytest.mark.parametrize("few", [FEW, replace(FEW, by_level=True)], ids=["range", "level"])
+def test_what_is_due_is_what_the_service_evaluates(few: Described) -> None:
+    turns = dict.fromkeys(range(200), 3)
+    loads = few.loads(turns)
+    for device in range(2):
+        sets = []
+        for number, text in zip(few.query_numbers(device), few.queries(device), strict=True):
+            query = query_of(text)
+            names = [
+                few.object(0, n)
+                for n in turns
+                if query.matches(few.object(0, n), check_description(few.description(n, 2)))
+            ]
+            assert 0.1 < len(names) / len(turns) < 0.4, number
+            sets.append((query_hash(text), digest(names)))
+        assert few.held(device, loads) == sets_digest(sets)
+    before, after = (few.loads(dict.fromkeys(range(200), turn)) for turn in (2, 3))
+    moved = sum(few.fits(one, before[name]) is not few.fits(one, after[name]) for name in after for one in range(4))
+    assert sum(few.differences(2, number, 2) for number in turns) == moved
+    everything = Described(distinct=1)
+    assert [everything.differences(3, 7, turn) for turn in range(2)] == [3, 0]
+    assert max(loads.values()) < LOADS
+
+
+def a_device_that_is_ready() -> QueryDevice:
+    device = QueryDevice(ONE, 0)
+    (first,) = said(device.hello())
+    assert (list(first.hello.register), first.hello.queries[0].text) == (["thing-0-0"], TEXT)
+    assert first.hello.digest == (digest(["thing-0-0"]) + QUERY) % 2**64
+    device.receive(frame("welcome", in_sync=True, epoch=7))
+    device.receive(registered(begun=[QUERY]))
+    device.receive(notification("a", answer=True, entered=[QUERY]) + registered(answered=[QUERY]))
+    device.receive(frame("caught_up", complete=90))
+    assert device.ready
+    return device
+
+
+def held(*names: str) -> int:
+    return sets_digest([(QUERY, digest(names))])
+
+
+def test_a_device_keeps_its_members_and_stamps_differences_with_their_offset() -> None:
+    device = a_device_that_is_ready()
+    assert device.held().digest == held("a")
+    assert device.receive(notification("b", offset=100, payload=b"5", entered=[QUERY])) == (b"", (-101,))
+    assert device.receive(notification("b", offset=101, payload=b"6")) == (b"", (6,))
+    other = a_device_that_is_ready()
+    assert other.receive(notification("b", offset=100, payload=b"5", entered=[QUERY])) == (b"", (-101,))
+    assert other.held().digest == held("a", "b"), "what is remembered of these bytes is done, too"
+    assert device.receive(notification("a", offset=102, left=[QUERY]))[1] == (-103,)
+    assert device.held().digest == held("b")
+    (again,) = said(device.hello())
+    assert not again.hello.queries
+    assert (again.hello.epoch, again.hello.cursor) == (7, 102)
+
+
+def test_a_device_asks_only_if_its_sets_are_others() -> None:
+    device = a_device_that_is_ready()
+    device.hello()
+    device.receive(frame("welcome", in_sync=True))
+    assert device.receive(frame("caught_up", complete=91, sets_digest=held("a"))) == (b"", ())
+    assert device.held().asked == 0
+    device.hello()
+    device.receive(frame("welcome", in_sync=True))
+    (asked,) = said(device.receive(frame("caught_up", complete=92, sets_digest=held("b")))[0])
+    assert (asked.register.queries[0].text, asked.register.queries[0].held) == (TEXT, digest(["a"]))
+    device.receive(registered(request=asked.register.request) + registered(begun=[QUERY]))
+    device.receive(notification("b", answer=True, entered=[QUERY]) + registered(answered=[QUERY]))
+    device.receive(frame("caught_up", complete=93))
+    assert device.ready
+    assert (device.held().digest, device.held().asked, device.held().again) == (held("b"), 1, 0)
+
+
+def test_a_device_replaces_its_oldest_query() -> None:
+    device = a_device_that_is_ready()
+    gone, new = said(device.change(1))
+    assert list(gone.unregister.queries) == [QUERY]
+    assert new.register.queries[0].text == ONE.new_query(0, 0)
+    device.receive(frame("unregistered", request=gone.unregister.request))
+    device.receive(registered(request=new.register.request))
+    (lost,) = said(device.receive(frame("caught_up", complete=95))[0])
+    assert list(lost.register.queries) == list(new.register.queries), "its answer has not come"
+    device.receive(registered(request=lost.register.request, refused=[{"query": query_hash(ONE.new_query(0, 0))}]))
+    assert (device.held().queries, device.held().refused, device.held().again) == (0, 1, 1)
+
+
+def test_more_than_fit_into_a_hello_are_refused() -> None:
+    with pytest.raises(ValueError, match="more than 64"):
+        QueryDevice(Described(queries_each=65, distinct=65), 0)
+
+
+def test_latencies_are_those_of_changes_that_are_known() -> None:
+    found = summary([(1, 3_000_000), (1, 5_000_000), (9, 7)], {1: 1_000_000})
+    assert (found["told"], found["count"], round(found["mean_ms"])) == (3, 2, 3)
+    told = [(1, 10), (2, 2_000_000_010), (3, 3_000_000_010)]
+    assert [longest_gap_s(told, since_ns) for since_ns in (0, 2_000_000_010, 4_000_000_000)] == [2.0, 1.0, None]
