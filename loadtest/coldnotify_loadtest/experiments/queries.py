@@ -26,11 +26,17 @@ _PARTS: dict[str, Callable[[Bench], None]] = {
 
 
 def run(bench: Bench) -> None:
-    """Each part starts its own servers."""
+    """Each part starts its own servers; where one fails, the others are run all the same. Raises ExceptionGroup."""
     if unknown := set(bench["parts"]) - set(_PARTS):
         raise ValueError(f"parts: {min(unknown)!r} is none of {', '.join(_PARTS)}")
+    failed = {}
     for part in bench["parts"]:
-        _PARTS[part](bench)
+        try:
+            _PARTS[part](bench)
+        except Exception as error:
+            failed[part] = error
+    if failed:
+        raise ExceptionGroup(f"in {', '.join(failed)}", list(failed.values()))
 
 
 def _steps_of(parameters: Parameters, part: str) -> int:
