@@ -1,7 +1,7 @@
 """The command and an experiment run through it, tiny.
 
-Stands for: command, bench, provenance, rates, growth, recovery, takeover, wire, backlog, pipeline, scale, peers,
-queries, query_values, query_changes, described_load
+Stands for: command, bench, provenance, rates, growth, recovery, takeover, wire, backlog, pipeline, scale, peers
+Stands for: query_values, query_changes, described_load
 """
 
 import json
