@@ -123,7 +123,8 @@ def test_beside_clients_that_never_read_a_reader_has_the_newest(tmp_path: Path) 
 def test_what_registering_by_queries_costs(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="parts: 'nothing'"):
         EXPERIMENTS["queries"].run(Bench({"parts": ("nothing",)}, tmp_path, Progress(1, "")))
-    rows = rows_of("queries", tmp_path, "parts=broker,changes,wire", "broker_subscribers=2", "wire_queries=0,3")
+    changes = "parts=broker,changes,wire", "broker_subscribers=2", "changes_conditions=range", "wire_queries=0,3"
+    rows = rows_of("queries", tmp_path, *changes)
     by_part = {part: [row for row in rows if row["part"] == part] for part in ("broker", "changes", "wire")}
     assert [(row["by"], row["deliveries"]) for row in by_part["broker"]] == [
         (by, by_part["broker"][0]["expected"]) for by in ("by name", "1 query")
