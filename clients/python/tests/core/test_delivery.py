@@ -3,11 +3,7 @@
 from typing import Any
 
 import pytest
-<<<<<<< HEAD
 from coldnotify._core.delivery import Delivery, Job, Update
-=======
-from coldnotify._core.delivery import Delivery, Update
->>>>>>> 3114818 (Client core: who registers by name while a member is being told is told it, too; simulation says what came to pass of queries)
 from coldnotify._core.interests import Query
 from coldnotify._core.journal import Journal
 from coldnotify._core.membership import Kept
@@ -266,7 +262,6 @@ def test_who_registers_by_name_while_a_member_is_being_told_is_told_too(subscrib
     assert again.subscribers == (subscriber,)
     delivery.done(again, {}, 0)
     assert delivery.floors["a"] == (0, 6)
-<<<<<<< HEAD
 
 
 def test_sets_may_be_doubted_at_each_of_many_takeovers():
@@ -309,5 +304,3 @@ def test_an_answer_that_was_not_asked_for_is_a_pending_registration_until_it_is_
     assert registrations.is_owed(query)
     delivery.queries.answered([query.hash])
     assert registrations.is_owed(query), "that a has left is still to be told"
-=======
->>>>>>> 3114818 (Client core: who registers by name while a member is being told is told it, too; simulation says what came to pass of queries)
