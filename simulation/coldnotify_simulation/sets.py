@@ -37,6 +37,8 @@ class Object:
     version: tuple[int, int] = (-1, -1)
     published: bool | None = None
     """False: its newest version is a deletion; None: it was never published."""
+    compacted_to: int = -1
+    """Records of it below this offset were removed: who reads the log now does not see what they made of it."""
 
     @property
     def state(self) -> Description | None:
@@ -96,6 +98,18 @@ class Groups:
         if not thing.states or thing.states[-1][1] is not state:
             thing.states.append((entry.offset, state))
 
+    def on_compaction(self, before: Iterable[Entry], left: Iterable[Entry]) -> None:
+        """Of the records that a partition had, these are left."""
+        offsets = {entry.key: entry.offset for entry in left}
+        for key in {entry.key for entry in before if offsets.get(entry.key, -1) > entry.offset}:
+            try:
+                domain, group, name = parse_object_key((key or b"").removeprefix(_PREFIX))
+            except InvalidName:
+                continue
+            thing = self.objects.get(f"{domain}/{group}", {}).get(name)
+            if thing is not None:
+                thing.compacted_to = max(thing.compacted_to, offsets[key])
+
     def clear(self) -> None:
         """The topic is empty."""
         self.objects.clear()
@@ -111,11 +125,16 @@ class Groups:
         return found
 
     def wrong(self, group: str, query: str, held: Iterable[str], end: int) -> set[str]:
-        """Names that are held, or are not, although it was the other way at this offset and has been ever since."""
+        """Names that are held, or are not, although it was the other way at this offset and has been ever since.
+
+        Of what compaction has removed nothing can be said.
+        """
         matches, held = read_query(query), frozenset(held)
         objects = self.objects.get(group, {})
         found = set(held - objects.keys())
         for name, thing in objects.items():
+            if thing.compacted_to >= end:
+                continue
             holds = name in held
             states = thing.states_since(end)
             if all((state is not None and matches(name, state)) is not holds for state in states):
@@ -125,7 +144,7 @@ class Groups:
     def stable(self, group: str, query: str, name: str, end: int) -> bool:
         """Whether the object fits at this offset, and has fitted ever since."""
         matches, thing = read_query(query), self.objects.get(group, {}).get(name)
-        if thing is None:
+        if thing is None or thing.compacted_to >= end:
             return False
         return all(state is not None and matches(name, state) for state in thing.states_since(end))
 

@@ -440,6 +440,7 @@ class World:
 
     def _compact_objects(self, partition: int, *, at_rest: bool) -> None:
         log = self.kafka.log(topics.OBJECTS, partition)
+        before = list(log.entries)
         if at_rest:
             log.compact()
             return
@@ -455,6 +456,7 @@ class World:
             return not explicit or (newest[0] > 0 and b'"incarnation":%d' % newest[0] not in (value or b""))
 
         log.compact(spared)
+        self.groups.on_compaction(before, log.entries)
 
     def _is_described_otherwise(self, partition: int, entry: Entry) -> bool:
         """Whether another description is in force than this record's, the last of its key."""
