@@ -310,7 +310,13 @@ class Partition(JobPartition):
         self._buckets, self._sessions = {}, {}
         takeover = self.takeover
         committed = None if takeover is None or not takeover.table_in_epoch else takeover.table_committed
-        self.engine.finish_load(self._claimed, self._cluster.inboxes, now_ms, objects_committed=committed)
+        self.engine.finish_load(
+            self._claimed,
+            self._cluster.inboxes,
+            now_ms,
+            objects_committed=committed,
+            requests_start=None if takeover is None else takeover.requests_start,
+        )
         self.phase = Phase.OWNED
         for topic, key in self._to_rewrite:
             self.engine.rewrite(topic, key, was_null=False)

@@ -90,9 +90,22 @@ class Engine:
         """A client's session record, the winner among its key's records. Its registrations are loaded before."""
         self._loading.load_session(key, record, now_ms, applied_counts=applied_counts)
 
-    def finish_load(self, generation: int, inboxes: int, now_ms: int, *, objects_committed: int | None) -> None:
-        """Take the partition over: tell all gateways, and fan out what the predecessor may not have."""
-        self._loading.finish(generation, inboxes, now_ms, objects_committed=objects_committed)
+    def finish_load(
+        self,
+        generation: int,
+        inboxes: int,
+        now_ms: int,
+        *,
+        objects_committed: int | None,
+        requests_start: int | None = None,
+    ) -> None:
+        """Take the partition over: tell all gateways, and fan out what the predecessor may not have.
+
+        `requests_start`: the offset from which requests are handled; None: from the end on.
+        """
+        self._loading.finish(
+            generation, inboxes, now_ms, objects_committed=objects_committed, requests_start=requests_start
+        )
 
     # ---- inputs --------------------------------------------------------------------------------------------------
 

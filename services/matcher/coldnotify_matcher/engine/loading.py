@@ -90,7 +90,15 @@ class Loading:
         opened = internal_pb2.Opened(session=session.number, ask=NO_ASK, in_sync=False, digest=client.digest)
         session.gateway.tell(internal_pb2.Item(opened=opened))
 
-    def finish(self, generation: int, inboxes: int, now_ms: int, *, objects_committed: int | None) -> None:
+    def finish(
+        self,
+        generation: int,
+        inboxes: int,
+        now_ms: int,
+        *,
+        objects_committed: int | None,
+        requests_start: int | None,
+    ) -> None:
         """Take the partition over: tell all gateways, and fan out what the predecessor may not have."""
         state = self._state
         state.at = None
@@ -101,6 +109,10 @@ class Loading:
         for client in online:
             session = client.session
             if session is None or session.state is SessionState.UNSYNCED:
+                continue
+            if requests_start is not None and client.session_applied >= requests_start:
+                # Its Open is handled once more, and its page may never have come. Told what is published before that,
+                # a session that its gateway holds for live would pass over what the page has.
                 continue
             if client.queries:
                 # What its sets were when the predecessor last told it is not known: it is caught up, once they are.

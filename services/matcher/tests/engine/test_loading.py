@@ -13,6 +13,7 @@ from coldnotify_testkit.engine_bench import (
     Bench,
     closed,
     fan_outs,
+    pages,
 )
 
 
@@ -83,3 +84,24 @@ def test_registering_for_what_was_published_while_loading_and_after() -> None:
     bench.version("a", 2)
 
     assert fan_outs(bench.items()) == [("a", 2, 1, [1])]
+
+
+def test_a_session_whose_open_is_handled_once_more_is_told_nothing_before() -> None:
+    """Its gateway holds it for live. Told of a later version, it would pass over what its page has."""
+    bench = Bench()
+    bench.opened("a")
+    bench.version("a", 1)
+    first_open = len(bench.log.requests)
+    bench.open(["a"], session=2, cursor=None)
+    bench.make_durable(bench.step(), inboxes_lost=9)  # the state is durable, the page is not; and it dies
+    bench.committed = first_open, bench.log.end(topics.OBJECTS)
+    bench.told.clear()
+
+    bench.take_over()
+    bench.version("a", 2)
+    bench.read()
+
+    step = bench.engine.take_step(bench.now_ms)
+    assert fan_outs(item for _, record in step.inboxes for item in record.items) == []
+    (page,) = pages(bench.items())
+    assert [(one.name, one.version) for one in page.newest] == [("a", 2)]
