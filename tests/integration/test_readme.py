@@ -72,9 +72,12 @@ def test_what_the_readme_says_can_be_done(up: Up, tmp_path: Path) -> None:
     said = [reader.run(language, code) for language in ("python", "sh") for code in blocks("Publish", language)]
     assert said[1] == "published\n"
     assert said[2].count("outcome published") == said[2].count('"outcome": "published"') == 1
-    (observation_unit,) = blocks("An observation unit", "python")
+    observation_unit, by_query = blocks("An observation unit", "python")
     assert reader.run("python", observation_unit) == "camera-config 46 {'fps': 8}\n"
     assert reader.run("python", observation_unit) == "", "it was told already, and the state file knows"
+    connect = "notify.connect()\n"
+    told = reader.run("python", observation_unit.replace(connect, by_query + connect)).splitlines()
+    assert all(line.startswith(("entered: ", "lamp-")) for line in told), told
     ledger, overview, look_in, judge = blocks("Look in", "sh")
     overview = overview.replace("doctor", f"doctor --gateway-http {up.report['gateways_http'][0]}")
     assert "nobody lacks it" in reader.run("sh", ledger)
