@@ -221,7 +221,7 @@ class Queries:
 
     def page_end(self, page_end: wire.PageEnd) -> None:
         """What a page said need not come again, once it is told."""
-        if page_end.HasField("query"):
+        if page_end.HasField("query") and page_end.reached:
             membership = self.by_hash.get(page_end.query)
             if membership is not None and membership.answering and membership.whole and membership.candidate is None:
                 reached = Reached(page_end.reached, page_end.reached_at)

@@ -141,6 +141,17 @@ def test_an_older_service_is_not_asked_again_and_has_no_query_in_the_digest() ->
     assert not bench.client.take_reports(), "once is enough"
 
 
+def test_a_page_that_ends_before_the_first_member_says_nothing_of_an_answer() -> None:
+    bench = Bench()
+    bench.client.register(LAMPS)
+    bench.client.subscribe_members(LAMPS, 1)
+    bench.connect()
+    bench.say(welcome=wire.Welcome(in_sync=True, epoch=1, kinds=KINDS))
+    bench.say(registered=wire.Registered(begun=[LAMPS.hash]))
+    bench.say(page_end=wire.PageEnd(page=1, query=LAMPS.hash, reached="", reached_at=7))
+    assert decode(encode(bench.client._document()), ME).queries["lamps"].reached is None
+
+
 def test_an_answer_that_is_broken_off_goes_on() -> None:
     bench = Bench()
     bench.client.register(LAMPS)

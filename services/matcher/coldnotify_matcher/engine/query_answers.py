@@ -58,7 +58,8 @@ class QueryAnswers:
             if set_.difference(session.cursor) is None:
                 answer.held = None  # it may hold the same members, and lack versions of some that left and came back
             if not self._fill_from(page, client, hash_, set_, answer, bytes_max, now_ms):
-                page.query, page.reached, page.reached_at = hash_, answer.reached, answer.at
+                if answer.reached:
+                    page.query, page.reached, page.reached_at = hash_, answer.reached, answer.at
                 return False
             del session.answers[hash_]
             if answer.held is not None:
