@@ -38,12 +38,18 @@ def test_the_console_shows_explains_and_publishes(up: Up, window: Browser, tmp_p
         for name, client in clients.items():
             client.register("camera").subscribe(told[name])
             client.connect()
+        clients["oslo"].register_prefix("cam").subscribe(told["oslo"])
         wait_for(lambda: all(one.newest("camera") == 1 for one in told.values()), "both have the first version")
         clients["tromso"].disconnect()
         window.open(up.http_url + "/")
         window.wait_for("document.querySelector('#live').innerText == 'live'", "it is live")
         open_group(window)
         window.wait_for(f"{CELLS}.every((row) => row.endsWith('✓')) && {CELLS}.length == 2", "both are up to date")
+        window.wait_for(
+            "document.querySelector('#queries tbody')?.innerText.split(/\\s+/).join(' ')"
+            " == 'NAME STARTS WITH \"cam\" 1 1 of 1 oslo'",
+            "the query, its member, and who has it",
+        )
 
         window.run(
             """const form = document.querySelector('#publish');

@@ -2,6 +2,8 @@
 
 const MATRIX_EVERY_MS = 4000;
 const MATRIX_CLIENTS = 100;
+const QUERIES_SHOWN = 50;
+const CLIENTS_OF_QUERY = 5;
 const CHART_POINTS = 450;
 const RECONNECT_MS = [500, 1000, 2000, 5000, 10000];
 
@@ -216,10 +218,28 @@ async function matrix(now = false) {
       shown = await askJson(`${groupPath(domain, group)}/matrix?limit=${Math.min(1000, limit - items.length)}${after}`);
       items.push(...shown.items);
     } while (shown.next !== null && items.length < limit);
-    if (chosen.domain === domain && chosen.group === group) showMatrix({ ...shown, items });
+    // A matcher of the release before knows of none.
+    const queries = await askJson(`${groupPath(domain, group)}/queries?limit=${QUERIES_SHOWN}`).catch(() => ({ items: [], next: null }));
+    if (chosen.domain === domain && chosen.group === group) {
+      showMatrix({ ...shown, items });
+      showQueries(queries);
+    }
   } catch (error) {
     byId("matrix-more").textContent = error.message;
   }
+}
+
+function showQueries({ items, next }) {
+  byId("queries-part").hidden = items.length === 0;
+  if (inUse("queries")) return;
+  const { domain, group } = chosen;
+  table("queries", [["query"], ["members"], ["connected"], ["clients"]], items.map((one) => [
+    cell(one.query), cell(one.members === null ? "–" : count(one.members)), cell(`${count(one.online)} of ${count(one.clients_count)}`),
+    element("td", {}, ...one.clients.slice(0, CLIENTS_OF_QUERY).flatMap((client) => [
+      element("button", { type: "button", className: "link", onclick: () => explain(domain, group, client) }, client), " "]),
+      one.clients_count > CLIENTS_OF_QUERY ? "…" : ""),
+  ]), "");
+  if (next !== null) byId("queries").append(element("caption", {}, `the first ${items.length}`));
 }
 
 function showMatrix(shown) {
