@@ -35,6 +35,10 @@ class QueryAnswers:
 
     def fill(self, page: internal_pb2.Page, client: Client, session: Session, bytes_max: int, now_ms: int) -> bool:
         """Whether all that are owed are in, with this page. One member goes into an empty page however long it is."""
+        for hash_, query in list(client.queries.items()):
+            # A matcher before this one had room for it.
+            if query.why_never and hash_ not in session.answers:
+                self._refuse(page, client, query, query.why_never)
         while session.answers:
             hash_, answer = next(iter(session.answers.items()))
             query = client.queries.get(hash_)

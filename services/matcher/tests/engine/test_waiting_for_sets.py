@@ -86,3 +86,18 @@ def test_the_cursor_passes_an_offset_with_the_last_frame_of_it() -> None:
         (offset, 1, []),
         (offset, 0, [query_hash(FIRST)]),
     ]
+
+
+def test_a_query_for_which_a_successor_has_no_room_is_refused_and_not_silent() -> None:
+    bench = opened(FIRST)
+    bench.leave()
+    bench.load()
+    bench.engine.state.members.sets._queries_max = 0
+    bench.told.clear()
+    bench.request(2, open=internal_pb2.Open(digest=query_hash(FIRST), epoch=EPOCH, cursor=0, ask=1))
+    (page,) = pages(bench.items())
+    (refusal,) = page.refused
+    assert (page.last, refusal.query) == (True, query_hash(FIRST))
+    assert refusal.reason.startswith("query: its partition has 0 queries")
+    (client,) = bench.engine.clients.values()
+    assert (client.queries, client.digest) == ({}, 0)
