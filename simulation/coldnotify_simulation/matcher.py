@@ -63,6 +63,8 @@ class Matcher(Process):
         """(writes, fate): after so many writes more it is killed or stopped, or Kafka does not take the next one."""
         self.commits_held = False
         """The group's coordinator takes no commits: a successor reads again what this one has done."""
+        self.commits_held_of: frozenset[str] = frozenset()
+        """It takes none of these topics."""
         self.requests_at_once = 1000
         self.rules = Rules()
         self.limits = Limits()
@@ -447,8 +449,12 @@ class Shell:
         elif ours and self.matcher.commits_held:
             self._not_committed(fenced=False)
         else:
+            held = self.matcher.commits_held_of
             for one in ours:
-                self.kafka.committed[one.topic, one.partition] = one.offset, one.mark
+                if one.topic not in held:
+                    self.kafka.committed[one.topic, one.partition] = one.offset, one.mark
+            if any(one.topic in held for one in ours):
+                self._not_committed(fenced=False)
 
     def _not_committed(self, *, fenced: bool) -> None:
         self._events.append(NotCommitted("commit refused", fenced))

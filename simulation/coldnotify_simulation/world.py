@@ -497,6 +497,7 @@ class World:
             self.write_over_newer_state(number)
         for matcher in self.matchers:
             matcher.doom, matcher.lag, matcher.commits_held = None, 0.0, False
+            matcher.commits_held_of = frozenset()
             matcher.go_on()
             if not matcher.alive:
                 matcher.start()

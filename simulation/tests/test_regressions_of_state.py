@@ -326,7 +326,7 @@ def the_log_is_truncated_and_the_first_to_take_over_fails() -> None:
     claims = world.promises.takeovers
     world.truncate_objects(0, 2, new_epoch=True)
     for one in world.matchers:
-        one.commits_held = True
+        one.commits_held_of = frozenset({topics.OBJECTS})
     world.clock.run_until(lambda: world.promises.takeovers >= claims + PARTITIONS)
     world.clock.run_until(lambda: client.caught_up)
     world.run(8.0)
