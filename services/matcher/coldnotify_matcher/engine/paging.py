@@ -55,7 +55,8 @@ class Paging:
             self._answers.owe_all(client, session)
         session.cursor = session.complete = cursor
         session.says_sets = session.unsaid = False
-        session.doubted, session.answered_at = set(), {}
+        session.doubted = frozenset()
+        session.answered_at.clear()
         session.page = after_page
         self._state.pagings += 1
         session.paging = (self._state.generation << _PAGINGS_BITS) + self._state.pagings
@@ -102,7 +103,7 @@ class Paging:
                 page.sets_digest = sets_digest((hash_, set_.digest) for hash_, set_ in client.queries.sets())
         elif session.unsaid:
             page.sets_unknown = True
-            session.doubted = set(client.queries)
+            session.doubted = frozenset(client.queries)
         else:
             session.complete = session.cursor
         if session.complete != NO_CURSOR:

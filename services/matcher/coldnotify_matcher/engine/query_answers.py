@@ -35,10 +35,10 @@ class QueryAnswers:
 
     def fill(self, page: internal_pb2.Page, client: Client, session: Session, bytes_max: int, now_ms: int) -> bool:
         """Whether all that are owed are in, with this page. One member goes into an empty page however long it is."""
-        for hash_, query in list(client.queries.items()):
+        for registered in list(client.queries.values()):
             # A matcher before this one had room for it.
-            if query.why_never and hash_ not in session.answers:
-                self._refuse(page, client, query, query.why_never)
+            if registered.why_never and registered.hash not in session.answers:
+                self._refuse(page, client, registered, registered.why_never)
         while session.answers:
             hash_, answer = next(iter(session.answers.items()))
             query = client.queries.get(hash_)
@@ -72,7 +72,7 @@ class QueryAnswers:
                 self._state.count("queries_held")
                 continue
             page.answered.append(hash_)
-            session.doubted.discard(hash_)
+            session.doubted -= {hash_}
             self._state.count("queries_answered")
             # What it is owed since the answer began is told as if its cursor stood there.
             session.answered_at[hash_] = min(answer.at, session.answered_at.get(hash_, answer.at))

@@ -70,7 +70,7 @@ class Session:
     """What changed in one of its sets since its cursor is not known: it is to be told their digest."""
     unsaid: bool = False
     """Its client is still to hear of that before its cursor passes."""
-    doubted: set[int] = field(default_factory=set)
+    doubted: frozenset[int] = frozenset()
     """By hash: queries of which it has heard so, and which were not answered since."""
     complete: int = NO_CURSOR
     """What its client may believe so far: `cursor`, but for what it must be told of its sets before."""
