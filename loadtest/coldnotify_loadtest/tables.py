@@ -73,6 +73,11 @@ def medians(rows: Sequence[Row], keys: Sequence[str], values: Sequence[str]) -> 
 
 
 _LATENCY = {"mean ms": "mean_ms", "median": "p50_ms", "p95": "p95_ms", "p99": "p99_ms", "std": "std_ms"}
+_CPU = {
+    "CPU us a publish": "cpu_us_per_publish.*",
+    "matcher": "cpu_us_per_publish.matcher",
+    "gateway": "cpu_us_per_publish.gateway",
+}
 _SERVER = {"server": "server", "a publish survives": "durability"}
 Columns = Mapping[str, str]
 
@@ -304,9 +309,7 @@ _SHAPES: dict[str, tuple[_Shape, ...]] = {
             {"subscribers": "clients", "registered": "by"},
             {
                 **{name: _LATENCY[name] for name in ("mean ms", "p95", "p99")},
-                "CPU us a publish": "cpu_us_per_publish.*",
-                "matcher": "cpu_us_per_publish.matcher",
-                "gateway": "cpu_us_per_publish.gateway",
+                **_CPU,
                 "CPU to by name": "to_names.all",
                 "mean to by name": "to_names.mean",
                 "delivered": "deliveries",
@@ -322,9 +325,7 @@ _SHAPES: dict[str, tuple[_Shape, ...]] = {
             {
                 "median ms": "p50_ms",
                 "p99": "p99_ms",
-                "CPU us a publish": "cpu_us_per_publish.*",
-                "matcher": "cpu_us_per_publish.matcher",
-                "gateway": "cpu_us_per_publish.gateway",
+                **_CPU,
                 "CPU to by name": "to_names.all",
                 "matcher's": "to_names.matcher",
                 "gateway's": "to_names.gateway",

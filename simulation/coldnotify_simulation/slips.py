@@ -6,6 +6,9 @@ today. What schedules draw may change, so that further ones are played until one
 
 import inspect
 import logging
+import os
+import subprocess
+import sys
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,6 +44,20 @@ class Slip:
         made: dict[str, object] = {}
         exec(compile(slipped, f"<slipped {self.method}>", "exec"), function.__globals__, made)
         setattr(self.owner, self.method, made[self.method])
+
+
+def run_alone(test: str, slip: str) -> None:
+    """Asserts that a slip is found, in a process of its own: the file of a test, which ends with `find`."""
+    done = subprocess.run(
+        [sys.executable, test, slip],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        env={**os.environ, "PYTHONHASHSEED": "0"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("found by"), done.stdout
 
 
 def find(slips: Mapping[str, Slip], name: str) -> int:

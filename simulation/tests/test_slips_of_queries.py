@@ -3,8 +3,6 @@
 Each is a bug that somebody could well write: in the matcher's sets, its pages or its loading, or in the client.
 """
 
-import os
-import subprocess
 import sys
 
 import pytest
@@ -14,7 +12,7 @@ from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, Sets
 from coldnotify_matcher.engine.lacking import Lacked
 from coldnotify_matcher.engine.paging import Paging
 from coldnotify_matcher.engine.repairs import Repairs
-from coldnotify_simulation.slips import Slip, find
+from coldnotify_simulation.slips import Slip, find, run_alone
 
 SLIPS = {
     "a difference is lost": Slip(
@@ -78,16 +76,7 @@ SLIPS = {
 
 @pytest.mark.parametrize("slip", SLIPS)
 def test_a_slip_is_found(slip: str) -> None:
-    done = subprocess.run(
-        [sys.executable, __file__, slip],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-        env={**os.environ, "PYTHONHASHSEED": "0"},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("found by"), done.stdout
+    run_alone(__file__, slip)
 
 
 if __name__ == "__main__":

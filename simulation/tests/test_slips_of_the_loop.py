@@ -3,12 +3,10 @@
 Stands for: slips
 """
 
-import os
-import subprocess
 import sys
 
 import pytest
-from coldnotify_simulation.slips import Slip, find
+from coldnotify_simulation.slips import Slip, find, run_alone
 from coldnotify_streams.core.commits import Commits
 from coldnotify_streams.core.run import Run
 
@@ -50,16 +48,7 @@ SLIPS = {
 
 @pytest.mark.parametrize("slip", SLIPS)
 def test_a_slip_is_found(slip: str) -> None:
-    done = subprocess.run(
-        [sys.executable, __file__, slip],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-        env={**os.environ, "PYTHONHASHSEED": "0"},
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("found by"), done.stdout
+    run_alone(__file__, slip)
 
 
 if __name__ == "__main__":

@@ -75,7 +75,6 @@ class Forgetting:
     def _forget(self, client: Client) -> int:
         """How many tombstones that writes."""
         state = self._state
-        state.members.end_session(client)
         for obj in client.forget():
             state.forget_if_idle(obj)
         del state.clients[client.key]

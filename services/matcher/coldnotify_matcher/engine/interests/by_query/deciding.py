@@ -3,7 +3,7 @@
 from coldnotify_schemas.descriptions import Description, encode_description
 
 from coldnotify_matcher.engine.interests.by_query.canonical import text_of
-from coldnotify_matcher.engine.interests.by_query.query import Query
+from coldnotify_matcher.engine.interests.by_query.query import Query, predicate_of
 from coldnotify_matcher.engine.interests.by_query.tree import (
     And,
     Compare,
@@ -46,7 +46,7 @@ def _deciding(tree: Tree, name: str, description: Description, truth: bool) -> l
 
 
 def _is_true(tree: Tree, name: str, description: Description) -> bool:
-    return Query(tree).matches(name, description)
+    return predicate_of(tree)(name, description)
 
 
 def _words(condition: Tree, name: str, description: Description) -> str:
