@@ -11,8 +11,8 @@ PACKAGES := $(filter-out dist/%,$(wildcard clients/python/coldnotify */coldnotif
 TESTS := $(foreach dir,$(wildcard clients/python/tests */tests services/*/tests tests),$(if $(wildcard $(dir)/*.py $(dir)/*/*.py),$(dir)))
 INSTALLED := .venv/.installed
 # Debian packages. prometheus: with its promtool it tests the alerts and the dashboards' queries. chromium: pages in a real browser.
-# haproxy: checks the configuration of the balancer in docker-compose.yml.
-TOOLS := prometheus chromium chromium-driver haproxy
+# haproxy: checks the configuration of the balancer in docker-compose.yml. The last three: the load test's loops run against them, too.
+TOOLS := prometheus chromium chromium-driver haproxy nats-server mosquitto redis-server
 
 .PHONY: help
 help: ## list the verbs
@@ -23,7 +23,7 @@ demo: $(INSTALLED) ## see it work, on this machine alone
 	@$(BIN)/python -m coldnotify_demo $(ARGS)
 
 .PHONY: walkthrough
-walkthrough: $(INSTALLED) ## mutual TLS step by step: certificates, clients of all kinds, refusals, who lacks what
+walkthrough: $(INSTALLED) ## mutual TLS step by step: certificates, clients of all kinds, refusals, who lacks what, a query, a channel
 	@$(BIN)/python -m coldnotify_demo.walkthrough $(ARGS)
 
 .PHONY: test
@@ -52,7 +52,7 @@ tools: ## install what some tests use and are skipped without, as Debian package
 	if [ -z "$$missing" ]; then exit 0; fi; \
 	if [ "$$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then \
 		echo "Not installed, needs root and apt-get:$$missing" >&2; exit 0; fi; \
-	apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends $$missing
+	apt-get update -q && DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -q --no-install-recommends $$missing
 
 # The words after `bench` are experiments, not verbs: make bench E1 wire.
 ifeq (bench,$(firstword $(MAKECMDGOALS)))
@@ -116,9 +116,10 @@ transcripts: $(INSTALLED) ## record schemas/transcripts/: what a client does, st
 	$(BIN)/python -m coldnotify_simulation.transcripts schemas/transcripts
 
 .PHONY: docs
-docs: $(INSTALLED) ## generate docs/settings.md, metrics.md, file-map.md, the protocol's numbers and Grafana's dashboards
+docs: $(INSTALLED) ## generate docs/settings.md, metrics.md, http-api.md, file-map.md, the protocol's numbers and Grafana's dashboards
 	$(BIN)/python -m coldnotify_cli.settings_doc > docs/settings.md
 	$(BIN)/python -m coldnotify_cli.metrics_doc > docs/metrics.md
+	$(BIN)/python -m coldnotify_cli.http_api_doc > docs/http-api.md
 	$(BIN)/python -m coldnotify_testkit.file_map > docs/file-map.md
 	$(BIN)/python -m coldnotify_cli.dashboards monitoring/grafana/dashboards
 	$(BIN)/python -m coldnotify_testkit.protocol_numbers
@@ -129,6 +130,10 @@ site: $(INSTALLED) ## make the documentation as a site that needs no network: di
 	@cd clients/browser && npm ci --silent && npm run --silent build
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 	@echo "dist/site/index.html"
+
+.PHONY: screenshots
+screenshots: $(INSTALLED) ## take the console's pictures in the documentation anew (chromium: make tools)
+	$(BIN)/python -m coldnotify_testkit.screenshots docs/screenshots
 
 .PHONY: pins
 pins: $(INSTALLED) ## after KAFKA_VERSION was changed: fetch Kafka's jars and name each with its SHA-256

@@ -45,6 +45,8 @@ class Knowledge:
     """Outlives all, as `floor`."""
     registered: int = 0
     """When it was registered last: the answer says what it published before that. 0: it may not have saved it."""
+    registered_before: int = 0
+    """What `registered` was when it was registered last: the service need not hear of one that is at once undone."""
     phase: int = 0
     """Of the client, when it was told last."""
     repeats_allowed: int = 0
@@ -131,6 +133,7 @@ class Clients:
         self._memberships.on_time(event.t)
         match event:
             case Told():
+                self._memberships.on_told_description(event)
                 self._on_told(event)
             case Started():
                 self._on_started(event)
@@ -148,8 +151,10 @@ class Clients:
                 client.wanted.pop(event.object, None)
                 self._want_no_more(client, event.object)
                 knowledge = client.told.get(event.object)
-                if knowledge is not None and knowledge.known is None and self._is_wanted(client, event.object):
-                    knowledge.known = knowledge.known_before  # it was a member before, and is one still
+                if knowledge is not None:
+                    knowledge.registered = knowledge.registered_before
+                    if knowledge.known is None and self._is_wanted(client, event.object):
+                        knowledge.known = knowledge.known_before  # it was a member before, and is one still
             case RegisterQuery():
                 self._memberships.register(event)
             case UnregisterQuery() | QueryRefused():
@@ -259,7 +264,7 @@ class Clients:
         knowledge = client.told.setdefault(event.object, Knowledge())
         knowledge.known, knowledge.known_before = None, knowledge.known or knowledge.known_before
         knowledge.repeats_allowed = REPEATS_AFTER_REGISTER
-        knowledge.registered = event.t
+        knowledge.registered, knowledge.registered_before = event.t, knowledge.registered
 
     # P2: a wake
 
@@ -273,12 +278,16 @@ class Clients:
         self._memberships.on_caught_up(event)
         wanted = dict(self.wanted(client))
         for object_ in self.lacking(client, event.t):
-            register = wanted[object_]
+            register = wanted.get(object_)
+            if register is None:
+                continue  # the callback that says that it is a member has failed: it is not told before that returns
             owed = self._publishes.newest(object_, event.since - self._skew_us, in_place=True)
             if (
                 owed is None
                 or (isinstance(register, Register) and register.t >= event.since)
                 or client.caused(self._publishes, object_, owed.sure_key, event.t, self._skew_us)
+                or self._publishes.period_of(object_, event.since - self._skew_us)
+                != self._publishes.period_of(object_, event.t + self._skew_us)
             ):
                 continue
             known = client.knows(object_)
@@ -299,6 +308,11 @@ class Clients:
         last = knowledge.last
         if last is not None and self._publishes.period(last.t) != self._publishes.period(event.t):
             # The topic was lost between: its versions may begin anew.
+            knowledge.floor = knowledge.last = last = None
+        if last is not None and self._publishes.was_removed(event.object, event.t + self._skew_us):
+            if event.version is None:
+                return
+            # Who has lost its state, or did not want the object for a while, does not know either what was there once.
             knowledge.floor = knowledge.last = last = None
         if event.version is None:
             if knowledge.floor is not None:
@@ -339,8 +353,12 @@ class Clients:
         cut_off = knowledge.phase < len(client.ends) and client.ends[knowledge.phase]
         if last.failed or cut_off:
             return
+        if event.described and not (last.described and last.description == event.description):
+            return  # it is told again for that
         if knowledge.repeats_allowed:
             knowledge.repeats_allowed -= 1
+            return
+        if self._memberships.may_have_come_back(event, self._begun(event)):
             return
         assert knowledge.floor is not None
         self._verdict.add(

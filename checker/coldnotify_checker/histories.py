@@ -59,7 +59,13 @@ class Published(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field=
     outcome: Literal["acknowledged", "failed", "unknown"]
     skipped: bool = False
     """Not written: the library knew it for a repeat."""
+    refused: str | None = None
+    """The limit of its tenant's agreement by which it was refused. Then its outcome is failed."""
+    retry_after_s: float | None = None
+    """When to come back, as the refusal said."""
     version: int | None = None
+    offset: int | None = None
+    """Of a message of a channel, if the publisher was told."""
 
 
 class Describe(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="describe"):
@@ -73,6 +79,38 @@ class Describe(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="
     timestamp: int | None = None
     """Of the record, in ms: its version. None: the publisher does not know it."""
     path: str = "kafka"
+
+
+class Send(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="send"):
+    """The call that sends a message begins; `published` answers it. `channel` is domain/group/channel."""
+
+    publisher: str
+    id: int | str
+    """Unique for the publisher."""
+    channel: str
+    message: str
+    """The message's id. Sent again with the same, it is the same message."""
+    payload: Any = None
+    to: list[str] = []
+    expires_at: int | None = None
+    """Unix ms from which on it is told to nobody."""
+    path: str = "kafka"
+    """stray: into another partition than its own, which moves it."""
+
+
+class Agreement(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="agreement"):
+    """From now on this is agreed with a tenant; None: no limit."""
+
+    tenant: str
+    domains: list[str]
+    in_per_s: float | None = None
+    in_bytes_per_s: float | None = None
+    out_per_s: float | None = None
+    out_bytes_per_s: float | None = None
+    burst_s: float = 2.0
+    objects_max: int | None = None
+    clients_max: int | None = None
+    registrations_max: int | None = None
 
 
 # Clients
@@ -107,6 +145,14 @@ class Connecting(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field
     """connect() is called: a wake begins."""
 
     client: str
+
+
+class TurnedAway(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="turned_away"):
+    """The service ended a connection because its tenant has as many clients as were agreed (`clients_max`)."""
+
+    client: str
+    welcomed: bool = False
+    """This very connection had been let in before."""
 
 
 class CaughtUp(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="caught_up"):
@@ -151,6 +197,9 @@ class Told(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="even
     payload: Any = None
     failed: bool = False
     """The callback raised: the version is told again."""
+    described: bool = False
+    """The application asks for descriptions, and was told `description` with it."""
+    description: dict[str, Any] | None = None
 
 
 class RegisterQuery(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="register_query"):
@@ -158,6 +207,8 @@ class RegisterQuery(Event, kw_only=True, frozen=True, omit_defaults=True, tag_fi
 
     client: str
     query: str
+    descriptions: bool = False
+    """It asks how they are described, and has subscribed to their versions."""
 
 
 class UnregisterQuery(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="unregister_query"):
@@ -187,6 +238,48 @@ class Members(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="e
     """The callback raised: the difference is told again."""
 
 
+class Subscribe(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="subscribe"):
+    """The application subscribes to a channel: every message, and what is missed."""
+
+    client: str
+    channel: str
+    attributes: list[str] = []
+    since: Literal["now", "oldest", "newest"] | int = "now"
+    """A number: behind this offset."""
+
+
+class Unsubscribe(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="unsubscribe"):
+    """The application subscribes to a channel no more."""
+
+    client: str
+    channel: str
+
+
+class MessageTold(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="message"):
+    """The callback of a channel is entered."""
+
+    client: str
+    channel: str
+    offset: int
+    previous: int | None = None
+    """What the library told before, by its own account."""
+    message: str | None = None
+    """The message's id; None: it has none."""
+    payload: Any = None
+    failed: bool = False
+    """The callback raised: the message is told again."""
+
+
+class MissedTold(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="missed"):
+    """The callback for what is missed is entered: between these offsets messages may be missing."""
+
+    client: str
+    channel: str
+    after: int | None = None
+    before: int
+    reason: str
+
+
 # The run
 
 
@@ -208,6 +301,31 @@ class TopicLost(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field=
     """A topic has been deleted. What was published until now may be lost."""
 
     topic: str
+    begun: int | None = None
+    """When that began, as `t`: what was sent since may be in the one or in the other. None: at `t`."""
+    domains: list[str] = []
+    """Of a topic of channels: whose channels are in it. None: it may be anybody's."""
+
+
+class LogTrimmed(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="log_trimmed"):
+    """Retention, or somebody, has removed what is below `offset` of a partition, or is about to."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Removed(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="removed"):
+    """Retention has removed an object, or its description: what was published of it until now is owed to nobody."""
+
+    object: str
+    what: Literal["object", "description"] = "object"
+
+
+class Forgotten(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="forgotten"):
+    """An operator has had a client forgotten: it is registered for nothing until it comes again."""
+
+    client: str
 
 
 class Calm(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="calm"):
@@ -241,6 +359,10 @@ class Record(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="ev
     timestamp: int = 0
     key: str | None = None
     value: Any = None
+    headers: dict[str, str] = {}
+    """Of a channel's record, as far as they are text."""
+    removes: str = ""
+    """Of a null: the header by which an owner says what it removes."""
 
 
 class Topic(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="event", tag="topic"):
@@ -249,6 +371,8 @@ class Topic(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="eve
     topic: str
     topic_id: str = ""
     partitions: int
+    starts: list[int] = []
+    """By partition, the offset of the first record that may still be there: retention has removed what is below."""
     ends: list[int] = []
 
 
@@ -256,8 +380,9 @@ _KINDS: dict[str, type[Event]] = {
     str(kind.__struct_config__.tag): kind
     for kind in (
         *(Publish, Published, Started, Stopped, Sleep, Killed, Connecting, CaughtUp, Register, Unregister, Refused),
-        *(Told, Fault, Healed, TopicLost, Calm, End, Wire, Record, Topic),
+        *(Told, Fault, Healed, TopicLost, Removed, Forgotten, Calm, End, Wire, Record, Topic),
         *(Describe, RegisterQuery, UnregisterQuery, QueryRefused, Members),
+        *(Agreement, TurnedAway, Send, Subscribe, Unsubscribe, MessageTold, MissedTold, LogTrimmed),
     )
 }
 _TIMELESS = ("record", "topic")

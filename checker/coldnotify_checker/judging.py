@@ -17,6 +17,7 @@ from coldnotify_checker.histories import (
     End,
     Event,
     Fault,
+    Forgotten,
     Killed,
     Sleep,
     Stopped,
@@ -24,7 +25,11 @@ from coldnotify_checker.histories import (
     TopicLost,
     in_order,
 )
+from coldnotify_checker.how_many import judge_how_many
+from coldnotify_checker.limits_kept import judge_agreements
 from coldnotify_checker.memberships import Memberships
+from coldnotify_checker.messages import Messages
+from coldnotify_checker.messages_kept import judge_kept
 from coldnotify_checker.publishes import Call, Publishes
 from coldnotify_checker.topic_contents import Held, Topics, merge
 from coldnotify_checker.verdict import Verdict
@@ -49,16 +54,18 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool =
     if at_rest and not any(isinstance(event, End) for event in history):
         history = _ended(history)
     verdict = Verdict()
-    publishes = Publishes(history, verdict.statistics)
     topics = merge(history)
+    publishes = Publishes(history, verdict.statistics, topics.removed)
     catch_ups = CatchUps(publishes, verdict.statistics)
     skew_us = round(clock_skew_s * 1e6)
     memberships = Memberships(history, publishes, topics, verdict, skew_us)
     clients = Clients(publishes, topics, verdict, catch_ups, memberships, skew_us)
+    messages = Messages(history, verdict)
     faults = beginnings(history)
     end: End | None = None
     for position, event in enumerate(history):
         clients.on_event(event)
+        messages.on_event(event)
         verdict.statistics.faults += isinstance(event, Fault)
         if position in faults:
             for client in clients.by_name.values():
@@ -73,6 +80,9 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool =
     verdict.statistics.clients = len(clients.by_name)
     _judge_lost(publishes, topics, verdict)
     memberships.judge_lost()
+    judge_kept(history, verdict)
+    judge_agreements(history, publishes, topics, verdict)
+    judge_how_many(history, publishes, topics, verdict)
     if end is None:
         verdict.judged_in_part["P2"] = f"wakes only; who stays connected: {_NEEDS_AN_END}"
         verdict.not_judged["P5"] = _NEEDS_AN_END
@@ -82,8 +92,10 @@ def judge(events: Iterable[Event], *, clock_skew_s: float = 0.0, at_rest: bool =
         lost_at = max(
             (event.t for event in history if isinstance(event, TopicLost) and event.topic == REGISTRATIONS), default=0
         )
+        forgotten_at = {event.client: event.t for event in history if isinstance(event, Forgotten)}
         for name in clients.by_name.keys() - set(end.connected):
-            _judge_kept(clients.of(name), memberships, topics, lost_at, verdict)
+            lost_for_it_at = max(lost_at, forgotten_at.get(name, 0))
+            _judge_kept(clients.of(name), memberships, topics, lost_for_it_at, verdict)
     if {REGISTRATIONS, SESSIONS} <= topics.dumped.keys():
         for client in clients.by_name.values():
             _judge_offline(client, topics, verdict)
@@ -187,7 +199,8 @@ def _judge_registrations(client: Client, memberships: Memberships, topics: Topic
 
 
 def _judge_kept(client: Client, memberships: Memberships, topics: Topics, lost_at: int, verdict: Verdict) -> None:
-    """P5: a client that is away is registered for what its last wake confirmed, unless its topic was lost since."""
+    """P5: a client that is away is registered for what its last wake confirmed, unless that was lost since, for all or
+    for this one, which an operator has had forgotten."""
     queries = {text: held.register for text, held in memberships.held.get(client.name, {}).items()}
     asked: dict[str, Event] = {**client.wanted, **queries}
     registered = topics.registered.get(client.name, set()) | topics.queries.get(client.name, set())
@@ -209,13 +222,17 @@ def _judge_kept(client: Client, memberships: Memberships, topics: Topics, lost_a
 
 
 def _judge_offline(client: Client, topics: Topics, verdict: Verdict) -> None:
-    """P6: between leaving and coming back a client costs a few state records."""
+    """P6: between leaving and coming back a client costs a few state records.
+
+    What it asked for last may be written when it has left: each bucket of its registrations once.
+    """
     records = topics.written_for.get(client.name, [])
     times_us = [record.timestamp * 1000 for record in records]
     absences = client.absences + ([(client.left, None)] if client.left else [])
     for left, back in absences:
         begin = bisect_right(times_us, left.t)
-        cost = (bisect_left(times_us, back.t) if back else len(records)) - begin
+        written = records[begin : bisect_left(times_us, back.t) if back else len(records)]
+        cost = len(written) - len({record.key for record in written if record.topic == REGISTRATIONS})
         if cost > OFFLINE_RECORDS_MAX:
             verdict.add(
                 "P6",

@@ -7,6 +7,7 @@ client has said that it is caught up, it holds nothing else. At the end the obje
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from coldnotify_schemas.topics import OBJECTS
@@ -81,10 +82,10 @@ class Objects:
                 said_it = Said(call.begun.t, _in_place(call.begun.path, call.answer), call.key, not call.begun.deleted)
                 self.published.setdefault(object_, InForce()).add(said_it)
                 self._note(object_, call, call.begun.t, call.answer)
-        for described in self.described.values():
-            described.freeze(publishes.period)
-        for published in self.published.values():
-            published.freeze(publishes.period)
+        for object_, described in self.described.items():
+            described.freeze(partial(publishes.period_of, object_, described=True))
+        for object_, published in self.published.items():
+            published.freeze(partial(publishes.period_of, object_))
         self.news.sort()
 
     def _note(self, object_: str, call: Describe | Call, begun: int, answer: Published | None) -> None:
@@ -97,7 +98,8 @@ class Objects:
 
     def fits(self, matches: Matches, object_: str, since: int, until: int) -> set[bool]:
         """Whether it may have fitted at some moment from `since` to `until`, and whether it may have not."""
-        period, name = self._publishes.period(until), _split(object_)[1]
+        period, name = self._publishes.period_of(object_, until), _split(object_)[1]
+        of_description = self._publishes.period_of(object_, until, described=True)
         published, described = self.published.get(object_), self.described.get(object_)
         there = {None if one is None else one.what for one in _between(published, since, until, period)}
         found: set[bool] = set()
@@ -105,7 +107,7 @@ class Objects:
             found.add(False)
         if there == {False}:
             return found
-        for said in _between(described, since, until, period):
+        for said in _between(described, since, until, of_description):
             description = None if said is None else said.what
             if description is not None or True in there:
                 found.add(matches(name, description or {}))
@@ -113,6 +115,16 @@ class Objects:
                 found.add(False)
             if len(found) == 2:
                 break
+        return found
+
+    def descriptions(self, object_: str, since: int, until: int) -> list[dict[str, Any] | None]:
+        """What may have been in force at some moment from `since` to `until`; None: it had none."""
+        period = self._publishes.period_of(object_, until, described=True)
+        found: list[dict[str, Any] | None] = []
+        for said in _between(self.described.get(object_), since, until, period):
+            description = None if said is None else said.what
+            if description not in found:
+                found.append(description)
         return found
 
 
@@ -134,6 +146,8 @@ class Memberships:
         self._next_news = next(self._news, None)
         self._late: dict[str, set[str]] = {}
         """By client: names of a query that it has unregistered, whose callback may be on its way."""
+        self._descriptions: dict[tuple[str, str], Told] = {}
+        """By client and object: what said last how it is described."""
         self._forgot: set[str] = set()
         """Clients that have unregistered a query since they last said that they are caught up: what came by it may
         still be told."""
@@ -176,6 +190,7 @@ class Memberships:
         """It has lost its state. All members of all its queries."""
         names = {name for query in list(self.held.get(client, ())) for name in self.forget(client, query)}
         self._late.pop(client, None)
+        self._descriptions = {place: told for place, told in self._descriptions.items() if place[0] != client}
         return names
 
     def on_members(self, event: Members) -> None:
@@ -244,6 +259,20 @@ class Memberships:
                 (of[0].members.get(name), *self._said(event.object, event.t), event),
             )
 
+    def on_told_description(self, event: Told) -> None:
+        """A version, which says how its object is described."""
+        if event.described and not event.failed:
+            self._descriptions[event.client, event.object] = event
+
+    def may_have_come_back(self, event: Told, since: int) -> bool:
+        """Whether the object, which is told again, may have been none and then a member of one of the client's queries
+        since then: what was told to others meanwhile is told for that query's sake now."""
+        return any(
+            held.matches is not None
+            and len(self._objects.fits(held.matches, event.object, since - self._skew_us, event.t + self._skew_us)) == 2
+            for held in self.held.get(event.client, {}).values()
+        )
+
     def on_caught_up(self, event: CaughtUp) -> None:
         """What it holds is what the queries said at some moment of the wake."""
         self._forgot.discard(event.client)
@@ -259,8 +288,25 @@ class Memberships:
                 fits = self._objects.fits(held.matches, object_, event.since - self._skew_us, event.t + self._skew_us)
                 if (name in held.members) not in fits:
                     self._violated(event.client, held, name, "said it was caught up", event)
-                if len(fits) == 1:
+                settled = len(fits) == 1
+                if held.register.descriptions and name in held.members and settled:
+                    settled = self._judge_description(held, object_, event)
+                if settled:
                     del held.open[name]
+
+    def _judge_description(self, held: Held, object_: str, event: CaughtUp) -> bool:
+        """P9: the client was told one that was in force during the wake. Whether there was only one."""
+        possible = self._objects.descriptions(object_, event.since - self._skew_us, event.t + self._skew_us)
+        told = self._descriptions.get((event.client, object_))
+        if told is None or told.description not in possible:
+            was = "never" if told is None else f"last as {told.description}"
+            self._verdict.add(
+                "P9",
+                f"{event.client} said it was caught up and was told {was} how {object_} is described, a member of "
+                f"{held.register.query!r}",
+                (held.register, told, *self._said(object_, event.t), event),
+            )
+        return len(possible) == 1
 
     def at_end(self, client: str, end: Event) -> None:
         """What it holds is what the queries say of what the objects topic holds."""
@@ -283,8 +329,8 @@ class Memberships:
         """P1: of each object the topic holds the description that was acknowledged with the highest timestamp."""
         if OBJECTS not in self._topics.dumped:
             return
-        period = len(self._publishes.objects_lost_at)
         for object_, described in self._objects.described.items():
+            period = self._publishes.period_of(object_, 1 << 63, described=True)
             sure = described.sure(1 << 63, period)
             if sure is None:
                 continue

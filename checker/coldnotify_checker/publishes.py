@@ -9,9 +9,11 @@ from typing import Any
 
 from coldnotify_schemas.topics import OBJECTS
 
-from coldnotify_checker.histories import Event, Publish, Published, TopicLost
+from coldnotify_checker.histories import Event, Publish, Published, Removed, TopicLost
 from coldnotify_checker.verdict import Statistics
 
+_ALWAYS = 1 << 63
+"""Later than any time in microseconds."""
 Key = tuple[int, int]
 """(incarnation, version): the order of an object's versions."""
 
@@ -76,19 +78,24 @@ class PublishedObject:
 class Publishes:
     """All publishes of a history.
 
-    A topic that is lost takes with it what was begun before. A repeat that the publisher skipped counts only where
-    nothing was lost: what it repeats may be gone.
+    A topic that is lost takes with it what was begun before, and so does the removal of an object. A repeat that the
+    publisher skipped counts only where nothing was lost: what it repeats may be gone.
     """
 
-    def __init__(self, events: Iterable[Event], statistics: Statistics) -> None:
+    def __init__(
+        self, events: Iterable[Event], statistics: Statistics, removed: Iterable[tuple[int, str, bool]] = ()
+    ) -> None:
+        """`removed`: what a dump says of removals, as `topic_contents.Topics` has it."""
         self.objects: dict[str, PublishedObject] = {}
         self.objects_lost_at: list[int] = []
         """Times at which the objects topic was lost, rising."""
+        self._removed_at: dict[tuple[str, bool], list[int]] = {}
+        """By object, and whether it is its description: times at which it was removed, rising."""
         self.news: list[tuple[int, str]] = []
         """When which object's newest acknowledged version became another one, by time."""
         self._caused: dict[tuple[str, str], dict[int, list[Call]]] = {}
-        """By object and source, then by the number of losses: the calls whose version was the newest of that source
-        since the last loss, if it was written."""
+        """By object and source, then by the number of losses of the object: the calls whose version was the newest of
+        that source since the last loss, if it was written."""
         begun: dict[tuple[str, int | str], Publish] = {}
         answers: dict[tuple[str, int | str], Published] = {}
         for event in events:
@@ -98,12 +105,17 @@ class Publishes:
                 answers[event.publisher, event.id] = event
             elif isinstance(event, TopicLost) and event.topic == OBJECTS:
                 self.objects_lost_at.append(event.t)
+            elif isinstance(event, Removed):
+                removed = [*removed, (event.t, event.object, event.what == "description")]
+        for t, object_, describes in sorted(removed):
+            self._removed_at.setdefault((object_, describes), []).append(t)
         calls = [_call(call, answers.get(name)) for name, call in begun.items()]
         for call in calls:
             self._object(call).by_version.setdefault(call.version, []).append(call)
             if call.begun.source is not None and call.key is not None and not call.failed:
                 by_source = call.begun.object, call.begun.source
-                newest = self._caused.setdefault(by_source, {}).setdefault(self.period(call.begun.t), [])
+                period = self.period_of(call.begun.object, call.begun.t)
+                newest = self._caused.setdefault(by_source, {}).setdefault(period, [])
                 if not newest or call.key > newest[-1].sure_key:
                     newest.append(call)
             statistics.publishes += 1
@@ -111,8 +123,10 @@ class Publishes:
             statistics.failed += call.failed
             statistics.indeterminate += not (call.acknowledged or call.failed)
         for call in sorted(filter(_is_acknowledged, calls), key=_answered_at):
-            period = self.period(call.begun.t)
-            if self.period(_answered_at(call)) == period and not (period and call.answer and call.answer.skipped):
+            period = self.period_of(call.begun.object, call.begun.t)
+            if self.period_of(call.begun.object, _answered_at(call)) == period and not (
+                period and call.answer and call.answer.skipped
+            ):
                 if self._object(call).rising.setdefault(period, Rising()).add(call):
                     self.news.append((_answered_at(call), call.begun.object))
                 if call.begun.path != "raw":
@@ -125,12 +139,22 @@ class Publishes:
         """How often the objects topic had been lost before `t`."""
         return bisect_left(self.objects_lost_at, t)
 
+    def period_of(self, object_: str, t: int, *, described: bool = False) -> int:
+        """How often what is known of the object had been lost before `t`; `described`: of its description."""
+        removed_at = self._removed_at.get((object_, described))
+        return self.period(t) + (bisect_left(removed_at, t) if removed_at else 0)
+
+    def was_removed(self, object_: str, before: int) -> bool:
+        """Whether the object was, ever: then neither its service nor a client that was told need know a version."""
+        removed_at = self._removed_at.get((object_, False))
+        return removed_at is not None and removed_at[0] <= before
+
     def newest(self, object_: str, before: int | None = None, *, in_place: bool = False) -> Call | None:
         """The newest of an object that was acknowledged before `before`, or at all, and not lost again by then.
 
         `in_place`: only what was surely written to the object's own partition.
         """
-        period = len(self.objects_lost_at) if before is None else self.period(before)
+        period = self.period_of(object_, _ALWAYS if before is None else before)
         published = self.objects.get(object_)
         rising = None
         if published is not None:
@@ -179,11 +203,6 @@ def _is_acknowledged(call: Call) -> bool:
 def _answered_at(call: Call) -> int:
     assert call.answer is not None
     return call.answer.t
-
-
-def same_payload(one: Any, other: Any) -> bool:
-    """Whether these are the same JSON."""
-    return fingerprint(one) == fingerprint(other)
 
 
 def fingerprint(payload: Any) -> bytes:

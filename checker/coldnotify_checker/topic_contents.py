@@ -12,6 +12,7 @@ from coldnotify_schemas.records import PAYLOAD_BYTES_MAX, InvalidRecord
 from coldnotify_schemas.topics import OBJECTS, REGISTRATIONS, SESSIONS
 
 from coldnotify_checker.histories import Event, Record, Topic
+from coldnotify_checker.object_nulls import Known, removes
 from coldnotify_checker.publishes import Key
 
 _LIMITS = {"version": 1 << 63, "expires_at": 1 << 63, "incarnation": 1 << 31}
@@ -37,10 +38,17 @@ class Topics:
     """All that are still there."""
     described: dict[str, Record] = field(default_factory=dict)
     """By domain/group/object: the record of a description with the highest timestamp, and of equal ones the last."""
+    removed: list[tuple[int, str, bool]] = field(default_factory=list)
+    """What nulls that are still there have removed: (Unix time in microseconds, domain/group/object, whether its
+    description)."""
+    known: dict[str, Known] = field(default_factory=dict)
+    """By domain/group/object."""
     registered: dict[str, set[str]] = field(default_factory=dict)
     """By domain/group/client: its objects, as domain/group/object."""
     queries: dict[str, set[str]] = field(default_factory=dict)
     """By domain/group/client: the texts of its queries."""
+    channels: dict[str, set[str]] = field(default_factory=dict)
+    """By domain/group/client: the names of its channels."""
     buckets: dict[str, list[Record]] = field(default_factory=dict)
     """By client: the records that `registered` is made of."""
     written_for: dict[str, list[Record]] = field(default_factory=dict)
@@ -89,9 +97,16 @@ def _merge_objects(topics: Topics, records: list[Record]) -> None:
     partitions = dumped.partitions if dumped else 0
     # A stray, in another partition than its own, counts after all that are in their own: it will be moved there.
     for record in sorted(records, key=lambda record: _is_stray(record, partitions)):
-        if (record.key or "").startswith(KEY_PREFIX):
-            _merge_description(topics, record)
+        object_ = (record.key or "").removeprefix(KEY_PREFIX)
+        describes = object_ != record.key
+        known = topics.known.setdefault(object_, Known())
+        if record.removes and _is_removed(topics, object_, record, known, describes=describes):
             continue
+        if describes:
+            _merge_description(topics, record)
+            known.described_last = record.offset
+            continue
+        known.last = record.offset
         version = _version(record)
         if record.key is None or version is None:
             continue
@@ -103,6 +118,22 @@ def _merge_objects(topics: Topics, records: list[Record]) -> None:
         topics.versions.setdefault(record.key, []).append(held)
         if newest is None or held.key > newest.key:
             topics.newest[record.key] = held
+
+
+def _is_removed(topics: Topics, object_: str, record: Record, known: Known, *, describes: bool) -> bool:
+    held, description = topics.newest.get(object_), topics.described.get(object_)
+    removed = removes(
+        record,
+        known,
+        newest=held.key if held else None,
+        deleted=bool(held and held.record.value.get("deleted", False)),
+        described=description.timestamp if description else None,
+        describes=describes,
+    )
+    if removed:
+        del (topics.described if describes else topics.newest)[object_]
+        topics.removed.append((record.timestamp * 1000, object_, describes))
+    return removed
 
 
 def _merge_description(topics: Topics, record: Record) -> None:
@@ -164,4 +195,6 @@ def _merge_registrations(topics: Topics, records: list[Record]) -> None:
         scope = client.rpartition("/")[0]
         topics.registered.setdefault(client, set()).update(f"{scope}/{name}" for name in record.value["objects"])
         topics.queries.setdefault(client, set()).update(record.value.get("queries", ()))
+        names = (channel["text"].partition("\0")[0] for channel in record.value.get("channels", ()))
+        topics.channels.setdefault(client, set()).update(names)
         topics.buckets.setdefault(client, []).append(record)

@@ -6,7 +6,7 @@ from typing import Literal
 
 from coldnotify_checker.histories import Event, shown
 
-Promise = Literal["P1", "P2", "P3", "P4", "P5", "P6", "P9"]
+Promise = Literal["P1", "P2", "P3", "P4", "P5", "P6", "P8", "P9", "P10"]
 PROMISES: dict[Promise, str] = {
     "P1": "an acknowledged publish is not lost",
     "P2": "every connected client learns the newest, and a wake misses nothing",
@@ -14,7 +14,9 @@ PROMISES: dict[Promise, str] = {
     "P4": "only what was published is told, and once",
     "P5": "registrations survive",
     "P6": "an offline client costs nothing",
+    "P8": "every message of a channel is told, in order and once, or it is told what is missed",
     "P9": "the members of a query are what the log says",
+    "P10": "who is refused is above the agreement, is told so, and what was refused is nowhere",
 }
 VIOLATIONS_MAX = 1000
 """Kept of each promise: a history that is wrong from its beginning on must not fill the memory. All are counted."""
@@ -42,6 +44,8 @@ class Statistics:
     failed: int = 0
     indeterminate: int = 0
     """Publishes without an answer, or with an unknown one."""
+    refused: int = 0
+    """Publishes that an agreement's limit did not let in; `failed` counts them, too."""
     told: int = 0
     clients: int = 0
     wakes: int = 0
@@ -51,6 +55,12 @@ class Statistics:
     left: int = 0
     sets: int = 0
     """Queries whose members were judged when their client said that it is caught up."""
+    sent: int = 0
+    """Messages of channels that were acknowledged."""
+    messages: int = 0
+    """Messages that applications were told."""
+    missed: dict[str, int] = field(default_factory=dict)
+    """By reason, how often applications were told that messages may be missing."""
     wire: int = 0
     """Notification frames that a proxy saw."""
     wire_duplicates: int = 0

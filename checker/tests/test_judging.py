@@ -8,8 +8,10 @@ from coldnotify_checker import judge
 from coldnotify_checker.histories import (
     CaughtUp,
     Connecting,
+    End,
     Event,
     Fault,
+    Forgotten,
     Healed,
     Publish,
     Published,
@@ -129,3 +131,25 @@ def test_who_is_connected_at_rest_is_judged_as_at_the_end() -> None:
         ("P2", True),
         ("P5", True),
     ]
+
+
+@pytest.mark.parametrize("forgotten_s", [None, 1, 50, 90])
+def test_who_an_operator_has_had_forgotten_is_registered_for_nothing_until_it_comes_again(
+    forgotten_s: int | None,
+) -> None:
+    client, object_ = "d/g/c", "d/g/o"
+    history: list[Event] = [
+        Started(t=1, client=client, life=1),
+        Register(t=1, client=client, object=object_),
+        Connecting(t=2, client=client),
+        CaughtUp(t=3, client=client, since=2),
+        Sleep(t=4, client=client),
+        Connecting(t=60_000_000, client=client),
+        CaughtUp(t=60_000_001, client=client, since=60_000_000),
+        Stopped(t=60_000_002, client=client),
+        End(t=100_000_000, connected=[]),
+        Topic(t=100_000_000, topic="coldnotify.registrations", partitions=1),
+    ]
+    if forgotten_s is not None:
+        history.append(Forgotten(t=forgotten_s * 1_000_000, client=client))
+    assert judge(history).counts["P5"] == (1 if forgotten_s in (None, 1) else 0)

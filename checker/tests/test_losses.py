@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from coldnotify_checker import judge
 from coldnotify_checker.histories import (
     Connecting,
@@ -10,6 +11,7 @@ from coldnotify_checker.histories import (
     Publish,
     Published,
     Register,
+    Removed,
     Started,
     Told,
     TopicLost,
@@ -46,13 +48,18 @@ def test_a_number_that_is_used_again_later_does_not_make_it_one_of_the_new_topic
     assert judge([*history(published_us=1_000_000), *again]).clean
 
 
-def test_a_client_is_not_owed_what_it_published_in_the_new_topic_though_it_had_come_further_in_the_old_one() -> None:
+@pytest.mark.parametrize(
+    "loss",
+    [TopicLost(t=4_000_000, topic="coldnotify.objects"), Removed(t=4_000_000, object=OBJECT)],
+    ids=["the topic is lost", "retention removes the object"],
+)
+def test_a_client_is_not_owed_what_it_published_after_a_loss_though_it_had_come_further_before(loss: Event) -> None:
     own: dict[str, Any] = {"publisher": "p", "object": OBJECT, "source": "c"}
     before = [
         Started(t=1, client=CLIENT),
         Publish(t=2, id=1, version=12, incarnation=1, **own),
         Published(t=3, publisher="p", id=1, outcome="acknowledged"),
-        TopicLost(t=4_000_000, topic="coldnotify.objects"),
+        loss,
         Register(t=5_000_000, client=CLIENT, object=OBJECT),
         Connecting(t=6_000_000, client=CLIENT),
     ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from coldnotify_checker import judge
+from coldnotify_checker.clients import REPEATS_AFTER_REGISTER
 from coldnotify_checker.histories import (
     CaughtUp,
     Connecting,
@@ -19,12 +20,14 @@ from coldnotify_checker.histories import (
     Publish,
     Published,
     Record,
+    Register,
     RegisterQuery,
     Sleep,
     Started,
     Told,
     Topic,
     TopicLost,
+    Unregister,
     UnregisterQuery,
 )
 
@@ -34,14 +37,14 @@ CLIENT, QUERY = "d/g/c", "Room = 1"
 class History:
     """What happens, a second after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, descriptions: bool = False) -> None:
         self.events: list[Event] = []
         self.s = 0
         self._log: list[tuple[str, int, Any]] = []
         self._calls = 0
         self._since = 0
         self.note(Started, client=CLIENT, life=1)
-        self.note(RegisterQuery, client=CLIENT, query=QUERY)
+        self.note(RegisterQuery, client=CLIENT, query=QUERY, descriptions=descriptions)
 
     def note(self, kind: type[Event], **fields: Any) -> int:
         self.s += 1
@@ -59,10 +62,10 @@ class History:
         if outcome:
             self.note(Published, outcome=outcome, **call)
 
-    def publish(self, name: str, version: int, *, deleted: bool = False) -> None:
+    def publish(self, name: str, version: int, *, deleted: bool = False, source: str | None = None) -> None:
         self._calls += 1
         call = {"publisher": "p", "id": self._calls}
-        self.note(Publish, object=f"d/g/{name}", version=version, deleted=deleted, **call)
+        self.note(Publish, object=f"d/g/{name}", version=version, deleted=deleted, source=source, **call)
         value = {"version": version} | ({"deleted": True} if deleted else {})
         self._log.append((f"d/g/{name}", self.s * 1000, value))
         self.note(Published, outcome="acknowledged", **call)
@@ -70,7 +73,7 @@ class History:
     def connect(self) -> None:
         self._since = self.note(Connecting, client=CLIENT)
 
-    def told(self, name: str, version: int, **more: Any) -> None:
+    def told(self, name: str, version: int | None, **more: Any) -> None:
         self.note(Told, client=CLIENT, object=f"d/g/{name}", version=version, **more)
 
     def members(self, added: str = "", removed: str = "", **more: Any) -> None:
@@ -83,7 +86,13 @@ class History:
         t = self.note(End, connected=[CLIENT])
         for offset, (key, timestamp, value) in enumerate(self._log):
             if offset != without:
-                record = {"partition": 0, "offset": offset, "timestamp": timestamp, "key": key, "value": value}
+                record: dict[str, Any] = {
+                    "partition": 0,
+                    "offset": offset,
+                    "timestamp": timestamp,
+                    "key": key,
+                    "value": value,
+                }
                 self.events.append(Record(topic="coldnotify.objects", **record))
         self.events.append(Topic(t=t, topic="coldnotify.objects", partitions=1))
 
@@ -163,6 +172,58 @@ def bugs() -> Iterator[tuple[str, str, History]]:
     yield "compaction leaves a description that is outdone", "P1", history
 
 
+def described() -> History:
+    """As `wake`, by a client that asks for descriptions."""
+    history = History(descriptions=True)
+    history.describe("a", {"Room": 1})
+    history.describe("b", {"Room": 1})
+    history.publish("a", 1)
+    history.connect()
+    history.members("a b")
+    history.told("a", 1, described=True, description={"Room": 1})
+    history.told("b", None, described=True, description={"Room": 1})
+    history.caught_up()
+    return history
+
+
+def test_with_another_description_a_version_may_be_told_again() -> None:
+    history = described()
+    history.describe("a", {"Room": 1, "on": True})
+    history.told("a", 1, described=True, description={"Room": 1, "on": True})
+    history.connect()
+    history.caught_up()
+    assert history.counts() == {}
+    # The first ones may follow from entering.
+    for _ in range(REPEATS_AFTER_REGISTER + 1):
+        history.told("a", 1, described=True, description={"Room": 1, "on": True})
+    assert history.counts() == {"P4": 1}
+
+
+@pytest.mark.parametrize("failed", [True, False])
+def test_a_change_of_a_description_that_is_not_told_is_seen(failed: bool) -> None:
+    history = described()
+    history.note(Sleep, client=CLIENT)
+    history.describe("b", {"Room": 1, "on": True})
+    history.connect()
+    if failed:
+        history.told("b", None, described=True, description={"Room": 1, "on": True}, failed=True)
+    history.caught_up()
+    assert history.counts() == {"P9": 1}
+
+
+def test_what_is_said_of_an_object_during_a_wake_may_be_told_or_not() -> None:
+    history = described()
+    history.note(Sleep, client=CLIENT)
+    history.connect()
+    history.describe("b", {"Room": 1, "on": True})
+    history.caught_up()
+    assert history.counts() == {}
+    history.note(Sleep, client=CLIENT)
+    history.connect()
+    history.caught_up()
+    assert history.counts() == {"P9": 1}, "it was in force before that wake began"
+
+
 @pytest.mark.parametrize(("bug", "promise", "history"), list(bugs()), ids=[bug for bug, _, _ in bugs()])
 def test_a_planted_bug_is_seen_by_its_promise(bug: str, promise: str, history: History) -> None:
     assert history.counts().keys() >= {promise}, bug
@@ -227,6 +288,61 @@ def test_what_is_told_is_remembered_across_power_cuts_and_forgotten_with_the_que
     history.connect()
     history.caught_up()
     assert history.counts() == {"P9": 2}
+
+
+def test_what_a_members_callback_that_failed_was_told_is_not_owed_before_it_is_told() -> None:
+    history = History()
+    history.describe("a", {"Room": 1}, outcome="")
+    history.publish("a", 1)
+    history.members("a", failed=True)
+    history.connect()
+    history.caught_up()
+    assert history.counts() == {}
+
+
+def test_a_client_is_not_owed_what_it_published_for_a_registration_that_is_undone() -> None:
+    history = wake()
+    history.publish("a", 2, source="c")
+    history.note(Register, client=CLIENT, object="d/g/a")
+    history.note(Unregister, client=CLIENT, object="d/g/a")
+    history.end()
+    assert history.counts() == {}
+    history = wake()
+    history.publish("a", 2, source="another")
+    history.end()
+    assert history.counts() == {"P2": 1}
+
+
+@pytest.mark.parametrize(("comes_back", "found"), [(True, {}), (False, {"P4": 1})])
+def test_what_comes_back_before_its_leaving_was_told_may_be_told_again(comes_back: bool, found: dict[str, int]) -> None:
+    history = wake()
+    history.note(Register, client=CLIENT, object="d/g/a")
+    history.told("a", 1)
+    history.describe("a", {"Room": 2})
+    history.publish("a", 2)
+    history.told("a", 2)
+    if comes_back:
+        history.describe("a", {"Room": 1})
+    for _ in range(REPEATS_AFTER_REGISTER):
+        history.told("a", 2)
+    assert history.counts() == found
+
+
+@pytest.mark.parametrize(("writes", "found"), [(1, {}), (2, {"P6": 1})])
+def test_what_a_client_asked_for_last_may_be_written_once_it_is_away(writes: int, found: dict[str, int]) -> None:
+    history = wake()
+    history.note(Killed, client=CLIENT)
+    for offset in range(20 * writes):
+        record: dict[str, Any] = {
+            "partition": 0,
+            "offset": offset,
+            "timestamp": history.s * 1000 + 1,
+            "key": f"{CLIENT}/{offset % 20}",
+        }
+        history.events.append(Record(topic="coldnotify.registrations", value={"objects": []}, **record))
+    for name in ("registrations", "sessions"):
+        history.events.append(Topic(t=history.s * 1_000_000, topic=f"coldnotify.{name}", partitions=1))
+    assert {promise: count for promise, count in history.counts().items() if promise == "P6"} == found
 
 
 def test_where_the_topic_was_lost_what_was_there_before_may_be_there_still() -> None:

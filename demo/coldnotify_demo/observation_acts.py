@@ -2,6 +2,7 @@
 
 import urllib.request
 from collections.abc import Iterable
+from typing import Any
 
 from coldnotify_demo.company import Collapsed
 from coldnotify_demo.penguins import observations
@@ -17,6 +18,7 @@ ISLANDS = {
 """OU -> what it measures. culmen-length is what all have."""
 EVERYBODY_HAS = "culmen-length"
 ASK_S_MAX = 30.0
+INSTRUCTIONS = ["calibrate the scales", "count the nests", "send the diary"]
 
 
 class ObservationPlay:
@@ -31,6 +33,7 @@ class ObservationPlay:
         self._begin()
         self._some_have_it()
         self._one_sleeps()
+        self._a_survey()
         self._nobody_has_it()
         for name in [*ISLANDS, BACKEND]:
             self._stage.company.stop(name)
@@ -65,9 +68,36 @@ class ObservationPlay:
         stage.company.stop("dream")
         marks = self._marks()
         self._ask("flipper-length")
+        for text in INSTRUCTIONS:
+            self._post("instruct", text)
         stage.note("dream wakes")
         self._start_unit("dream")
         self._expect_uploads("an OU that slept when it was asked uploads when it wakes", "flipper-length", marks)
+        numbers = list(range(1, len(INSTRUCTIONS) + 1))
+        stage.expect(
+            "of a channel every message is told, in order, also to an OU that slept",
+            lambda: all(self._instructed(unit) == numbers for unit in ISLANDS),
+            lambda: "; ".join(f"{unit}: {self._instructed(unit)}" for unit in ISLANDS),
+        )
+
+    def _a_survey(self) -> None:
+        stage = self._stage
+        stage.act("The institute opens a survey about body-mass; OUs find it by a query. biscoe sleeps")
+        stage.company.stop("biscoe")
+        self._post("survey/1/body-mass")
+        stage.expect(
+            "an OU uploads for a survey whose name it cannot know, by what it is about",
+            lambda: [unit for _, unit, _ in self._received(["survey-1"])] == ["dream"],
+            lambda: f"from {self._units('survey-1')}",
+        )
+        self._post("close/1")
+        stage.expect(
+            "an OU is told that a survey is no longer open",
+            lambda: [event["removed"] for event in self._surveys("dream")][-1:] == [["surveys/1"]],
+            lambda: ", ".join(f"+{event['added']} -{event['removed']}" for event in self._surveys("dream")),
+        )
+        stage.note("biscoe wakes")
+        self._start_unit("biscoe")
 
     def _nobody_has_it(self) -> None:
         stage = self._stage
@@ -89,6 +119,15 @@ class ObservationPlay:
                 f"humidity from {self._units('humidity')}; body-mass from {self._units('body-mass')}; "
                 f"{EVERYBODY_HAS}, asked last, from {self._units(EVERYBODY_HAS)}"
             ),
+        )
+        stage.expect(
+            "an OU that slept while a survey was open is not asked for it, nor is one that has nothing for it",
+            lambda: (
+                {unit for _, unit, _ in self._received(["survey-1"])} == {"dream"}
+                and not self._surveys("biscoe")
+                and not self._surveys("torgersen")
+            ),
+            lambda: f"from {self._units('survey-1')} only",
         )
         counts = self._received(["body-mass", "flipper-length", EVERYBODY_HAS])
         stage.expect(
@@ -112,12 +151,15 @@ class ObservationPlay:
         )
 
     def _ask(self, kind: str) -> None:
-        request = urllib.request.Request(f"{self._backend_url}/ask/{kind}", b"", method="POST")
+        self._post(f"ask/{kind}")
+
+    def _post(self, what: str, body: str = "") -> None:
+        request = urllib.request.Request(f"{self._backend_url}/{what}", body.encode(), method="POST")
         try:
             with urllib.request.urlopen(request, timeout=ASK_S_MAX):
                 pass
         except OSError as error:
-            raise Collapsed(f"{BACKEND} could not ask for {kind}: {error}") from error
+            raise Collapsed(f"{BACKEND} could not do {what}: {error}") from error
 
     def _expect_uploads(self, words: str, kind: str, marks: dict[str, int]) -> None:
         owed = sorted(
@@ -142,6 +184,12 @@ class ObservationPlay:
         """(kind, OU, number of observations) of each upload."""
         uploads = self._stage.company[BACKEND].said("received", since=mark)
         return [(e["kind"], e["unit"], e["count"]) for e in uploads if e["kind"] in kinds]
+
+    def _instructed(self, unit: str) -> list[int]:
+        return [event["number"] for event in self._stage.company[unit].said("instructed")]
+
+    def _surveys(self, unit: str) -> list[dict[str, Any]]:
+        return self._stage.company[unit].said("surveys")
 
     def _units(self, kind: str) -> str:
         return ", ".join(sorted(unit for _, unit, _ in self._received([kind]))) or "nobody"

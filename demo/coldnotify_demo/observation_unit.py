@@ -2,7 +2,9 @@
 
     python -m coldnotify_demo.observation_unit ISLAND KIND... --directory DIR
 
-It registers for requests of the kinds that it has; of others it hears nothing.
+It registers for requests of the kinds that it has; of others it hears nothing. Surveys have no names that it could
+know: it registers by a query for those that are open and about what it has. What the institute tells everybody comes by
+a channel, on which every message counts.
 """
 
 import argparse
@@ -10,9 +12,10 @@ import json
 import signal
 import sys
 import urllib.request
+from collections.abc import Set
 from pathlib import Path
 
-from coldnotify import Connection, Notification, Notify, State
+from coldnotify import Connection, Message, Notification, Notify, State
 
 from coldnotify_demo.penguins import KINDS, observations
 from coldnotify_demo.saying import say
@@ -31,7 +34,7 @@ class Uploads:
         """The callback. If it raises (the link broke), it is told again later."""
         if notification.payload is None:
             return  # nobody has ever asked for it, or so long ago that the request has expired
-        kind = notification.object_id.removeprefix("requests/")
+        kind = notification.payload.get("kind") or notification.object_id.removeprefix("requests/")
         rows = [row._asdict() for row in observations(self._island, kind)]
         url = f"{notification.payload['upload_to']}/{self._island.lower()}"
         body = json.dumps(rows).encode()
@@ -42,9 +45,22 @@ class Uploads:
             f"asked for {kind}, uploaded {len(rows)} observations",
             event="uploaded",
             kind=kind,
+            asked_by=notification.object_id,
             version=notification.version,
             count=len(rows),
         )
+
+
+def surveys(added: Set[str], removed: Set[str]) -> None:
+    """The members callback: which surveys have come that this OU has something for, and which have gone."""
+    words = [f"{name} is for us" for name in sorted(added)] + [f"{name} is not any more" for name in sorted(removed)]
+    say(", ".join(words), event="surveys", added=sorted(added), removed=sorted(removed))
+
+
+def instructed(message: Message) -> None:
+    """The channel's callback."""
+    number, text = message.payload["number"], message.payload["text"]
+    say(f"instruction {number}: {text}", event="instructed", number=number)
 
 
 def main() -> None:
@@ -71,6 +87,10 @@ def main() -> None:
     )
     for registration in notify.register_only([f"requests/{kind}" for kind in args.kinds]):
         registration.subscribe(uploads.answer)
+    open_surveys = notify.register_query(f"Survey = open AND Kind IN ({', '.join(args.kinds)})")
+    open_surveys.subscribe(uploads.answer)
+    open_surveys.subscribe_members(surveys)
+    notify.channel("instructions").subscribe(instructed)
     with notify:
         while not notify.wait_caught_up(REPORT_INTERVAL_S):
             say(f"not caught up yet ({notify.status.last_problem or notify.status.phase})")

@@ -18,7 +18,7 @@ async def test_asking_publishes_where_to_upload(capsys: pytest.CaptureFixture[st
         return web.json_response({"version": 7})
 
     async with serving([web.post("/v1/{rest:.*}", take)], 0) as coldnotify, ClientSession() as session:
-        backend = ObservationBackend(session, f"{coldnotify}/v1/domains/d/groups/g/objects")
+        backend = ObservationBackend(session, f"{coldnotify}/v1/domains/d/groups/g")
         async with (
             serving([web.post("/ask/{kind}", backend.ask)], 0) as backend.own_url,
             session.post(f"{backend.own_url}/ask/body-mass") as answer,
@@ -31,6 +31,33 @@ async def test_asking_publishes_where_to_upload(capsys: pytest.CaptureFixture[st
     assert json.loads(body)["payload"] == {"upload_to": f"{backend.own_url}/uploads/body-mass"}
     assert abs(json.loads(body)["expires_at"] - REQUEST_LIFETIME_MS - time.time() * 1000) < 60_000
     assert "body-mass (version 7)" in capsys.readouterr().out
+
+
+async def test_a_survey_is_found_by_what_it_is_about_and_instructions_are_messages() -> None:
+    said: list[tuple[str, str, object]] = []
+
+    async def take(request: web.Request) -> web.Response:
+        said.append((request.method, request.raw_path, await request.json()))
+        return web.json_response({})
+
+    async with serving([web.route("*", "/{rest:.*}", take)], 0) as coldnotify, ClientSession() as session:
+        backend = ObservationBackend(session, coldnotify)
+        routes = [
+            web.post("/survey/{number}/{kind}", backend.survey),
+            web.post("/close/{number}", backend.close),
+            web.post("/instruct", backend.instruct),
+        ]
+        async with serving(routes, 0) as backend.own_url:
+            for path, body in (("survey/4/body-mass", ""), ("close/4", ""), ("instruct", "count")):
+                async with session.post(f"{backend.own_url}/{path}", data=body) as answer:
+                    assert answer.status == 204
+    survey = {"upload_to": f"{backend.own_url}/uploads/survey-4", "kind": "body-mass"}
+    assert said == [
+        ("PUT", "/objects/surveys%2F4/description", {"Survey": "open", "Kind": "body-mass"}),
+        ("POST", "/objects/surveys%2F4", {"payload": survey}),
+        ("PATCH", "/objects/surveys%2F4/description", {"Survey": "closed"}),
+        ("POST", "/channels/instructions", {"payload": {"number": 1, "text": "count"}}),
+    ]
 
 
 async def test_what_was_perhaps_not_published_is_said() -> None:

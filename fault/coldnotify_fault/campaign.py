@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from coldnotify_checker import Verdict, judge, read_histories
-from coldnotify_checker.histories import Event, HistoryWriter
+from coldnotify_checker.histories import Event, HistoryWriter, now_us
 from coldnotify_checker.queries import read_query
 from coldnotify_checker.topic_contents import Topics, merge
 from coldnotify_cli import topics_dump
@@ -20,8 +20,12 @@ from coldnotify_kafka.errors import TopicsError
 from coldnotify_schemas.topics import OBJECTS
 from confluent_kafka import KafkaException
 
+from coldnotify_fault import usage_faults
 from coldnotify_fault.devices import Devices
+from coldnotify_fault.flooding import Flood, agree
 from coldnotify_fault.history import History
+from coldnotify_fault.logs_of_channels import LostLog, Retention, domains_of, lacking
+from coldnotify_fault.matcher_counts import MatcherCounts
 from coldnotify_fault.proxy import Network, Wire
 from coldnotify_fault.publishers import Backends
 from coldnotify_fault.schedule import (
@@ -35,6 +39,7 @@ from coldnotify_fault.schedule import (
     version_arguments,
 )
 from coldnotify_fault.schedule import OBJECTS as OBJECT_NAMES
+from coldnotify_fault.senders import Senders, topic_of
 from coldnotify_fault.services import Services
 from coldnotify_fault.told import Told
 
@@ -67,6 +72,8 @@ class Outcome:
     """What was still missing then."""
     trouble: list[str] = field(default_factory=list)
     """Processes that ended although nobody killed them."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """What matchers have counted, by the names in matcher_counts.COUNTED."""
 
     @property
     def clean(self) -> bool:
@@ -126,6 +133,12 @@ class _Campaign:
         stack.callback(self._devices.stop)
         self._backends = Backends(self._services.kafka, self._services.http_url, self._history)
         stack.callback(self._backends.close)
+        self._senders = Senders(self._services.kafka, self._services.http_url, self._history)
+        stack.callback(self._senders.close)
+        self._retention = Retention(self._services.admin, self._history)
+        stack.callback(self._retention.close)
+        self._counts = MatcherCounts(self._services.matcher_ports)
+        stack.callback(self._counts.close)
         self._done: Counter[str] = Counter()
         self._down: set[str] = set()
         """Parts that a fault holds down: they are not watched."""
@@ -133,9 +146,19 @@ class _Campaign:
         """Parts that were started again and are not ready yet, with the fault's kind."""
         self._broker_look_s = 0.0
         self._topics_missing = False
+        sent = Counter(step.arguments["message"] for step in schedule.steps if step.what in ("send", "send_by_client"))
+        self._repeated = {message for message, times in sent.items() if times > 1}
+        self._kafka_hit: set[str] = set()
+        """Brokers that a fault has taken away, wholly or in part."""
+        self._logs_to_lose: list[str] = []
+        """Topics of channels that are to be made anew once Kafka is whole."""
+        self._lost_logs: list[LostLog] = []
+        """Those that are not there anew yet."""
         self._published: dict[str, tuple[int, int]] = {}
         """By object, the newest that a back-end was told to publish."""
         self._trouble: list[str] = []
+        self._flood: Flood | None = None
+        self._on_end = stack
 
     # -- the run -------------------------------------------------------------------------------------------------------
 
@@ -147,12 +170,15 @@ class _Campaign:
         for name, broker in services.brokers.parts.items():
             self._wait(broker.ready, name)
         services.apply_topics()
+        agree(services.kafka, self._history)
         for name in services.names():
             if name not in services.brokers.parts:
                 services.parts[name].start()
         for name in services.names():
             self._wait(services.parts[name].ready, name)
         self._devices.start_all()
+        self._flood = Flood(services.http_url, self._history)
+        self._on_end.callback(self._flood.stop)
 
     def do_steps(self) -> None:
         """What the schedule says, when it says so."""
@@ -175,9 +201,17 @@ class _Campaign:
                 services.parts[name].start()
         self._devices.start_all()
         for name in services.names():
-            self._wait(services.parts[name].ready, name)
+            # Nobody waits for the usage job: without it, nodes go on with even parts of each agreement.
+            if name not in usage_faults.WORKERS:
+                self._wait(services.parts[name].ready, name)
             self._look_after()
+        self._kafka_hit.clear()
+        self._wait(self._logs_are_whole, "the topics of channels")
         self._wait(self._backends.idle, "the publishers")
+        self._wait(self._senders.idle, "those who send messages")
+        self._wait(self._retention.idle, "retention")
+        if self._flood is not None:
+            self._flood.stop()
         self._down.clear()
         self._history.write("calm")
 
@@ -191,13 +225,16 @@ class _Campaign:
             self._pause(_LOOK_FOR_THE_END_S)
             told.read_on()
             try:
-                missing = self._missing(merge(self._read()), told)
+                events = self._read()
+                topics = merge(events)
+                missing = [*self._missing(topics, told), *self._lacking(topics, events, told)]
             except _KAFKA_ERRORS as error:
                 missing = [f"Kafka: {error}"]
         took_s = None if missing else time.monotonic() - begin_s
         self._history.write("end", connected=sorted(self._devices.owed()))
-        for name in (*self._devices.ended(), *self._ended()):
+        for name in (*self._devices.ended(), *(name for name in self._ended() if name not in usage_faults.WORKERS)):
             self._trouble.append(f"{name} ended by itself")
+        counts = self._counts.close()
         dump = self._directory / "topics.jsonl"
         self._devices.stop()
         with HistoryWriter(dump) as writer:
@@ -206,7 +243,7 @@ class _Campaign:
         files = [*self._devices.histories(), *(self._directory / f"{n}.jsonl" for n in ("run", "wire", "topics"))]
         verdict = judge(read_histories(files))
         plan = self._schedule
-        return Outcome(plan.seed, plan.brokers, dict(self._done), verdict, took_s, missing, self._trouble)
+        return Outcome(plan.seed, plan.brokers, dict(self._done), verdict, took_s, missing, self._trouble, counts)
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
@@ -222,6 +259,14 @@ class _Campaign:
             self._backends.publish(step.target, one)
         elif step.what == "describe":
             self._backends.describe(step.target, step.arguments)
+        elif step.what == "send":
+            self._senders.send(step.target, step.arguments)
+        elif step.what == "film":
+            self._senders.send_film(step.target)
+        elif step.what == "lose_log":
+            self._logs_to_lose.append(topic_of(step.target))
+        elif step.what == "trim":
+            self._retention.trim(step.target, all_=step.arguments["all"])
         else:
             self._devices.do(step.what, step.target, step.arguments)
 
@@ -245,10 +290,12 @@ class _Campaign:
         target, services = step.target, self._services
         self._done[kind.value] += 1
         self._history.write("fault", kind=kind.value, target=target)
-        if kind in (Fault.GATEWAY_KILLED, Fault.MATCHER_KILLED, Fault.BROKER_KILLED):
+        if kind in TAKE_KAFKA:
+            self._kafka_hit.add(target)
+        if kind in (Fault.GATEWAY_KILLED, Fault.MATCHER_KILLED, Fault.BROKER_KILLED, Fault.USAGE_KILLED):
             self._down.add(target)
             services.parts[target].kill()
-        elif kind in (Fault.GATEWAY_PAUSED, Fault.MATCHER_PAUSED, Fault.BROKER_PAUSED):
+        elif kind in (Fault.GATEWAY_PAUSED, Fault.MATCHER_PAUSED, Fault.BROKER_PAUSED, Fault.USAGE_PAUSED):
             services.parts[target].freeze()
         elif kind is Fault.ALL_KILLED:
             self._down.update(services.names())
@@ -265,21 +312,22 @@ class _Campaign:
             services.brokers.proxies[target].refuse()
         elif kind is Fault.KAFKA_SILENT:
             services.brokers.proxies[target].hold()
-        elif kind is Fault.MATCHER_ADDED:
+        elif kind in (Fault.MATCHER_ADDED, Fault.USAGE_DOUBLED):
             services.parts[target].start()
         else:
             self._recreate(kind, f"coldnotify.{target}")
 
     def _heal(self, kind: Fault, target: str) -> None:
         services = self._services
-        if kind in (Fault.GATEWAY_KILLED, Fault.MATCHER_KILLED, Fault.BROKER_KILLED):
+        self._kafka_hit.discard(target)
+        if kind in (Fault.GATEWAY_KILLED, Fault.MATCHER_KILLED, Fault.BROKER_KILLED, Fault.USAGE_KILLED):
             self._start_again(target, kind)
             return
         if kind is Fault.ALL_KILLED:
             for name in services.names():
                 self._start_again(name, kind)
             return
-        if kind in (Fault.GATEWAY_PAUSED, Fault.MATCHER_PAUSED, Fault.BROKER_PAUSED):
+        if kind in (Fault.GATEWAY_PAUSED, Fault.MATCHER_PAUSED, Fault.BROKER_PAUSED, Fault.USAGE_PAUSED):
             services.parts[target].thaw()
         elif kind is Fault.DEVICE_KILLED:
             self._devices.start(target)
@@ -287,7 +335,7 @@ class _Campaign:
             services.gateway_proxies[target].heal()
         elif kind in (Fault.KAFKA_CUT, Fault.KAFKA_SILENT):
             services.brokers.proxies[target].heal()
-        elif kind is Fault.MATCHER_ADDED:
+        elif kind in (Fault.MATCHER_ADDED, Fault.USAGE_DOUBLED):
             part = services.parts[target]
             # In order, which hands its partitions on; that may take seconds.
             threading.Thread(target=part.stop, daemon=True).start()
@@ -329,7 +377,9 @@ class _Campaign:
                 self._history.write("healed", kind=kind, target=name)
         for name in self._ended():
             self._history.write("ended", part=name)
-            self._trouble.append(f"{name} ended by itself, and was started again")
+            # The usage job ends when it loses Kafka, or its partitions are not divided for long: so it is built.
+            if name not in usage_faults.WORKERS:
+                self._trouble.append(f"{name} ended by itself, and was started again")
             services.parts[name].start()
         if self._topics_missing:
             try:
@@ -337,6 +387,36 @@ class _Campaign:
                 self._topics_missing = False
             except _KAFKA_ERRORS:
                 pass
+
+        self._lose_logs()
+
+    def _logs_are_whole(self) -> bool:
+        self._look_after()
+        return not (self._logs_to_lose or self._lost_logs)
+
+    def _lose_logs(self) -> None:
+        """Make topics of channels anew, if Kafka is there: nobody is to say of one that is still there that it was
+        lost, as its clients are owed all of it."""
+        services = self._services
+        if self._kafka_hit or any(name in services.brokers.parts for name in self._waiting):
+            return
+        if self._logs_to_lose:
+            topic = self._logs_to_lose[0]
+            id_, begun = services.topic_id(topic), now_us()
+            if id_ is not None:
+                self._logs_to_lose.pop(0)
+                self._topics_missing |= not services.recreate_topic(topic)
+                self._lost_logs.append(LostLog(topic, id_, begun))
+        for lost in list(self._lost_logs):
+            now = services.topic_id(lost.topic)
+            if now is not None:
+                self._lost_logs.remove(lost)
+                if now == lost.id:
+                    self._logs_to_lose.append(lost.topic)
+                else:
+                    self._history.write(
+                        "topic_lost", topic=lost.topic, begun=lost.begun, domains=domains_of(lost.topic)
+                    )
 
     def _ended(self) -> list[str]:
         services = self._services
@@ -366,6 +446,17 @@ class _Campaign:
                     if newest is not None and told.newest.get((client, f"{group}/{name}"), (-2, -2)) < newest.key:
                         missing.append(f"{client} lacks {name} {newest.key}, a member of {query!r}")
         return missing
+
+    def _lacking(self, topics: Topics, events: list[Event], told: Told) -> list[str]:
+        """Messages that the connected clients do not know yet, and channels that are not registered as they should."""
+        channels = self._devices.channels()
+        wrong = [
+            f"{client} is registered for the channels {sorted(topics.channels.get(client, set()))}, not {sorted(names)}"
+            for client, names in channels.items()
+            if topics.channels.get(client, set()) != names
+        ]
+        following = {key: one for key, one in told.following.items() if key[0] in channels}
+        return [*wrong, *lacking(events, following, self._repeated)]
 
     def _read(self) -> list[Event]:
         return list(topics_dump.read(self._services.kafka, _READ_S))

@@ -110,7 +110,11 @@ def said(outcome: campaign.Outcome) -> str:
     lines = [
         f"seed {outcome.seed}: {'clean' if outcome.clean else 'NOT CLEAN'}; {counted.acknowledged} of "
         f"{counted.publishes} publishes acknowledged, told {counted.told}, {counted.wire_duplicates} duplicates on the "
-        f"wire, longest catch-up {counted.catch_up_s_max:.1f} s"
+        f"wire, longest catch-up {counted.catch_up_s_max:.1f} s",
+        f"  of channels: {counted.sent} messages acknowledged, told {counted.messages}, missed "
+        + ", ".join(f"{counted.missed.get(reason, 0)} {reason}" for reason in ("retention", "expired", "lost"))
+        + "; "
+        + f"{outcome.counts['served_by_blocks']} served by blocks, {outcome.counts['messages_paged']} messages paged",
     ]
     if outcome.calm_s is None:
         lines.append("  never came to rest, still missing:")

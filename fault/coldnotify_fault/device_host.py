@@ -1,8 +1,10 @@
 """A device: a process with several clients of the real library, commanded by JSON lines on a pipe, and killed at will.
 
-Commands: {"do": "start", "client", "life", "wanted", "queries"}, then {"do": "connect" | "disconnect" | "fail_next",
-"client"}, {"do": "register" | "unregister", "client", "object"} and {"do": "register_query" | "unregister_query",
-"client", "query"}. What its applications do and see goes into its history.
+Commands: {"do": "start", "client", "life", "wanted", "queries", "channels"}, then {"do": "connect" | "disconnect" |
+"fail_next", "client"}, {"do": "register" | "unregister", "client", "object"}, {"do": "register_query" |
+"unregister_query", "client", "query"}, {"do": "subscribe", "client", "channel", "since", "attributes"}, {"do":
+"unsubscribe", "client", "channel"} and {"do": "send_by_client", "client", "channel", "message", "payload", "to"}. What
+its applications do and see goes into its history.
 """
 
 import argparse
@@ -13,14 +15,16 @@ import os
 import queue
 import sys
 import threading
+import time
 from collections.abc import Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coldnotify import Connection, Notification, State, aio
+from coldnotify import Connection, Message, Missed, Notification, Publication, PublishRefused, State, aio
 from coldnotify import Notify as SyncNotify
 
+from coldnotify_fault.channel_steps import CHANNELS
 from coldnotify_fault.history import History
 from coldnotify_fault.schedule import OBJECTS, QUERIES, REBORN
 
@@ -44,6 +48,7 @@ class Member:
         self._loop = loop
         self._fail_next = False
         self._last: Notification | None = None
+        self._sent = 0
         self._commands: queue.Queue[dict[str, Any]] = queue.Queue()
         domain, group, client = name.split("/")
         self._domain_group = f"{domain}/{group}"
@@ -97,6 +102,52 @@ class Member:
             else:
                 self._history.write("unregister_query", client=self._name, query=query)
                 self._notify.unregister_query(query)
+        followed = {one["channel"]: one for one in command["channels"]}
+        for name in CHANNELS:
+            if name in followed:
+                self._subscribe(followed[name])
+            else:
+                self._unsubscribe({"channel": name})
+
+    def _subscribe(self, command: dict[str, Any]) -> None:
+        name, since, attributes = command["channel"], command["since"], command["attributes"]
+        channel = f"{self._domain_group}/{name}"
+        self._history.write("subscribe", client=self._name, channel=channel, since=since, attributes=attributes)
+        followed = self._notify.channel(name, since=since, attributes=attributes)
+        followed.subscribe(partial(self._told_message, channel), on_missed=partial(self._told_missed, channel))
+
+    def _unsubscribe(self, command: dict[str, Any]) -> None:
+        self._notify.unregister_channel(command["channel"])
+        channel = f"{self._domain_group}/{command['channel']}"
+        self._history.write("unsubscribe", client=self._name, channel=channel)
+
+    def _send_by_client(self, command: dict[str, Any]) -> None:
+        self._sent += 1
+        # In each process the numbers begin anew.
+        names = {"publisher": self._name, "id": f"{os.getpid()}-{self._sent}"}
+        said = {field: command[field] for field in ("message", "payload", "to")}
+        expires_in_ms = command.get("expires_in_ms")
+        expires_at = None if expires_in_ms is None else time.time_ns() // 1_000_000 + expires_in_ms
+        more = {} if expires_at is None else {"expires_at": expires_at}
+        self._history.write("send", **names, channel=command["channel"], path="session", **said, **more)
+        publication = self._notify.send(
+            command["channel"].rpartition("/")[2], said["payload"], id=said["message"], to=said["to"], **more
+        )
+        assert publication is not None
+        threading.Thread(target=self._wait_published, args=(names, publication), daemon=True).start()
+
+    def _wait_published(self, names: dict[str, str], publication: Publication) -> None:
+        try:
+            offset = publication.wait(_CAUGHT_UP_S)
+        except PublishRefused:
+            self._history.write("published", **names, outcome="failed")
+            return
+        except TimeoutError:
+            # It is given up when its client disconnects. It may have been sent all the same.
+            self._history.write("published", **names, outcome="unknown")
+            return
+        place = {"offset": offset} if offset >= 0 else {}
+        self._history.write("published", **names, outcome="acknowledged", **place)
 
     def _register_query(self, command: dict[str, Any]) -> None:
         query = command["query"]
@@ -171,6 +222,23 @@ class Member:
         self._history.write("members", client=self._name, query=query, **fields)
         if failed:
             raise ApplicationFails
+
+    def _told_message(self, channel: str, message: Message) -> None:
+        failed, self._fail_next = self._fail_next, False
+        fields: dict[str, Any] = {"offset": message.offset, "message": message.id, "payload": message.payload}
+        if message.previous is not None:
+            fields["previous"] = message.previous
+        if failed:
+            fields["failed"] = True
+        self._history.write("message", client=self._name, channel=channel, **fields)
+        if failed:
+            raise ApplicationFails
+
+    def _told_missed(self, channel: str, missed: Missed) -> None:
+        fields: dict[str, Any] = {"before": missed.before, "reason": missed.reason.value.lower()}
+        if missed.after is not None:
+            fields["after"] = missed.after
+        self._history.write("missed", client=self._name, channel=channel, **fields)
 
     def _the_loop(self) -> asyncio.AbstractEventLoop:
         assert self._loop is not None

@@ -25,6 +25,8 @@ class Intent:
     device: str
     wanted: set[str]
     queries: set[str]
+    channels: dict[str, dict[str, Any]]
+    """By name, what a subscription to it says."""
     awake: bool = False
     life: int = 0
 
@@ -48,7 +50,13 @@ class Devices:
         self._gateways = gateways
         self._history = connection_history
         self.intents = {
-            client.name: Intent(client.device, set(client.wanted), set(client.queries)) for client in clients
+            client.name: Intent(
+                client.device,
+                set(client.wanted),
+                set(client.queries),
+                {one.channel: one._asdict() for one in client.channels},
+            )
+            for client in clients
         }
         self._devices = {f"device-{number}": Device() for number in range(1, DEVICES + 1)}
         (directory / "states").mkdir()
@@ -72,7 +80,8 @@ class Devices:
         for client, intent in self.intents.items():
             if intent.device == name:
                 wanted = {"wanted": sorted(intent.wanted), "queries": sorted(intent.queries)}
-                self._command(client, "start", life=intent.life, **wanted)
+                channels = list(intent.channels.values())
+                self._command(client, "start", life=intent.life, **wanted, channels=channels)
                 if intent.awake:
                     self._command(client, "connect")
 
@@ -98,7 +107,8 @@ class Devices:
                     intent.life += 1
 
     def do(self, what: str, client: str, arguments: dict[str, Any]) -> None:
-        """Have a client connect, disconnect, register, unregister or fail_next; one without power does it later."""
+        """Have a client connect, disconnect, register, unregister, subscribe, unsubscribe or fail_next; one without
+        power does it later. One without power sends nothing."""
         intent = self.intents[client]
         if what in ("connect", "disconnect"):
             intent.awake = what == "connect"
@@ -110,6 +120,10 @@ class Devices:
             intent.queries.add(arguments["query"])
         elif what == "unregister_query":
             intent.queries.discard(arguments["query"])
+        elif what == "subscribe":
+            intent.channels[arguments["channel"]] = arguments
+        elif what == "unsubscribe":
+            intent.channels.pop(arguments["channel"], None)
         if self._devices[intent.device].process is not None:
             self._command(client, what, **arguments)
 
@@ -124,6 +138,10 @@ class Devices:
     def queries(self) -> dict[str, set[str]]:
         """By client that should be connected: the queries whose members it should know."""
         return {client: set(intent.queries) for client, intent in self.intents.items() if intent.awake}
+
+    def channels(self) -> dict[str, set[str]]:
+        """By client that should be connected: the names of the channels that it should be told all of."""
+        return {client: set(intent.channels) for client, intent in self.intents.items() if intent.awake}
 
     def ended(self) -> list[str]:
         """The devices that ended by themselves: that is a fault of ours."""

@@ -8,9 +8,13 @@ from coldnotify_fault.campaign import Outcome
 from coldnotify_fault.schedule import Fault
 
 _COLUMNS = (
-    *("seed", "brokers", "faults", "publishes", "acknowledged", "told", "entered", "left", "duplicates on the wire"),
+    *("seed", "brokers", "faults", "publishes", "acknowledged", "told"),
+    *("queries evaluated", "entered", "left", "sets asked for again", "duplicates on the wire"),
+    *("messages sent", "told", "missed: retention", "expired", "served by blocks"),
     *("catch-up s", "all know all s", "violations"),
 )
+
+_OF_CHANNELS = ("sent", "messages", "missed_retention", "missed_expired", "served_by_blocks")
 
 
 def row_of(outcome: Outcome) -> dict[str, Any]:
@@ -24,9 +28,19 @@ def row_of(outcome: Outcome) -> dict[str, Any]:
         "publishes": counted.publishes,
         "acknowledged": counted.acknowledged,
         "told": counted.told,
+        "evaluated": outcome.counts["evaluated"],
+        "asked_again": outcome.counts["asked_again"],
+        "sets_digests": outcome.counts["sets_digests"],
         "entered": counted.entered,
         "left": counted.left,
         "sets_judged": counted.sets,
+        "sent": counted.sent,
+        "messages": counted.messages,
+        "missed_retention": counted.missed.get("retention", 0),
+        "missed_expired": counted.missed.get("expired", 0),
+        "missed_lost": counted.missed.get("lost", 0),
+        "served_by_blocks": outcome.counts["served_by_blocks"],
+        "messages_paged": outcome.counts["messages_paged"],
         "wire": counted.wire,
         "wire_duplicates": counted.wire_duplicates,
         "catch_up_s_max": round(counted.catch_up_s_max, 1),
@@ -42,9 +56,15 @@ def totals_of(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "publishes",
         "acknowledged",
         "told",
+        "evaluated",
+        "asked_again",
+        "sets_digests",
         "entered",
         "left",
         "sets_judged",
+        *_OF_CHANNELS,
+        "missed_lost",
+        "messages_paged",
         "wire",
         "wire_duplicates",
         "violations",
@@ -81,9 +101,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> None:
 
 def _line(name: str, row: dict[str, Any]) -> str:
     figures = [row["brokers"], sum(row["faults"].values())]
-    figures += [
-        row[key]
-        for key in ("publishes", "acknowledged", "told", "entered", "left", "wire_duplicates", "catch_up_s_max")
-    ]
+    shown = ("publishes", "acknowledged", "told", "evaluated", "entered", "left", "asked_again", "wire_duplicates")
+    figures += [row[key] for key in (*shown, *_OF_CHANNELS, "catch_up_s_max")]
     calm = "never" if row["calm_s"] is None else str(row["calm_s"])
     return "| " + " | ".join([name, *map(str, figures), calm, str(row["violations"])]) + " |"

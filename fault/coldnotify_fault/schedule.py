@@ -6,7 +6,12 @@ from enum import StrEnum
 from random import Random
 from typing import Any
 
+from coldnotify_fault import usage_faults
+from coldnotify_fault.channel_steps import Followed, draw_followed, draw_steps
+
 DOMAINS = ("camera.control", "release")
+CHANNEL_RETENTIONS = f"{DOMAINS[0]}=1h"
+"""The other domain has the default: so there are two retentions."""
 GROUPS = ("north", "east", "west")
 OBJECTS = ("config", "software/main", "månad", "request", "hot", "reborn")
 LAMPS = ("lamp-1", "lamp-2", "lamp-3")
@@ -78,7 +83,14 @@ class Fault(StrEnum):
     """One of registrations, sessions, notifications."""
     OBJECTS_RECREATED = "objects_recreated"
     """Publishers publish everything anew."""
+    USAGE_KILLED = usage_faults.KILLED
+    USAGE_PAUSED = usage_faults.PAUSED
+    USAGE_DOUBLED = usage_faults.DOUBLED
+    """A second worker comes, and leaves in order."""
 
+
+USAGE_FAULTS = frozenset({Fault.USAGE_KILLED, Fault.USAGE_PAUSED, Fault.USAGE_DOUBLED})
+"""Drawn by themselves, at a pace of their own: no other fault waits for them."""
 
 TOPICS_RECREATED = ("registrations", "sessions", "notifications")
 
@@ -119,9 +131,11 @@ _RESTART_S = (0.1, 3.0)
 @dataclass(frozen=True, slots=True)
 class Step:
     """One thing to do. `what` is fault, heal, publish, describe, connect, disconnect, register, unregister,
-    register_query, unregister_query or fail_next.
+    register_query, unregister_query, subscribe, unsubscribe, send, send_by_client, film, trim, lose_log or
+    fail_next.
 
-    Its target is that of a fault, a back-end, or a client as domain/group/client.
+    Its target is that of a fault, a back-end, a client as domain/group/client, or (film, trim, lose_log) a
+    domain/group.
     """
 
     at_s: float
@@ -138,6 +152,7 @@ class Client:
     device: str
     wanted: tuple[str, ...]
     queries: tuple[str, ...] = ()
+    channels: tuple[Followed, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +193,16 @@ def schedule(
     clients = _draw_clients(random)
     steps: list[Step] = []
     _draw_publishes(random, seconds, publishes_per_s, steps)
-    _draw_faults(random, seconds, fault_every_s, brokers, clients, kinds, steps)
+    others = [kind for kind in kinds if kind not in USAGE_FAULTS]
+    if others:
+        _draw_faults(random, seconds, fault_every_s, brokers, clients, others, steps)
+    for one in usage_faults.draw(Random(f"{seed}/{seconds}/usage"), seconds, {kind.value for kind in kinds}):
+        steps.append(Step(one.at_s, "fault", one.target, {"kind": one.kind}))
+        steps.append(Step(one.healed_s, "heal", one.target, {"kind": one.kind}))
     _draw_clients_doing(random, seconds, clients, steps)
     _draw_descriptions(Random(f"{seed}/{seconds}/descriptions"), seconds, steps)
     clients = _draw_queries(Random(f"{seed}/{seconds}/queries"), seconds, clients, steps)
+    clients = _draw_channels(Random(f"{seed}/{seconds}/channels"), seconds, clients, steps)
     return Schedule(seed, seconds, brokers, clients, tuple(sorted(steps, key=lambda step: step.at_s)))
 
 
@@ -332,3 +353,12 @@ def _draw_queries(random: Random, seconds: float, clients: tuple[Client, ...], s
             queries ^= {query}
             steps.append(Step(at_s, what, client.name, {"query": query}))
     return tuple(drawn)
+
+
+def _draw_channels(
+    random: Random, seconds: float, clients: tuple[Client, ...], steps: list[Step]
+) -> tuple[Client, ...]:
+    """Half of the clients follow channels; publishers send messages, clients too."""
+    followed = draw_followed(random, [client.name for client in clients])
+    steps += [Step(*drawn) for drawn in draw_steps(random, seconds, followed)]
+    return tuple(replace(client, channels=followed.get(client.name, ())) for client in clients)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from coldnotify_common.errors import ServiceError
+from coldnotify_common.kafka import describe_topic
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import free_port
 from coldnotify_kafka.broker.freezing import freeze, thaw
@@ -17,9 +19,11 @@ from coldnotify_kafka.errors import TopicsError
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from coldnotify_fault import usage_faults
 from coldnotify_fault.brokers import Broker, Brokers
+from coldnotify_fault.channel_steps import TAIL_BYTES_MAX
 from coldnotify_fault.proxy import Network, Proxy, Wire
-from coldnotify_fault.schedule import GATEWAYS, MATCHERS, MATCHERS_MAX, SESSION_TIMEOUT_S
+from coldnotify_fault.schedule import CHANNEL_RETENTIONS, GATEWAYS, MATCHERS, MATCHERS_MAX, SESSION_TIMEOUT_S
 
 _HOST = "127.0.0.1"
 PARTITIONS = 4
@@ -86,7 +90,7 @@ class Service:
 
 
 class Services:
-    """All of ColdNotify, each part by its name: the brokers', matcher-N, gateway-N, http."""
+    """All of ColdNotify, each part by its name: the brokers', matcher-N, gateway-N, http, usage-N."""
 
     def __init__(self, directory: Path, network: Network, wire: Callable[[], Wire], brokers: int) -> None:
         """Nothing is started yet; the proxies listen. Raises OSError, BrokerError."""
@@ -95,9 +99,13 @@ class Services:
         self.parts: dict[str, Service | Broker] = dict(self.brokers.parts)
         self.gateway_proxies: dict[str, Proxy] = {}
         self.gateway_addresses: list[str] = []
+        self.matcher_ports: dict[str, int] = {}
+        retentions = f"--channel-retentions={CHANNEL_RETENTIONS}"
         for number in range(1, MATCHERS_MAX + 1):
             http = free_port(_HOST)
-            flags = [f"--matcher-port={http}", f"--matcher-id=matcher-{number}"]
+            self.matcher_ports[f"matcher-{number}"] = http
+            flags = [f"--matcher-port={http}", f"--matcher-id=matcher-{number}", retentions]
+            flags.append(f"--matcher-channels-tail-bytes-max={TAIL_BYTES_MAX}")
             flags.append(f"--matcher-session-timeout-ms={SESSION_TIMEOUT_S * 1000:.0f}")
             self._add(directory, f"matcher-{number}", http, flags)
         for number in range(1, GATEWAYS + 1):
@@ -107,6 +115,7 @@ class Services:
                 f"--gateway-http-port={http}",
                 "--gateway-web-port=0",
                 "--gateway-ask-again-s=2",
+                retentions,
             ]
             flags += ["--gateway-wait-after-s=1", "--gateway-topics-check-s=2", "--gateway-handshake-s=3"]
             self._add(directory, f"gateway-{number}", http, flags)
@@ -114,23 +123,26 @@ class Services:
             self.gateway_addresses.append(f"{_HOST}:{proxied}")
         http = free_port(_HOST)
         self.http_url = f"http://{_HOST}:{http}"
-        self._add(directory, "http", http, [f"--http-port={http}", "--http-publish-timeout-s=5"])
+        self._add(directory, "http", http, [f"--http-port={http}", "--http-publish-timeout-s=5", retentions])
+        for name in usage_faults.WORKERS:
+            self._add(directory, name, own := free_port(_HOST), [f"--usage-port={own}"])
 
     def names(self) -> list[str]:
         """Of what is to run when there is no fault."""
-        extra = {f"matcher-{number}" for number in range(MATCHERS + 1, MATCHERS_MAX + 1)}
+        extra = {f"matcher-{number}" for number in range(MATCHERS + 1, MATCHERS_MAX + 1)} | {usage_faults.WORKERS[1]}
         return [name for name in self.parts if name not in extra]
 
     def apply_topics(self) -> None:
         """Make the topics that are missing. Raises TopicsError, KafkaException."""
         specs = topics.load(partitions=PARTITIONS, replication_factor=self.brokers.count)
-        topic_plan.apply(self._admin(), specs, _TOPICS_S)
+        topic_plan.apply(self.admin(), specs, _TOPICS_S)
 
     def delete_topic(self, name: str) -> None:
         """Delete one topic with all that is in it. Raises KafkaException, TimeoutError."""
+        admin = self.admin()  # without a name it would be gone before the answer is there, and the question with it
         with suppress(KafkaException):
             # Refused: it is gone already, or the broker is away; whoever makes it anew will see.
-            self._admin().delete_topics([name], operation_timeout=_TOPICS_S)[name].result(_TOPICS_S)
+            admin.delete_topics([name], operation_timeout=_TOPICS_S)[name].result(_TOPICS_S)
 
     def recreate_topic(self, name: str) -> bool:
         """Delete a topic and make it anew; whether that worked at once (else `apply_topics` must be tried again)."""
@@ -141,6 +153,13 @@ class Services:
             return False
         return True
 
+    def topic_id(self, name: str) -> str | None:
+        """Of a topic; None: Kafka does not say, or it is not there. One that is made anew has another."""
+        try:
+            return str(describe_topic(self.admin(), name, _TOPICS_S).topic_id)
+        except ServiceError:
+            return None
+
     def stop(self) -> None:
         """Kill everything: nothing of this is needed any more."""
         for part in reversed(self.parts.values()):
@@ -148,7 +167,7 @@ class Services:
                 part.kill()
         self.brokers.stop()
 
-    def _admin(self) -> AdminClient:
+    def admin(self) -> AdminClient:
         """A new one each time: an old one asks the leaders that it saw last, and looks anew every five minutes only."""
         return quiet_admin(self.kafka)
 

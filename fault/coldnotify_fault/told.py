@@ -1,7 +1,23 @@
-"""Follows the histories while they are written: what each client was told last, and of which members."""
+"""Follows the histories while they are written: what each client was told last, of which members and messages."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+
+@dataclass(slots=True)
+class Following:
+    """One channel that a client follows."""
+
+    since: str
+    attributes: list[str]
+    position: int | None = None
+    """Told, or told to be missed, up to here; None: nothing yet."""
+
+    def is_for(self, to: list[str]) -> bool:
+        """Whether what is sent to these attributes is told it."""
+        return not to or not set(to).isdisjoint(self.attributes)
 
 
 class Told:
@@ -15,6 +31,8 @@ class Told:
         """(client, object) -> the (incarnation, version) last told; (-1, -1) for unknown."""
         self.members: dict[tuple[str, str], set[str]] = {}
         """(client, query) -> the names that the application was told to be members."""
+        self.following: dict[tuple[str, str], Following] = {}
+        """By client and channel."""
         self.told = 0
         """How many times a callback was entered."""
 
@@ -46,6 +64,9 @@ class Told:
         elif one["event"] == "started" and one["life"] != self._lives.setdefault(one["client"], one["life"]):
             self._lives[one["client"]] = one["life"]
             self.members = {key: names for key, names in self.members.items() if key[0] != one["client"]}
+            self.following = {key: one_ for key, one_ in self.following.items() if key[0] != one["client"]}
+        if "channel" in one and "client" in one:
+            self._take_of_channel(one)
         if one["event"] != "told":
             return
         self.told += 1
@@ -53,3 +74,15 @@ class Told:
             version = one["version"]
             key = (one["client"], one["object"])
             self.newest[key] = (-1, -1) if version is None else (one["incarnation"], version)
+
+    def _take_of_channel(self, one: dict[str, Any]) -> None:
+        key = one["client"], one["channel"]
+        if one["event"] == "subscribe":
+            self.following.setdefault(key, Following(one["since"], one["attributes"]))
+        elif one["event"] == "unsubscribe":
+            self.following.pop(key, None)
+        elif key in self.following and not one.get("failed"):
+            end = one["offset"] if one["event"] == "message" else one["before"] - 1
+            following = self.following[key]
+            lost = one.get("reason") == "lost"
+            following.position = end if lost or following.position is None else max(following.position, end)

@@ -1,6 +1,6 @@
 """A short campaign of real processes, always the same seed: faults of several kinds, and no promise is broken.
 
-Stands for: campaign, services, devices, device_host, publishers, command
+Stands for: campaign, services, devices, device_host, publishers, senders, backend_parts, command
 """
 
 import re

@@ -1,12 +1,19 @@
-"""The schedule: the same for the same seed, all kinds of fault drawn, no target hit while it is down."""
+"""The schedule: the same for the same seed, all kinds of fault drawn, no target hit while it is down.
+
+Stands for: schedule, channel_steps
+"""
 
 import hashlib
 
 import pytest
+from coldnotify_fault import usage_faults
+from coldnotify_fault.channel_steps import FILM_BYTES, FILM_MESSAGES, TAIL_BYTES_MAX
 from coldnotify_fault.schedule import (
     BACKENDS,
     BROKER_FAULTS,
     BROKERS,
+    CHANNEL_RETENTIONS,
+    DOMAINS,
     LAMPS,
     NEED_KAFKA,
     Fault,
@@ -15,6 +22,36 @@ from coldnotify_fault.schedule import (
     schedule,
     version_arguments,
 )
+
+OF_CHANNELS = ("subscribe", "unsubscribe", "send", "send_by_client", "film", "trim", "lose_log")
+
+
+def test_channels_are_drawn() -> None:
+    plan = schedule(1, 60)
+    assert schedule(1, 60) == plan
+    of_channels = [step for step in plan.steps if step.what in OF_CHANNELS]
+    assert {step.what for step in of_channels} == set(OF_CHANNELS)
+    followers = [client for client in plan.clients if client.channels]
+    assert len(followers) == len(plan.clients) / 2
+    assert {client.name.partition("/")[0] for client in followers} == set(DOMAINS), "two retentions are followed"
+    assert CHANNEL_RETENTIONS.partition("=")[0] in DOMAINS
+    assert {step.target.partition("-")[0] for step in of_channels if step.what == "send"} == {"library", "http", "raw"}
+
+
+def test_one_message_is_one_content_and_one_that_expires_is_sent_once() -> None:
+    sent: dict[str, list[dict[str, object]]] = {}
+    for step in schedule(1, 60).steps:
+        if step.what in ("send", "send_by_client"):
+            content = {name: value for name, value in step.arguments.items() if name != "stray"}
+            sent.setdefault(step.arguments["message"], []).append(content)
+    assert all(one == calls[0] for calls in sent.values() for one in calls)
+    assert any(len(calls) > 1 for calls in sent.values())
+    assert all(len(calls) == 1 for calls in sent.values() if "expires_in_ms" in calls[0])
+    assert any("expires_in_ms" in calls[0] for calls in sent.values())
+
+
+def test_a_film_takes_more_memory_than_matchers_have_for_the_latest_messages() -> None:
+    assert FILM_MESSAGES * FILM_BYTES > TAIL_BYTES_MAX
 
 
 def test_the_same_seed_draws_the_same() -> None:
@@ -25,6 +62,10 @@ def test_the_same_seed_draws_the_same() -> None:
 def is_of_queries(step: Step) -> bool:
     of_lamp = step.what == "publish" and step.arguments["object"].endswith(LAMPS)
     return of_lamp or step.what in ("describe", "register_query", "unregister_query")
+
+
+def is_of_the_usage_job(step: Step) -> bool:
+    return step.target in usage_faults.WORKERS
 
 
 def test_queries_and_descriptions_are_drawn() -> None:
@@ -41,9 +82,14 @@ def test_a_seed_that_was_written_down_still_draws_the_same() -> None:
 
     def drawn(seed: int, seconds: float, fault_every_s: float = 3.0) -> str:
         plan = schedule(seed, seconds, fault_every_s=fault_every_s)
-        # As it was before anybody had queries: these are drawn by themselves.
+        # As it was before anybody had queries and channels, and the usage job faults: these are drawn apart.
         clients = ", ".join(repr(client).partition(", queries=")[0] + ")" for client in plan.clients)
-        steps = tuple(step for step in plan.steps if not is_of_queries(step))
+        drawn_apart = (is_of_queries, is_of_the_usage_job)
+        steps = tuple(
+            step
+            for step in plan.steps
+            if step.what not in OF_CHANNELS and not any(is_of(step) for is_of in drawn_apart)
+        )
         return hashlib.sha256(f"(({clients}), {steps!r})".encode()).hexdigest()[:16]
 
     assert drawn(1, 60.0) == "5397bdf10e0c068d"
@@ -77,6 +123,8 @@ def test_no_target_is_hit_again_before_it_was_healed(brokers: int) -> None:
     for seed in range(50):
         down: set[str] = set()
         for step in schedule(seed, 60, brokers=brokers).steps:
+            if is_of_the_usage_job(step):
+                continue  # no other fault waits for these
             if step.what == "fault":
                 assert step.target not in down, (seed, step)
                 assert "all" not in down, (seed, step)

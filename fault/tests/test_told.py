@@ -50,3 +50,35 @@ def test_members_are_those_that_were_told_until_the_query_or_the_state_goes(tmp_
     told.read_on()
     assert told.members == {}
     history.close()
+
+
+def test_channels_are_followed_until_they_are_not(tmp_path: Path) -> None:
+    history = History(tmp_path / "a.jsonl")
+    told = Told([tmp_path / "a.jsonl"])
+    of_channel = {"client": "d/g/c", "channel": "d/g/tasks"}
+
+    def position() -> int | None:
+        told.read_on()
+        return told.following["d/g/c", "d/g/tasks"].position
+
+    history.write("started", client="d/g/c", life=0)
+    history.write("subscribe", **of_channel, since="oldest", attributes=["camera"])
+    assert position() is None
+    history.write("message", **of_channel, offset=4)
+    history.write("message", **of_channel, offset=5, failed=True)
+    assert position() == 4
+    history.write("missed", **of_channel, before=9, reason="retention")
+    history.write("message", **of_channel, offset=7)
+    assert position() == 8
+    history.write("missed", **of_channel, before=1, reason="lost")
+    assert position() == 0, "another log"
+    following = told.following["d/g/c", "d/g/tasks"]
+    assert (following.is_for([]), following.is_for(["camera"]), following.is_for(["solar"])) == (True, True, False)
+    history.write("unsubscribe", **of_channel)
+    told.read_on()
+    assert told.following == {}
+    history.write("subscribe", **of_channel, since="now", attributes=[])
+    history.write("started", client="d/g/c", life=1)
+    told.read_on()
+    assert told.following == {}, "who has lost its state subscribes anew"
+    history.close()

@@ -28,7 +28,7 @@ PRINCIPAL_TEMPLATE = "User:coldnotify-{role}"
 APPLY_SECONDS_MAX = 30.0
 _CLUSTER = "kafka-cluster"
 """Kafka's own name of the one resource of this kind."""
-_TOPICS = frozenset((*names.CO_PARTITIONED, names.NOTIFICATIONS, names.REJECTED))
+_TOPICS = frozenset(names.ALL)
 _RESOURCES = {"topics": ResourceType.TOPIC, "groups": ResourceType.GROUP}
 _OPERATIONS = {
     operation.name.lower(): operation

@@ -7,11 +7,13 @@ ColdNotifyKafkaError
 │   ├── JavaUnavailableError    no Java that can run Kafka
 │   ├── PortTakenError          another program listens where the broker is to listen
 │   ├── DataDirectoryError      the data directory cannot be used
-│   │   └── DataDirectoryInUseError   another broker runs on it
+│   │   ├── DataDirectoryInUseError   another broker runs on it
+│   │   └── DiskFullError             its disk is full
 │   └── BrokerNotReadyError     did not become ready, or ended by itself; the message holds its log's tail
 ├── AclsError                   who may do what, as code
 │   ├── AclsFileError           acls.yaml is not right; the message names role and entry
 │   └── AclsNotAppliedError     Kafka did not carry out a change, or not in time
+├── QuotaNotAppliedError        a quota of Kafka's own was not set or removed
 └── TopicsError                 topics as code
     ├── TopicsFileError         topics.yaml is not right; the message names topic and key
     ├── TopicsRefusedError      the plan holds changes that would break something or lose data
@@ -51,6 +53,10 @@ class DataDirectoryInUseError(DataDirectoryError):
     """Another broker runs on the data directory."""
 
 
+class DiskFullError(DataDirectoryError):
+    """The disk of the data directory is full; the message says how much is free, and how much is needed."""
+
+
 class BrokerNotReadyError(BrokerError):
     """The broker ended by itself or was not ready in time; the message holds the tail of its log."""
 
@@ -65,6 +71,10 @@ class AclsFileError(AclsError):
 
 class AclsNotAppliedError(AclsError):
     """Kafka did not carry out a change, or not within the limit; a Kafka without an authorizer never does."""
+
+
+class QuotaNotAppliedError(ColdNotifyKafkaError):
+    """Kafka, or the tool that asks it, has not set or removed a quota; the message says what it said."""
 
 
 class TopicsError(ColdNotifyKafkaError):

@@ -13,9 +13,11 @@ REPLICATION_FACTOR_FOR_TWO_COPIES = 3
 """From so many replicas on, an acknowledged write is on two of them (min.insync.replicas) and one may still be down."""
 _MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
-_TOPICS = (*names.CO_PARTITIONED, names.NOTIFICATIONS, names.REJECTED)
+_TOPICS = names.ALL
 
 _PREFIX = "coldnotify."
+_POLICIES = ("compact", "delete", "compact,delete")
+_POLICY_WORDS = "compact or delete or compact,delete"
 
 _TOPIC_SETTINGS = frozenset(
     {
@@ -124,8 +126,8 @@ def _topic(name: str, entry: object, co_partitions: int, replication_factor: int
         if key not in _TOPIC_SETTINGS:
             raise TopicsFileError(f"{name}: {key}: is no setting of a Kafka topic")
         settings[key] = _setting(f"{name}: {key}", value)
-    if settings.get("cleanup.policy") not in ("compact", "delete"):
-        raise TopicsFileError(f"{name}: cleanup.policy: must be compact or delete, it decides what is kept")
+    if settings.get("cleanup.policy") not in _POLICIES:
+        raise TopicsFileError(f"{name}: cleanup.policy: must be {_POLICY_WORDS}, it decides what is kept")
     if replication_factor >= REPLICATION_FACTOR_FOR_TWO_COPIES:
         settings.setdefault(_MIN_INSYNC_REPLICAS, "2")
     return TopicSpec(name, partitions, replication_factor, bool(co_partitioned), settings)

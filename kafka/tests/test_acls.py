@@ -13,19 +13,40 @@ def allowed(role: str, operation: str) -> set[str]:
     return {acl.name for acl in granted if acl.resource == "TOPIC"}
 
 
-def test_back_ends_write_objects_and_nothing_else() -> None:
-    for role in ("publisher", "http"):
-        assert [str(acl) for acl in acls.load("User:{role}") if acl.principal == f"User:{role}"] == [
-            f"User:{role}: write topic coldnotify.objects"
-        ]
+def test_back_ends_write_objects_and_channels_and_nothing_else() -> None:
+    written = (topics.OBJECTS, *topics.CHANNELS)
+    assert {str(acl) for acl in acls.load("User:{role}") if acl.principal == "User:publisher"} == {
+        f"User:publisher: write topic {topic}" for topic in written
+    }
+    assert allowed("http", "WRITE") - set(topics.OF_TENANTS) == set(written)
+
+
+def test_agreements_are_written_by_operators_and_what_is_used_by_who_counts_it() -> None:
+    roles = ("publisher", "http", "gateway", "matcher", "usage", "operator")
+    written = {role: allowed(role, "WRITE") & set(topics.OF_TENANTS) for role in roles}
+    assert written == {
+        "publisher": set(),
+        "http": {topics.TENANTS, topics.USAGE},
+        "gateway": {topics.USAGE},
+        "matcher": {topics.USAGE},
+        "usage": {topics.VERDICTS, topics.USAGE_HISTORY, topics.USAGE_STATE},
+        "operator": {topics.TENANTS},
+    }
+    for role in ("http", "gateway", "matcher"):
+        assert {topics.TENANTS, topics.VERDICTS} <= allowed(role, "READ")
+    assert allowed("usage", "READ") == set(topics.OF_TENANTS)
+    # Objects, for their histories: what they hold, it can ask the matchers for anyway.
+    assert topics.OBJECTS in allowed("http", "READ")
+    assert allowed("http", "READ").isdisjoint({topics.REQUESTS, topics.SESSIONS, topics.REGISTRATIONS})
 
 
 def test_state_is_written_by_the_matcher_alone() -> None:
-    for topic in (topics.REGISTRATIONS, topics.SESSIONS, topics.NOTIFICATIONS):
+    for topic in (topics.REGISTRATIONS, topics.SESSIONS, topics.CHANNELS_STATE, topics.NOTIFICATIONS):
         writers = {acl.principal for acl in acls.load() if acl.name == topic and acl.operation == "WRITE"}
         assert writers == {"User:coldnotify-matcher"}
-    assert allowed("gateway", "READ") == {topics.NOTIFICATIONS}
-    assert allowed("gateway", "WRITE") == {topics.REQUESTS, topics.REJECTED}
+    assert allowed("gateway", "READ") - set(topics.OF_TENANTS) == {topics.NOTIFICATIONS}
+    written = {topics.REQUESTS, topics.REJECTED, topics.OBJECTS, *topics.CHANNELS}
+    assert allowed("gateway", "WRITE") - set(topics.OF_TENANTS) == written
 
 
 @pytest.mark.parametrize(

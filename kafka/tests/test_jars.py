@@ -1,4 +1,7 @@
-"""Fetching is tested with jgo itself against a Maven repository on this machine, with tiny jars in it."""
+"""Fetching is tested with jgo itself against a Maven repository on this machine, with tiny jars in it.
+
+Stands for: jars, maven
+"""
 
 import io
 import os
@@ -249,3 +252,10 @@ def test_where_the_cache_is() -> None:
     assert cache_directory({"XDG_CACHE_HOME": "/x"}) == Path("/x/coldnotify")
     assert cache_directory({"XDG_CACHE_HOME": "relative"}) == Path.home() / ".cache" / "coldnotify"
     assert cache_directory({}) == Path.home() / ".cache" / "coldnotify"
+
+
+def test_who_has_not_what_fetches_is_told_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jars, "maven", None)
+    with pytest.raises(JarsUnavailableError, match=r"pip install 'coldnotify-server\[embedded\]'"):
+        jars.jars(lambda words: None, {"COLDNOTIFY_CACHE": str(tmp_path)})
+    assert not list(tmp_path.glob("kafka-*.partial"))

@@ -27,7 +27,9 @@ def test_every_topic_is_there_as_designed() -> None:
     assert {specs[name].partitions for name in names.CO_PARTITIONED} == {co_partitions()} == {8}
     policies = {name: spec.settings["cleanup.policy"] for name, spec in specs.items()}
     compacted = {name for name, policy in policies.items() if policy == "compact"}
-    assert compacted == {names.OBJECTS, names.REGISTRATIONS, names.SESSIONS}
+    state = {names.REGISTRATIONS, names.SESSIONS, names.CHANNELS_STATE}
+    assert compacted == {names.OBJECTS, *state, names.TENANTS, names.VERDICTS, names.USAGE_STATE}
+    assert {name for name, policy in policies.items() if policy == "compact,delete"} == {names.USAGE_HISTORY}
     day = 24 * 3600 * 1000
     assert specs[names.OBJECTS].settings["min.compaction.lag.ms"] == str(day)
     retention = {name: specs[name].settings["retention.ms"] for name in policies if name not in compacted}
@@ -35,7 +37,19 @@ def test_every_topic_is_there_as_designed() -> None:
         names.REQUESTS: str(day),
         names.NOTIFICATIONS: str(day // 24),
         names.REJECTED: str(7 * day),
+        names.CHANNELS_1H: str(day // 24),
+        names.CHANNELS_1D: str(day),
+        names.CHANNELS_30D: str(30 * day),
+        names.USAGE: str(2 * day),
+        names.USAGE_HISTORY: str(400 * day),
     }
+
+
+def test_the_order_of_tenants_records_is_one_order() -> None:
+    specs = by_name(load(partitions=3))
+    assert {specs[name].partitions for name in (names.TENANTS, names.VERDICTS, names.USAGE_HISTORY)} == {1}
+    assert specs[names.USAGE].partitions == specs[names.USAGE_STATE].partitions == 8
+    assert specs[names.USAGE].settings["message.timestamp.type"] == "LogAppendTime"
 
 
 def test_partitions_can_be_given() -> None:

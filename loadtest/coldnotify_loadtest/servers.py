@@ -13,6 +13,7 @@ import time
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -45,6 +46,8 @@ FSYNC = "fsynced"
 _TOOK = re.compile(r'"seconds": ?([\d.]+)')
 
 PEERS = Path(__file__).parents[1] / "peers"
+_AT_LEAST = {"nats-server": (2, 10)}
+"""Of programs on PATH. Debian 12 has nats-server 2.9: it knows neither `sync_interval` nor a consumer's filters."""
 INSTALLED = PEERS / ".installed"
 """Where peers/install puts what it builds."""
 
@@ -82,6 +85,11 @@ class Child:
         """Of the process that runs, or ran last."""
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started, and has not ended."""
+        return self._process is not None and self._process.poll() is None
 
     def kill(self) -> None:
         """SIGKILL, and wait for its end."""
@@ -207,8 +215,10 @@ class ColdNotify(Server):
         nodes: int = 1,
         settings: Mapping[str, object] | None = None,
         as_up: bool = False,
+        http_nodes: int = 0,
+        usage: bool = False,
     ) -> None:
-        """`nodes`: of Kafka, 1 or 3.
+        """`nodes`: of Kafka, 1 or 3. `http_nodes`: of the HTTP service. `usage`: with the usage job.
 
         `settings`: more of the services' settings, such as {"matcher-conflation": "*=200"}.
         `as_up`: with the HTTP service, as `coldnotify up` has it.
@@ -227,9 +237,12 @@ class ColdNotify(Server):
         for number in range(1, gateways + 1):
             port = free_port(HOST)
             self._add("gateway", number, port, {"gateway-port": self.port, "gateway-http-port": port}, settings)
-        if as_up:
+        for number in range(1, (http_nodes or int(as_up)) + 1):
             port = free_port(HOST)
-            self._add("http", 1, port, {"http-port": port}, settings)
+            self._add("http", number, port, {"http-port": port}, settings)
+        if usage:
+            port = free_port(HOST)
+            self._add("usage", 1, port, {"usage-port": port}, settings)
 
     def start(self) -> None:
         """See Server."""
@@ -284,6 +297,18 @@ class ColdNotify(Server):
     def target(self, population: Population) -> Target:
         """Kafka itself."""
         return Target(self.kind, HOST, self._nodes[0].port, population, topics.co_partitions())
+
+    def http_port(self, name: str) -> int:
+        """Of a process by its name, as matcher-1: where it is looked into."""
+        return self._http_ports[name]
+
+    def ended(self) -> list[str]:
+        """The processes that run no more."""
+        return [name for name, child in self.children.items() if not child.runs]
+
+    def web_port(self) -> int:
+        """The HTTP service's. Raises KeyError where there is none (as_up)."""
+        return self._http_ports["http-1"]
 
     def takeovers_s(self) -> "Counter[float]":
         """How long each took, from a partition's assignment until it was served, as the matchers' logs say."""
@@ -468,7 +493,18 @@ PEER_SERVERS: tuple[type[Server], ...] = (Nats, NatsKv, NatsKvFsync, Mosquitto, 
 
 
 def find(program: str) -> str:
-    """Its path: what peers/install built, or what is on PATH; empty if it is not there."""
+    """Its path: what peers/install built, or what is on PATH; empty if it is not there, or is too old."""
     own = INSTALLED / program
+    if own.exists():
+        return str(own)
     # Debian keeps servers where only root looks.
-    return str(own) if own.exists() else shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin") or ""
+    found = shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin") or ""
+    return "" if found and program in _AT_LEAST and _version(found) < _AT_LEAST[program] else found
+
+
+@cache
+def _version(path: str) -> tuple[int, ...]:
+    """What it says itself; where it says none, older than any."""
+    said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=READY_S, check=False).stdout
+    found = re.search(r"(\d+)\.(\d+)\.\d+", said)
+    return tuple(map(int, found.groups())) if found else ()

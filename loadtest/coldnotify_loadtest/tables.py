@@ -90,6 +90,11 @@ class _Shape:
     only: Callable[[Row], bool] = lambda row: True
 
 
+def _loops(part: str) -> Callable[[Row], bool]:
+    """Of flow: a part's rows with controllers."""
+    return lambda row: row["part"] == part and "controller" in row
+
+
 _SHAPES: dict[str, tuple[_Shape, ...]] = {
     "E1": (
         _Shape(
@@ -170,6 +175,19 @@ _SHAPES: dict[str, tuple[_Shape, ...]] = {
                 "bytes sent": "sent_bytes",
                 "the newest versions alone": "newest_versions_bytes",
                 "all versions": "all_versions_bytes",
+            },
+        ),
+    ),
+    "priority": (
+        _Shape(
+            "Alarms while a backlog is told behind a slow link",
+            {"backlog, bytes": "backlog_bytes", "alarms": "alarms"},
+            {
+                "told": "told",
+                "within a page and a round trip": "within",
+                "median, s": "median_s",
+                "longest, s": "longest_s",
+                "backlog left at the end, bytes": "left_bytes",
             },
         ),
     ),
@@ -303,6 +321,184 @@ _SHAPES: dict[str, tuple[_Shape, ...]] = {
             },
         ),
     ),
+    "flow": (
+        _Shape(
+            "Knee: fixed limits",
+            {"way": "way", "in flight at most": "limit_fixed", "": "knee"},
+            {
+                "published/s": "per_s",
+                "W: mean ms": "mean_ms",
+                "p50": "p50_ms",
+                "p99": "p99_ms",
+                "L = lambda x W": "in_flight",
+                "L sampled": "sampled",
+                "lambda x W / sampled": "little",
+            },
+            lambda row: "limit_fixed" in row,
+        ),
+        *(
+            _Shape(
+                title,
+                {**keys, "controller": "controller", "objects": "objects", "drawn": "distribution"},
+                {
+                    "published/s": "per_s",
+                    "W: mean ms": "mean_ms",
+                    "p99": "p99_ms",
+                    "limits at the end": "limit_end",
+                    "L sampled": "sampled",
+                    "lambda x W / sampled": "little",
+                    "throughput to the knee's": "share",
+                    "W to the knee's": "times",
+                    "delivery's p99 ms": "delivery_p99_ms",
+                },
+                only,
+            )
+            for title, keys, only in (
+                ("Two producers, Kafka", {"begins with": "first"}, _loops("kafka")),
+                ("Two producers, HTTP", {"begins with": "first"}, _loops("http")),
+            )
+        ),
+        _Shape(
+            "Stores in virtual time",
+            {"store": "server", "producers": "producers", "controller": "controller"},
+            {
+                "published/s": "per_s",
+                "W: mean ms": "mean_ms",
+                "limits at the end": "limit_end",
+                "throughput to the knee's": "share",
+                "W to the knee's": "times",
+            },
+            _loops("virtual"),
+        ),
+        _Shape(
+            "At least 90 % of the knee's throughput, at most twice its W: rows of all",
+            {"controller": "controller", "where": "where", "as required": "as_required"},
+            {"rows": "rows"},
+            lambda row: row["part"] == "counted",
+        ),
+    ),
+    "flood": (
+        _Shape(
+            "Processes that publish without any pause",
+            {"way": "way", "processes": "processes", "flow control": "flow"},
+            {
+                "acknowledged/s": "accepted_per_s",
+                "refused, told so": "refused",
+                "failed": "failed",
+                "not answered": "not_answered",
+                "delivery's p99 ms": "p99_ms",
+                "lag at the end, s": "lag_s",
+                "1 s of lag again after, s": "back_s",
+                "broker MiB": "memory_mib.broker",
+                "HTTP": "memory_mib.http",
+                "matcher": "memory_mib.matcher",
+                "gateway": "memory_mib.gateway",
+                "processes that ended": "ended",
+                "devices lost": "lost",
+            },
+        ),
+    ),
+    "isolation": (
+        _Shape(
+            "Tenant A within its agreement, beside tenant B: medians of the pairs",
+            {"B publishes": "way", "B is held by": "mode", "partition": "where"},
+            {
+                "A's p50 ms, B silent": "off.p50_ms",
+                "beside B": "on.p50_ms",
+                "A's p99 ms, B silent": "off.p99_ms",
+                "beside B ": "on.p99_ms",
+                "p99 ratio": "p99_ratio",
+                "B asks/s": "b_asked_per_s",
+                "accepted/s": "b_accepted_per_s",
+                "agreed/s": "b_agreed_per_s",
+                "accepted to agreed": "b_share",
+                "refused": "b_refused",
+                "not told": "b_not_told",
+            },
+            lambda row: row["part"] == "pairs",
+        ),
+        _Shape(
+            "All publishers of a tenant go to one of three HTTP nodes",
+            {"nodes": "nodes", "agreed/s": "agreed_per_s"},
+            {
+                "evenly, accepted/s": "evenly_per_s",
+                "at one, accepted/s": "at_one_per_s",
+                "95 % of the rate after, s": "whole_after_s",
+                "not told": "not_told",
+            },
+            lambda row: row["part"] == "uneven",
+        ),
+    ),
+    "channels": (
+        _Shape(
+            "Messages of 140 bytes, one a second to each channel (MigratoryData at 1,000 channels: mean 92 ms, "
+            "p99 691 ms, 90,000 deliveries a busy core)",
+            {"subscribers": "subscribers", "channels": "channels"},
+            {
+                "told": "messages",
+                "a second": "per_s",
+                "gaps": "gaps",
+                "median ms": "p50_ms",
+                "mean": "mean_ms",
+                "sd": "std_ms",
+                "p90": "p90_ms",
+                "p95": "p95_ms",
+                "p99": "p99_ms",
+                "Mbit/s": "mbit_s",
+                "busy cores": "cpu_share",
+                "a busy core and second": "per_busy_core_s",
+            },
+            lambda row: row["part"] == "live",
+        ),
+        _Shape(
+            "A client comes back to 50 channels",
+            {"messages of others": "others", "in order": "in_order"},
+            {
+                "told": "messages",
+                "missed": "missed",
+                "seconds": "seconds",
+                "payloads read from Kafka, MiB": "read_mib",
+                "matcher's CPU s": "matcher_cpu_s",
+                "matcher MiB": "matcher_mib",
+            },
+            lambda row: row["part"] == "behind",
+        ),
+        _Shape(
+            "Messages sent and acknowledged (RocketSpeed's Pilot: 140,000 to 160,000 a second at 150 ms)",
+            {"way": "way", "payload bytes": "payload_bytes"},
+            {"a second": "per_s", "p50 ms of a request": "p50_ms", "p99": "p99_ms"},
+            lambda row: row["part"] == "sending",
+        ),
+    ),
+    "usage": (
+        _Shape(
+            "Workers of the usage job are killed",
+            {"workers": "workers", "records/s": "per_s"},
+            {
+                "kills": "kills",
+                "within 1 s of a takeover": "soon",
+                "ended by themselves": "ended",
+                "records": "records",
+                "counts compared": "counts",
+                "that differ": "counts_that_differ",
+                "pause, median s": "pause_median_s",
+                "longest": "pause_max_s",
+                "log lines": "log_lines",
+            },
+            lambda row: row["case"] == "kills",
+        ),
+        _Shape(
+            "What one worker carries",
+            {"workers": "workers", "records": "records"},
+            {
+                "records/s": "per_s",
+                "records a second of CPU": "per_core_s",
+                "counters": "counters",
+                "memory MiB": "memory_mib",
+            },
+            lambda row: row["case"] == "backlog",
+        ),
+    ),
     "queries": (
         _Shape(
             "Subscribers of ten objects: medians of the turns",
@@ -385,6 +581,32 @@ _SHAPES: dict[str, tuple[_Shape, ...]] = {
                 "devices with wrong sets": "wrong",
             },
             lambda row: row["part"] == "changes",
+        ),
+        _Shape(
+            "The whole system: three gateways, three matchers",
+            {"subscribers": "clients", "objects": "objects", "descriptions change": "changed"},
+            {
+                "values/s": "published_per_s",
+                "mean ms": "mean_ms",
+                "median ms": "p50_ms",
+                "p95": "p95_ms",
+                "p99": "p99_ms",
+                "delivered": "deliveries",
+                "differences": "told",
+            },
+            lambda row: row["part"] == "system",
+        ),
+        _Shape(
+            "A takeover behind changes of descriptions that are not compacted",
+            {"changes": "changes", "objects": "objects", "the other matcher": "case"},
+            {
+                "longest gap, s": "gap_s",
+                "slowest partition taken over in, s": "takeover_s",
+                "differences": "told",
+                "median ms": "p50_ms",
+                "devices with wrong sets": "wrong",
+            },
+            lambda row: row["part"] == "behind",
         ),
         _Shape(
             "Bytes of an unchanged wake",

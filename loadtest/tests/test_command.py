@@ -1,7 +1,8 @@
 """The command and an experiment run through it, tiny.
 
 Stands for: command, bench, provenance, rates, growth, recovery, takeover, wire, backlog, pipeline, scale, peers
-Stands for: query_values, query_changes, described_load
+Stands for: query_values, query_changes, query_system, described_load, usage, channels, channel_devices
+Stands for: priority, flood, isolation
 """
 
 import json
@@ -113,10 +114,50 @@ def test_a_client_behind_a_slow_link_is_sent_the_newest(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
+def test_alarms_of_high_priority_overtake_a_backlog(tmp_path: Path) -> None:
+    (row,) = rows_of("priority", tmp_path, "timeout_s=120")
+    assert (row["alarms"], row["told"]) == (2, 2)
+    assert 0 < row["median_s"] <= row["longest_s"]
+
+
+@pytest.mark.kafka
 def test_beside_clients_that_never_read_a_reader_has_the_newest(tmp_path: Path) -> None:
     first, *_, last = rows_of("stuck", tmp_path)
     assert min(first["gateway"], last["matcher"]) > 0
     assert last["newest_at_reader_s"] > 0
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(900)
+def test_who_publishes_without_a_pause_is_told_each_time_and_all_is_told_in_the_end(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="ways: 'pigeon'"):
+        EXPERIMENTS["flood"].run(Bench({"ways": ("pigeon",)}, tmp_path, Progress(1, "")))
+    rows = rows_of("flood", tmp_path)
+    assert [(row["way"], row["flow"]) for row in rows] == [
+        (way, flow) for way in ("kafka", "http") for flow in ("on", "off")
+    ]
+    for row in rows:
+        assert row["accepted"] > 0
+        assert (row["failed"], row["not_answered"], row["ended"], row["lost"]) == (0, 0, 0, 0)
+        assert min(row["memory_mib"].values()) > 0
+        assert row["back_s"] >= 0
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(900)
+def test_a_tenant_beside_a_loud_one(tmp_path: Path) -> None:
+    for name, wrong in (("parts", "halves"), ("ways", "pigeon")):
+        with pytest.raises(ValueError, match=f"{name}: '{wrong}'"):
+            EXPERIMENTS["isolation"].run(Bench({"parts": (), "ways": (), name: (wrong,)}, tmp_path, Progress(1, "")))
+    rows = rows_of("isolation", tmp_path)
+    assert [row.get("way") for row in rows] == ["http", "session", "kafka", None]
+    *pairs, uneven = rows
+    for row in pairs:
+        assert row["off"]["delivered"] > 0
+        assert row["on"]["delivered"] > 0
+        assert row["b_not_told"] == 0
+    assert (uneven["nodes"], uneven["not_told"]) == (3, 0)
+    assert uneven["at_one_per_s"] > 0
 
 
 @pytest.mark.kafka
@@ -141,3 +182,20 @@ def test_what_registering_by_queries_costs(tmp_path: Path) -> None:
     # A tag and 8 bytes.
     assert down[3, "first after it"] == down[3, "before a takeover"] + 9
     assert not any(row["asked"] for row in by_part["wire"])
+
+
+@pytest.mark.kafka
+def test_values_of_the_whole_system_while_descriptions_change(tmp_path: Path) -> None:
+    still, values, differences = rows_of("queries", tmp_path, "parts=system")
+    assert (still["changed"], values["changed"]) == ("nothing", "each every 5 s")
+    assert min(still["deliveries"], values["deliveries"], differences["told"]) > 0
+    assert differences["count"] == differences["told"], "each belongs to a change"
+
+
+@pytest.mark.kafka
+def test_a_takeover_behind_a_log_of_descriptions(tmp_path: Path) -> None:
+    rows = rows_of("queries", tmp_path, "parts=behind")
+    assert [(row["case"], row["changes"], row["right_before"], row["wrong"]) for row in rows] == [
+        ("cold", 400, True, 0),
+        ("standby", 400, True, 0),
+    ]

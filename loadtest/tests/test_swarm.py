@@ -94,3 +94,17 @@ def test_a_server_that_ends_at_once_says_why(tmp_path: Path) -> None:
     child.start()
     with pytest.raises(ServerError, match="no such thing"):
         child.wait_ready(WAIT_S)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_taken"), [("v2.9.10", False), ("v2.10.0", True), ("v3.0.1", True), ("", False)]
+)
+def test_a_nats_server_that_is_too_old_is_as_none(
+    version: str, is_taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "nats-server"
+    program.write_text(f"#!/bin/sh\necho nats-server: {version}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(servers, "INSTALLED", tmp_path / "nothing")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert servers.find("nats-server") == (str(program) if is_taken else "")

@@ -24,6 +24,11 @@ class CloseCode(IntEnum):
     """No Hello came in time."""
     EXPIRED = 8
     """The client's token or certificate has expired: come back with a newer one."""
+    DISCONNECTED = 9
+    """An operator has ended this session: come back with back-off. The reason says why, and whether the client is
+    forgotten; then it registers anew."""
+    ABOVE_AGREEMENT = 10
+    """The client's tenant has as many clients connected as were agreed: come back, when others have left."""
 
     PROTOCOL_ERROR = 64
     """The bytes were no frames, or a frame came where it must not."""

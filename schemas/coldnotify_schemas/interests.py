@@ -1,4 +1,4 @@
-"""Interests: what a client registers for, as a value of some kind: an object by its name, or objects by a query."""
+"""Interests: what a client registers for: an object by its name, objects by a query, a channel. Each is a value."""
 
 import hashlib
 from collections.abc import Iterable
@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from coldnotify_schemas.digest import MODULUS, object_digest
-from coldnotify_schemas.names import InvalidName, check_object
-from coldnotify_schemas.protocol import QUERY_BYTES_MAX
+from coldnotify_schemas.names import InvalidName, check_name, check_object
+from coldnotify_schemas.protocol import CHANNEL_ATTRIBUTES_MAX, QUERY_BYTES_MAX
 
 
 class Kind(Enum):
@@ -18,6 +18,8 @@ class Kind(Enum):
     """An object's name: the newest version of that object."""
     QUERY = "query"
     """A query: which objects are its members, and the newest version of each."""
+    CHANNEL = "channel"
+    """A channel's name, and the attributes of the subscription, as `channel_text` joins them: every message."""
 
 
 class Interest(NamedTuple):
@@ -36,6 +38,9 @@ class Interest(NamedTuple):
 _NO_NAME = b"\xff"
 """No UTF-8 begins with it: what is hashed behind it never has the hash of a name."""
 _QUERY = b"q"
+_CHANNEL = b"c"
+_BETWEEN = "\x00"
+"""Between a channel's name and the attributes of its subscription."""
 
 
 @lru_cache(maxsize=65536)
@@ -44,7 +49,13 @@ def query_hash(text: str) -> int:
     return int.from_bytes(hashlib.sha256(_NO_NAME + _QUERY + text.encode()).digest()[:8], "little")
 
 
-_HASHES = {Kind.NAME: object_digest, Kind.QUERY: query_hash}
+@lru_cache(maxsize=65536)
+def channel_hash(text: str) -> int:
+    """What names a registration of a channel on the wire, by its `channel_text`; as a query's hash, of other bytes."""
+    return int.from_bytes(hashlib.sha256(_NO_NAME + _CHANNEL + text.encode()).digest()[:8], "little")
+
+
+_HASHES = {Kind.NAME: object_digest, Kind.QUERY: query_hash, Kind.CHANNEL: channel_hash}
 
 
 def by_name(text: str) -> Interest:
@@ -66,6 +77,32 @@ def check_query(text: str) -> str:
 def by_query(text: str) -> Interest:
     """The interest in the objects that a query describes. Raises InvalidName."""
     return Interest(Kind.QUERY, check_query(text))
+
+
+def channel_text(name: str, attributes: Iterable[str] = ()) -> str:
+    """What a registration of a channel is, as one text. Raises InvalidName."""
+    if _BETWEEN in check_object(name, "channel"):
+        raise InvalidName(f"channel: {name[:80]!r} has a zero byte")
+    return _BETWEEN.join([name, *check_attributes("attributes", attributes)])
+
+
+def check_attributes(field: str, attributes: Iterable[str]) -> list[str]:
+    """Attributes of a subscription, or those that a message is for, sorted, each once. Raises InvalidName."""
+    found = sorted(set(attributes))
+    if len(found) > CHANNEL_ATTRIBUTES_MAX:
+        raise InvalidName(f"{field}: are {len(found)} (at most {CHANNEL_ATTRIBUTES_MAX} are allowed)")
+    return [check_name(field, attribute) for attribute in found]
+
+
+def channel_of(text: str) -> tuple[str, list[str]]:
+    """A channel's name, and the attributes of the subscription, of a `channel_text`."""
+    name, *attributes = text.split(_BETWEEN)
+    return name, attributes
+
+
+def by_channel(name: str, attributes: Iterable[str] = ()) -> Interest:
+    """The interest in a channel's messages. Raises InvalidName."""
+    return Interest(Kind.CHANNEL, channel_text(name, attributes))
 
 
 def digest_of(interests: Iterable[Interest]) -> int:

@@ -16,3 +16,5 @@ MATCHER_PORT = 51_001
 """A matcher's HTTP port."""
 GATEWAY_HTTP_PORT = 55_001
 """A gateway's HTTP port."""
+USAGE_PORT = 51_003
+"""The HTTP port of a worker of the usage job."""

@@ -1,6 +1,8 @@
 """The matcher's state as compacted topics hold it, as JSON: registrations and sessions.
 
-Two records of one key merge by the higher (generation, applied), never by their position in the log.
+Two records of one key merge by the higher (generation, applied), never by their position in the log. A null says in a
+header which generation wrote it: it ends what stands before it, and what an earlier generation writes behind it, but
+nothing of a later generation. A null without the header ends what stands before it.
 """
 
 import msgspec
@@ -8,10 +10,18 @@ import msgspec
 FORMAT = 1
 FORMAT_WITH_QUERIES = 2
 """Of a bucket that has queries: a matcher that knows nothing of them must not take it for one without."""
+FORMAT_WITH_CHANNELS = 3
+"""Of a bucket that has channels."""
 BUCKET_OBJECTS_MAX = 64
 """Objects in one record of the registrations topic: a change rewrites one small record, not a client's whole set."""
+CHANNEL_BUCKETS = 1024
+"""Of the state of one log's channels in one partition: with 100,000 channels a record is 5 KB."""
 GENERATION_KEY = "@generation"
 """The key, in each partition of the sessions topic, of that partition's GenerationRecord; no client has this name."""
+
+ENDED_BY_HEADER = "coldnotify-ended-by"
+"""Header of a null: the generation that wrote it, in digits."""
+_GENERATION_DIGITS_MAX = 19
 
 GENERATIONS_ALWAYS_BELIEVED = 1_000_000
 """More takeovers than a partition sees in years; what is above must fit the time that there was for them."""
@@ -29,6 +39,27 @@ def generation_max(now_ms: int) -> int:
     return max(GENERATIONS_ALWAYS_BELIEVED, (now_ms - _TAKEOVERS_SINCE_MS) // _TAKEOVER_MS_MIN)
 
 
+def ended_by_header(generation: int) -> tuple[str, bytes]:
+    """What a null of this generation says."""
+    return ENDED_BY_HEADER, b"%d" % generation
+
+
+def ended_by(value: bytes) -> int:
+    """The generation that an ENDED_BY_HEADER says; 0: none that can be understood."""
+    return int(value) if value.isdigit() and len(value) <= _GENERATION_DIGITS_MAX else 0
+
+
+class RegisteredChannel(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A client's registration of a channel."""
+
+    text: str
+    """`interests.channel_text` of its name and attributes."""
+    position: int
+    """Behind which offset of the log it began; -1: with the first one."""
+    epoch: int
+    """Of the log that the position belongs to."""
+
+
 class RegistrationsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """One bucket of a client's registrations; key domain/group/client/bucket."""
 
@@ -39,6 +70,7 @@ class RegistrationsRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     objects: list[str]
     queries: list[str] = []
     """As their client registered them."""
+    channels: list[RegisteredChannel] = []
 
 
 class SessionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,6 +91,27 @@ class SessionRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     """Unix time in ms."""
     digest: int | None = None
     """Of all that it was registered for then. None: written by release 0.1.0."""
+    channels_epoch: int = 0
+    """0: it has no cursor in a log of channels."""
+    channels_cursor: int = -1
+
+
+class ChannelsRecord(msgspec.Struct, frozen=True):
+    """The last offsets of some channels of one log; key retention/bucket, as in `1d/17`.
+
+    A channel is in the bucket that the CRC-32 of its key (domain/group/channel) says, modulo CHANNEL_BUCKETS.
+    """
+
+    format: int
+    generation: int
+    epoch: int
+    """Of the log."""
+    through: int
+    """All records of the log below this offset are in here."""
+    forgotten: int
+    """A channel that is not in here may have had messages up to this offset; -1: none had."""
+    last: dict[str, int]
+    """By a channel's key domain/group/channel, the offset of its last message."""
 
 
 class GenerationRecord(msgspec.Struct, frozen=True):

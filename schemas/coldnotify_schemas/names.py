@@ -31,14 +31,14 @@ def check_name(field: str, value: str) -> str:
     return value
 
 
-def check_object(value: str) -> str:
-    """`value`, if it can be an object's name: 1 to 255 bytes of UTF-8."""
+def check_object(value: str, field: str = "object") -> str:
+    """`value`, if it can be an object's, or a channel's, name: 1 to 255 bytes of UTF-8. `field` is for the words."""
     try:
         length = len(value.encode())
     except UnicodeEncodeError:
-        raise InvalidName(f"object: {value[:80]!r} is not valid UTF-8") from None
+        raise InvalidName(f"{field}: {value[:80]!r} is not valid UTF-8") from None
     if not 1 <= length <= OBJECT_BYTES_MAX:
-        raise InvalidName(f"object: {value[:80]!r} has {length} bytes of UTF-8 (1 to {OBJECT_BYTES_MAX} are allowed)")
+        raise InvalidName(f"{field}: {value[:80]!r} has {length} bytes of UTF-8 (1 to {OBJECT_BYTES_MAX} are allowed)")
     return value
 
 

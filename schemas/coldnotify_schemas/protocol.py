@@ -31,6 +31,16 @@ QUERY_BYTES_MAX = 4096
 """Of a query's text as UTF-8: a condition that people write is a tenth of it."""
 HELLO_QUERY_BYTES_MAX = 16 * 1024
 """Of the texts of all queries in one Hello or Register: with 64 of the longest names it fits in a frame."""
+CHANNEL_ATTRIBUTES_MAX = 16
+"""Attributes of a subscription to a channel, and of those that a message is for. They stand in each reg-sync."""
+MESSAGE_BYTES_MAX = 64 * 1024
+"""Of a channel's message, which needs not be JSON. An operator may allow less."""
+MESSAGE_ID_BYTES_MAX = 64
+"""Of a message's id, by which its repeats are known: a UUID is 36."""
+REPEATS_KNOWN_OFFSETS = 10_000
+"""A message whose id, or `moved` header, was on one of its channel among so many offsets before is told to nobody."""
+PUBLISHES_UNANSWERED_MAX = 64
+"""Publishes of one session that wait for their answers. A gateway refuses further ones, and reads on."""
 LOOKING_DIGITS = 24
 """Hex digits in the random name of a page that only looks: 96 bits, so no two pages draw the same."""
 
@@ -102,3 +112,5 @@ STATE_FORMAT = 1
 """The `format` of a document without queries, which release 0.1.0 reads."""
 STATE_FORMAT_WITH_QUERIES = 2
 """Of one with queries: a library refuses a higher one than it knows, and 0.1.0 would lose them."""
+STATE_FORMAT_WITH_CHANNELS = 3
+"""Of one with channels: a library that knows none would tell no message of them."""

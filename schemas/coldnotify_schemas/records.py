@@ -1,10 +1,11 @@
 """The public record of the objects topic: what back-ends write, as JSON."""
 
-from typing import Annotated
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
 from coldnotify_schemas.names import InvalidName, check_name
+from coldnotify_schemas.priority import check_priority
 
 VERSION_MAX = (1 << 63) - 1
 PAYLOAD_BYTES_MAX = 4096
@@ -26,6 +27,7 @@ Whoever wants to use the numbers up leaves room for a reset."""
 _OFFSET_DIGITS_MAX = 19
 _REASON_CHARS_MAX = 1000
 
+_Record = TypeVar("_Record", bound="PublicRecord")
 _Version = Annotated[int, msgspec.Meta(ge=0, le=VERSION_MAX)]
 _Incarnation = Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)]
 
@@ -60,17 +62,58 @@ class PublicRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         return b"" if isinstance(self.payload, msgspec.UnsetType) else bytes(self.payload)
 
 
+class PrioritizedRecord(PublicRecord, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A version with its priority, as it is on its way to Kafka. There a header says it, and not the record's value:
+    release 0.1.0 refuses fields that it does not know, and passes over headers."""
+
+    priority: Literal["high"] | None = None
+
+    @property
+    def is_high(self) -> bool:
+        """Whether it is to come before what waits."""
+        return self.priority is not None
+
+
 _decoder = msgspec.json.Decoder(PublicRecord)
+_prioritized_decoder = msgspec.json.Decoder(PrioritizedRecord)
 _any_decoder = msgspec.json.Decoder()
 _encoder = msgspec.json.Encoder()
 
 
 def parse_public_record(value: bytes) -> PublicRecord:
     """The record that `value` is. Raises InvalidRecord, whose message begins with the field at fault."""
+    return _parse(value, _decoder)
+
+
+def parse_prioritized_record(value: bytes) -> PublicRecord:
+    """As parse_public_record, of what a publisher says to a service: it may say the priority as a field."""
+    record = _parse(value, _prioritized_decoder)
+    if record.is_high:
+        return record
+    return PublicRecord(**{name: getattr(record, name) for name in PublicRecord.__struct_fields__})
+
+
+def prioritized(record: PublicRecord, priority: object) -> PublicRecord:
+    """The record with this priority; None: as it is. Raises InvalidRecord."""
+    try:
+        high = check_priority(priority)
+    except ValueError as error:
+        raise InvalidRecord(str(error)) from None
+    if not high:
+        return record
+    return PrioritizedRecord(**msgspec.structs.asdict(record), priority="high")
+
+
+def is_high(record: PublicRecord) -> bool:
+    """Whether the record is to come before what waits."""
+    return isinstance(record, PrioritizedRecord) and record.is_high
+
+
+def _parse(value: bytes, decoder: "msgspec.json.Decoder[_Record]") -> "_Record":
     if len(value) > RECORD_BYTES_MAX:
         raise InvalidRecord(f"record: has {len(value)} bytes (at most {RECORD_BYTES_MAX} are allowed)")
     try:
-        record = _decoder.decode(value)
+        record = decoder.decode(value)
     except msgspec.ValidationError as error:
         raise InvalidRecord(name_the_field(str(error))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -93,7 +136,9 @@ def parse_public_record(value: bytes) -> PublicRecord:
 
 
 def encode_public_record(record: PublicRecord) -> bytes:
-    """The record as JSON, without the fields that say nothing."""
+    """The record as JSON, without the fields that say nothing, and without its priority: a header says that."""
+    if is_high(record):
+        record = msgspec.structs.replace(record, priority=None)
     return _encoder.encode(record)
 
 
@@ -126,6 +171,17 @@ def raw_payload(payload: object) -> msgspec.Raw:
     if len(encoded) > PAYLOAD_BYTES_MAX:
         raise InvalidRecord(f"payload: has {len(encoded)} bytes of JSON (at most {PAYLOAD_BYTES_MAX} are allowed)")
     return msgspec.Raw(encoded)
+
+
+def json_payload(payload: bytes) -> msgspec.Raw:
+    """`payload`, if it is JSON, as a record carries it. Raises InvalidRecord."""
+    if len(payload) > PAYLOAD_BYTES_MAX:
+        raise InvalidRecord(f"payload: has {len(payload)} bytes of JSON (at most {PAYLOAD_BYTES_MAX} are allowed)")
+    try:
+        _any_decoder.decode(payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidRecord(f"payload: is not JSON: {error}") from None
+    return msgspec.Raw(payload)
 
 
 def name_the_field(error: str) -> str:

@@ -12,21 +12,62 @@ class Capability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CAPABILITY_NONE: _ClassVar[Capability]
     CAPABILITY_NAMES: _ClassVar[Capability]
     CAPABILITY_QUERIES: _ClassVar[Capability]
+    CAPABILITY_DESCRIPTIONS: _ClassVar[Capability]
 
 class Kinds(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     KINDS_UNSAID: _ClassVar[Kinds]
     KINDS_NAMES: _ClassVar[Kinds]
     KINDS_QUERIES: _ClassVar[Kinds]
+    KINDS_CHANNELS: _ClassVar[Kinds]
+    KINDS_DESCRIPTIONS: _ClassVar[Kinds]
+
+class Since(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SINCE_NOW: _ClassVar[Since]
+    SINCE_OLDEST: _ClassVar[Since]
+    SINCE_NEWEST: _ClassVar[Since]
+    SINCE_TIME: _ClassVar[Since]
+    SINCE_POSITION: _ClassVar[Since]
+    SINCE_BEGINNING: _ClassVar[Since]
+
+class Priority(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PRIORITY_NORMAL: _ClassVar[Priority]
+    PRIORITY_HIGH: _ClassVar[Priority]
+
+class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    REASON_UNSAID: _ClassVar[Reason]
+    RETENTION: _ClassVar[Reason]
+    EXPIRED: _ClassVar[Reason]
+    LOST: _ClassVar[Reason]
+    UNREADABLE: _ClassVar[Reason]
 CAPABILITY_NONE: Capability
 CAPABILITY_NAMES: Capability
 CAPABILITY_QUERIES: Capability
+CAPABILITY_DESCRIPTIONS: Capability
 KINDS_UNSAID: Kinds
 KINDS_NAMES: Kinds
 KINDS_QUERIES: Kinds
+KINDS_CHANNELS: Kinds
+KINDS_DESCRIPTIONS: Kinds
+SINCE_NOW: Since
+SINCE_OLDEST: Since
+SINCE_NEWEST: Since
+SINCE_TIME: Since
+SINCE_POSITION: Since
+SINCE_BEGINNING: Since
+PRIORITY_NORMAL: Priority
+PRIORITY_HIGH: Priority
+REASON_UNSAID: Reason
+RETENTION: Reason
+EXPIRED: Reason
+LOST: Reason
+UNREADABLE: Reason
 
 class ClientFrame(_message.Message):
-    __slots__ = ("hello", "register", "unregister", "sync", "ack", "ping", "use_names", "bye")
+    __slots__ = ("hello", "register", "unregister", "sync", "ack", "ping", "use_names", "bye", "publish")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     REGISTER_FIELD_NUMBER: _ClassVar[int]
     UNREGISTER_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +76,7 @@ class ClientFrame(_message.Message):
     PING_FIELD_NUMBER: _ClassVar[int]
     USE_NAMES_FIELD_NUMBER: _ClassVar[int]
     BYE_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     register: Register
     unregister: Unregister
@@ -43,10 +85,11 @@ class ClientFrame(_message.Message):
     ping: Ping
     use_names: UseNames
     bye: Bye
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., register: _Optional[_Union[Register, _Mapping]] = ..., unregister: _Optional[_Union[Unregister, _Mapping]] = ..., sync: _Optional[_Union[SyncChunk, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., use_names: _Optional[_Union[UseNames, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ...) -> None: ...
+    publish: Publish
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., register: _Optional[_Union[Register, _Mapping]] = ..., unregister: _Optional[_Union[Unregister, _Mapping]] = ..., sync: _Optional[_Union[SyncChunk, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., use_names: _Optional[_Union[UseNames, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., publish: _Optional[_Union[Publish, _Mapping]] = ...) -> None: ...
 
 class GatewayFrame(_message.Message):
-    __slots__ = ("welcome", "notification", "caught_up", "registered", "unregistered", "page_end", "pong", "wait", "close")
+    __slots__ = ("welcome", "notification", "caught_up", "registered", "unregistered", "page_end", "pong", "wait", "close", "message", "missed", "channels_end", "published", "not_published")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     NOTIFICATION_FIELD_NUMBER: _ClassVar[int]
     CAUGHT_UP_FIELD_NUMBER: _ClassVar[int]
@@ -56,6 +99,11 @@ class GatewayFrame(_message.Message):
     PONG_FIELD_NUMBER: _ClassVar[int]
     WAIT_FIELD_NUMBER: _ClassVar[int]
     CLOSE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    MISSED_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_END_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_FIELD_NUMBER: _ClassVar[int]
+    NOT_PUBLISHED_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     notification: Notification
     caught_up: CaughtUp
@@ -65,10 +113,15 @@ class GatewayFrame(_message.Message):
     pong: Pong
     wait: Wait
     close: Close
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., notification: _Optional[_Union[Notification, _Mapping]] = ..., caught_up: _Optional[_Union[CaughtUp, _Mapping]] = ..., registered: _Optional[_Union[Registered, _Mapping]] = ..., unregistered: _Optional[_Union[Unregistered, _Mapping]] = ..., page_end: _Optional[_Union[PageEnd, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., wait: _Optional[_Union[Wait, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ...) -> None: ...
+    message: Message
+    missed: Missed
+    channels_end: ChannelsEnd
+    published: Published
+    not_published: NotPublished
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., notification: _Optional[_Union[Notification, _Mapping]] = ..., caught_up: _Optional[_Union[CaughtUp, _Mapping]] = ..., registered: _Optional[_Union[Registered, _Mapping]] = ..., unregistered: _Optional[_Union[Unregistered, _Mapping]] = ..., page_end: _Optional[_Union[PageEnd, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., wait: _Optional[_Union[Wait, _Mapping]] = ..., close: _Optional[_Union[Close, _Mapping]] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., missed: _Optional[_Union[Missed, _Mapping]] = ..., channels_end: _Optional[_Union[ChannelsEnd, _Mapping]] = ..., published: _Optional[_Union[Published, _Mapping]] = ..., not_published: _Optional[_Union[NotPublished, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol", "capabilities", "domain", "group", "client", "digest", "register", "unregister", "epoch", "cursor", "keepalive_s", "token", "queries", "unregister_queries")
+    __slots__ = ("protocol", "capabilities", "domain", "group", "client", "digest", "register", "unregister", "epoch", "cursor", "keepalive_s", "token", "queries", "unregister_queries", "channels_cursor", "channels_epoch", "channels", "unregister_channels")
     PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     CAPABILITIES_FIELD_NUMBER: _ClassVar[int]
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
@@ -83,6 +136,10 @@ class Hello(_message.Message):
     TOKEN_FIELD_NUMBER: _ClassVar[int]
     QUERIES_FIELD_NUMBER: _ClassVar[int]
     UNREGISTER_QUERIES_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_CURSOR_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
+    UNREGISTER_CHANNELS_FIELD_NUMBER: _ClassVar[int]
     protocol: int
     capabilities: int
     domain: str
@@ -97,7 +154,11 @@ class Hello(_message.Message):
     token: str
     queries: _containers.RepeatedCompositeFieldContainer[Query]
     unregister_queries: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, protocol: _Optional[int] = ..., capabilities: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., keepalive_s: _Optional[int] = ..., token: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[Query, _Mapping]]] = ..., unregister_queries: _Optional[_Iterable[int]] = ...) -> None: ...
+    channels_cursor: int
+    channels_epoch: int
+    channels: _containers.RepeatedCompositeFieldContainer[Channel]
+    unregister_channels: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, protocol: _Optional[int] = ..., capabilities: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., keepalive_s: _Optional[int] = ..., token: _Optional[str] = ..., queries: _Optional[_Iterable[_Union[Query, _Mapping]]] = ..., unregister_queries: _Optional[_Iterable[int]] = ..., channels_cursor: _Optional[int] = ..., channels_epoch: _Optional[int] = ..., channels: _Optional[_Iterable[_Union[Channel, _Mapping]]] = ..., unregister_channels: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Query(_message.Message):
     __slots__ = ("text", "held", "reached", "reached_at")
@@ -111,45 +172,75 @@ class Query(_message.Message):
     reached_at: int
     def __init__(self, text: _Optional[str] = ..., held: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ...) -> None: ...
 
+class Channel(_message.Message):
+    __slots__ = ("name", "attributes", "since", "at")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    attributes: _containers.RepeatedScalarFieldContainer[str]
+    since: Since
+    at: int
+    def __init__(self, name: _Optional[str] = ..., attributes: _Optional[_Iterable[str]] = ..., since: _Optional[_Union[Since, str]] = ..., at: _Optional[int] = ...) -> None: ...
+
+class ChannelPosition(_message.Message):
+    __slots__ = ("channel", "position")
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    channel: int
+    position: int
+    def __init__(self, channel: _Optional[int] = ..., position: _Optional[int] = ...) -> None: ...
+
 class Register(_message.Message):
-    __slots__ = ("request", "objects", "queries")
+    __slots__ = ("request", "objects", "queries", "channels")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     OBJECTS_FIELD_NUMBER: _ClassVar[int]
     QUERIES_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
     request: int
     objects: _containers.RepeatedScalarFieldContainer[str]
     queries: _containers.RepeatedCompositeFieldContainer[Query]
-    def __init__(self, request: _Optional[int] = ..., objects: _Optional[_Iterable[str]] = ..., queries: _Optional[_Iterable[_Union[Query, _Mapping]]] = ...) -> None: ...
+    channels: _containers.RepeatedCompositeFieldContainer[Channel]
+    def __init__(self, request: _Optional[int] = ..., objects: _Optional[_Iterable[str]] = ..., queries: _Optional[_Iterable[_Union[Query, _Mapping]]] = ..., channels: _Optional[_Iterable[_Union[Channel, _Mapping]]] = ...) -> None: ...
 
 class Unregister(_message.Message):
-    __slots__ = ("request", "objects", "queries")
+    __slots__ = ("request", "objects", "queries", "channels")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     OBJECTS_FIELD_NUMBER: _ClassVar[int]
     QUERIES_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
     request: int
     objects: _containers.RepeatedScalarFieldContainer[str]
     queries: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, request: _Optional[int] = ..., objects: _Optional[_Iterable[str]] = ..., queries: _Optional[_Iterable[int]] = ...) -> None: ...
+    channels: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, request: _Optional[int] = ..., objects: _Optional[_Iterable[str]] = ..., queries: _Optional[_Iterable[int]] = ..., channels: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class SyncChunk(_message.Message):
-    __slots__ = ("index", "last", "objects", "queries")
+    __slots__ = ("index", "last", "objects", "queries", "channels")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     OBJECTS_FIELD_NUMBER: _ClassVar[int]
     QUERIES_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_FIELD_NUMBER: _ClassVar[int]
     index: int
     last: bool
     objects: _containers.RepeatedScalarFieldContainer[str]
     queries: _containers.RepeatedCompositeFieldContainer[Query]
-    def __init__(self, index: _Optional[int] = ..., last: _Optional[bool] = ..., objects: _Optional[_Iterable[str]] = ..., queries: _Optional[_Iterable[_Union[Query, _Mapping]]] = ...) -> None: ...
+    channels: _containers.RepeatedCompositeFieldContainer[Channel]
+    def __init__(self, index: _Optional[int] = ..., last: _Optional[bool] = ..., objects: _Optional[_Iterable[str]] = ..., queries: _Optional[_Iterable[_Union[Query, _Mapping]]] = ..., channels: _Optional[_Iterable[_Union[Channel, _Mapping]]] = ...) -> None: ...
 
 class Ack(_message.Message):
-    __slots__ = ("complete", "page")
+    __slots__ = ("complete", "page", "channels_complete", "channels_page")
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_PAGE_FIELD_NUMBER: _ClassVar[int]
     complete: int
     page: int
-    def __init__(self, complete: _Optional[int] = ..., page: _Optional[int] = ...) -> None: ...
+    channels_complete: int
+    channels_page: int
+    def __init__(self, complete: _Optional[int] = ..., page: _Optional[int] = ..., channels_complete: _Optional[int] = ..., channels_page: _Optional[int] = ...) -> None: ...
 
 class Ping(_message.Message):
     __slots__ = ("digest",)
@@ -165,30 +256,62 @@ class Bye(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class Publish(_message.Message):
+    __slots__ = ("request", "object", "channel", "version", "incarnation", "payload", "deleted", "id", "expires_at", "to", "priority")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    object: str
+    channel: str
+    version: int
+    incarnation: int
+    payload: bytes
+    deleted: bool
+    id: str
+    expires_at: int
+    to: _containers.RepeatedScalarFieldContainer[str]
+    priority: Priority
+    def __init__(self, request: _Optional[int] = ..., object: _Optional[str] = ..., channel: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., id: _Optional[str] = ..., expires_at: _Optional[int] = ..., to: _Optional[_Iterable[str]] = ..., priority: _Optional[_Union[Priority, str]] = ...) -> None: ...
+
 class Welcome(_message.Message):
-    __slots__ = ("in_sync", "epoch", "refused", "kinds")
+    __slots__ = ("in_sync", "epoch", "refused", "kinds", "channels_epoch", "positions")
     IN_SYNC_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
     in_sync: bool
     epoch: int
     refused: _containers.RepeatedCompositeFieldContainer[Refusal]
     kinds: int
-    def __init__(self, in_sync: _Optional[bool] = ..., epoch: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., kinds: _Optional[int] = ...) -> None: ...
+    channels_epoch: int
+    positions: _containers.RepeatedCompositeFieldContainer[ChannelPosition]
+    def __init__(self, in_sync: _Optional[bool] = ..., epoch: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., kinds: _Optional[int] = ..., channels_epoch: _Optional[int] = ..., positions: _Optional[_Iterable[_Union[ChannelPosition, _Mapping]]] = ...) -> None: ...
 
 class Refusal(_message.Message):
-    __slots__ = ("object", "reason", "query")
+    __slots__ = ("object", "reason", "query", "channel")
     OBJECT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     QUERY_FIELD_NUMBER: _ClassVar[int]
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
     object: str
     reason: str
     query: int
-    def __init__(self, object: _Optional[str] = ..., reason: _Optional[str] = ..., query: _Optional[int] = ...) -> None: ...
+    channel: int
+    def __init__(self, object: _Optional[str] = ..., reason: _Optional[str] = ..., query: _Optional[int] = ..., channel: _Optional[int] = ...) -> None: ...
 
 class Notification(_message.Message):
-    __slots__ = ("crc", "name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left")
+    __slots__ = ("crc", "name", "version", "incarnation", "offset", "behind", "payload", "deleted", "answer", "entered", "left", "description")
     CRC_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -200,6 +323,7 @@ class Notification(_message.Message):
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     ENTERED_FIELD_NUMBER: _ClassVar[int]
     LEFT_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     crc: int
     name: str
     version: int
@@ -211,31 +335,100 @@ class Notification(_message.Message):
     answer: bool
     entered: _containers.RepeatedScalarFieldContainer[int]
     left: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, crc: _Optional[int] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ...) -> None: ...
+    description: bytes
+    def __init__(self, crc: _Optional[int] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., incarnation: _Optional[int] = ..., offset: _Optional[int] = ..., behind: _Optional[int] = ..., payload: _Optional[bytes] = ..., deleted: _Optional[bool] = ..., answer: _Optional[bool] = ..., entered: _Optional[_Iterable[int]] = ..., left: _Optional[_Iterable[int]] = ..., description: _Optional[bytes] = ...) -> None: ...
 
 class CaughtUp(_message.Message):
-    __slots__ = ("complete", "sets_digest")
+    __slots__ = ("complete", "sets_digest", "channels_complete")
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     SETS_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_COMPLETE_FIELD_NUMBER: _ClassVar[int]
     complete: int
     sets_digest: int
-    def __init__(self, complete: _Optional[int] = ..., sets_digest: _Optional[int] = ...) -> None: ...
+    channels_complete: int
+    def __init__(self, complete: _Optional[int] = ..., sets_digest: _Optional[int] = ..., channels_complete: _Optional[int] = ...) -> None: ...
+
+class Message(_message.Message):
+    __slots__ = ("channel", "offset", "back", "payload", "id", "source", "published_ms", "paged")
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    BACK_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    PUBLISHED_MS_FIELD_NUMBER: _ClassVar[int]
+    PAGED_FIELD_NUMBER: _ClassVar[int]
+    channel: int
+    offset: int
+    back: int
+    payload: bytes
+    id: str
+    source: str
+    published_ms: int
+    paged: bool
+    def __init__(self, channel: _Optional[int] = ..., offset: _Optional[int] = ..., back: _Optional[int] = ..., payload: _Optional[bytes] = ..., id: _Optional[str] = ..., source: _Optional[str] = ..., published_ms: _Optional[int] = ..., paged: _Optional[bool] = ...) -> None: ...
+
+class Missed(_message.Message):
+    __slots__ = ("channel", "after", "before", "reason", "paged")
+    CHANNEL_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    PAGED_FIELD_NUMBER: _ClassVar[int]
+    channel: int
+    after: int
+    before: int
+    reason: Reason
+    paged: bool
+    def __init__(self, channel: _Optional[int] = ..., after: _Optional[int] = ..., before: _Optional[int] = ..., reason: _Optional[_Union[Reason, str]] = ..., paged: _Optional[bool] = ...) -> None: ...
+
+class ChannelsEnd(_message.Message):
+    __slots__ = ("page", "last", "complete")
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    page: int
+    last: bool
+    complete: int
+    def __init__(self, page: _Optional[int] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ...) -> None: ...
+
+class Published(_message.Message):
+    __slots__ = ("request", "offset")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    offset: int
+    def __init__(self, request: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class NotPublished(_message.Message):
+    __slots__ = ("request", "reason", "retry_after_ms")
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    request: int
+    reason: str
+    retry_after_ms: int
+    def __init__(self, request: _Optional[int] = ..., reason: _Optional[str] = ..., retry_after_ms: _Optional[int] = ...) -> None: ...
 
 class Registered(_message.Message):
-    __slots__ = ("request", "refused", "kinds", "answered", "unchanged", "begun")
+    __slots__ = ("request", "refused", "kinds", "answered", "unchanged", "begun", "positions", "channels_epoch")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
     UNCHANGED_FIELD_NUMBER: _ClassVar[int]
     BEGUN_FIELD_NUMBER: _ClassVar[int]
+    POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_EPOCH_FIELD_NUMBER: _ClassVar[int]
     request: int
     refused: _containers.RepeatedCompositeFieldContainer[Refusal]
     kinds: int
     answered: _containers.RepeatedScalarFieldContainer[int]
     unchanged: _containers.RepeatedScalarFieldContainer[int]
     begun: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, request: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., kinds: _Optional[int] = ..., answered: _Optional[_Iterable[int]] = ..., unchanged: _Optional[_Iterable[int]] = ..., begun: _Optional[_Iterable[int]] = ...) -> None: ...
+    positions: _containers.RepeatedCompositeFieldContainer[ChannelPosition]
+    channels_epoch: int
+    def __init__(self, request: _Optional[int] = ..., refused: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., kinds: _Optional[int] = ..., answered: _Optional[_Iterable[int]] = ..., unchanged: _Optional[_Iterable[int]] = ..., begun: _Optional[_Iterable[int]] = ..., positions: _Optional[_Iterable[_Union[ChannelPosition, _Mapping]]] = ..., channels_epoch: _Optional[int] = ...) -> None: ...
 
 class Unregistered(_message.Message):
     __slots__ = ("request",)
@@ -258,10 +451,12 @@ class PageEnd(_message.Message):
     def __init__(self, page: _Optional[int] = ..., query: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ..., sets_unknown: _Optional[bool] = ...) -> None: ...
 
 class Pong(_message.Message):
-    __slots__ = ("complete",)
+    __slots__ = ("complete", "channels_complete")
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_COMPLETE_FIELD_NUMBER: _ClassVar[int]
     complete: int
-    def __init__(self, complete: _Optional[int] = ...) -> None: ...
+    channels_complete: int
+    def __init__(self, complete: _Optional[int] = ..., channels_complete: _Optional[int] = ...) -> None: ...
 
 class Wait(_message.Message):
     __slots__ = ("seconds",)

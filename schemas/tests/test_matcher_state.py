@@ -8,6 +8,8 @@ from coldnotify_schemas.matcher_state import (
     GenerationRecord,
     RegistrationsRecord,
     SessionRecord,
+    ended_by,
+    ended_by_header,
 )
 from coldnotify_schemas.names import InvalidName, check_name
 
@@ -43,3 +45,14 @@ def test_the_json_of_a_record(record: msgspec.Struct, encoded: bytes) -> None:
 def test_no_client_has_the_generations_key() -> None:
     with pytest.raises(InvalidName):
         check_name("client", GENERATION_KEY)
+
+
+@pytest.mark.parametrize("generation", [0, 7, 10**18])
+def test_a_null_says_which_generation_wrote_it(generation: int) -> None:
+    name, value = ended_by_header(generation)
+    assert (name, value, ended_by(value)) == ("coldnotify-ended-by", str(generation).encode(), generation)
+
+
+@pytest.mark.parametrize("value", [b"", b"-1", b"+1", b"1.0", b" 1", b"x", "\u0667".encode(), b"1" * 20])
+def test_what_is_no_number_says_nothing(value: bytes) -> None:
+    assert ended_by(value) == 0

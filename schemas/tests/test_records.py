@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from coldnotify_schemas.records import (
     PAYLOAD_BYTES_MAX,
@@ -13,6 +14,7 @@ from coldnotify_schemas.records import (
     InvalidRecord,
     PublicRecord,
     encode_public_record,
+    json_payload,
     parse_public_record,
     raw_payload,
     rejected_headers,
@@ -130,3 +132,10 @@ def test_a_reason_may_quote_what_is_no_text_and_be_of_any_length() -> None:
     assert reason[1].startswith(b"name: '?' x")
     assert len(reason[1]) < 1100
     assert place == (PLACE_HEADER, b"coldnotify.requests/3@7")
+
+
+@pytest.mark.parametrize("payload", [b"{", b"\xff", b'1, "source": "somebody"', b'"%s"' % (b"x" * PAYLOAD_BYTES_MAX)])
+def test_bytes_that_are_no_payload_are_refused(payload: bytes) -> None:
+    with pytest.raises(InvalidRecord, match=r"^payload: "):
+        json_payload(payload)
+    assert json_payload(b" [1] ") == msgspec.Raw(b" [1] ")

@@ -13,8 +13,19 @@ def test_the_names() -> None:
         "coldnotify.sessions",
         "coldnotify.notifications",
         "coldnotify.rejected",
+        "coldnotify.channels.1h",
+        "coldnotify.channels.1d",
+        "coldnotify.channels.30d",
+        "coldnotify.channels_state",
+        "coldnotify.tenants",
+        "coldnotify.usage",
+        "coldnotify.verdicts",
+        "coldnotify.usage_history",
+        "coldnotify.usage_state",
     }
+    assert set(topics.ALL) == names
 
 
 def test_what_one_matcher_owns_is_co_partitioned() -> None:
-    assert topics.CO_PARTITIONED == (topics.OBJECTS, topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS)
+    inputs = (topics.OBJECTS, topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS)
+    assert (*inputs, *topics.CHANNELS, topics.CHANNELS_STATE) == topics.CO_PARTITIONED

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from coldnotify_schemas import frames
-from coldnotify_schemas.digest import digest, object_crc
+from coldnotify_schemas.digest import digest, object_crc, sets_digest
+from coldnotify_schemas.interests import by_channel, query_hash
 from coldnotify_schemas.partitioner import murmur2, partition_of
 from coldnotify_schemas.wire_pb2 import ClientFrame, GatewayFrame
 from google.protobuf.json_format import ParseDict
@@ -51,6 +52,17 @@ def test_digests() -> None:
     assert [v["digest"] for v in VECTORS["digests"]] == [str(digest(v["objects"])) for v in VECTORS["digests"]]
 
 
+def test_hashes_of_queries() -> None:
+    for v in VECTORS["query_hashes"]:
+        assert v["hash"] == str(query_hash(v["query"]))
+
+
+def test_digests_of_sets() -> None:
+    for v in VECTORS["sets_digests"]:
+        sets = [(query_hash(one["query"]), digest(one["members"])) for one in v["sets"]]
+        assert v["digest"] == str(sets_digest(sets))
+
+
 def test_crcs() -> None:
     assert [v["crc"] for v in VECTORS["crcs"]] == [object_crc(v["object"]) for v in VECTORS["crcs"]]
 
@@ -66,3 +78,8 @@ def test_partitions() -> None:
     for v in VECTORS["partitions"]:
         assert v["murmur2"] == murmur2(f"{v['domain']}/{v['group']}".encode())
         assert v["of_8"] == partition_of(v["domain"], v["group"], 8)
+
+
+def test_hashes_of_channels() -> None:
+    for vector in VECTORS["channels"]:
+        assert vector["hash"] == str(by_channel(vector["name"], vector["attributes"]).hash)

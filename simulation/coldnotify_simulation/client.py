@@ -9,7 +9,9 @@ from typing import Protocol
 
 from coldnotify._core.document import Document, decode
 from coldnotify._core.driver import (
+    AnyJob,
     Call,
+    ChannelJob,
     Close,
     Connect,
     Driver,
@@ -22,10 +24,11 @@ from coldnotify._core.driver import (
     Send,
     Tell,
 )
-from coldnotify._core.interests import Query
+from coldnotify._core.interests import Query, channel_by
 from coldnotify._core.reconnect import Address
 from coldnotify._core.session import Identity
 from coldnotify._core.settings import Settings
+from coldnotify._core.since import Since
 
 from coldnotify_simulation.clock import Clock, Process
 from coldnotify_simulation.link import Link
@@ -48,6 +51,8 @@ SETTINGS = Settings(
 )
 """Shorter than by default: a schedule is a few minutes."""
 _SUBSCRIBER = 1
+_MISSED_SUBSCRIBER = 2
+"""Of a channel."""
 
 
 class Surroundings(Protocol):
@@ -56,14 +61,23 @@ class Surroundings(Protocol):
     def connect(self, client: "Client", address: Address) -> None:
         """Try to connect; `link_up` or `on_broken` follows, or nothing at all."""
 
+    def on_received(self, client: "Client", link: Link, data: bytes) -> None:
+        """It has taken in these bytes, whole frames all of them."""
+
     def on_told(self, client: "Client", job: Job, *, failed: bool) -> None:
         """A callback is entered."""
 
     def on_told_members(self, client: "Client", job: MembersJob, *, failed: bool) -> None:
         """A members callback is entered."""
 
+    def on_told_message(self, client: "Client", job: ChannelJob, *, failed: bool) -> None:
+        """A callback of a channel is entered."""
+
     def on_starts(self, client: "Client", document: Document) -> None:
         """Its process begins with this document."""
+
+    def on_subscribes(self, client: "Client", name: str) -> None:
+        """Its application says that it wants the channel."""
 
     def on_saved(self, client: "Client", document: Document) -> None:
         """A document is durable."""
@@ -90,6 +104,12 @@ class Client(Process):
         self.addresses = [Address("127.0.0.1", port) for port in range(gateways)]
         self.wish: set[str] = set()
         self.wish_queries: set[str] = set()
+        self.described: set[str] = set()
+        """Queries of which it asks how their members are described."""
+        self.wish_channels: dict[str, tuple[tuple[str, ...], Since]] = {}
+        """By name: attributes, and where it begins."""
+        self.broken_channels: set[str] = set()
+        """Of these the callbacks raise."""
         self._numbers: dict[str, int] = {}
         """Of queries' subscribers."""
         self.callback_s = 0.01
@@ -109,6 +129,8 @@ class Client(Process):
         self._since: int | None = None
         self._said_caught_up = True
         self._failed_in_a_row = 0
+        self._mended = False
+        """Callbacks that are entered from here on do not raise."""
 
     # ---- its life
 
@@ -141,6 +163,10 @@ class Client(Process):
         self.wish_queries |= self.queries
         for text in sorted(self.wish_queries):
             self._register_query(self.driver, text)
+        for channel, kept in document.channels.items():
+            self.wish_channels.setdefault(channel.name, (channel.attributes, kept.since or Since("now")))
+        for name in sorted(self.wish_channels):
+            self._register_channel(self.driver, name)
         self.drive()
 
     def power_loss(self) -> None:
@@ -166,6 +192,19 @@ class Client(Process):
             self.trace(self.name, "disconnects")
             self.driver.stop()
             self.drive()
+
+    def mend(self) -> None:
+        """Its callbacks are quick and do not raise any more. What is parked by then, or by a callback that is running,
+        has one contact: with that it is tried again."""
+        self.failing, self.callback_s = 0.0, 0.01
+        self.broken_channels.clear()
+        self._mended = True
+        self.go_on()
+        self._contact_if_parked()
+
+    def _contact_if_parked(self) -> None:
+        if self.driver is not None and self.link is not None and self.driver.status(self.clock.now_s).parked:
+            self.link.cut("to have a contact")
 
     def _gone(self) -> None:
         self._writing = None
@@ -218,13 +257,15 @@ class Client(Process):
             self.drive()
 
     def _register_query(self, driver: Driver, text: str) -> None:
-        self.trace.event("register_query", client=self.key, query=text)
+        more = {"descriptions": True} if text in self.described else {}
+        self.trace.event("register_query", client=self.key, query=text, **more)
         query = Query(text)
         # Each call to subscribe has a number of its own.
         number = self._numbers.setdefault(text, _SUBSCRIBER + 1 + 2 * len(self._numbers))
         driver.subscribe_members(query, number)
         driver.subscribe(query, number + 1)
         driver.register(query)
+        driver.ask_descriptions(query, wanted=text in self.described)
 
     def unregister_query(self, text: str) -> None:
         """It wants them no more."""
@@ -233,6 +274,30 @@ class Client(Process):
             self.trace(self.name, "unregisters", text)
             self.trace.event("unregister_query", client=self.key, query=text)
             self.driver.unregister(Query(text))
+            self.drive()
+
+    def register_channel(self, name: str, attributes: tuple[str, ...], since: Since) -> None:
+        """It wants a channel's messages."""
+        if self.driver is not None:
+            self.wish_channels[name] = attributes, since
+            self.trace(self.name, "subscribes to", name, attributes, since)
+            self._register_channel(self.driver, name)
+            self.drive()
+
+    def _register_channel(self, driver: Driver, name: str) -> None:
+        attributes, since = self.wish_channels[name]
+        self.world.on_subscribes(self, name)
+        channel = channel_by(name, attributes)
+        driver.subscribe(channel, _SUBSCRIBER)
+        driver.subscribe_missed(channel, _MISSED_SUBSCRIBER)
+        driver.register_channel(channel, since)
+
+    def unregister_channel(self, name: str) -> None:
+        """It wants them no more."""
+        if self.driver is not None:
+            del self.wish_channels[name]
+            self.trace(self.name, "unsubscribes from", name)
+            self.driver.unregister_channel(name)
             self.drive()
 
     @property
@@ -265,6 +330,7 @@ class Client(Process):
         """Bytes came."""
         if link is self.link and self.driver is not None:
             self.driver.received(data, self.clock.now_s)
+            self.world.on_received(self, link, data)
             self.drive()
 
     def on_broken(self, link: Link | None, reason: str) -> None:
@@ -355,12 +421,15 @@ class Client(Process):
 
         self.later(self.random.uniform(0.001, 0.05), saved)
 
-    def _call(self, driver: Driver, job: Job | MembersJob) -> None:
+    def _call(self, driver: Driver, job: AnyJob) -> None:
         # Never as often as the library tries: it would park the object.
         fails = self._failed_in_a_row < 3 and self.failing > 0 and self.random.random() < self.failing
         self._failed_in_a_row = self._failed_in_a_row + 1 if fails else 0
         if isinstance(job, MembersJob):
             self.world.on_told_members(self, job, failed=fails)
+        elif isinstance(job, ChannelJob):
+            fails = fails or job.message.channel in self.broken_channels
+            self.world.on_told_message(self, job, failed=fails)
         else:
             self.world.on_told(self, job, failed=fails)
         failed = {number: RuntimeError("the callback raised") for number in job.subscribers} if fails else {}
@@ -368,5 +437,7 @@ class Client(Process):
         def done() -> None:
             driver.called(job, failed, self.clock.now_s)
             self.drive()
+            if fails and self._mended:
+                self._contact_if_parked()
 
         self.later(self.random.uniform(0.0, self.callback_s), done)

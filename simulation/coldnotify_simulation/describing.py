@@ -35,6 +35,9 @@ class Describing:
 
     def __init__(self, seed: int, world: World) -> None:
         self.random = Random(seed ^ 0x5E75)
+        self._asking = Random(seed ^ 0xDE5C)
+        """Who asks for descriptions. That decides nothing else."""
+        self._asked = self._asking.random() < _SHARE
         self.world = world
         self.on = self.random.random() < _SHARE
         self._described: dict[str, list[dict[str, object] | None]] = {}
@@ -64,6 +67,8 @@ class Describing:
             client.wish_queries = {text for text in QUERIES if self.random.random() < 0.3}
             if self.random.random() < 0.7:
                 client.wish = set()
+            if self._asked:
+                client.described = {text for text in QUERIES if self._asking.random() < 0.6}
 
     # ---- clients
 

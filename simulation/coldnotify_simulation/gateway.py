@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 from random import Random
 
-from coldnotify_gateway.core import Finish, Limits, Output, Produce, Send, SendAll
+from coldnotify_gateway.core import Finish, Limits, Output, Produce, Send, SendAll, SendUrgent
 from coldnotify_gateway.core import Gateway as Core
 from coldnotify_gateway.inbox_records import Unreadable, parse_inbox
 from coldnotify_schemas import topics
@@ -35,6 +35,8 @@ class Gateway(Process):
         """Kafka takes no requests of this gateway: they wait, and expire."""
         self.requests_fail = 0.0
         """How likely a request is reported as not taken (although it may have been)."""
+        self.inbox_held = False
+        """It reads nothing of its inbox, as when its reader is behind; all else goes on."""
         self.late = 0.02
         """The longest that a request or an inbox record is under way, in s."""
         self._links: dict[Link, None] = {}
@@ -129,6 +131,9 @@ class Gateway(Process):
                 case SendAll():
                     for peer in output.peers:
                         peer.send(output.data)
+                case SendUrgent():
+                    for peer in output.peers:
+                        peer.send_urgent(output.urgent)
                 case Produce():
                     self._queues[output.partition].append((self.clock.now_s, output))
                     self._write_soon(output.partition)
@@ -169,12 +174,18 @@ class Gateway(Process):
 
     def read_soon(self) -> None:
         """There may be records."""
-        if not self._reading and self._read != self.kafka.log(topics.NOTIFICATIONS, self.core.inbox).end:
+        if (
+            not self._reading
+            and not self.inbox_held
+            and self._read != self.kafka.log(topics.NOTIFICATIONS, self.core.inbox).end
+        ):
             self._reading = True
             self.later(self.random.uniform(0.0005, self.late), self._read_inbox)
 
     def _read_inbox(self) -> None:
         self._reading = False
+        if self.inbox_held:
+            return
         log = self.kafka.log(topics.NOTIFICATIONS, self.core.inbox)
         if not log.start <= self._read <= log.end:
             self.trace(self.name, "reads its inbox from the end again")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 from coldnotify_schemas import topics
-from coldnotify_schemas.matcher_state import GENERATION_KEY
+from coldnotify_schemas.matcher_state import ENDED_BY_HEADER, GENERATION_KEY
 from coldnotify_streams.core.job import EPOCH_MARK
 
 PARTITIONS = 2
@@ -77,18 +77,31 @@ class PartitionLog:
         """Lose one record."""
         self.entries = [entry for entry in self.entries if entry.offset != offset]
 
+    def remove_below(self, offset: int) -> None:
+        """Retention has taken what is below."""
+        self.start = max(self.start, min(offset, self.end))
+        self.entries = [entry for entry in self.entries if entry.offset >= self.start]
+
+    def at_time(self, timestamp_ms: int) -> int:
+        """The offset of the first record that is of then or later; the log's end where there is none."""
+        return next((entry.offset for entry in self.entries if entry.timestamp_ms >= timestamp_ms), self.end)
+
     def expire(self) -> None:
         """Retention has taken all there is."""
         self.entries, self.start = [], self.end
 
-    def compact(self, spared: Callable[[bytes], bool] = lambda _key: False) -> None:
-        """Keep the last record of each key, and no tombstones; all records of `spared` keys."""
+    def compact(
+        self,
+        spared: Callable[[bytes], bool] = lambda _key: False,
+        null_stays: Callable[[Entry], bool] = lambda _entry: False,
+    ) -> None:
+        """Keep the last record of each key, and no null but those that stay; all records of `spared` keys."""
         last = {entry.key: entry.offset for entry in self.entries}
 
         def stays(entry: Entry) -> bool:
             if entry.key is not None and spared(entry.key):
                 return True
-            return last[entry.key] == entry.offset and entry.value is not None
+            return last[entry.key] == entry.offset and (entry.value is not None or null_stays(entry))
 
         self.entries = [entry for entry in self.entries if stays(entry)]
 
@@ -109,7 +122,10 @@ SIZES = {
     topics.SESSIONS: PARTITIONS,
     topics.NOTIFICATIONS: INBOXES,
     topics.REJECTED: 1,
+    topics.CHANNELS_1D: PARTITIONS,
+    topics.CHANNELS_STATE: PARTITIONS,
 }
+"""Of channels those that all domains have if nobody says anything else: one log."""
 
 
 class Kafka:
@@ -169,14 +185,24 @@ def state_order(value: bytes) -> tuple[int, int]:
 
 
 def merged_state(log: PartitionLog) -> dict[str, bytes]:
-    """The winner of each client's key in a partition of registrations or sessions; a null ends what stands before."""
+    """The winner of each client's key in a partition of registrations or sessions.
+
+    A null ends what stands before, and what an earlier generation writes behind, but nothing of a later one.
+    """
     winners: dict[str, bytes] = {}
+    ended: dict[str, int] = {}
     for entry in log.entries:
         if entry.key is None or entry.key == GENERATION_KEY.encode():
             continue
         key = entry.key.decode()
         if entry.value is None:
+            by = int(dict(entry.headers).get(ENDED_BY_HEADER, b"0"))
+            if key in winners and 0 < by < state_order(winners[key])[0]:
+                continue
             winners.pop(key, None)
+            ended[key] = max(by, ended.get(key, 0)) if by else 0
+        elif state_order(entry.value)[0] < ended.get(key, 0):
+            continue
         elif key not in winners or state_order(entry.value) >= state_order(winners[key]):
             winners[key] = entry.value
     return winners

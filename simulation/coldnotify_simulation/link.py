@@ -5,6 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Protocol
 
+from coldnotify_gateway.core import Urgent, Waiting
+
 from coldnotify_simulation.clock import Act, Clock
 
 HIGH_WATER_BYTES = 200
@@ -56,7 +58,7 @@ class Link:
         self.is_cut = False
         self.stalled = False
         """The client does not read."""
-        self._waiting: list[bytes] = []
+        self._waiting = Waiting()
         self._blocked = False
         self._finished = False
         self._up_at_s = self._down_at_s = 0.0
@@ -88,9 +90,19 @@ class Link:
         """The gateway's core says so."""
         if self.is_cut:
             return
-        self._waiting.append(data)
+        self._waiting.add(data)
+        self._wait_or_flow()
+
+    def send_urgent(self, urgent: Urgent, /) -> None:
+        """The same, in front of what waits."""
+        if self.is_cut:
+            return
+        self._waiting.add_urgent(urgent)
+        self._wait_or_flow()
+
+    def _wait_or_flow(self) -> None:
         if self.stalled:
-            if not self._blocked and sum(map(len, self._waiting)) > HIGH_WATER_BYTES:
+            if not self._blocked and self._waiting.size_bytes > HIGH_WATER_BYTES:
                 self._blocked = True
                 self.gateway.on_blocked(self)
         else:
@@ -104,12 +116,19 @@ class Link:
             max(0.0, self._down_at_s - self._clock.now_s) + 0.01, lambda: self.cut("closed by the gateway")
         )
 
+    def one_frame(self) -> bool:
+        """The client, which does not read, reads one frame all the same. Whether there was one."""
+        return self._hand_over(1)
+
     def _flow(self) -> None:
-        data = b"".join(self._waiting)
-        self._waiting.clear()
+        self._hand_over(self._waiting.size_bytes)
+
+    def _hand_over(self, size_bytes: int) -> bool:
+        data = self._waiting.take(size_bytes)
         if data:
             self._down_at_s = max(self._down_at_s, self._clock.now_s + self._delay())
             self._clock.later(self._down_at_s - self._clock.now_s, lambda: self._arrive_down(data))
+        return bool(data)
 
     def _arrive_down(self, data: bytes) -> None:
         if not self.is_cut and self.client.life == self._client_life:

@@ -26,9 +26,37 @@ _COUNTED = {
     "sets_digests": "sets digests",
     "told entered": "told as entered",
     "told left": "told as left",
+    "told descriptions": "told descriptions",
     "judged": "judged at wakes",
 }
 """What matchers counted, and applications were told."""
+_OF_RETENTION = {
+    "removed": "objects removed",
+    "descriptions_removed": "descriptions",
+    "nulls_void": "nulls that removed nothing",
+}
+"""What matchers counted."""
+
+_OF_CHANNELS = {
+    "told messages": "messages told",
+    "missed retention": "missed by retention",
+    "missed expired": "expired",
+    "missed lost": "lost",
+    "blocks_served": "sessions served by blocks",
+    "messages_paged": "messages in pages",
+    "messages_repeated": "repeats",
+    "messages_moved": "moved",
+    "wakes with channels": "judged at wakes",
+}
+"""What matchers counted, and applications were told."""
+
+_OF_AGREEMENTS = {
+    "conflated": "publishes that were merged",
+    "turned_away": "clients that were one too many",
+    "refused": "registrations that were one too many",
+    "channel_sessions_put_off": "sessions whose channels had to wait",
+}
+"""What matchers counted."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,6 +91,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"{len(failures)} broke a promise"
     )
     print("of queries: " + ", ".join(f"{counts[name]} {words}" for name, words in _COUNTED.items()))
+    print("of retention: " + ", ".join(f"{counts[name]} {words}" for name, words in _OF_RETENTION.items()))
+    print("of channels: " + ", ".join(f"{counts[name]} {words}" for name, words in _OF_CHANNELS.items()))
+    print("of agreements: " + ", ".join(f"{counts[name]} {words}" for name, words in _OF_AGREEMENTS.items()))
     return 1 if failures else 0
 
 
@@ -96,4 +127,4 @@ def _print_trace(seed: int, lines: int) -> None:
         print(f"\nthe trace of seed {seed}" + (f" (the last {lines} of {len(trace)} lines)" if start else "") + ":")
         for line in islice(trace, start, None):
             print(line)
-        print(f"again: python -m coldnotify_simulation --seeds {seed} --trace 0", file=sys.stderr)
+        print(f'again: make simulate ARGS="--seeds {seed} --trace 0"', file=sys.stderr)

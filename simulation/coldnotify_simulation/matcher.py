@@ -6,14 +6,15 @@ becomes durable before which, and whether the process is killed, stopped, or ref
 """
 
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from random import Random
 from typing import Any
 
+from coldnotify_matcher.engine.retention_rules import Retention
 from coldnotify_matcher.engine.rules import Rules
-from coldnotify_matcher.epoch import epoch_of
-from coldnotify_matcher.matcher_partition import TOPICS
-from coldnotify_matcher.run_topics import Cluster
+from coldnotify_matcher.epoch import channels_epoch_of, epoch_of
+from coldnotify_matcher.run_topics import TOPICS, ChannelsLog, Cluster
 from coldnotify_schemas import topics
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
 from coldnotify_streams.core import actions
@@ -22,11 +23,13 @@ from coldnotify_streams.core.events import (
     Assigned,
     Event,
     Failed,
+    LogStarts,
     NotCommitted,
     Now,
     Revoked,
     Rewound,
     Takeover,
+    Where,
 )
 from coldnotify_streams.core.job import Produced, Refused
 from coldnotify_streams.core.run import TICK_S, Limits, Run
@@ -70,6 +73,10 @@ class Matcher(Process):
         self.limits = Limits()
         self.standby = False
         """It follows the partitions of the other one."""
+        self.channels = False
+        """It follows logs of channels; else it does as where Kafka has no topics for them. A world whose schedule sends
+        messages sets it at all matchers before they start, appends to the logs (`Kafka.append` with headers, of the
+        clock's time) and has retention take what is old (`PartitionLog.remove_below`)."""
         self.run: Shell | None = None
         self.counts: Counter[str] = Counter()
         """What its engines count."""
@@ -137,6 +144,13 @@ class Matcher(Process):
         self.run = None
         self.later(_RESTART_S, self._begin)
 
+    def remove_no_more(self) -> None:
+        """Retention keeps everything from here on."""
+        self.rules = replace(self.rules, retention=Retention())
+        if self.run is not None:
+            for partition in self.run.partitions.values():
+                partition.engine.rules = self.rules
+
     def fate(self) -> str:
         """What becomes of it at the next write: "" for nothing."""
         if self.doom is None:
@@ -169,7 +183,9 @@ class Shell:
         self._events: list[Event] = []
         """What the readers have for the next step, before any records."""
         self._revoked: list[Revoked] = []
-        self._readers = MatcherReaders(self.kafka, self.random)
+        self._readers = MatcherReaders(self.kafka, self.random, self.cluster.topics)
+        self._log_starts: dict[Where, int] = {}
+        """As the run was told them."""
         self._step: Doing[None] | None = None
         self._queued: list[Produced] = []
         self._queues: Queues = {}
@@ -190,8 +206,16 @@ class Shell:
     def _describe(self) -> Cluster:
         objects, requests = self.kafka.topics[topics.OBJECTS].id, self.kafka.topics[topics.REQUESTS].id
         epoch = epoch_of(objects, PARTITIONS, self.matcher.epoch_counter)
-        state = tuple(self.kafka.topics[topic].id for topic in TOPICS.state)
-        return Cluster(PARTITIONS, INBOXES, objects, requests, epoch, state)
+        of_state = (*TOPICS.state, topics.CHANNELS_STATE) if self.matcher.channels else TOPICS.state
+        state = tuple(self.kafka.topics[topic].id for topic in of_state)
+        logs = tuple(self._describe_logs()) if self.matcher.channels else ()
+        return Cluster(PARTITIONS, INBOXES, objects, requests, epoch, state, logs)
+
+    def _describe_logs(self) -> Iterator[ChannelsLog]:
+        for retention in self.matcher.rules.retentions.used:
+            id_ = self.kafka.topics[retention.topic].id
+            epoch = channels_epoch_of(id_, PARTITIONS, self.matcher.epoch_counter, retention)
+            yield ChannelsLog(retention, id_, epoch)
 
     # ---- the group
 
@@ -211,11 +235,17 @@ class Shell:
             requests_committed=start >= 0,
             table_committed=committed if 0 <= committed <= table.end else None,
             table_in_epoch=mark == self.cluster.marks[topics.OBJECTS],
+            logs_committed=self._logs_committed(partition),
         )
         self._readers.assign(partition, takeover.requests_start)
         self._assigned = (self._assigned or set()) | {partition}
         self._events.append(Assigned(partition, takeover))
         self.look_soon()
+
+    def _logs_committed(self, partition: int) -> dict[str, int]:
+        found = {topic: self.kafka.committed_offset(topic, partition) for topic in self.cluster.topics.logs}
+        marks = self.cluster.marks
+        return {topic: offset for topic, (offset, mark) in found.items() if offset >= 0 and mark == marks[topic]}
 
     def revoke(self, partition: int) -> None:
         """Another one is to serve it, once its work is committed."""
@@ -276,6 +306,7 @@ class Shell:
             if self._describe() != self.cluster:
                 self.matcher.failed(self, "a topic was recreated")
                 return
+            self._tell_log_starts()
         self._look()
 
     def _look(self) -> None:
@@ -324,6 +355,8 @@ class Shell:
             self.matcher.counts.update(partition.take_counts())
         if self._events or self._revoked or self.core.careful or self._readers.is_behind(follows=self.core.all_owned):
             self.look_soon()
+        if (block_s := self.core.blocks.due_in_s(self.matcher.clock.now_s)) is not None:
+            self.matcher.later(max(0.001, block_s), self.look_soon)
         due_ms = self.core.next_due_ms()
         if due_ms is not None:
             self.matcher.later(max(0.001, (due_ms - self.matcher.clock.now_ms) / 1000), self.look_soon)
@@ -348,10 +381,16 @@ class Shell:
                 return {where: log.end if uncommitted else log.stable_end for where, log in logs.items()}
             case actions.Write(records):
                 self._queued += records
+            case actions.AskTimes(times):
+                return [self.kafka.log(*where).at_time(ms) for where, ms in times]
             case actions.TakeFollowed():
                 return self._readers.take_followed(lag=self.matcher.lag)
             case actions.Read(number, offsets):
                 self._events += self._readers.read(number, offsets)
+            case actions.ReadLogs(number, offsets):
+                self._readers.read_logs(number, offsets)
+            case actions.ReadBlock(topic, number, start):
+                self.matcher.later(self.random.uniform(0.001, 0.3), lambda: self._read_block(topic, number, start))
             case actions.Drop(number):
                 self._readers.drop(number)
             case actions.Serve(number, from_beginning):
@@ -384,6 +423,20 @@ class Shell:
             case _:
                 pass  # for whoever looks on
         return None
+
+    def _read_block(self, topic: str, number: int, start: int) -> None:
+        """A part of a log, as it is by the time that it is read."""
+        if self.matcher.run is self:
+            self._events.append(self._readers.block(topic, number, start))
+            self.look_soon()
+
+    def _tell_log_starts(self) -> None:
+        """Where the logs begin by now, if retention has taken something."""
+        places = [(topic, number) for number in self.core.partitions for topic in self.cluster.topics.logs]
+        starts = {where: self.kafka.log(*where).start for where in places}
+        if starts != self._log_starts:
+            self._log_starts = starts
+            self._events.append(LogStarts(starts))
 
     def _release(self, revoked: Revoked, offsets: Sequence[Offset]) -> None:
         self._commit(offsets)

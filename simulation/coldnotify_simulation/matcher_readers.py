@@ -1,4 +1,4 @@
-"""What a run of a simulated matcher reads: requests, the compacted topics, and those that its standby follows.
+"""What a run of a simulated matcher reads: requests, compacted topics, logs, and what its standby follows.
 
 Each reader is a position in a log. How much of what is there it has by a look is drawn.
 """
@@ -7,14 +7,16 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from random import Random
 
-from coldnotify_matcher.matcher_partition import TOPICS
-from coldnotify_matcher.record_headers import read_headers
+from coldnotify_matcher.record_headers import headers_of
 from coldnotify_schemas import topics
-from coldnotify_streams.core.events import Began, Event, Failed, Record, Records, Where
+from coldnotify_streams.core.events import Began, Block, Event, Failed, Record, Records, Where
+from coldnotify_streams.core.job import Topics
 
 from coldnotify_simulation.kafka import Kafka, PartitionLog
 
 _FOLLOWED_RECORDS_MAX = 20
+_BLOCK_RECORDS = (1, 3, 10)
+"""In a block: a log of the simulation is short."""
 _STANDBY_FAILS = 0.001
 """How likely the standby's reader has failed at a look."""
 
@@ -22,8 +24,9 @@ _STANDBY_FAILS = 0.001
 class MatcherReaders:
     """Of one run, from its first assignment to its end."""
 
-    def __init__(self, kafka: Kafka, random: Random) -> None:
+    def __init__(self, kafka: Kafka, random: Random, topics_read: Topics) -> None:
         self._kafka = kafka
+        self._topics = topics_read
         self._random = random
         self._topic_ids: dict[Where, str] = {}
         self._read: dict[Where, int] = {}
@@ -33,6 +36,8 @@ class MatcherReaders:
         self._stale: dict[int, list[Record]] = {}
         """Read of the compacted topics before they were dropped, and still on the way."""
         self._reading: set[int] = set()
+        self._logs: dict[int, list[Where]] = {}
+        """By partition, those that are read."""
         self._serving: set[int] = set()
         self._follows: dict[Where, int] = {}
         """How far the standby's reader is."""
@@ -50,21 +55,41 @@ class MatcherReaders:
 
     def read(self, number: int, offsets: Mapping[str, int]) -> list[Event]:
         """Its compacted topics, from there on; what is on the way from before comes first."""
-        for where in _compacted(number):
-            self._topic_ids[where] = self._kafka.topics[where[0]].id
-            self._read[where] = offsets[where[0]]
-            self._ended.discard(where)
+        self._begin(number, offsets)
         self._reading.add(number)
         stale = self._stale.pop(number, [])
         return [*([Records(stale)] if stale else []), Began(number)]
 
+    def read_logs(self, number: int, offsets: Mapping[str, int]) -> None:
+        """Its logs are read, too, from there on."""
+        self._begin(number, offsets)
+        self._logs[number] = [(topic, number) for topic in offsets]
+
+    def _begin(self, number: int, offsets: Mapping[str, int]) -> None:
+        for topic, offset in offsets.items():
+            self._topic_ids[topic, number] = self._kafka.topics[topic].id
+            self._read[topic, number] = offset
+            self._ended.discard((topic, number))
+
+    def block(self, topic: str, number: int, start: int) -> Block:
+        """A part of a log that lies behind, of some length."""
+        log = self._kafka.log(topic, number)
+        first = max(start, log.start)
+        records = _records((topic, number), log, first, self._random.choice(_BLOCK_RECORDS))
+        behind = log.read(records[-1].offset + 1, 1) if records else []
+        end = records[-1].offset + 1 if behind else max(first, log.stable_end)
+        return Block(topic, number, start, end, log.start, records)
+
     def drop(self, number: int) -> None:
-        """Its compacted topics are read no more. What is there by now is on the way, and comes when they are again."""
+        """Its compacted topics and its logs are read no more.
+
+        What is there by now is on the way, and comes when they are read again.
+        """
         if number not in self._reading:
             return
         self._reading.discard(number)
         self._stale[number] = []
-        for where in _compacted(number):
+        for where in [*self._compacted(number), *self._logs.pop(number, ())]:
             if self._kafka.topics[where[0]].id == self._topic_ids[where]:
                 self._stale[number] += _records(where, self._kafka.log(*where), self._read[where])
 
@@ -90,7 +115,7 @@ class MatcherReaders:
 
     def follow(self, number: int) -> None:
         """The standby reads its compacted topics from the beginning."""
-        for where in _compacted(number):
+        for where in self._compacted(number):
             self._topic_ids[where] = self._kafka.topics[where[0]].id
             self._follows[where] = 0
             self._followed_ended.discard(where)
@@ -98,7 +123,7 @@ class MatcherReaders:
 
     def unfollow(self, number: int) -> None:
         """The standby reads it no more."""
-        for where in _compacted(number):
+        for where in self._compacted(number):
             self._follows.pop(where, None)
 
     # ---- what there is
@@ -110,7 +135,7 @@ class MatcherReaders:
     def is_behind(self, *, follows: bool) -> bool:
         """Whether there is more than was read. `follows`: of what the standby reads, too."""
         log = self._kafka.log
-        if any(self._read[w] < log(*w).stable_end for n in self._reading for w in _compacted(n)):
+        if any(self._read[w] < log(*w).stable_end for n in self._reading for w in self._followed_live(n)):
             return True
         if any(self._read[w] < log(*w).end for n in self._serving for w in [(topics.REQUESTS, n)]):
             return True
@@ -122,7 +147,7 @@ class MatcherReaders:
         """What the two readers have; the last event says that one has failed. `lag`: how likely one has nothing."""
         try:
             for number in sorted(self._reading):
-                if records := [record for where in _compacted(number) for record in self._take(where, lag)]:
+                if records := [record for where in self._followed_live(number) for record in self._take(where, lag)]:
                     yield Records(records)
             for number in sorted(self._serving):
                 if records := self._take_requests((topics.REQUESTS, number), requests_max):
@@ -173,16 +198,20 @@ class MatcherReaders:
                 return Records(records if rest else [*records, Record(*where, end, end=True)])
         return None
 
+    def _compacted(self, number: int) -> list[Where]:
+        return [(topic, number) for topic in self._topics.compacted]
+
+    def _followed_live(self, number: int) -> list[Where]:
+        return [*self._compacted(number), *self._logs.get(number, ())]
+
     def _checked_log(self, where: Where, position: int) -> PartitionLog:
         log = self._kafka.log(*where)
+        if position < log.start and where[0] in self._topics.logs:
+            raise OSError(f"{where[0]}: retention has taken the offset that was to be read next")
         recreated = self._kafka.topics[where[0]].id != self._topic_ids[where] and position > 0
         if recreated or position > log.end:
             raise OSError(f"{where[0]}: the offset that was to be read next does not exist")
         return log
-
-
-def _compacted(number: int) -> list[Where]:
-    return [(topic, number) for topic in TOPICS.compacted]
 
 
 def _records(where: Where, log: PartitionLog, position: int, records_max: int = 1 << 30) -> list[Record]:
@@ -195,7 +224,7 @@ def _records(where: Where, log: PartitionLog, position: int, records_max: int = 
             key=entry.key,
             value=entry.value,
             timestamp_ms=entry.timestamp_ms,
-            said=read_headers(entry.headers) if entry.headers else None,
+            said=headers_of(where[0], entry.headers) if entry.headers else None,
         )
         for entry in log.read(position, records_max)
         if entry.offset < log.stable_end

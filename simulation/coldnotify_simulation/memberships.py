@@ -1,10 +1,14 @@
 """P9, held against what applications were told of members and what the log holds."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from coldnotify import Notification
 from coldnotify._core.document import Document
 from coldnotify._core.driver import MembersJob
+from coldnotify._core.member_descriptions import parsed
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.promises import Broken, Promises
@@ -33,6 +37,8 @@ class Memberships:
         """By client and query."""
         self._doubted: dict[tuple[str, str], bool] = {}
         """(client, query): the service may have lost this registration. True: it has written it down since."""
+        self._descriptions: dict[tuple[str, str], Mapping[str, Any] | None] = {}
+        """By client and object: as its application was told last."""
         self.counts: Counter[str] = Counter()
 
     # ---- what clients do
@@ -64,6 +70,7 @@ class Memberships:
     def wiped(self, client: str) -> None:
         """It has lost its state."""
         self._told.pop(client, None)
+        self._descriptions = {place: said for place, said in self._descriptions.items() if place[0] != client}
 
     # ---- what happens to its registrations
 
@@ -91,6 +98,17 @@ class Memberships:
         told.members |= job.added
         told.members -= job.removed
         self._promises.allow_repeat(client.key, *job.added)
+
+    def on_told_description(self, client: Client, said: Notification, *, failed: bool) -> None:
+        """A callback is entered that says how the object is described: with another description than before, the same
+        version may be told again."""
+        place = client.key, said.object_id
+        # That there is none is told by a query that asks, though one that does not has told the version before.
+        if said.description is None or self._descriptions.get(place) != said.description:
+            self._promises.allow_repeat(client.key, said.object_id)
+            self.counts["told descriptions"] += 1
+        if not failed:
+            self._descriptions[place] = said.description
 
     def on_told_version(self, client: Client, name: str) -> None:
         """A callback for a version is entered."""
@@ -120,6 +138,13 @@ class Memberships:
                     f"P9: {client.name} stores cursor {document.cursor} and holds {sorted(kept.members)} as "
                     f"members of {text!r}: {sorted(wrong)} wrong"
                 )
+            for name in kept.members & (kept.descriptions or {}).keys():
+                held = parsed((kept.descriptions or {})[name])
+                if self._groups.described_otherwise(group, name, held or {}, end):
+                    raise Broken(
+                        f"P9: {client.name} stores cursor {document.cursor}, and {name}, a member of {text!r}, as "
+                        f"described by {held}"
+                    )
             for name in kept.members - document.pending.keys():
                 due = self._truth.thing(client.key_of(name)).due_at(document.cursor)
                 floor = self._promises.floor_in(document, client, name)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from coldnotify._core.delivery import Job
 from coldnotify._core.document import Document
+from coldnotify._core.slot import Job
 from coldnotify_schemas import topics
 from coldnotify_schemas.matcher_state import RegistrationsRecord
 from coldnotify_schemas.partitioner import partition_of
@@ -43,6 +43,10 @@ class Promises:
         """The last one, unless the topic was lost since."""
         self._returned: dict[tuple[str, str], Version] = {}
         """The same, of callbacks that did not fail."""
+        self._told_to: dict[tuple[str, str], set[int]] = {}
+        """The subscribers that were told the last one."""
+        self._floorless: set[tuple[str, str]] = set()
+        """The client may have lost since what it was told: its state was, or it did not want the object for a while."""
         self._may_repeat: set[tuple[str, str]] = set()
         self._doubted: dict[tuple[str, str], bool] = {}
         """(client, object): the service may have lost this registration. True: it has written it down since."""
@@ -66,6 +70,7 @@ class Promises:
         for known in (self._told, self._returned, self._caused, self._caused_before):
             for place in [place for place in known if place[0] == client]:
                 del known[place]
+        self._floorless |= {place for place in self._last if place[0] == client}
 
     def caused(self, client: str, name: str, version: Version) -> None:
         """It published this version itself (`source`)."""
@@ -74,12 +79,14 @@ class Promises:
     def registers(self, client: str, names: Iterable[str]) -> None:
         """It registers anew: the answers say what is the newest, whoever published it."""
         for name in names:
+            self._floorless.add((client, name))
             version = self._caused.pop((client, name), UNKNOWN)
             before = self._caused_before.get((client, name), UNKNOWN)
             self._caused_before[client, name] = max(version, before)
 
     def power_lost(self, client: str) -> None:
         """It goes on with what it saved."""
+        self._floorless |= {place for place in self._last if place[0] == client}
         for place in [place for place in self._caused_before if place[0] == client]:
             self.caused(*place, self._caused_before.pop(place))
 
@@ -115,11 +122,21 @@ class Promises:
             raise Broken(f"P4: {client.name} was told {name} {version} with {job.notification.payload}")
         place = client.key, name
         before = self._last.get(place, UNKNOWN)
+        # A query that the object enters has it told anew, with the floor of before forgotten.
+        floorless = place in self._floorless or name not in client.wanted or bool(client.queries)
+        if floorless and thing.removals:
+            before = UNKNOWN  # neither it nor the service knows what it was told once
         if version < before:
             raise Broken(f"P3: {client.name} was told {version} of {name} after {before}")
-        if version == before and place not in self._may_repeat:
+        if version != before:
+            self._told_to[place] = set()
+        # Another one may be told: of a query that the object has left and entered, before it heard of that.
+        twice = self._told_to.setdefault(place, set()) & set(job.subscribers)
+        if twice and place not in self._may_repeat:
             raise Broken(f"P4: {client.name} was told {version} of {name} twice")
+        self._told_to[place].update(job.subscribers)
         if version in thing.published_since_loss:
+            self._floorless.discard(place)
             self._last[place] = version  # what was under way when the topic was lost may be of a higher incarnation
         self._told[place] = max(version, self._told.get(place, UNKNOWN))
         if failed:
@@ -206,7 +223,7 @@ class Promises:
         newest: dict[str, Version] = {}
         registered: dict[str, list[str]] = {}
         for partition in range(PARTITIONS):
-            newest |= merged(partition, self._kafka.log(topics.OBJECTS, partition))
+            newest |= merged(partition, self._kafka.log(topics.OBJECTS, partition), self._truth.removals_read.epoch)
             for key, value in merged_state(self._kafka.log(topics.REGISTRATIONS, partition)).items():
                 record = decode(value, type=RegistrationsRecord)
                 registered.setdefault(key.rpartition("/")[0], []).extend(record.objects)

@@ -6,26 +6,30 @@ from dataclasses import asdict
 from random import Random
 from typing import Any, TypeVar
 
-from coldnotify._core.document import Document
+from coldnotify._core.document import Document, decode
 from coldnotify._core.driver import (
     Action,
+    AnyJob,
     Call,
     CallAction,
+    ChannelJob,
     Close,
     Connect,
     Driver,
     End,
     EndSending,
     Job,
-    MembersJob,
     Report,
     Save,
     Send,
 )
-from coldnotify._core.interests import Interest
+from coldnotify._core.feed import BEGINNING, KeptChannel
+from coldnotify._core.interests import Channel, Interest
 from coldnotify._core.reconnect import Address
 from coldnotify._core.settings import Settings
+from coldnotify._core.since import Since
 from coldnotify.errors import StateError
+from coldnotify.message import Missed
 from coldnotify_schemas.frames import FrameBuffer, parse_client_frame, parse_gateway_frame
 from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, GATEWAY_FRAME_BYTES_MAX
 from google.protobuf.json_format import MessageToDict
@@ -52,6 +56,7 @@ class RecordedDriver(Driver):
     ) -> None:
         super().__init__(document, addresses, settings, Half(), now)
         self._began_s = now
+        self._identity = document.identity
         client = {"domain": document.identity.domain, "group": document.identity.group}
         client["client"] = document.identity.client
         self.lines: list[Json] = [{"client": client, "settings": asdict(settings), "document": _document(document)}]
@@ -79,13 +84,32 @@ class RecordedDriver(Driver):
         self._event(register_only=names)
         super().register_only(names)
 
+    def register_channel(self, channel: Channel, since: Since) -> None:
+        said = {"name": channel.name, "attributes": channel.attributes}
+        self._event(register_channel=said | _numbers_as_text(since.parts))
+        super().register_channel(channel, since)
+
+    def unregister_channel(self, name: str) -> None:
+        self._event(unregister_channel=name)
+        super().unregister_channel(name)
+
     def subscribe(self, interest: Interest, subscriber: int) -> None:
-        self._event(subscribe=interest, subscriber=subscriber)
+        if isinstance(interest, Channel):
+            self._event(subscribe_channel=interest.name, subscriber=subscriber)
+        else:
+            self._event(subscribe=interest, subscriber=subscriber)
         super().subscribe(interest, subscriber)
 
     def unsubscribe(self, interest: Interest, subscriber: int) -> None:
-        self._event(unsubscribe=interest, subscriber=subscriber)
+        if isinstance(interest, Channel):
+            self._event(unsubscribe_channel=interest.name, subscriber=subscriber)
+        else:
+            self._event(unsubscribe=interest, subscriber=subscriber)
         super().unsubscribe(interest, subscriber)
+
+    def subscribe_missed(self, channel: Channel, subscriber: int) -> None:
+        self._event(subscribe_missed=channel.name, subscriber=subscriber)
+        super().subscribe_missed(channel, subscriber)
 
     def stop(self, *, abandon: bool = False) -> None:
         self._event(stop=True, abandon=abandon)
@@ -113,7 +137,7 @@ class RecordedDriver(Driver):
         self._event(saved=False)
         super().save_failed(save, error, now)
 
-    def called(self, job: Job | MembersJob, failed: Mapping[int, BaseException], now: float) -> None:
+    def called(self, job: AnyJob, failed: Mapping[int, BaseException], now: float) -> None:
         self._event(called=True, failed=sorted(failed))
         super().called(job, failed, now)
 
@@ -156,7 +180,7 @@ class RecordedDriver(Driver):
             case Call(job):
                 line["then"].append({"call": _job(job)})
             case Save(data=data):
-                line["then"].append({"save": _saved(data)})
+                line["then"].append({"save": _document(decode(data, self._identity))})
             case Connect():
                 line["then"].append({"connect": True})
             case EndSending():
@@ -184,7 +208,9 @@ def _json(frame: Any) -> Json:
     return fields
 
 
-def _job(job: Job | MembersJob) -> Json:
+def _job(job: AnyJob) -> Json:
+    if isinstance(job, ChannelJob):
+        return _channel_job(job)
     assert isinstance(job, Job), "no transcript has queries"
     said = job.notification
     version = None if said.version is None else str(said.version)
@@ -194,23 +220,54 @@ def _job(job: Job | MembersJob) -> Json:
     }  # fmt: skip
 
 
-def _document(document: Document) -> Json:
-    cursor = None if document.cursor is None else str(document.cursor)
+def _channel_job(job: ChannelJob) -> Json:
+    said, subscribers = job.message, list(job.subscribers)
+    if isinstance(said, Missed):
+        missed = {"channel": said.channel, "after": _text(said.after), "before": str(said.before)}
+        return missed | {"reason": said.reason.name, "subscribers": subscribers}
     return {
+        "channel": said.channel, "offset": str(said.offset), "previous": _text(said.previous),
+        "position": said.position, "payload": said.payload, "subscribers": subscribers,
+    }  # fmt: skip
+
+
+def _document(document: Document) -> Json:
+    fields: Json = {
         "epoch": document.epoch,
-        "cursor": cursor,
+        "cursor": _text(document.cursor),
         "wanted": sorted(document.wanted),
         "pending": {name: kind.value for name, kind in sorted(document.pending.items())},
         "applied": {name: [str(n) for n in floor] for name, floor in sorted(document.applied.items())},
     }
+    if document.channels or document.pending_channels:
+        fields["channels_epoch"] = document.channels_epoch
+        fields["channels_cursor"] = _text(document.channels_cursor)
+        fields["channels"] = [_channel(channel) | _kept(kept) for channel, kept in sorted(document.channels.items())]
+        pending = sorted(document.pending_channels.items())
+        fields["pending_channels"] = [_channel(channel) | {"kind": kind.value} for channel, kind in pending]
+    return fields
 
 
-def _saved(data: bytes) -> Json:
-    fields = json.loads(data)
-    return {
-        "epoch": fields["epoch"],
-        "cursor": None if fields["cursor"] is None else str(fields["cursor"]),
-        "wanted": fields["wanted"],
-        "pending": dict(sorted(fields["pending"].items())),
-        "applied": {name: [str(n) for n in floor] for name, floor in sorted(fields["applied"].items())},
-    }
+def _channel(channel: Channel) -> Json:
+    return {"name": channel.name, "attributes": list(channel.attributes)}
+
+
+def _kept(kept: KeptChannel) -> Json:
+    """As in the state file, but for numbers of 64 bits."""
+    fields: Json = {} if kept.since is None else _numbers_as_text(kept.since.parts)
+    if kept.since is None and kept.position is not None:
+        fields["position"] = None if kept.position == BEGINNING else str(kept.position)
+    if kept.told is not None:
+        fields["told"] = str(kept.told)
+    if kept.lost:
+        fields["lost"] = True
+    return fields
+
+
+def _numbers_as_text(parts: Mapping[str, str | int]) -> Json:
+    """Of what says where a channel begins."""
+    return {name: str(part) if name == "at" else part for name, part in parts.items()}
+
+
+def _text(number: int | None) -> str | None:
+    return None if number is None else str(number)

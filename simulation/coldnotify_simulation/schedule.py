@@ -14,13 +14,18 @@ from coldnotify_schemas.wire_pb2 import Register
 from coldnotify_streams.core.run import Limits
 
 from coldnotify_simulation import second_opinion
+from coldnotify_simulation.chatting import Chatting
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.describing import Describing
 from coldnotify_simulation.gateway import Gateway
 from coldnotify_simulation.group import SESSION_TIMEOUT_S
+from coldnotify_simulation.holding import Holding
+from coldnotify_simulation.limiting import Limiting
 from coldnotify_simulation.matcher import Matcher
+from coldnotify_simulation.operating import Operating
 from coldnotify_simulation.poison import POISONS
 from coldnotify_simulation.promises import Broken
+from coldnotify_simulation.removing import Removing
 from coldnotify_simulation.world import CLAIMS, DOMAIN, GROUPS, OBJECTS, World
 
 ROUGH_S = 40.0
@@ -93,27 +98,46 @@ class Schedule:
             barrier_timeout_s=own.choice([0.5, 2.0, 60.0]),
             newer_retry_s=own.choice([1.0, 30.0]),
         )
+        self.removing = Removing(
+            seed, key=self._key, highest=lambda key: self.world.highest.get(key, 0), append=self.world.write_null
+        )
+        self.world.retention = self.removing.retention
         for matcher in self.world.matchers:
             matcher.standby, matcher.limits = standby, limits
-            matcher.rules = Rules(conflation=intervals, bucket_objects_max=bucket_objects_max)
+            matcher.rules = Rules(
+                conflation=intervals, bucket_objects_max=bucket_objects_max, retention=self.removing.retention
+            )
         self._sources = Random(seed ^ 0x50CE)
         self._by_clients = self._sources.choice([0.0, 0.3, 0.7])
         """How many publishes are clients' own."""
+        self._priorities = Random(seed ^ 0x4169)  # so that the rest of the schedule stays what it is
+        self._high = self._priorities.choice([0.0, 0.2, 0.6])
+        """How many publishes are of high priority."""
         self._calm = False
         # A different mix in each: faults that come alone go deeper than all of them at once.
         chance = self.random.choice([0.2, 0.5, 0.9])
         self.kinds = {name: one for name, one in kinds.items() if name in always or self.random.random() < chance}
         self.describing = Describing(seed, self.world)
-        self.kinds |= self.describing.kinds()
+        self.chatting = Chatting(seed, self.world)
+        self.limiting = Limiting(seed, self.world)
+        self.operating = Operating(seed, self.world)
+        self.kinds |= self.describing.kinds() | self.removing.kinds() | self.chatting.kinds()
+        names_only = not self.describing.on and not self.chatting.on
+        self.holding = Holding(seed, self.world, self.kinds, names_only=names_only)
 
     def play(self) -> None:
         """From the beginning until all has come to rest. Raises Broken, and whatever a part raises."""
+        with self.chatting.bounds():
+            self._play()
+
+    def _play(self) -> None:
         world, random = self.world, self.random
         world.trace("schedule", "seed", self.seed, "with", ", ".join(self.kinds))
         world.start()
         for client in world.clients:
             client.wish = {name for name in OBJECTS if random.random() < 0.6}
             self.describing.wish(client)
+            self.chatting.wish(client)
             client.callback_s = random.choice([0.001, 0.01, 1.0])
             client.failing = random.choice([0.0, 0.0, 0.2])
             world.start_client(client)
@@ -126,6 +150,9 @@ class Schedule:
             kind = random.choices(names, weights)[0]
             self.kinds[kind][1]()
         self._calm = True
+        self.limiting.end()
+        self.operating.end()
+        world.removes_in_calm = self.removing.goes_on
         world.calm()
         online = []
         for client in world.clients:
@@ -134,6 +161,7 @@ class Schedule:
             if client.alive or random.random() < 0.7:
                 world.start_client(client)
                 online.append(client)
+        self.holding.end(len(world.clients))  # those that are off now may be about to start
         world.settle(online)
         second_opinion.ask(world)
 
@@ -148,18 +176,21 @@ class Schedule:
         source = None
         if self._sources.random() < self._by_clients:
             source = self._sources.choice([c.identity.client for c in self.world.clients if c.identity.group == group])
-        self.world.publish_next(key, acknowledged=None, source=source)
+        self.world.publish_next(key, acknowledged=None, source=source, high=self._is_high())
+
+    def _is_high(self) -> bool:
+        return self._priorities.random() < self._high
 
     def _publish_racing(self) -> None:
         key = self._key()
         first = self.world.highest.get(key, 0) + 1
-        self.world.publish(key, first + 1)
-        self.world.publish(key, first)
+        self.world.publish(key, first + 1, high=self._is_high())
+        self.world.publish(key, first, high=self._is_high())
 
     def _publish_again(self) -> None:
         key = self._key()
         if key in self.world.highest:
-            self.world.publish(key, self.world.highest[key])
+            self.world.publish(key, self.world.highest[key], high=self._is_high())
 
     def _publish_stale(self) -> None:
         key = self._key()
@@ -170,7 +201,8 @@ class Schedule:
         group = self.random.choice(GROUPS)
         key = f"{DOMAIN}/{group}/{self.random.choice(OBJECTS)}"
         wrong = 1 - GROUPS.index(group)
-        self.world.publish(key, self.world.highest.get(key, 0) + 1, partition=wrong)
+        version = self.world.highest.get(key, 0) + 1
+        self.world.publish(key, version, partition=wrong, high=self._is_high())
 
     def _publish_incarnation(self) -> None:
         key = self._key()

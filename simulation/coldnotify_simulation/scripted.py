@@ -21,9 +21,14 @@ Rule = Callable[[], AbstractContextManager[object]]
 """Takes a rule out of the product."""
 
 
-def connected(*names: str, clients: int = 1) -> World:
-    """The first client is registered for these objects, each published once, and caught up."""
+def connected(*names: str, clients: int = 1, channels: bool = False) -> World:
+    """The first client is registered for these objects, each published once, and caught up.
+
+    `channels`: logs of channels are followed.
+    """
     world = World(1, clients=clients, late_s=0.001)
+    for matcher in world.matchers:
+        matcher.channels = channels
     world.start()
     client = world.clients[0]
     client.wish = set(names)

@@ -4,6 +4,7 @@ import msgspec
 from coldnotify_checker import Event, judge
 from coldnotify_checker.histories import Record, Topic, parse_event
 from coldnotify_schemas import topics
+from coldnotify_schemas.removals import REMOVES_HEADER
 
 from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.world import World
@@ -35,6 +36,7 @@ def _dump(world: World) -> list[Event]:
                     timestamp=entry.timestamp_ms,
                     key=key,
                     value=_value(entry.value),
+                    removes=dict(entry.headers).get(REMOVES_HEADER, b"").decode(),
                 )
                 events.append(record)
         events.append(Topic(t=t, topic=name, partitions=len(partitions)))

@@ -1,6 +1,6 @@
 """What the objects topic says of groups: which objects there are, how they are described, and who fits a query."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,7 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import InvalidRecord
 
 from coldnotify_simulation.kafka import PARTITIONS, Entry
+from coldnotify_simulation.removing import Removals
 
 _PREFIX = KEY_PREFIX.encode()
 
@@ -47,13 +48,6 @@ class Object:
             return self.described[1]
         return (self.described[1] or _NOTHING) if self.published else None
 
-    def state_at(self, end: int) -> Description | None:
-        """As the log says it below this offset."""
-        for offset, state in reversed(self.states):
-            if offset < end:
-                return state
-        return None
-
     def states_since(self, end: int) -> Iterator[Description | None]:
         """As the log says it below this offset, and all that it has been since, the latest first."""
         for offset, state in reversed(self.states):
@@ -69,14 +63,25 @@ class Groups:
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Object]] = {}
         """By domain/group and name."""
+        self.removals_read = Removals(0)
+        self._removed = False
+
+    def take_removed(self) -> bool:
+        """Whether a description was removed since the last time."""
+        removed, self._removed = self._removed, False
+        return removed
 
     def on_record(self, partition: int, entry: Entry) -> None:
         """A record was written. One that stands elsewhere than where it belongs says nothing, nor does nonsense."""
         key = entry.key or b""
+        removed = self.removals_read.removed(partition, entry)
         describes = key.startswith(_PREFIX)
         try:
             domain, group, name = parse_object_key(key[len(_PREFIX) :] if describes else key)
             if partition_of(domain, group, PARTITIONS) != partition:
+                return
+            if removed is not None:
+                self._remove(f"{domain}/{group}", name, removed, entry.offset, describes=describes)
                 return
             said: Any = parse_description_record(entry.value) if describes else _values.decode(entry.value or b"")
         except (InvalidName, InvalidRecord, ValueError, msgspec.MsgspecError):
@@ -94,9 +99,27 @@ class Groups:
             if version <= thing.version:
                 return
             thing.version, thing.published = version, not said.deleted
+        self._note(thing, entry.offset)
+
+    def _remove(self, group: str, name: str, removed: tuple[int, int], offset: int, *, describes: bool) -> None:
+        thing = self.objects.get(group, {}).get(name)
+        if thing is None:
+            return
+        if describes:
+            if thing.described[0] < 0 or thing.described[0] > removed[1]:
+                return
+            thing.described = -1, None
+            self._removed = True
+        else:
+            if thing.published is None or thing.version > removed:
+                return
+            thing.version, thing.published = (-1, -1), None
+        self._note(thing, offset)
+
+    def _note(self, thing: Object, offset: int) -> None:
         state = thing.state
         if not thing.states or thing.states[-1][1] is not state:
-            thing.states.append((entry.offset, state))
+            thing.states.append((offset, state))
 
     def on_compaction(self, before: Iterable[Entry], left: Iterable[Entry]) -> None:
         """Of the records that a partition had, these are left."""
@@ -113,6 +136,7 @@ class Groups:
     def clear(self) -> None:
         """The topic is empty."""
         self.objects.clear()
+        self.removals_read.forget()
 
     def members(self, group: str, query: str) -> set[str]:
         """The objects of a domain/group that fit."""
@@ -141,6 +165,15 @@ class Groups:
                 found.add(name)
         return found
 
+    def described_otherwise(self, group: str, name: str, held: Mapping[str, Any], end: int) -> bool:
+        """Whether the object was described in another way at this offset, and has been described so ever since: what
+        came later lies above the cursor, as with versions."""
+        thing = self.objects.get(group, {}).get(name)
+        if thing is None or thing.compacted_to >= end:
+            return False
+        first, *later = thing.states_since(end)
+        return first is not None and first != held and all(state == first for state in later)
+
     def stable(self, group: str, query: str, name: str, end: int) -> bool:
         """Whether the object fits at this offset, and has fitted ever since."""
         matches, thing = read_query(query), self.objects.get(group, {}).get(name)
@@ -149,9 +182,31 @@ class Groups:
         return all(state is not None and matches(name, state) for state in thing.states_since(end))
 
 
-def groups_of(logs: Iterable[tuple[int, Iterable[Entry]]]) -> Groups:
+def unmoved(logs: Iterable[tuple[int, Iterable[Entry]]], groups: Groups) -> list[str]:
+    """Objects of which a description that stands elsewhere than where it belongs is newer than the one in force."""
+    found = []
+    for partition, entries in logs:
+        # One that was moved has a record without a value behind it.
+        last = {entry.key or b"": entry for entry in entries}
+        for key, entry in last.items():
+            if not key.startswith(_PREFIX):
+                continue
+            try:
+                domain, group, name = parse_object_key(key[len(_PREFIX) :])
+                parse_description_record(entry.value)
+            except (InvalidName, InvalidRecord):
+                continue
+            thing = groups.objects.get(f"{domain}/{group}", {}).get(name)
+            in_force = -1 if thing is None else thing.described[0]
+            if partition_of(domain, group, PARTITIONS) != partition and entry.timestamp_ms > in_force:
+                found.append(f"{domain}/{group}/{name}")
+    return found
+
+
+def groups_of(logs: Iterable[tuple[int, Iterable[Entry]]], epoch: int) -> Groups:
     """As the records say that are left."""
     groups = Groups()
+    groups.removals_read.epoch = epoch
     for partition, entries in logs:
         for entry in entries:
             groups.on_record(partition, entry)

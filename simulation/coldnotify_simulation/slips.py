@@ -6,7 +6,6 @@ today. What schedules draw may change, so that further ones are played until one
 
 import inspect
 import logging
-import os
 import subprocess
 import sys
 import textwrap
@@ -20,7 +19,7 @@ from coldnotify_simulation.promises import Broken
 from coldnotify_simulation.schedule import Failed, play
 
 SEEDS_MAX = 600
-"""Each slip is found by one seed in 1 to 400."""
+"""Each slip is found by one seed in 1 to 800."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,6 @@ def run_alone(test: str, slip: str) -> None:
         text=True,
         timeout=280,
         check=False,
-        env={**os.environ, "PYTHONHASHSEED": "0"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("found by"), done.stdout

@@ -6,168 +6,24 @@ simulated worlds with real matchers and gateways. All of it is the same each tim
 
 import argparse
 import sys
-from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from random import Random
 
-from coldnotify._core.document import Document, decode
-from coldnotify._core.driver import Call, Close, Connect, End, EndSending, Job, MembersJob, Save, Send
-from coldnotify._core.reconnect import Address
-from coldnotify._core.session import Identity
-from coldnotify._core.settings import Settings
-from coldnotify.errors import StateError
-from coldnotify.testing import Service, Session
+from coldnotify.testing import Service
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.protocol import WELCOME_S
 
+from coldnotify_simulation import channel_transcripts
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.recorder import RecordedDriver
+from coldnotify_simulation.transcript_unit import DOMAIN, GROUP, SUBSCRIBER, Unit
 from coldnotify_simulation.world import World
 
-ME = Identity("animal.observer", "region-1", "observer-1")
-DOMAIN, GROUP = ME.domain, ME.group
-KEY = DOMAIN, GROUP, ME.client
-SETTINGS = Settings(tries_max=3)
 ONE_CRC = ("config-7f217f6b6dc8", "config-d7e77869948b")
 """Two names under one CRC-32."""
-_SUBSCRIBER = 1
 _HISTORIES, _HISTORY_STEPS = 6, 40
 _WORLDS = 3
-
-
-class Unit:
-    """A client and all that it needs, in which nothing takes time but what is waited for."""
-
-    def __init__(self, service: Service | None = None, disk: bytes | None = None, now_s: float = 0.0) -> None:
-        self.service = service or Service()
-        self.now_s = now_s
-        self.disk = disk
-        document = Document(identity=ME) if disk is None else decode(disk, ME)
-        self.driver = RecordedDriver(document, [Address("gateway", 1)], SETTINGS, Random(), now_s)
-        self.session: Session | None = None
-        self.fails: set[str] = set()
-        """Callbacks of these objects raise."""
-        self.holds = False
-        """Callbacks do not return."""
-        self.disk_is_full = False
-        self.mute = False
-        """The gateway neither hears nor says anything."""
-        self.ended = False
-        self._answers: deque[Callable[[], None]] = deque()
-        """To what the driver has asked for."""
-        self._call: Call | None = None
-
-    def want(self, *names: str) -> None:
-        """Register and subscribe."""
-        for name in names:
-            self.driver.subscribe(name, _SUBSCRIBER)
-            self.driver.register(name)
-        self.go()
-
-    def publish(self, *names: str) -> None:
-        """A back-end publishes the next version of each."""
-        for name in names:
-            self.service.publish(DOMAIN, GROUP, name, {"of": name})
-        if self.session is not None:
-            self.go()
-
-    def go(self, seconds: float = 0.0) -> None:
-        """Let so much time pass, waking up when the driver wants to."""
-        until_s = self.now_s + seconds
-        while not self.ended:
-            self._settle()
-            next_s = max(self.now_s, min(self.driver.deadline(), self.driver.next_call_at()))
-            if next_s > until_s:
-                break
-            self.now_s = next_s
-        self.now_s = until_s
-
-    def cut(self) -> None:
-        """The connection breaks."""
-        if self.session is not None:
-            self.session.drop()
-            self.session = None
-            self.driver.link_down("cut", self.now_s)
-            self.go()
-
-    def stop(self, *, abandon: bool = False) -> None:
-        """The application disconnects."""
-        self.driver.stop(abandon=abandon)
-        self.go()
-
-    def returns(self) -> None:
-        """The callback that is held returns."""
-        self.holds = False
-        self.go()
-
-    def _settle(self) -> None:
-        """Until nothing more comes of what has come."""
-        while True:
-            self._drain()
-            if self._call is not None and not self.holds:
-                self._called(self._call.job)
-            elif self._answers:
-                self._answers.popleft()()
-            elif not self._hear():
-                return
-
-    def _drain(self) -> None:
-        driver, answers = self.driver, self._answers
-        while (action := driver.next(self.now_s)) is not None and not isinstance(action, End):
-            match action:
-                case Save():
-                    answers.append(partial(self._saved, action))
-                case Connect():
-                    answers.append(self._connected)
-                case Send(data):
-                    assert self.session is not None
-                    if not self.mute:
-                        self.session.receive(data)
-                    driver.sent()
-                case EndSending() | Close():
-                    answers.append(self._disconnected)
-        self.ended = isinstance(action, End)
-        while (call := driver.next_call(self.now_s)) is not None:
-            if isinstance(call, Call):
-                self._call = call
-
-    def _called(self, job: Job | MembersJob) -> None:
-        assert isinstance(job, Job), "no transcript has queries"
-        self._call = None
-        failed = {_SUBSCRIBER: RuntimeError("no")} if job.notification.object_id in self.fails else {}
-        self.driver.called(job, failed, self.now_s)
-
-    def _saved(self, save: Save) -> None:
-        if self.disk_is_full:
-            self.driver.save_failed(save, StateError("disk full"), self.now_s)
-        else:
-            self.disk = save.data
-            self.driver.saved(save, self.now_s)
-
-    def _connected(self) -> None:
-        self.session = self.service.open()
-        self.driver.link_up(self.now_s, "a token")
-
-    def _disconnected(self) -> None:
-        if self.session is not None:
-            self.session.drop()
-        self.session = None
-        self.driver.link_down("closed", self.now_s)
-
-    def _hear(self) -> bool:
-        session = self.session
-        if session is None or self.mute:
-            return False
-        said = session.take()
-        if said:
-            self.driver.received(said, self.now_s)
-        elif session.closed:
-            self._disconnected()
-        else:
-            return False
-        return True
 
 
 # ---- scripts
@@ -231,7 +87,7 @@ def nobody_subscribed() -> Unit:
     unit.go(2)
     unit.publish("a", "b")
     unit.go(2)
-    unit.driver.subscribe("a", _SUBSCRIBER)
+    unit.driver.subscribe("a", SUBSCRIBER)
     unit.go(2)
     unit.cut()
     unit.go(5)
@@ -370,7 +226,8 @@ def close_codes() -> Unit:
     """What is done after each code from which a client comes back."""
     unit = Unit()
     unit.want("a")
-    for code in (CloseCode.GOING_AWAY, CloseCode.SILENT, CloseCode.UNKNOWN_SESSION, CloseCode.EXPIRED, 17):
+    come_back = (CloseCode.GOING_AWAY, CloseCode.SILENT, CloseCode.UNKNOWN_SESSION, CloseCode.EXPIRED)
+    for code in (*come_back, CloseCode.ABOVE_AGREEMENT, 17):
         unit.service.close_all(code, "because")
         unit.go(10)
     for _ in range(3):
@@ -559,8 +416,10 @@ def _trouble(random: Random, world: World, client: Client) -> None:
 def transcripts() -> dict[str, str]:
     """All files, by name."""
     texts = {}
-    for script in SCRIPTS:
-        name = script.__name__.replace("_", "-")
+    scripts = [("", script) for script in SCRIPTS]
+    scripts += [("channels/", script) for script in channel_transcripts.SCRIPTS]
+    for folder, script in scripts:
+        name = folder + script.__name__.replace("_", "-")
         texts[name] = script().driver.transcript(name, script.__doc__ or "")
     for seed in range(1, _HISTORIES + 1):
         name = f"history-{seed}"
@@ -577,10 +436,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("directory", type=Path, help="schemas/transcripts; what is there and is no transcript goes")
     directory: Path = parser.parse_args(argv).directory
     texts = transcripts()
-    for old in directory.glob("*.jsonl"):
-        if old.name not in texts:
+    for old in directory.rglob("*.jsonl"):
+        if old.relative_to(directory).as_posix() not in texts:
             old.unlink()
     for name, text in texts.items():
+        (directory / name).parent.mkdir(exist_ok=True)
         (directory / name).write_text(text, encoding="utf-8")
     return 0
 

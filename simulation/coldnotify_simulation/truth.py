@@ -8,6 +8,7 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import MOVED_HEADER
 
 from coldnotify_simulation.kafka import PARTITIONS, Entry, PartitionLog
+from coldnotify_simulation.removing import Removals, key_of
 
 Version = tuple[int, int]
 """(incarnation, version): versions are compared so."""
@@ -36,6 +37,10 @@ class Thing:
     """Those in the topic that there is now."""
     acknowledged: list[tuple[float, Version]] = field(default_factory=list)
     """(when, the newest version that was acknowledged by then)."""
+    active_ms: int = 0
+    """The timestamp of the last record that says the newest version."""
+    removals: int = 0
+    """How often it was removed."""
     strayed: Version = UNKNOWN
     """The newest version that was acknowledged in another partition: it is owed once its matcher has moved it."""
 
@@ -58,6 +63,13 @@ class Truth:
 
     def __init__(self) -> None:
         self.things: dict[str, Thing] = {}
+        self.removals_read = Removals(0)
+        self._removed = False
+
+    def take_removed(self) -> bool:
+        """Whether an object was removed since the last time."""
+        removed, self._removed = self._removed, False
+        return removed
 
     def thing(self, key: str) -> Thing:
         """One object, by its key."""
@@ -68,6 +80,10 @@ class Truth:
 
     def on_record(self, partition: int, entry: Entry, *, publisher: bool) -> Version | None:
         """A record was written. What it means, if it stands where it belongs and can be understood."""
+        removed = self.removals_read.removed(partition, entry)
+        if removed is not None:
+            self._remove(entry, removed)
+            return None
         found = said(partition, entry)
         if found is None:
             return None
@@ -77,11 +93,25 @@ class Truth:
         version = max(newest[0], 0) if incarnation is None else incarnation, number
         if version >= newest:
             thing.last_offset = entry.offset
+            thing.active_ms = entry.timestamp_ms
         thing.newest.append((entry.offset, max(newest, version)))
         if publisher or any(name == MOVED_HEADER for name, _ in entry.headers):
             thing.published.add(version)
             thing.published_since_loss.add(version)
         return version
+
+    def _remove(self, entry: Entry, removed: Version) -> None:
+        key, describes = key_of(entry)
+        thing = self.things.get(key)
+        if describes or thing is None or not thing.newest or not UNKNOWN < thing.newest[-1][1] <= removed:
+            return
+        self._removed = True
+        thing.removals += 1
+        thing.newest.append((entry.offset, UNKNOWN))
+        thing.last_offset = entry.offset
+        thing.acknowledged.clear()
+        # What is moved to it from here on is of no incarnation, unless somebody says one.
+        thing.strayed = UNKNOWN if thing.strayed <= removed else (0, thing.strayed[1])
 
     def acknowledge(self, key: str, version: Version, at_s: float) -> None:
         """Its publisher has been told that it is safe."""
@@ -95,6 +125,7 @@ class Truth:
 
     def lose(self) -> None:
         """The topic was deleted, or a part of it: nothing that was acknowledged is owed."""
+        self.removals_read.forget()
         for thing in self.things.values():
             thing.acknowledged.clear()
             thing.strayed = UNKNOWN
@@ -120,10 +151,14 @@ def said(partition: int, entry: Entry) -> tuple[str, int | None, int] | None:
     return (entry.key or b"").decode(), value.incarnation, value.version
 
 
-def merged(partition: int, log: PartitionLog) -> dict[str, Version]:
+def merged(partition: int, log: PartitionLog, epoch: int) -> dict[str, Version]:
     """The newest version of each object, as the records say that are left."""
     newest: dict[str, Version] = {}
+    removals_read = Removals(epoch)
     for entry in log.entries:
+        removed = removals_read.removed(partition, entry)
+        if removed is not None and newest.get(key_of(entry)[0], UNKNOWN) <= removed and not key_of(entry)[1]:
+            newest.pop(key_of(entry)[0], None)
         found = said(partition, entry)
         if found is not None:
             key, incarnation, number = found

@@ -1,33 +1,37 @@
 """The world: two matchers, two gateways, clients and publishers over one Kafka, under one seed."""
 
 from collections import Counter
+from collections.abc import Iterable
 from random import Random
-from typing import NamedTuple
 
 import msgspec
-from coldnotify._core.delivery import Job
-from coldnotify._core.document import Document
-from coldnotify._core.driver import MembersJob
-from coldnotify._core.reconnect import Address
-from coldnotify_matcher.epoch import epoch_of
+from coldnotify._core.since import Since
+from coldnotify_matcher.engine.retention_rules import Retention
+from coldnotify_matcher.epoch import channels_epoch_of, epoch_of
 from coldnotify_schemas import topics
+from coldnotify_schemas.channels import Retention as LogRetention
 from coldnotify_schemas.descriptions import KEY_PREFIX
+from coldnotify_schemas.interests import channel_of
 from coldnotify_schemas.matcher_state import GENERATION_KEY, RegistrationsRecord
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.priority import priority_header
 from coldnotify_schemas.records import MOVED_HEADER
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.clock import Clock
+from coldnotify_simulation.compaction import compact_objects, compact_state
 from coldnotify_simulation.gateway import Gateway
 from coldnotify_simulation.group import Group
-from coldnotify_simulation.kafka import PARTITIONS, Entry, Kafka, PartitionLog, merged_state, state_order
-from coldnotify_simulation.link import Link
+from coldnotify_simulation.kafka import PARTITIONS, Entry, Kafka, PartitionLog, merged_state
 from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.memberships import Memberships
+from coldnotify_simulation.messages import Messages
 from coldnotify_simulation.promises import Broken, Promises, group_partition, payload_of
-from coldnotify_simulation.sets import Groups, groups_of
+from coldnotify_simulation.removing import key_of
+from coldnotify_simulation.sets import Groups, groups_of, unmoved
 from coldnotify_simulation.trace import Trace
 from coldnotify_simulation.truth import UNKNOWN, Truth, Version
+from coldnotify_simulation.witness import Witness
 
 DOMAIN = "animal.observer"
 GROUPS = [next(f"region-{i}" for i in range(100) if group_partition(f"region-{i}") == p) for p in range(PARTITIONS)]
@@ -39,20 +43,11 @@ CLAIMS = GENERATION_KEY.encode()
 """The key of a partition's claims."""
 NEWER = "newer"
 """The client whose records a matcher of a later release has written."""
+_COUNTED = frozenset(("turned_away", "refused"))
+"""Events of the history."""
 _LOOK_EVERY_S = 5.0
 _STAYS_SO_S = 25.0
 """Beats and keepalives have had a turn: what held by chance does not hold any more."""
-
-
-class _Wake(NamedTuple):
-    """What was so when a client's connection came to stand."""
-
-    since_s: float
-    wanted: set[str]
-    queries: set[str]
-    epoch: int
-    end: int
-    """Of the client's partition of the objects topic."""
 
 
 class World:
@@ -67,25 +62,33 @@ class World:
         self.promises = Promises(self.clock, self.kafka, self.truth)
         self.groups = Groups()
         self.memberships = Memberships(self.promises, self.truth, self.groups)
+        self.messages = Messages(self.clock, self.kafka)
         self.group = Group(self.clock, self.random)
-        self.late_s = late_s
         self.epoch_counter = 0
         self.matchers = [
             Matcher(f"matcher-{i}", self.clock, self.random, self.kafka, self.group, self.trace) for i in range(2)
         ]
         self.gateways = [Gateway(f"gateway-{i}", self.clock, self.random, self.kafka, self.trace) for i in range(2)]
+        judges = self.promises, self.memberships, self.messages
+        self.witness = Witness(self.clock, self.random, self.trace, self.kafka, self.gateways, judges, late_s)
         self.clients = [
-            Client(f"c{i}", GROUPS[i % 2 if clients > 1 else 0], self.clock, self.random, self.trace, self, 2)
+            Client(f"c{i}", GROUPS[i % 2 if clients > 1 else 0], self.clock, self.random, self.trace, self.witness, 2)
             for i in range(clients)
         ]
         self.registrations_lost = False
+        self.forgotten: set[str] = set()
+        """Clients that an operator has had forgotten, or will have once it is handled."""
+        self.retention = Retention()
+        """What matchers go by."""
+        self.removes_in_calm = False
+        """Whether they do once faults have stopped, too."""
         self._publishing = False
         self._published = 0
-        self._wanted_at: dict[str, _Wake] = {}
         self._deletions: dict[tuple[str, int], bool] = {}
         self.highest: dict[str, int] = {}
         """The highest version that any publisher used, by object's key."""
         self._note_epoch()
+        self._note_log(anew=True)
 
     def start(self) -> None:
         """Matchers and gateways run; clients are not started."""
@@ -110,10 +113,11 @@ class World:
         acknowledged: bool | None = None,
         source: str | None = None,
         deleted: bool = False,
+        high: bool = False,
     ) -> None:
         """One call. `acknowledged`: None leaves it to chance whether the publisher hears of it.
 
-        `source`: the client that publishes it, by its name.
+        `source`: the client that publishes it, by its name. `high`: it is of high priority.
         """
         domain, group, _ = key.split("/", 2)
         right = partition_of(domain, group, PARTITIONS)
@@ -142,8 +146,9 @@ class World:
             "publish", **names, object=key, version=version, payload=payload,
             incarnation=means[0], path="kafka" if at == right else "raw", deleted=deleted, **said,
         )  # fmt: skip
-        self.trace(source or "publisher", "publishes", key, means, "" if at == right else f"in partition {at}")
-        self._append_published(at, key, msgspec.json.encode(value))
+        where = "" if at == right else f"in partition {at}"
+        self.trace(source or "publisher", "publishes", key, means, where, "urgently" if high else "")
+        self._append_published(at, key, msgspec.json.encode(value), (priority_header(),) if high else ())
         if acknowledged is None:
             acknowledged = self.random.random() < 0.8
         if acknowledged and at == right:
@@ -152,10 +157,12 @@ class World:
             self.truth.acknowledge_stray(key, means)
         self.trace.event("published", **names, outcome="acknowledged" if acknowledged else "unknown")
 
-    def publish_next(self, key: str, *, acknowledged: bool | None = True, source: str | None = None) -> int:
+    def publish_next(
+        self, key: str, *, acknowledged: bool | None = True, source: str | None = None, high: bool = False
+    ) -> int:
         """The version after the highest so far."""
         version = self.highest.get(key, 0) + 1
-        self.publish(key, version, acknowledged=acknowledged, source=source)
+        self.publish(key, version, acknowledged=acknowledged, source=source, high=high)
         return version
 
     def describe(
@@ -193,9 +200,37 @@ class World:
         self.trace("publisher", "writes", value, "to", key)
         self._append_published(partition_of(domain, group, PARTITIONS), key, value)
 
-    def _append_published(self, partition: int, key: str, value: bytes | None) -> None:
+    def send(
+        self, key: str, payload: bytes | None, headers: Iterable[tuple[str, bytes]], *, partition: int | None = None
+    ) -> None:
+        """One record of a log of channels."""
+        _, _, rest = key.partition("/")
+        group = rest.partition("/")[0]
+        at = group_partition(group) if partition is None else partition
+        self.trace("publisher", "sends to", key, payload, *headers, "" if partition is None else f"in partition {at}")
+        self.kafka.append(topics.CHANNELS_1D, at, self.clock.now_ms, key.encode(), payload, headers)
+
+    def trim(self, partition: int, start: int) -> None:
+        """Retention takes what is below, of the channels."""
+        log = self.kafka.log(topics.CHANNELS_1D, partition)
+        if start <= log.start:
+            return
+        self.trace("kafka", "removes of channels in", partition, "what is below", start)
+        log.remove_below(start)
+        self.messages.on_trimmed(partition, log.start)
+
+    def write_null(self, partition: int, key: bytes, headers: tuple[tuple[str, bytes], ...]) -> None:
+        """Somebody who is no owner writes one, with a header."""
+        self.trace("stranger", "writes a null under", key.decode(), *headers)
         self._publishing = True
-        self.kafka.append(topics.OBJECTS, partition, self.clock.now_ms, key.encode(), value)
+        self.kafka.append(topics.OBJECTS, partition, self.clock.now_ms, key, None, headers)
+        self._publishing = False
+
+    def _append_published(
+        self, partition: int, key: str, value: bytes | None, headers: tuple[tuple[str, bytes], ...] = ()
+    ) -> None:
+        self._publishing = True
+        self.kafka.append(topics.OBJECTS, partition, self.clock.now_ms, key.encode(), value, headers)
         self._publishing = False
 
     # ---- what Kafka tells
@@ -207,101 +242,67 @@ class World:
                     gateway.read_soon()
             return
         if topic == topics.OBJECTS:
+            due_ms = self._due_ms(entry)
             self.groups.on_record(partition, entry)
             version = self.truth.on_record(partition, entry, publisher=self._publishing)
+            if entry.value is None:
+                self._note_removed(entry, due_ms)
             if version is not None and any(name == MOVED_HEADER for name, _ in entry.headers):
-                self._note_moved((entry.key or b"").decode(), version)
+                self._note_meant((entry.key or b"").decode(), version, "moved")
+        elif topic == topics.CHANNELS_1D:
+            self.messages.on_record(partition, entry)
         elif topic == topics.SESSIONS and entry.key == CLAIMS:
             self.promises.on_takeover()
         elif topic in (topics.REGISTRATIONS, topics.SESSIONS) and entry.key is not None:
             client = entry.key.decode()
             if topic == topics.REGISTRATIONS:
                 client = client.rpartition("/")[0]
+                if entry.value is None and client in self.forgotten:
+                    self.trace.event("forgotten", client=client)
+                    self.messages.forgotten(client)
                 if entry.value is not None:
                     record = msgspec.json.decode(entry.value, type=RegistrationsRecord)
                     self.promises.on_registered(client, record.objects)
                     self.memberships.on_registered(client, record.queries)
-            self.promises.on_state_record(client, entry.key, entry.value)
+                    self.messages.on_registered(client, {c.text: (c.position, c.epoch) for c in record.channels})
+            if entry.value is not None or client not in self.forgotten:  # an operator's doing is not counted
+                self.promises.on_state_record(client, entry.key, entry.value)
         for matcher in self.matchers:
             if matcher.run is not None and matcher.run.reads(partition):
                 matcher.run.look_soon()
 
-    def _note_moved(self, key: str, version: Version) -> None:
-        """What its publisher put elsewhere means the incarnation that is in force where it belongs."""
+    def _due_ms(self, entry: Entry) -> int | None:
+        """When its object's time comes, as it was last published or described; None: never."""
+        key, describes = key_of(entry)
+        thing = self.truth.things.get(key)
+        group, _, name = key.rpartition("/")
+        state = self.groups.objects.get(group, {}).get(name)
+        published_ms = thing.active_ms if thing is not None and thing.newest and thing.newest[-1][1] > UNKNOWN else 0
+        since_ms = max(published_ms, 0 if state is None else state.described[0])
+        # A description goes with its object, and is the last to go.
+        deleted = describes or (state is not None and state.published is False)
+        kept_ms = self.retention.of(DOMAIN, deleted=deleted)
+        return since_ms + kept_ms if kept_ms else None
+
+    def _note_removed(self, entry: Entry, due_ms: int | None) -> None:
+        """A null was written: what it removes, its owner must not have removed before its time came."""
+        key, describes = key_of(entry)
+        removed = self.truth.take_removed() if not describes else self.groups.take_removed()
+        if not removed:
+            return
+        what = "description" if describes else "object"
+        self.trace("kafka", "has removed the", what, key)
+        self.trace.event("removed", object=key, what=what)
+        if not self._publishing and (due_ms is None or self.clock.now_ms < due_ms):
+            raise Broken(f"P1: the {what} {key} was removed before its time came, which is {due_ms}")
+
+    def _note_meant(self, key: str, version: Version, why: str) -> None:
+        """A record that says no incarnation means the one that is in force where, and when, it is read."""
         self._published += 1
         self.trace.event(
-            "publish", publisher="moved", id=self._published, object=key, version=version[1], incarnation=version[0],
+            "publish", publisher=why, id=self._published, object=key, version=version[1], incarnation=version[0],
             payload=payload_of(version[1]), path="raw", deleted=self._deletions.get((key, version[1]), False),
         )  # fmt: skip
-
-    # ---- what clients see (client.Surroundings)
-
-    def connect(self, client: Client, address: Address) -> None:
-        """A connection stands after a moment, or nobody is there, or nobody answers."""
-        gateway = self.gateways[address.port]
-        self.promises.on_online(client.key)
-        attempt = client.attempts
-
-        def arrive() -> None:
-            if client.attempts != attempt or gateway.stopped:
-                return
-            if not gateway.alive:
-                client.on_broken(None, "nobody is there")
-                return
-            link = Link(self.clock, self.random, client, gateway, self.late_s)
-            gateway.accept(link)
-            end = self.kafka.log(topics.OBJECTS, group_partition(client.identity.group)).end
-            self._wanted_at[client.key] = _Wake(
-                self.clock.now_s, client.wanted, client.queries, self.promises.epoch, end
-            )
-            client.link_up(link)
-
-        client.later(self.random.uniform(0.001, self.late_s), arrive)
-
-    def on_told(self, client: Client, job: Job, *, failed: bool) -> None:
-        """A callback is entered."""
-        said, update = job.notification, job.update
-        self.trace(
-            client.name, "is told", said.object_id, (update.incarnation, said.version), "fails" if failed else ""
-        )
-        more = {"failed": True} if failed else {}
-        self.trace.event(
-            "told", client=client.key, object=client.key_of(said.object_id), version=said.version,
-            incarnation=update.incarnation, payload=said.payload, deleted=said.deleted, **more,
-        )  # fmt: skip
-        self.memberships.on_told_version(client, said.object_id)
-        self.promises.on_told(client, job, failed=failed)
-
-    def on_told_members(self, client: Client, job: MembersJob, *, failed: bool) -> None:
-        """A members callback is entered."""
-        added, removed = sorted(job.added), sorted(job.removed)
-        text = job.query.text
-        self.trace(client.name, "is told of", repr(text), "added", added, "removed", removed, "fails" if failed else "")
-        more = {"failed": True} if failed else {}
-        self.trace.event("members", client=client.key, query=text, added=added, removed=removed, **more)
-        self.memberships.on_told(client, job, failed=failed)
-
-    def on_starts(self, client: Client, document: Document) -> None:
-        """Its process begins with this document."""
-        self.memberships.starts(client, document)
-
-    def on_saved(self, client: Client, document: Document) -> None:
-        """A document is durable."""
-        self.promises.on_saved(client, document)
-        self.memberships.on_saved(client, document, self.promises.epoch)
-
-    def on_caught_up(self, client: Client, since: int) -> None:
-        """The library says: complete."""
-        self.trace(client.name, "is caught up")
-        self.trace.event("caught_up", client=client.key, since=since)
-        wake = self._wanted_at[client.key]
-        self.promises.on_caught_up(client, wake.since_s, wake.wanted)
-        if wake.epoch == self.promises.epoch:
-            self.memberships.on_caught_up(client, wake.since_s, wake.queries, wake.end)
-
-    def on_stopped(self, client: Client) -> None:
-        """It disconnected in order."""
-        self.promises.on_offline(client.key)
 
     # ---- what schedules and tests do to clients
 
@@ -335,6 +336,16 @@ class World:
             self.memberships.unregisters(client, text)
         client.unregister_query(text)
 
+    def register_channel(self, client: Client, name: str, attributes: tuple[str, ...], since: Since) -> None:
+        """Its application wants a channel's messages."""
+        client.register_channel(name, attributes, since)
+
+    def unregister_channel(self, client: Client, name: str) -> None:
+        """And no more."""
+        if client.driver is not None:
+            self.messages.unsubscribes(client, name)
+        client.unregister_channel(name)
+
     def power_loss(self, client: Client, *, wiped: bool = False) -> None:
         """It is off from one instant to the next."""
         self.promises.allow_repeat(client.key, *OBJECTS, *client.wish)
@@ -343,6 +354,7 @@ class World:
         if wiped:
             self.promises.wiped(client.key)
             self.memberships.wiped(client.key)
+            self.messages.wiped(client.key)
         else:
             self.promises.power_lost(client.key)
         if was_on:
@@ -364,11 +376,14 @@ class World:
             self.groups.clear()
             self.promises.forget_told()
             self._note_epoch()
+        if name == topics.CHANNELS_1D:
+            self._note_log(anew=True)
         if name == topics.REGISTRATIONS:
             self.registrations_lost = True
             for client in self.clients:
                 self.promises.doubt(client.key, client.wanted if client.alive else client_wanted(client))
                 self.memberships.doubt(client.key, client.queries if client.alive else client_queries(client))
+                self.messages.doubt(client.key)
 
     def truncate_objects(self, partition: int, end: int, *, new_epoch: bool) -> None:
         """A restored backup. `new_epoch`: the operator bumps the counter, and starts the matchers anew, as is due."""
@@ -377,25 +392,33 @@ class World:
         self.kafka.log(topics.OBJECTS, partition).truncate(end)
         self.truth.lose()
         self.groups.clear()
+        if new_epoch:
+            self.epoch_counter += 1
+            self._note_log(anew=False)
+        self._note_epoch()
+        meant = {key: set(thing.published) for key, thing in self.truth.things.items()}
         for number in range(PARTITIONS):
             self.truth.read_again(number, self.kafka.log(topics.OBJECTS, number))
             for entry in self.kafka.log(topics.OBJECTS, number).entries:
                 self.groups.on_record(number, entry)
+        for key, thing in self.truth.things.items():
+            for version in sorted(thing.published - meant.get(key, set())):
+                self._note_meant(key, version, "read again")  # nulls of another epoch remove nothing
         self.promises.forget_told()
+        self.truth.take_removed()
+        self.groups.take_removed()
         if new_epoch:
-            self.epoch_counter += 1
             for matcher in self.matchers:
                 matcher.kill()
                 matcher.epoch_counter = self.epoch_counter
                 matcher.start()
-        self._note_epoch()
-        if not new_epoch:
+        else:
             self.promises.epoch = 0
 
-    def open_transaction(self, partition: int, seconds: float) -> None:
-        """A back-end holds one open on the objects topic for so long."""
-        log = self.kafka.log(topics.OBJECTS, partition)
-        self.trace("back-end", "opens a transaction in", partition)
+    def open_transaction(self, partition: int, seconds: float, topic: str = topics.OBJECTS) -> None:
+        """A back-end holds one open on a topic for so long."""
+        log = self.kafka.log(topic, partition)
+        self.trace("back-end", "opens a transaction in", topic, partition)
         log.open_transaction()
         self.clock.later(seconds, lambda: self._end_transaction(log))
 
@@ -420,53 +443,17 @@ class World:
 
     def _note_epoch(self) -> None:
         self.promises.epoch = epoch_of(self.kafka.topics[topics.OBJECTS].id, PARTITIONS, self.epoch_counter)
+        self.truth.removals_read.epoch = self.groups.removals_read.epoch = self.promises.epoch
+
+    def _note_log(self, *, anew: bool) -> None:
+        id_ = self.kafka.topics[topics.CHANNELS_1D].id
+        epoch = channels_epoch_of(id_, PARTITIONS, self.epoch_counter, LogRetention.DAY)
+        self.messages.begin_epoch(epoch, anew=anew)
 
     def compact(self, *, at_rest: bool = False) -> None:
         """Compaction, long after the last stale record: what is not repaired yet, it has not reached yet."""
-        for partition in range(PARTITIONS):
-            for topic in (topics.REGISTRATIONS, topics.SESSIONS):
-                log = self.kafka.log(topic, partition)
-                winners = merged_state(log)
-                last = {entry.key: entry.value for entry in log.entries}
-                unsafe = {
-                    key for key, value in last.items() if key and winners.get(key.decode(errors="replace")) != value
-                }
-                claims = [state_order(e.value) for e in log.entries if e.key == CLAIMS and e.value is not None]
-                claim = last.get(CLAIMS)
-                if claim is not None and state_order(claim) == max(claims):
-                    unsafe.discard(CLAIMS)
-                log.compact((lambda _key: False) if at_rest else unsafe.__contains__)
-            self._compact_objects(partition, at_rest=at_rest)
-
-    def _compact_objects(self, partition: int, *, at_rest: bool) -> None:
-        log = self.kafka.log(topics.OBJECTS, partition)
-        before = list(log.entries)
-        if at_rest:
-            log.compact()
-            return
-        owed = {key: thing.newest[-1][1] for key, thing in self.truth.things.items() if thing.newest}
-        last = {entry.key: entry for entry in log.entries}
-
-        def spared(key: bytes) -> bool:
-            value = last[key].value
-            if key.startswith(KEY_PREFIX.encode()):
-                return self._is_described_otherwise(partition, last[key])
-            newest = owed.get(key.decode(errors="replace"), UNKNOWN)
-            explicit = b'"version":%d' % newest[1] in (value or b"")
-            return not explicit or (newest[0] > 0 and b'"incarnation":%d' % newest[0] not in (value or b""))
-
-        log.compact(spared)
-        self.groups.on_compaction(before, log.entries)
-
-    def _is_described_otherwise(self, partition: int, entry: Entry) -> bool:
-        """Whether another description is in force than this record's, the last of its key."""
-        _, group, name = (entry.key or b"").decode(errors="replace").split("/", 2)
-        if group_partition(group) != partition:
-            return False
-        thing = self.groups.objects.get(f"{DOMAIN}/{group}", {}).get(name)
-        in_force = None if thing is None or thing.described[0] < 0 else thing.described
-        alone = groups_of([(partition, [entry])]).objects.get(f"{DOMAIN}/{group}", {}).get(name)
-        return in_force is not None and (alone is None or alone.described != in_force)
+        compact_state(self.kafka, at_rest=at_rest)
+        compact_objects(self.kafka, self.truth, self.groups, self.promises.epoch, at_rest=at_rest)
 
     # ---- the end
 
@@ -474,18 +461,25 @@ class World:
         """What is not as it should be once faults have stopped and everything has come to rest."""
         found = self.promises.at_rest(online)
         registered: dict[str, set[str]] = {}
+        channels: dict[str, set[str]] = {}
         for partition in range(PARTITIONS):
             for key, value in merged_state(self.kafka.log(topics.REGISTRATIONS, partition)).items():
                 record = msgspec.json.decode(value, type=RegistrationsRecord)
                 registered.setdefault(key.rpartition("/")[0], set()).update(record.queries)
-        left = groups_of((n, self.kafka.log(topics.OBJECTS, n).entries) for n in range(PARTITIONS))
+                names = {channel_of(one.text)[0] for one in record.channels}
+                channels.setdefault(key.rpartition("/")[0], set()).update(names)
+        logs = [(number, self.kafka.log(topics.OBJECTS, number).entries) for number in range(PARTITIONS)]
+        left = groups_of(logs, self.groups.removals_read.epoch)
+        found += [f"P9: a description of {key} stands where nobody looks" for key in unmoved(logs, left)]
+        found += self.messages.at_rest(online, channels)
         return found + self.memberships.at_rest(online, left, registered)
 
     def counts(self) -> Counter[str]:
-        """What came to pass of queries: in matchers, and as applications were told."""
-        counts = Counter(self.memberships.counts)
+        """What came to pass: in matchers, as applications were told, and who was refused."""
+        counts = self.memberships.counts + self.messages.counts
         for matcher in self.matchers:
             counts.update(matcher.counts)
+        counts.update(str(event["event"]) for event in self.trace.history if event["event"] in _COUNTED)
         return counts
 
     def calm(self) -> None:
@@ -494,6 +488,7 @@ class World:
         self.trace.event("calm")
         for number in range(PARTITIONS):
             self._end_transaction(self.kafka.log(topics.OBJECTS, number))
+            self._end_transaction(self.kafka.log(topics.CHANNELS_1D, number))
             self.write_over_newer_state(number)
         for matcher in self.matchers:
             matcher.doom, matcher.lag, matcher.commits_held = None, 0.0, False
@@ -501,6 +496,8 @@ class World:
             matcher.go_on()
             if not matcher.alive:
                 matcher.start()
+            if not self.removes_in_calm:
+                matcher.remove_no_more()
         for gateway in self.gateways:
             gateway.requests_held, gateway.requests_fail = False, 0.0
             gateway.late = 0.02
@@ -508,9 +505,7 @@ class World:
             if not gateway.alive:
                 gateway.start()
         for client in self.clients:
-            client.failing = 0.0
-            client.callback_s = 0.01
-            client.go_on()
+            client.mend()
 
     def settle(self, online: list[Client]) -> None:
         """Run until all is as it should be, and stays so. Raises Broken."""

@@ -1,7 +1,7 @@
 """Random schedules, as the command plays them, and what it says.
 
 Stands for: clock, client, gateway, group, kafka, link, main, matcher, matcher_readers, promises, schedule, scripted
-Stands for: second_opinion, trace, truth, world, describing, memberships, sets
+Stands for: second_opinion, trace, truth, world, describing, memberships, sets, chatting, messages, compaction, witness
 """
 
 import os
@@ -11,16 +11,27 @@ import sys
 
 import pytest
 
+PLAY = """
+from coldnotify_simulation.schedule import play
+for seed in range(1, 31):
+    for line in play(seed).world.trace.lines():
+        print("seed", seed, line)
+"""
 
-def simulate(*args: str) -> "subprocess.CompletedProcess[str]":
+
+def run(*args: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "coldnotify_simulation", *args],
+        [sys.executable, *args],
         capture_output=True,
         text=True,
         timeout=280,
         check=False,
-        env={**os.environ, "PYTHONHASHSEED": "0"},
+        env=os.environ | environment,
     )
+
+
+def simulate(*args: str) -> "subprocess.CompletedProcess[str]":
+    return run("-m", "coldnotify_simulation", *args)
 
 
 def test_the_promises_hold_in_random_schedules() -> None:
@@ -30,6 +41,17 @@ def test_the_promises_hold_in_random_schedules() -> None:
     assert "0 broke a promise" in done.stdout
     of_queries = next(line for line in done.stdout.splitlines() if line.startswith("of queries:"))
     assert all(int(count) for count in re.findall("[0-9]+", of_queries)), of_queries
+    of_channels = next(line for line in done.stdout.splitlines() if line.startswith("of channels:"))
+    assert all(int(count) for count in re.findall("[0-9]+", of_channels)), of_channels
+
+
+def test_a_seed_is_the_same_schedule_whatever_the_order_of_sets() -> None:
+    first, second = (run("-c", PLAY, PYTHONHASHSEED=seed) for seed in ("1", "2"))
+    assert first.returncode == second.returncode == 0, first.stderr
+    # What the parts log beside that has the time of day.
+    traces = [[line for line in done.stdout.splitlines() if line.startswith("seed ")] for done in (first, second)]
+    assert len(traces[0]) > 1000
+    assert traces[0] == traces[1]
 
 
 @pytest.mark.parametrize("seeds", ["x", "1-x", "-"])

@@ -1,6 +1,6 @@
 """Interleavings of wakes and replays, scripted exactly: each holds, and fails without the rule that makes it hold."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from unittest.mock import patch
 
@@ -134,8 +134,10 @@ def an_old_beat_replayed_to_a_matcher_that_found_no_sessions() -> None:
 def an_answer_to_any_beat_counts() -> Iterator[None]:
     beat_answered = PartitionView.beat_answered
 
-    def without(self: PartitionView[Identified], serial: int, *, agreed: bool, complete: int) -> bool:
-        return beat_answered(self, self._believed_from, agreed=agreed, complete=complete)
+    def without(
+        self: PartitionView[Identified], serial: int, *, agreed: bool, complete: int, channels: Mapping[int, int]
+    ) -> bool:
+        return beat_answered(self, self._believed_from, agreed=agreed, complete=complete, channels=channels)
 
     with patch.object(PartitionView, "beat_answered", without):
         yield

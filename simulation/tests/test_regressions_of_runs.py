@@ -18,10 +18,12 @@ from coldnotify_simulation.matcher import Matcher
 from coldnotify_simulation.poison import POISONS
 from coldnotify_simulation.scripted import Rule, check, connected, must, must_be_told, no_matcher, takeover
 from coldnotify_simulation.world import CLAIMS, DOMAIN, GROUPS, World
-from coldnotify_streams.core import run as run_module
+from coldnotify_streams.core import barriers
 from coldnotify_streams.core.actions import AskEnds
+from coldnotify_streams.core.barriers import Barriers
 from coldnotify_streams.core.events import Takeover
 from coldnotify_streams.core.job import JobPartition, Phase
+from coldnotify_streams.core.reloads import Reloads
 from coldnotify_streams.core.run import Limits, Run
 
 
@@ -47,7 +49,7 @@ def a_wake_while_what_was_acknowledged_stands_behind_an_open_transaction() -> No
 
 @contextmanager
 def the_barrier_is_what_can_be_read() -> Iterator[None]:
-    with patch.object(run_module, "AskEnds", lambda places, **_: AskEnds(places, uncommitted=False)):
+    with patch.object(barriers, "AskEnds", lambda places, **_: AskEnds(places, uncommitted=False)):
         yield
 
 
@@ -71,13 +73,13 @@ def requests_are_held_back_while_the_objects_topic_is_behind() -> None:
 
 @contextmanager
 def what_is_held_back_stays_in_kafka() -> Iterator[None]:
-    bound_pending = Run._bound_pending
+    bound = Barriers.bound
 
-    def without(self: Run, partition: JobPartition) -> None:
+    def without(self: Barriers, partition: JobPartition) -> None:
         if not partition.held_back:
-            bound_pending(self, partition)
+            bound(self, partition)
 
-    with patch.object(Run, "_bound_pending", without):
+    with patch.object(Barriers, "bound", without):
         yield
 
 
@@ -163,7 +165,7 @@ def append_poison(world: World, kind: str) -> None:
 
 @contextmanager
 def nothing_is_set_aside() -> Iterator[None]:
-    with patch.object(Run, "_is_set_aside", lambda *_: False):
+    with patch.object(Reloads, "is_set_aside", lambda *_: False):
         yield
 
 

@@ -6,9 +6,9 @@ from unittest.mock import patch
 
 import msgspec
 import pytest
+from coldnotify._core.names_in_use import NamesInUse
 from coldnotify._core.reconnect import Backoff
 from coldnotify._core.registrations import Operation, Registrations
-from coldnotify._core.session import Session
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client as Known
 from coldnotify_matcher.engine.conflation import Conflation
@@ -248,18 +248,18 @@ def two_names_share_a_crc_and_one_is_unregistered_while_a_frame_is_under_way() -
 
 @contextmanager
 def nobody_asks_for_names() -> Iterator[None]:
-    def without(self: Session, names: list[str]) -> bool:
-        self._crcs |= {object_crc(name): name for name in names}
+    def without(self: NamesInUse, names: list[str]) -> bool:
+        self._names |= {object_crc(name): name for name in names}
         return True
 
-    with patch.object(Session, "_use", without):
+    with patch.object(NamesInUse, "use", without):
         yield
 
 
 def the_same_client_twice() -> None:
     world = connected("a")
     (client,) = world.clients
-    twin = Client(client.name, client.identity.group, world.clock, world.random, world.trace, world, 2)
+    twin = Client(client.name, client.identity.group, world.clock, world.random, world.trace, world.witness, 2)
     twin.key += "'s twin"
     twin.wish = {"a"}
     world.clients.append(twin)

@@ -22,24 +22,24 @@ SLIPS = {
         """\
         for partition in owned:
             self.commits.note(partition)
-        if due := self.commits.take_due(self._now.s):
-            self._do(Commit(due))
+        if due := self.commits.take_due(self._agenda.now.s):
+            self._agenda.do(Commit(due))
         durable = yield from self._write_steps(owned, None)
         for partition in durable:
         """,
-        600031,
+        1230,
     ),
     "a publish that is held back is committed": Slip(
         Commits,
         "note",
         "partition.table_done",
         "partition.position",
-        600065,
+        1100837,
     ),
     "requests are handled before the table is read as far as it went": Slip(
         Run,
         "_advance",
-        "while pending and partition.position >= pending[0].barrier:",
+        "while pending and is_reached(partition, pending[0]):",
         "while pending:",
         600013,
     ),

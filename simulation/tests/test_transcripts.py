@@ -1,6 +1,6 @@
 """The files in schemas/transcripts are what `make transcripts` gives.
 
-Stands for: recorder
+Stands for: recorder, transcript_unit, channel_transcripts
 """
 
 import json
@@ -12,6 +12,7 @@ from coldnotify_simulation.transcripts import main, transcripts
 FOLDER = Path(__file__).parents[2] / "schemas" / "transcripts"
 EVENTS = {
     *("register", "unregister", "register_only", "subscribe", "link", "frames", "saved", "called", "stop"),
+    *("register_channel", "unregister_channel", "subscribe_channel", "subscribe_missed"),
 }
 ACTIONS = {"connect", "save", "frames", "call", "end_sending", "close", "end"}
 
@@ -22,7 +23,7 @@ def texts() -> dict[str, str]:
 
 
 def test_the_files_are_what_is_recorded_now(texts: dict[str, str]) -> None:
-    stored = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.jsonl")}
+    stored = {path.relative_to(FOLDER).as_posix(): path.read_text(encoding="utf-8") for path in FOLDER.rglob("*.jsonl")}
     differing = sorted(name for name in stored.keys() | texts.keys() if stored.get(name) != texts.get(name))
     assert differing == [], "make transcripts writes them anew; a difference is a change of what clients do"
 
@@ -42,6 +43,13 @@ def test_every_kind_of_frame_occurs(texts: dict[str, str]) -> None:
     assert kinds("then") == {"hello", "register", "unregister", "sync", "ack", "ping", "use_names", "bye"}
     assert kinds("do") == {
         *("welcome", "notification", "caught_up", "registered", "unregistered", "page_end", "pong", "wait", "close"),
+        *("message", "missed", "channels_end"),
+    }
+
+
+def test_channels_are_in_a_folder_of_their_own(texts: dict[str, str]) -> None:
+    assert {name for name, text in texts.items() if "channel" in text} == {
+        name for name in texts if name.startswith("channels/")
     }
 
 
@@ -49,4 +57,5 @@ def test_what_is_no_transcript_any_more_goes(tmp_path: Path, texts: dict[str, st
     (tmp_path / "old.jsonl").write_text("{}\n")
     (tmp_path / "README.md").write_text("stays")
     assert main([str(tmp_path)]) == 0
-    assert {path.name for path in tmp_path.iterdir()} == {*texts, "README.md"}
+    left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {*texts, "README.md"}

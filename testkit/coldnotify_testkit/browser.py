@@ -4,7 +4,7 @@ import base64
 import json
 import os
 import shutil
-import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 
 from coldnotify_common.certificates import public_key_hash
 from coldnotify_kafka.broker import free_port
-from coldnotify_kafka.broker.process import end
+from coldnotify_kafka.broker.process import end, spawn
 
 from coldnotify_testkit.waiting import wait_for
 
@@ -25,6 +25,15 @@ MISSING = None if CHROMIUM and CHROMEDRIVER else "there is no chromium with chro
 """Why a test of a page is to be skipped; None: it can run."""
 _TIMEOUT_S = 120
 _STOP_S = 30
+_DIES_WITH_DRIVER = """#!{python} -I
+import ctypes, os, signal, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != {driver}:
+        sys.exit("chromedriver has ended")
+os.execv({chromium!r}, [{chromium!r}, *sys.argv[1:]])
+"""
+"""What chromedriver starts as Chromium, which it ends when it is asked to end, and not when it is killed."""
 
 
 class Browser:
@@ -77,15 +86,18 @@ class Browser:
 def browser(log: Path, trusting: Path | None = None) -> Iterator[Browser]:
     """A new browser with nothing in its memory; chromedriver's output goes to `log`.
 
+    Both end with this process, however it ends (on Linux).
+
     `trusting`: a service's certificate, whose authority the browser does not know.
     """
     assert CHROMIUM
     assert CHROMEDRIVER
     port = free_port()
-    with log.open("wb") as output:
-        driver = subprocess.Popen(
-            [CHROMEDRIVER, f"--port={port}"], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-        )
+    log.unlink(missing_ok=True)
+    driver = spawn([CHROMEDRIVER, f"--port={port}"], log)
+    binary = log.with_suffix(f".{driver.pid}.chromium")
+    binary.write_text(_DIES_WITH_DRIVER.format(python=sys.executable, driver=driver.pid, chromium=CHROMIUM))
+    binary.chmod(0o700)
     base = f"http://127.0.0.1:{port}"
     session_url = None
     try:
@@ -103,7 +115,7 @@ def browser(log: Path, trusting: Path | None = None) -> Iterator[Browser]:
             arguments.append(f"--ignore-certificate-errors-spki-list={public_key_hash(trusting)}")
         if os.geteuid() == 0:
             arguments.append("--no-sandbox")  # Chromium refuses to run as root otherwise
-        options = {"binary": CHROMIUM, "args": arguments}
+        options = {"binary": str(binary), "args": arguments}
         wanted = {"alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}
         session_id = _call("POST", f"{base}/session", {"capabilities": wanted})["sessionId"]
         session_url = f"{base}/session/{session_id}"

@@ -21,6 +21,7 @@ _SERVICES = {
     "matcher": ("coldnotify_matcher", "MatcherSettings"),
     "gateway": ("coldnotify_gateway", "GatewaySettings"),
     "http": ("coldnotify_http", "HttpSettings"),
+    "usage": ("coldnotify_usage", "UsageSettings"),
 }
 _RUN = (
     "import os, sys; from coldnotify_common.settings import load; from {package}.app import run; "
@@ -96,7 +97,7 @@ class ServiceProcess(Child, ABC):
     """A service's own code in a process, its log as JSON; `settings` by their names, as its environment has them."""
 
     def __init__(self, service: str, output: Path, settings: Mapping[str, object]) -> None:
-        """`service`: matcher, gateway or http. Settings of this process' environment are not handed on."""
+        """`service`: matcher, gateway, http or usage. Settings of this process' environment are not handed on."""
         package, cls = _SERVICES[service]
         environ = {name: value for name, value in os.environ.items() if not name.startswith("COLDNOTIFY_")}
         settings = {"log_format": "json", "log_level": "info", **settings}

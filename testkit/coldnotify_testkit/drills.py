@@ -12,7 +12,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
@@ -20,12 +20,15 @@ from typing import NamedTuple
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+from coldnotify import Message, Missed
+from coldnotify.message import position_text
 from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import console_tool, free_port
 from coldnotify_kafka.broker.freezing import frozen
 from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, REQUESTS, SESSIONS
+from coldnotify_schemas.removals import REMOVES_HEADER
+from coldnotify_schemas.topics import CHANNELS_1D, NOTIFICATIONS, OBJECTS, REQUESTS, SESSIONS, TENANTS, VERDICTS
 from confluent_kafka import OFFSET_END, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -36,13 +39,15 @@ from coldnotify_testkit.slow_link import SlowLink
 from coldnotify_testkit.stack import Recorder, Up, get_json, notify
 from coldnotify_testkit.waiting import wait_for
 
-CONNECTIONS_MAX = 40
+CONNECTIONS_MAX = 100
 BUFFERED_BYTES_MAX = 1024 * 1024
+CHANNELS_TAIL_BYTES_MAX = 1024 * 1024
 SETTINGS = {
     "COLDNOTIFY_GATEWAY_CONNECTIONS_MAX": str(CONNECTIONS_MAX),
     "COLDNOTIFY_GATEWAY_BUFFERED_BYTES_MAX": str(BUFFERED_BYTES_MAX),
     "COLDNOTIFY_GATEWAY_REQUEST_TIMEOUT_S": "2",
     "COLDNOTIFY_HTTP_PUBLISH_TIMEOUT_S": "2",
+    "COLDNOTIFY_MATCHER_CHANNELS_TAIL_BYTES_MAX": str(CHANNELS_TAIL_BYTES_MAX),
 }
 """Bounds that a fault reaches soon, in the environment of all services."""
 WAIT_S = 120
@@ -52,6 +57,11 @@ DOMAIN, GROUP = "animal.observer", "region-1"
 _TAKEOVER_SLOW_S = 30
 _PIPE_BYTES = 4096
 _QUOTA_BYTES_PER_S = 20_000
+_FILM_BYTES = 60_000
+_BEHIND = 60
+"""Clients, each in a block of its own. ChannelsCatchUpSlow goes by more than 50."""
+_BLOCK_OFFSETS = 1_000
+"""Of a block of a log of channels, as the matcher's `kept_blocks` says it."""
 
 
 class Scene(NamedTuple):
@@ -272,6 +282,61 @@ def versions_are_below_the_newest(scene: Scene, stack: ExitStack) -> None:
     stack.enter_context(repeated(publish))
 
 
+def nulls_remove_nothing(scene: Scene, stack: ExitStack) -> None:
+    """again and again a null names an older version than its object's newest"""
+    producer = Producer({"bootstrap.servers": scene.up.kafka})
+    key = f"{DOMAIN}/{GROUP}/kept".encode()
+    with Publisher(kafka=scene.up.kafka) as publisher:
+        where = publisher.publish(DOMAIN, GROUP, "kept", version=2).partition
+
+    def write(stopping: threading.Event) -> None:
+        producer.produce(OBJECTS, None, key, partition=where, headers={REMOVES_HEADER: b"0/1"})
+        producer.flush(60)
+        stopping.wait(0.5)
+
+    stack.enter_context(repeated(write))
+
+
+def a_tenant_floods(scene: Scene, stack: ExitStack) -> None:
+    """a tenant publishes 20 times a second and may do so once a second; a verdict says the same"""
+    producer = Producer({"bootstrap.servers": scene.up.kafka})
+    stack.callback(_write_tenant, scene, "flooding", None)
+    _write_tenant(scene, "flooding", b'{"domains": ["flooding.domain"], "in_per_s": 1}')
+    url = f"{scene.up.http_url}/v1/domains/flooding.domain/groups/{GROUP}/objects/camera-config"
+
+    def publish(stopping: threading.Event) -> None:
+        with suppress(OSError), urlopen(url, data=b"{}", timeout=30):
+            pass
+        now_ms = time.time_ns() // 1_000_000
+        value = b'{"at_ms": %d, "until_ms": %d, "per_min": {"publishes": 60}}' % (now_ms, now_ms + 20_000)
+        producer.produce(VERDICTS, value, b"flooding")
+        producer.flush(60)
+        stopping.wait(0.05)
+
+    stack.enter_context(repeated(publish))
+
+
+def nobody_measures_tenants(scene: Scene, stack: ExitStack) -> None:
+    """there is a tenant, and nothing makes verdicts"""
+    usage = scene.up.report["pids"].get("usage")
+    if usage is not None:
+        stack.enter_context(standing_still(usage))
+    stack.callback(_write_tenant, scene, "unmeasured", None)
+    _write_tenant(scene, "unmeasured", b'{"domains": ["unmeasured.domain"]}')
+
+
+def tenants_are_written_by_hand(scene: Scene, stack: ExitStack) -> None:
+    """a tenant's record has a negative rate"""
+    stack.callback(_write_tenant, scene, "by-hand", None)
+    _write_tenant(scene, "by-hand", b'{"domains": ["by.hand"], "in_per_s": -1}')
+
+
+def _write_tenant(scene: Scene, name: str, value: bytes | None) -> None:
+    producer = Producer({"bootstrap.servers": scene.up.kafka})
+    producer.produce(TENANTS, value, name.encode())
+    assert producer.flush(60) == 0
+
+
 def old_news_is_published(scene: Scene, _stack: ExitStack) -> None:
     """200 publishes arrive a minute after their timestamp"""
     producer = Producer({"bootstrap.servers": scene.up.kafka})
@@ -360,6 +425,93 @@ def what_is_read_is_throttled(scene: Scene, stack: ExitStack) -> None:
     _publish_many(scene, followed, partitions, 12_000, "x" * 100)
 
 
+def _write_messages(scene: Scene, channel: str, values: Iterable[bytes], *, group: str = GROUP) -> int:
+    """Uncompressed. In which partition they are."""
+    # Small batches: a quota counts whole ones.
+    producer = Producer({"bootstrap.servers": scene.up.kafka, "batch.size": 16_384})
+    partition = partition_of(
+        DOMAIN, group, len(producer.list_topics(CHANNELS_1D, WAIT_S).topics[CHANNELS_1D].partitions)
+    )
+    for value in values:
+        producer.produce(CHANNELS_1D, value, f"{DOMAIN}/{group}/{channel}".encode(), partition=partition)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    return partition
+
+
+def messages_are_read_slowly(scene: Scene, stack: ExitStack) -> None:
+    """a quota limits matchers to reading 20 kB/s, and 30,000 messages are sent"""
+    stack.enter_context(quota(scene, "coldnotify-compacted-reader"))
+    _write_messages(scene, "many", (b"%d" % number for number in range(30_000)))
+
+
+def many_come_back_from_different_days(scene: Scene, stack: ExitStack) -> None:
+    """60 clients come back, each to another part of 75,000 messages, and a quota limits reading these to 20 kB/s"""
+    group, told = f"group-{secrets.token_hex(4)}", list[Message]()
+    partition = _write_messages(scene, "days", (b"%d" % number for number in range(75_000)), group=group)
+    with notify(scene.up, "newest", None, group=group) as client:
+        # Who is told the last one comes behind all others.
+        client.channel("days", since="newest").subscribe(told.append)
+        wait_for(lambda: told, "the messages are followed", WAIT_S)
+    assert partition == partition_of(DOMAIN, group, int(scene.value("max(coldnotify_matcher_partitions)")))
+    first = told[0].offset - 74_999
+    stack.enter_context(quota(scene, "coldnotify-block-reader"))
+    for number in range(_BEHIND):
+        client = stack.enter_context(notify(scene.up, f"behind-{number}", None, group=group))
+        client.channel("days", since=position_text(told[0].epoch, first + number * _BLOCK_OFFSETS)).subscribe(print)
+
+
+def a_log_is_damaged_on_disk(scene: Scene, stack: ExitStack) -> None:
+    """a client is away while messages are sent, and a bit of them is turned on Kafka's disk"""
+    group, missed = f"group-{secrets.token_hex(4)}", list[Missed]()
+    words = secrets.token_hex(20).encode()
+    for away in (True, False):
+        with notify(scene.up, "torn", scene.directory / f"{group}.state", group=group) as client:
+            client.channel("torn", since="now").subscribe(lambda _: None, on_missed=missed.append)
+            assert client.wait_caught_up(timeout_s=WAIT_S), client.status
+            if not away:
+                wait_for(lambda: missed, "it is told that messages may be missing", WAIT_S)
+                assert missed[0].reason == "UNREADABLE", missed
+                return
+        partition = _write_messages(scene, "torn", [b'"%s"' % words], group=group)
+        # What comes behind it is all that matchers keep in memory.
+        film = [bytes(_FILM_BYTES)] * (2 * CHANNELS_TAIL_BYTES_MAX // _FILM_BYTES)
+        _write_messages(scene, "film", film, group=group)
+        stack.callback(_turn_a_bit, scene, partition, words)
+        _turn_a_bit(scene, partition, words)
+
+
+def _turn_a_bit(scene: Scene, partition: int, words: bytes) -> None:
+    """In Kafka's file, of the first of these bytes. Twice is as before."""
+    for path in scene.up.data.rglob(f"{CHANNELS_1D}-{partition}/*.log"):
+        text = path.read_bytes()
+        place = text.find(words[1:]) - 1
+        if place >= 0:
+            with path.open("r+b") as file:
+                file.seek(place)
+                file.write(bytes([text[place] ^ 1]))
+            return
+    raise AssertionError(f"the message is in no file of partition {partition}")
+
+
+def messages_are_removed_unread(scene: Scene, _stack: ExitStack) -> None:
+    """a client is away while messages are sent and removed, the first of them no longer in matchers' memory"""
+    state = scene.directory / f"{secrets.token_hex(4)}.state"
+    missed: list[Missed] = []
+    for away in (True, False):
+        with notify(scene.up, "away", state) as client:
+            client.channel("removed", since="now").subscribe(lambda _: None, on_missed=missed.append)
+            assert client.wait_caught_up(timeout_s=WAIT_S), client.status
+            if not away:
+                wait_for(lambda: missed, "it is told that messages may be missing", WAIT_S)
+                return
+        partition = _write_messages(scene, "removed", [b"1"])
+        _write_messages(scene, "film", [bytes(_FILM_BYTES)] * (2 * CHANNELS_TAIL_BYTES_MAX // _FILM_BYTES))
+        everything = TopicPartition(CHANNELS_1D, partition, OFFSET_END)
+        admin = AdminClient({"bootstrap.servers": scene.up.kafka})
+        admin.delete_records([everything])[everything].result(WAIT_S)
+
+
 def loading_is_throttled(scene: Scene, stack: ExitStack) -> None:
     """the matcher is killed and loads 3 MB under a quota of 20 kB/s, for 33 s"""
     partitions = int(scene.value("max(coldnotify_matcher_partitions)"))
@@ -425,6 +577,10 @@ DRILLS: dict[Fault, set[str]] = {
     strangers_write_into_our_topics: {"RecordsSetAside", "InboxRecordsSetAside"},
     a_later_release_has_written: {"PartitionWaits", "PartitionNotServed", "PartitionNotServedForHours"},
     versions_are_below_the_newest: {"PublishesStale"},
+    nulls_remove_nothing: {"NullsRemoveNothing"},
+    nobody_measures_tenants: {"VerdictsStale"},
+    a_tenant_floods: {"TenantRefused", "TenantNearAgreement"},
+    tenants_are_written_by_hand: {"TenantRecordDamaged"},
     old_news_is_published: {"DeliverySlow"},
     too_many_connect: {"ConnectionsRefused"},
     a_client_comes_and_goes: {"ReconnectStorm"},
@@ -433,11 +589,20 @@ DRILLS: dict[Fault, set[str]] = {
     the_inbox_is_emptied: {"InboxGaps", "SessionsDisagree"},
     kafka_pauses: {"KafkaSlow"},
     what_is_read_is_throttled: {"MatcherLags", "StandbyLags"},
+    messages_are_read_slowly: {"ChannelsLag"},
+    messages_are_removed_unread: {"MessagesMissed"},
+    many_come_back_from_different_days: {"ChannelsCatchUpSlow"},
+    a_log_is_damaged_on_disk: {"BlocksUnreadable"},
     loading_is_throttled: {"TakeoverSlow"},
     a_matcher_hangs_and_is_replaced: {"PartitionServedTwice"},
     two_matchers_have_one_name: {"MatcherReloads", "TakeoverStorm"},
     kafka_is_gone: {"NotReady", "KafkaUnreachable", "RequestsNotTaken", "PublishesNotAcknowledged"},
 }
+NOT_DRILLED = {
+    "UsageLags": "takes more records than a worker reads, for minutes",
+    "DiskNearlyFull": "takes a full disk; test_full_disk fills a small one",
+}
+"""Alerts that no fault here makes fire, and why. Their expressions are tested by themselves (`alerts_test.yml`)."""
 
 
 class Times(NamedTuple):

@@ -256,6 +256,12 @@ class Bench:
         self.log.requests.append(request)
         return request
 
+    def operator(self, client: str = "client-1", **body: object) -> int:
+        """An operator's request about a client: its offset. It is handled with the next step."""
+        about = {"format": 1, "domain": DOMAIN, "group": GROUP, "client": client}
+        self.log.requests.append(internal_pb2.Request(**about, **body))  # type: ignore[arg-type]
+        return len(self.log.requests) - 1
+
     def open(
         self,
         wanted: Iterable[str] = (),
@@ -268,6 +274,7 @@ class Bench:
         cursor: int | None = None,
         epoch: int | None = EPOCH,
         again: bool = False,
+        never_opened: bool = False,
         ask: int | None = None,
         page_bytes: int = 0,
     ) -> None:
@@ -285,6 +292,7 @@ class Bench:
                 cursor=cursor,
                 ask=self._asks[gateway, session],
                 again=again,
+                never_opened=never_opened,
                 page_bytes=page_bytes,
             ),
         )
@@ -394,7 +402,7 @@ def fan_outs(items: Iterable[internal_pb2.Item]) -> list[tuple[str, int, int, li
     ]
 
 
-def sessions_of(fan_out: internal_pb2.FanOut) -> list[int]:
+def sessions_of(fan_out: internal_pb2.FanOut | internal_pb2.ChannelFanOut) -> list[int]:
     """The sessions that a FanOut is for."""
     return list(struct.unpack(f"<{len(fan_out.sessions) // 4}I", fan_out.sessions))
 

@@ -3,7 +3,21 @@
 import struct
 from collections.abc import Iterable, Iterator
 
-from coldnotify_gateway.core import Finish, Gateway, Identified, Limits, Output, Produce, Send, SendAll, State
+from coldnotify_gateway.core import (
+    Finish,
+    Gateway,
+    Identified,
+    Limits,
+    Output,
+    Produce,
+    Publication,
+    Send,
+    SendAll,
+    SendUrgent,
+    State,
+    Urgent,
+    Waiting,
+)
 from coldnotify_gateway.core.gateway import Admit, admit_all
 from coldnotify_schemas.internal_pb2 import BeatAnswer, FanOut, Inbox, Item, Newest, Opened, Page, Request
 from coldnotify_schemas.wire_pb2 import GatewayFrame
@@ -19,11 +33,29 @@ class WireDouble:
 
     def __init__(self) -> None:
         self.data = b""
+        self.stuck = False
+        """What is written waits from now on: the connection takes nothing."""
         self.finished = False
+        self._waiting = Waiting()
 
     def send(self, data: bytes, /) -> None:
         """Keeps it."""
-        self.data += data
+        self._waiting.add(data)
+        self._flow()
+
+    def send_urgent(self, urgent: Urgent, /) -> None:
+        """Keeps it in front of what waits."""
+        self._waiting.add_urgent(urgent)
+        self._flow()
+
+    def go_on(self) -> None:
+        """The connection takes what waits, and what is written from now on."""
+        self.stuck = False
+        self._flow()
+
+    def _flow(self) -> None:
+        if not self.stuck:
+            self.data += self._waiting.take(self._waiting.size_bytes)
 
     def finish(self) -> None:
         """Takes note."""
@@ -54,6 +86,10 @@ class Bench:
         self.generation = 1
         self.number = 0
         self.requests: list[Request] = []
+        self.publications: list[Publication] = []
+        self.answers_beats = False
+        """The matcher answers each Beat, as time passes: it has handled all that was asked before it."""
+        self._beats: list[int] = []
 
     def do(self, outputs: Iterable[Output]) -> None:
         """Does what the core says."""
@@ -64,8 +100,15 @@ class Bench:
                 case SendAll(peers, data):
                     for peer in peers:
                         peer.send(data)
+                case SendUrgent(peers, urgent):
+                    for peer in peers:
+                        peer.send_urgent(urgent)
                 case Produce(request=request):
                     self.requests.append(request)
+                    if request.HasField("beat"):
+                        self._beats.append(request.beat.serial)
+                case Publication():
+                    self.publications.append(output)
                 case Finish(peer):
                     peer.finish()
 
@@ -110,6 +153,9 @@ class Bench:
         while self.now_s < end_s:
             self.now_s = min(end_s, self.now_s + 0.5)
             self.do(self.gateway.on_tick(self.now_s))
+            beats, self._beats = self._beats, []
+            if beats and self.answers_beats:
+                self.inbox(*(beat_answer(serial=serial) for serial in beats))
 
     def stand_still(self, seconds: float) -> None:
         """Time passes without the gateway: its process is stopped."""

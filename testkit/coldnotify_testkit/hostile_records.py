@@ -298,7 +298,7 @@ class Generator:
         self._fill(body, 0.6, known)
         if known.sessions and draw.random() < 0.7:
             number = draw.choice(known.sessions).number
-            if isinstance(body, internal_pb2.FanOut):
+            if isinstance(body, internal_pb2.FanOut | internal_pb2.ChannelFanOut):
                 body.sessions = number.to_bytes(4, "little") * draw.choice((1, 2, 100)) + b"\1" * draw.choice(
                     (0, 0, 1, 3)
                 )
@@ -476,6 +476,8 @@ class Generator:
         match field.cpp_type:
             case FieldDescriptor.CPPTYPE_BOOL:
                 return draw.random() < 0.5
+            case FieldDescriptor.CPPTYPE_ENUM:
+                return draw.choice((0, 1, 2, 3, 4, 5, 77))
             case FieldDescriptor.CPPTYPE_UINT32:
                 return self._number(32)
             case FieldDescriptor.CPPTYPE_UINT64:

@@ -8,16 +8,19 @@ from typing import Any
 
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker, free_port, run
+from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_kafka.errors import TopicsNotAppliedError
 from confluent_kafka import KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec, TopicMetadata
 
 __all__ = ["broker", "free_port", "reset_topics"]
 
 _TOPIC_PREFIX = "coldnotify."
 _GROUP_PREFIX = "coldnotify"
 _RESET_SECONDS_MAX = 200.0
-"""For each answer and for the whole. 0.3 s are usual; beside a load that took both cores, 60 were too few."""
+"""0.3 s are usual; beside a load that took both cores, 60 were too few."""
+_TRY_SECONDS_MAX = 40.0
+"""For each try: one that began while the cluster had fenced its node would wait for five minutes (nodes_that_serve)."""
 _POLL_SECONDS = 0.05
 
 
@@ -37,24 +40,34 @@ def reset_topics(bootstrap: str, partitions: int | None = None, *, keep_empty: b
     `keep_empty`: those of ColdNotify's that nothing was ever written to stay, with their ids: a topic made anew costs
     a tenth of a core-second. Raises TopicsNotAppliedError if that takes over 200 s.
     """
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    deadline = time.monotonic() + _RESET_SECONDS_MAX
     specs = topics.load(partitions=partitions)
+    deadline = time.monotonic() + _RESET_SECONDS_MAX
+    while True:
+        try:
+            return _try_to_reset(quiet_admin(bootstrap), specs, keep_empty=keep_empty)
+        except (KafkaException, TimeoutError, TopicsNotAppliedError) as error:
+            if time.monotonic() > deadline:
+                raise TopicsNotAppliedError(f"not within {_RESET_SECONDS_MAX:.0f} s: {error}") from error
+        time.sleep(_POLL_SECONDS)
+
+
+def _try_to_reset(admin: AdminClient, specs: Sequence[topics.TopicSpec], *, keep_empty: bool) -> None:
+    deadline = time.monotonic() + _TRY_SECONDS_MAX
     kept = _empty(admin, specs) if keep_empty else set()
     while left := [name for name in _ours(admin) if name not in kept]:
         if time.monotonic() > deadline:
-            raise TopicsNotAppliedError(f"{', '.join(left)}: still there after {_RESET_SECONDS_MAX:.0f} s")
-        for answer in admin.delete_topics(left, request_timeout=_RESET_SECONDS_MAX).values():
+            raise TopicsNotAppliedError(f"{', '.join(left)}: still there")
+        for answer in admin.delete_topics(left, request_timeout=_TRY_SECONDS_MAX).values():
             # "Unknown" says that only the metadata is behind; whatever else it is, the next look shows it.
             _ignore_kafkas_no(answer)
         time.sleep(_POLL_SECONDS)
     _delete_idle_groups(admin)
-    topic_plan.apply(admin, specs, timeout=_RESET_SECONDS_MAX)
+    topic_plan.apply(admin, specs, timeout=_TRY_SECONDS_MAX)
 
 
 def _empty(admin: AdminClient, specs: Sequence[topics.TopicSpec]) -> set[str]:
     """Of these topics, those that are there with as many partitions as they should have, and never held a record."""
-    there = admin.list_topics(timeout=_RESET_SECONDS_MAX).topics
+    there = _there(admin)
     wanted = {
         TopicPartition(spec.name, number): OffsetSpec.latest()  # type: ignore[no-untyped-call]
         for spec in specs
@@ -64,9 +77,9 @@ def _empty(admin: AdminClient, specs: Sequence[topics.TopicSpec]) -> set[str]:
     if not wanted:
         return set()
     written = set()
-    for partition, answer in admin.list_offsets(wanted, request_timeout=_RESET_SECONDS_MAX).items():
+    for partition, answer in admin.list_offsets(wanted, request_timeout=_TRY_SECONDS_MAX).items():
         try:
-            untouched = answer.result(_RESET_SECONDS_MAX).offset == 0
+            untouched = answer.result(_TRY_SECONDS_MAX).offset == 0
         except KafkaException:
             # Just being made or deleted, perhaps: then it is made anew.
             untouched = False
@@ -76,20 +89,26 @@ def _empty(admin: AdminClient, specs: Sequence[topics.TopicSpec]) -> set[str]:
 
 
 def _ours(admin: AdminClient) -> list[str]:
-    topics_there = admin.list_topics(timeout=_RESET_SECONDS_MAX).topics
-    return [name for name in topics_there if name.startswith(_TOPIC_PREFIX)]
+    return [name for name in _there(admin) if name.startswith(_TOPIC_PREFIX)]
+
+
+def _there(admin: AdminClient) -> dict[str, TopicMetadata]:
+    metadata = admin.list_topics(timeout=_TRY_SECONDS_MAX)
+    if not metadata.brokers:
+        raise TopicsNotAppliedError("no node serves")
+    return metadata.topics
 
 
 def _delete_idle_groups(admin: AdminClient) -> None:
     """A group's commits go with its topics; its members' names and its generation go only with the group."""
-    listing = admin.list_consumer_groups(request_timeout=_RESET_SECONDS_MAX).result(_RESET_SECONDS_MAX)
+    listing = admin.list_consumer_groups(request_timeout=_TRY_SECONDS_MAX).result(_TRY_SECONDS_MAX)
     groups = [group.group_id for group in listing.valid if group.group_id.startswith(_GROUP_PREFIX)]
     if groups:
-        for answer in admin.delete_consumer_groups(groups, request_timeout=_RESET_SECONDS_MAX).values():
+        for answer in admin.delete_consumer_groups(groups, request_timeout=_TRY_SECONDS_MAX).values():
             # One that a test left members in cannot be deleted: that is for its next user to notice.
             _ignore_kafkas_no(answer)
 
 
 def _ignore_kafkas_no(answer: "Future[Any]") -> None:
     with suppress(KafkaException):
-        answer.result(_RESET_SECONDS_MAX)
+        answer.result(_TRY_SECONDS_MAX)

@@ -65,11 +65,13 @@ class MatcherDouble:
 
     # --- what a test may do
 
-    def publish(self, name: str, version: int, payload: bytes = b"", deleted: bool = False) -> int:
-        """A new version; its offset."""
+    def publish(
+        self, name: str, version: int, payload: bytes = b"", deleted: bool = False, *, urgent: bool = False
+    ) -> int:
+        """A new version; its offset. `urgent`: it is of high priority."""
         offset = len(self.log)
         self.log.append(Newest(name=name, version=version, offset=offset, payload=payload, deleted=deleted))
-        self._fan_out(self.log[-1])
+        self._fan_out(self.log[-1], urgent=urgent)
         return offset
 
     def newest(self, name: str) -> Newest | None:
@@ -242,16 +244,24 @@ class MatcherDouble:
             page.complete = session.cursor
         self._tell(session.gateway, page=page)
 
-    def _fan_out(self, newest: Newest) -> None:
+    def _fan_out(self, newest: Newest, *, urgent: bool = False) -> None:
+        self._fan_out_to("live", newest, urgent=urgent)
+        if urgent:
+            answer = Newest()
+            answer.CopyFrom(newest)
+            answer.answer = True
+            self._fan_out_to("catching", answer, urgent=True)
+
+    def _fan_out_to(self, state: str, newest: Newest, *, urgent: bool) -> None:
         numbers: dict[int, list[int]] = {}
         for client, session in self.sessions.items():
-            if session.state == "live" and newest.name in self.registrations[client]:
+            if session.state == state and newest.name in self.registrations[client]:
                 numbers.setdefault(session.gateway, []).append(session.number)
         for gateway, of_gateway in numbers.items():
             for start in range(0, len(of_gateway), self._fan_out_sessions):
                 part = of_gateway[start : start + self._fan_out_sessions]
                 packed = struct.pack(f"<{len(part)}I", *part)
-                self._tell(gateway, fan_out=FanOut(newest=newest, sessions=packed))
+                self._tell(gateway, fan_out=FanOut(newest=newest, sessions=packed, urgent=urgent))
 
     def _answer(self, name: str) -> Newest:
         answer = Newest(name=name)

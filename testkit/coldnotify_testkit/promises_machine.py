@@ -16,7 +16,7 @@ from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, RegistrationsRe
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from coldnotify_testkit.engine_bench import GATEWAY, OTHER_GATEWAY, PREFIX, Bench
+from coldnotify_testkit.engine_bench import DOMAIN, GATEWAY, OTHER_GATEWAY, PREFIX, Bench
 
 OBJECTS = [f"o{i}" for i in range(5)]
 CLIENTS = ["c0", "c1", "c2"]
@@ -541,6 +541,19 @@ class Machine(RuleBasedStateMachine):
         """Whether the matcher knows the session: what beats are for."""
         view = self.bench.engine.gateways.get(session.gateway)
         return view is not None and session.number in view.sessions
+
+    @invariant()
+    def what_there_is_is_counted(self) -> None:
+        """What is counted as it comes and goes is what counting all of it gives."""
+        engine = self.bench.engine
+        clients = engine.clients.values()
+        counted = (
+            sum(engine.objects.is_published(key) is True for key in engine.objects),
+            sum(client.session is not None for client in clients),
+            sum(client.registered for client in clients),
+        )
+        assert engine.take_stock().get(DOMAIN, (0, 0, 0)) == counted
+        assert sum(tally.known for tally in engine.state.tallies.values()) == len(clients)
 
     def teardown(self) -> None:
         self.come_to_rest()

@@ -45,6 +45,11 @@ class Service:
         self.objects: dict[str, Newest] = {}
         self.sets: dict[str, set[str]] = {}
         self.changes: dict[str, dict[str, Change]] = {}
+        self.changed_at: dict[str, dict[str, int]] = {}
+        """By query and name: the latest change, for a test; never forgotten."""
+        self.descriptions: dict[str, tuple[bytes, int]] = {}
+        """By name: JSON, and the offset since which it is in force."""
+        self.tells_descriptions = True
         self.known_from = 0
         """Changes of sets above this offset are known."""
         self.names: set[str] = set()
@@ -84,6 +89,13 @@ class Service:
             self._put(target, name, member=True)
             self._tell(name, entered=[target], left=[source], version=True)
 
+    def describe(self, name: str, description: bytes) -> None:
+        """It leaves the object in the queries that it is in."""
+        self.end += 1
+        self.descriptions[name] = description, self.end
+        if self.session is not None:
+            self.session.redescribe(name)
+
     def take_over(self) -> None:
         """Another matcher: it knows the sets, and not how they came to be."""
         self.known_from = self.end
@@ -95,6 +107,9 @@ class Service:
         self.end = len(self.objects)
         for offset, newest in enumerate(self.objects.values(), 1):
             newest.offset = offset
+        self.descriptions = {name: (description, self.end) for name, (description, _) in self.descriptions.items()}
+        for text, members in self.sets.items():
+            self.changed_at[text] = dict.fromkeys(members, self.end)
         self.take_over()
         self.session = None
 
@@ -104,14 +119,20 @@ class Service:
     def _put(self, text: str, name: str, *, member: bool) -> None:
         (self.members(text).add if member else self.members(text).discard)(name)
         self.changes.setdefault(text, {})[name] = Change(self.end, member)
+        self.changed_at.setdefault(text, {})[name] = self.end
 
     def _tell(self, name: str, entered: list[str] = [], left: list[str] = [], *, version: bool = False) -> None:  # noqa: B006
         if self.session is not None:
             self.session.fan_out(name, entered, left, version=version)
 
     @property
+    def told_queries(self) -> set[str]:
+        """Those of which this release says anything."""
+        return self.queries if self.knows_queries else set()
+
+    @property
     def digest(self) -> int:
-        return (digest(self.names) + sum(map(query_hash, self.queries))) % (1 << 64)
+        return (digest(self.names) + sum(map(query_hash, self.told_queries))) % (1 << 64)
 
     def open(self) -> "Session":
         self.session = Session(self)
@@ -145,10 +166,10 @@ class Session:
         self.steps: Iterator[None] | None = None
         self.page = 0
         self.in_sync = False
+        self.describes = False
         self.sync: list[wire.SyncChunk] = []
         self.answers: list[Answer] = []
         self.owed: list[str] = []
-        self.said_unknown = False
 
     def take(self, limit: int | None = None) -> bytes:
         data = bytes(self.out[:limit])
@@ -173,6 +194,7 @@ class Session:
     def _on_hello(self, hello: wire.Hello) -> None:
         service = self.service
         service.names.difference_update(hello.unregister)
+        self.describes = bool(hello.capabilities & wire.CAPABILITY_DESCRIPTIONS) and service.tells_descriptions
         refused = self._register(list(hello.register), list(hello.queries))
         hashes = set(hello.unregister_queries)
         if service.knows_queries:
@@ -192,6 +214,7 @@ class Session:
         self.in_sync = in_sync
         self.live = False
         kinds = wire.KINDS_NAMES | wire.KINDS_QUERIES if self.service.knows_queries else 0
+        kinds |= wire.KINDS_DESCRIPTIONS if self.describes else 0
         self._say(welcome=wire.Welcome(in_sync=in_sync, epoch=epoch, refused=refused, kinds=kinds))
 
     def _register(self, names: list[str], queries: list[wire.Query]) -> list[wire.Refusal]:
@@ -207,7 +230,7 @@ class Session:
     def _answer(self, names: list[str], queries: list[wire.Query]) -> None:
         self.owed += names
         for query in queries:
-            if query.text not in self.service.queries:
+            if query.text not in self.service.told_queries:
                 continue
             held = digest(self.service.members(query.text))
             if query.HasField("held") and query.held == held:
@@ -221,7 +244,7 @@ class Session:
 
     def _answer_all(self) -> None:
         self.owed = sorted(self.service.names)
-        self.answers = [Answer(text) for text in sorted(self.service.queries)]
+        self.answers = [Answer(text) for text in sorted(self.service.told_queries)]
 
     def _on_register(self, register: wire.Register) -> None:
         refused = self._register(list(register.objects), list(register.queries))
@@ -267,7 +290,7 @@ class Session:
 
     def fan_out(self, name: str, entered: list[str], left: list[str], *, version: bool) -> None:
         """A change happened. A session that is not live may be told at once, too; its pages have it in any case."""
-        registered = self.service.queries
+        registered = self.service.told_queries
         if not self.in_sync or (not self.live and self.random.random() < 0.5):
             return
         concerned = name in self.service.names or any(name in self.service.members(text) for text in registered)
@@ -277,8 +300,33 @@ class Session:
         if self.live:
             self.position = self.service.end
 
+    def redescribe(self, name: str) -> None:
+        """An object is described in another way. As `fan_out`."""
+        if not self.in_sync or (not self.live and self.random.random() < 0.5):
+            return
+        if self.describes and self._described_at(name):
+            self._notify(name, [], [], self.service.end, complete=self.live, describe=True)
+        if self.live:
+            self.position = self.service.end
+
+    def _described_at(self, name: str) -> int:
+        """Since when a member of a query is described as it is."""
+        is_member = any(name in self.service.members(text) for text in self.service.told_queries)
+        return self.service.descriptions.get(name, (b"", 0))[1] if is_member and self.describes else 0
+
+    def _description(self, name: str) -> bytes | None:
+        return self.service.descriptions.get(name, (b"", 0))[0] if self.describes else None
+
     def _notify(
-        self, name: str, entered: list[str], left: list[str], offset: int, *, complete: bool, version: bool = True
+        self,
+        name: str,
+        entered: list[str],
+        left: list[str],
+        offset: int,
+        *,
+        complete: bool,
+        version: bool = True,
+        describe: bool = False,
     ) -> None:
         newest = self.service.objects.get(name) if version else None
         self._say(
@@ -291,6 +339,7 @@ class Session:
                 behind=0 if complete else offset,
                 entered=map(query_hash, entered),
                 left=map(query_hash, left),
+                description=self._description(name) if entered or describe else None,
             )
         )
 
@@ -312,14 +361,15 @@ class Session:
             del self.owed[:PAGE]
             if self.answers:
                 yield from self._tell_answer(self.answers[0])
-        lacks = self.since is not None and self.since < self.service.known_from and bool(self.service.queries)
+        lacks = self.since is not None and self.since < self.service.known_from and bool(self.service.told_queries)
         if lacks and len(self._lacking()) > PAGE:
             self._page_end(sets_unknown=True)
             yield
         while True:
             lacking = self._lacking()
             for offset, name, entered, left in lacking[:PAGE]:
-                self._notify(name, entered, left, offset, complete=True)
+                is_member = any(name in self.service.members(text) for text in self.service.told_queries)
+                self._notify(name, entered, left, offset, complete=True, describe=is_member)
                 self.position = offset
             if self.answers or self.owed:
                 yield from self._pages()
@@ -366,15 +416,18 @@ class Session:
                     deleted=newest is not None and newest.deleted,
                     answer=True,
                     entered=[hash_],
+                    description=self._description(names[0]),
                 )
             )
             answer.reached = names[0]
             told += 1
         if answer not in self.answers:
             return
-        for name in sorted({*service.objects, *service.changes.get(answer.text, {})}) if resumed_at is not None else ():
+        names = sorted({*service.objects, *service.changes.get(answer.text, {}), *service.descriptions})
+        for name in names if resumed_at is not None else ():
             change, newest = service.changes.get(answer.text, {}).get(name), service.objects.get(name)
-            if max(change.offset if change else 0, newest.offset if newest else 0) > (resumed_at or 0):
+            offsets = change.offset if change else 0, newest.offset if newest else 0, self._described_at(name)
+            if max(offsets) > (resumed_at or 0):
                 member = name in service.members(answer.text)
                 entered, left = ([answer.text], []) if member else ([], [answer.text])
                 if member or change:
@@ -390,12 +443,14 @@ class Session:
         """
         service, position = self.service, -1 if self.position is None else self.position
         found = []
-        for name in {*service.objects, *(name for changes in service.changes.values() for name in changes)}:
-            known = {text: service.changes.get(text, {}).get(name) for text in sorted(service.queries)}
+        changed = (name for changes in service.changes.values() for name in changes)
+        for name in {*service.objects, *service.descriptions, *changed}:
+            known = {text: service.changes.get(text, {}).get(name) for text in sorted(service.told_queries)}
             changes = {text: change for text, change in known.items() if change is not None}
             offsets = [change.offset for change in changes.values()]
-            if name in service.names or any(name in service.members(text) for text in service.queries) or offsets:
+            if name in service.names or any(name in service.members(text) for text in service.told_queries) or offsets:
                 offsets += [service.objects[name].offset] if name in service.objects else []
+                offsets += [self._described_at(name)]
             if max(offsets, default=-1) > position:
                 entered = [text for text, change in changes.items() if change.member]
                 left = [text for text, change in changes.items() if not change.member]

@@ -1,10 +1,12 @@
-"""For tests: routes of a service, served on a port for looking in as the service itself would serve them."""
+"""For tests: routes of a service, served on a port for looking in as the service itself serves them, or alone."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
-from coldnotify_common.admin import AdminServer
+from aiohttp.typedefs import Middleware
+from coldnotify_common.admin import AdminServer, bound_port, listen
+from coldnotify_common.web import json_errors
 
 
 @asynccontextmanager
@@ -16,3 +18,15 @@ async def served(*routes: web.AbstractRouteDef) -> AsyncIterator[str]:
         yield f"127.0.0.1:{server.port}"
     finally:
         await server.stop()
+
+
+@asynccontextmanager
+async def served_alone(routes: Iterable[web.AbstractRouteDef], *middlewares: Middleware) -> AsyncIterator[str]:
+    """Their URL, while the block runs: nothing else is on the port. Errors are JSON, as everywhere."""
+    app = web.Application(middlewares=[json_errors, *middlewares])
+    app.add_routes(routes)
+    runner = await listen(app, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{bound_port(runner)}"
+    finally:
+        await runner.cleanup()

@@ -91,6 +91,9 @@ class Writer:
                 )
             except BufferError:
                 producer.poll(0.1)
+            except KafkaException as error:  # the library itself does not take what Kafka would refuse as too large
+                self.refused[f"{record.topic}: {error.args[0].name()}"] += 1
+                return
             else:
                 producer.poll(0)
                 return

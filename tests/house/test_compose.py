@@ -23,6 +23,7 @@ THREE = dict(
     for line in (ROOT / "docker-compose.three.env").read_text().splitlines()
     if line and not line.startswith("#")
 )
+_COMPOSE_MIN = (2, 20, 2)
 BALANCER_FILE = ROOT / "docker-compose.haproxy.cfg"
 BALANCER = BALANCER_FILE.read_text(encoding="utf-8")
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
@@ -88,6 +89,32 @@ def test_gateways_believe_the_balancer_alone_whose_connections_it_passes_on() ->
     assert not re.findall(
         r"^    default-server|^    server .*send-proxy", BALANCER.partition("default-server")[2], re.M
     )
+
+
+def test_the_version_of_compose_that_is_needed_is_named() -> None:
+    assert "Docker Compose 2.20.2 or later" in TEXT, "depends_on has `required` since then"
+    assert "required: false" in TEXT
+    assert "Compose 2.20.2" in (ROOT / "docs" / "deploying.md").read_text(encoding="utf-8")
+
+
+def compose_command() -> list[str]:
+    """Docker's plugin, or the program of its own. Skips where there is neither, in a version that is new enough."""
+    for command in (["docker", "compose"], ["docker-compose"]):
+        if shutil.which(command[0]) is None:
+            continue
+        said = subprocess.run([*command, "version", "--short"], capture_output=True, text=True, check=False).stdout
+        found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", said)
+        # Whoever builds it of its sources may leave the version out.
+        if "dev" in said or (found and tuple(map(int, found.groups())) >= _COMPOSE_MIN):
+            return command
+    pytest.skip("there is no Docker Compose of the version that is needed")
+
+
+@pytest.mark.parametrize("flags", [(), ("--env-file", "docker-compose.three.env"), ("--profile", "ui")])
+def test_compose_takes_the_file(flags: tuple[str, ...]) -> None:
+    compose = compose_command()
+    done = subprocess.run([*compose, *flags, "config", "--quiet"], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
 
 
 def test_haproxy_takes_the_balancers_configuration() -> None:

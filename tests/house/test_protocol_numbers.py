@@ -44,7 +44,7 @@ PROSE = {
         "web port ({WEB_PORT}), or on the HTTP service ({HTTP_PORT})",
         "messages of at most {WEBSOCKET_SENT_BYTES_MAX:KiB} and takes up to 128 KiB",
         "`wait_s` (up to {SYNC_WAIT_S_MAX}) holds",
-        "(up to {OBJECTS_PER_FRAME_MAX} objects and queries), at the same ports",
+        "(up to {OBJECTS_PER_FRAME_MAX} objects, queries and channels), at the same ports",
         "`look.` and {LOOKING_DIGITS} hex digits",
         "publishes up to {PUBLISHES_PER_REQUEST_MAX:,} records at once",
         "for up to {OUTCOMES_PER_REQUEST_MAX} records of a group",

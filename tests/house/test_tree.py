@@ -46,6 +46,7 @@ NO_TWIN_NEEDED = {
 
 SHARED_NAMES = {
     "app": "a service as a process",
+    "channels": "sequences of messages: their records, those of a session, those of a client",
     "clients": "what is known of clients: by the matcher, by the checker",
     "errors": "what a package raises",
     "interests": "what a client registers for: on the wire, in the client",

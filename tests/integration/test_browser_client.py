@@ -1,5 +1,6 @@
 """The browser's client (clients/browser): its own tests, and a page in a real browser against all of ColdNotify."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -11,15 +12,21 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from coldnotify import Message
 from coldnotify.publisher import Publisher
 from coldnotify_testkit.browser import MISSING, browser
-from coldnotify_testkit.stack import Up
+from coldnotify_testkit.gateway_process import GatewayProcess
+from coldnotify_testkit.stack import Recorder, Up, notify
+from coldnotify_testkit.waiting import wait_for
 
 CLIENT = Path(__file__).parents[2] / "clients" / "browser"
 PAGE = Path(__file__).with_name("browser_page.html")
 DOMAIN, GROUP = "animal.observer", "pages"
 NPM = shutil.which("npm")
 _NPM_S = 240
+WAIT_S = 120
+SCRIPT_BYTES_MAX = 300_000
+"""Of all modules together, as the compiler writes them: with comments, not compressed."""
 TOLD = "[...document.querySelectorAll('#told li')].map((item) => item.innerText).join(', ')"
 CAUGHT_UP = "document.querySelector('#phase').innerText == 'caught up'"
 
@@ -49,10 +56,17 @@ def installed() -> None:
         pytest.skip(f"npm ci failed (it needs a registry): {found.stderr[-500:]}")
 
 
+def _failures(said: str) -> str:
+    """What each test that failed says, and how it ended."""
+    lines = said.splitlines()
+    begins = [number for number, line in enumerate(lines) if line.lstrip().startswith("not ok ")]
+    return "\n".join("\n".join(lines[begin : begin + 30]) for begin in begins[:10]) + said[-1000:]
+
+
 @pytest.mark.timeout(3 * _NPM_S)
 def test_its_own_tests_pass(installed: None) -> None:
     done = npm("test")
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert done.returncode == 0, _failures(done.stdout) + done.stderr[-2000:]
     assert "# fail 0" in done.stdout
     assert "# pass 0" not in done.stdout
 
@@ -108,8 +122,197 @@ def test_a_page_learns_comes_back_and_remembers(up: Up, site: str, tmp_path: Pat
         window.run("window.isOld = true; location.reload()")
         window.wait_for(f"!window.isOld && document.readyState == 'complete' && {CAUGHT_UP}", "it woke up")
         assert window.run(f"return {TOLD}") == "", "what it knows is not told again"
+        shown = "document.querySelector('#current').innerText"
+        assert window.run(f"return {shown}") == "camera 9007199254740995 null", "it is there to be shown"
         assert window.run("return window.notify.status.registrations") == 1
         locks = window.run("return navigator.locks.query().then(({ held }) => held.map(({ name }) => name))")
         assert locks == [f"coldnotify coldnotify:{DOMAIN}/{GROUP}/page"], "no other page may be this client meanwhile"
         publisher.publish(DOMAIN, GROUP, "camera", version=9007199254740996)
         window.wait_for(f"{TOLD} == 'camera 9007199254740996 null'", "what is new is told")
+
+
+def items(of: str) -> str:
+    """What a list of the page says, as one text."""
+    return f"[...document.querySelectorAll('#{of} li')].map((item) => item.innerText).join(', ')"
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(3 * _NPM_S)
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+def test_a_page_is_told_every_message_of_a_channel(up: Up, site: str, tmp_path: Path) -> None:
+    group, channel = "pages-of-channels", "tasks"
+    query = urlencode({"domain": DOMAIN, "group": group, "address": f"ws://{up.report['web']}", "channel": channel})
+    with Publisher(up.kafka) as publisher, browser(tmp_path / "chromedriver.log") as window:
+        sent = [publisher.send(DOMAIN, group, channel, {"number": number}).offset for number in range(2)]
+        window.open(f"{site}?{query}")
+        told = items("messages")
+        expected = [f'{sent[0]} null {{"number":0}}', f'{sent[1]} {sent[0]} {{"number":1}}']
+        window.wait_for(f"{told} == {', '.join(expected)!r}", "what was sent before")
+        window.wait_for(CAUGHT_UP, "it is caught up")
+        sent += [publisher.send(DOMAIN, group, channel, {"number": number}).offset for number in (2, 3)]
+        expected += [f'{sent[n]} {sent[n - 1]} {{"number":{n}}}' for n in (2, 3)]
+        window.wait_for(f"{told} == {', '.join(expected)!r}", "each as it is sent, in order")
+        window.wait_for(f"window.notify.status.channelsCursor >= {sent[3]}n", "the cursor")
+
+        window.open("about:blank")
+        sent += [publisher.send(DOMAIN, group, channel, {"number": number}).offset for number in range(4, 24)]
+        window.open(f"{site}?{query}")
+        window.wait_for(f"{told}.split(', ').length == 20 && {CAUGHT_UP}", "what was sent while it was closed")
+        expected = [f'{sent[n]} {sent[n - 1]} {{"number":{n}}}' for n in range(4, 24)]
+        assert window.run(f"return {told}") == ", ".join(expected), "each once, in order"
+        assert window.run(f"return {items('errors')}") == ""
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(3 * _NPM_S)
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+def test_a_page_publishes_on_its_session(up: Up, site: str, tmp_path: Path) -> None:
+    group, told, heard = "pages-that-publish", Recorder(), list[Message]()
+    query = urlencode({"domain": DOMAIN, "group": group, "address": f"ws://{up.report['web']}", "channel": "tasks"})
+    answers = (
+        "window.answers = []; window.answer = (name, publication) => publication.published.then("
+        "(offset) => window.answers.push(`${name} ${offset >= 0n}`),"
+        "(error) => window.answers.push(`${name} ${error.name}`))"
+    )
+    with notify(up, "back-end", None, group=group) as client, browser(tmp_path / "chromedriver.log") as window:
+        client.register("lamp").subscribe(told)
+        client.channel("tasks", since="oldest").subscribe(heard.append)
+        assert client.wait_caught_up(timeout_s=WAIT_S)
+        window.open(f"{site}?{query}")
+        window.wait_for(CAUGHT_UP, "it is caught up")
+        window.run(answers)
+        window.run("answer('lamp', window.lamp = notify.publish('lamp', {on: true}, {version: 9007199254740993n}))")
+        window.run("answer('sent', window.sent = notify.send('tasks', {look: 'north'}))")
+        window.wait_for("answers.length == 2", "both are answered")
+        assert window.run("return answers") == ["lamp true", "sent true"]
+        wait_for(told.reaches("lamp", 9007199254740993), "others are told the version")
+        wait_for(lambda: heard, "and the message")
+        assert (heard[0].payload, heard[0].source) == ({"look": "north"}, "page")
+        assert heard[0].id == window.run("return sent.id")
+        window.wait_for(f'{items("messages")}.endsWith(\'{{"look":"north"}}\')', "it is told its own message")
+
+        pids = up.kill("gateway")
+        numbers = range(3)
+        for number in numbers:
+            window.run(f"answer('n{number}', notify.send('tasks', {number}))")
+        up.wait_ready(other_than=pids)
+        window.wait_for(f"answers.length == {2 + len(numbers)}", "what was said without a gateway is published, too")
+        assert window.run("return answers.slice(2)") == [f"n{number} true" for number in numbers]
+        wait_for(lambda: len(heard) == 1 + len(numbers), "each is told")
+        assert [one.payload for one in heard[1:]] == list(numbers), "once, in order"
+
+        window.run("answer('none', notify.publish('lamp', 'x'.repeat(100), {version: 1, incarnation: 3}))")
+        window.wait_for(f"answers.length == {3 + len(numbers)}", "an incarnation")
+        assert window.run(
+            "try { notify.publish('lamp', 'x'.repeat(5000)) } catch (error) { return error.message }"
+        ) == ("payload: has 5002 bytes of JSON (at most 4096 are allowed)")
+        assert window.run("return notify.unanswered") == 0
+        assert window.run(f"return {items('errors')}") == ""
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(3 * _NPM_S)
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+def test_a_page_from_elsewhere_and_a_second_tab_are_told_why(up: Up, site: str, tmp_path: Path) -> None:
+    origin = site.removesuffix("/index.html")
+    with GatewayProcess(up.kafka) as gateway, browser(tmp_path / "chromedriver.log") as window:
+        gateway.wait_ready()
+        query = urlencode({"domain": DOMAIN, "group": "foreign", "address": f"ws://127.0.0.1:{gateway.web_port}"})
+        window.open(f"{site}?{query}")
+        window.wait_for(f"{items('errors')}.includes('ServiceRefused')", "onError is called")
+        said = window.run(f"return {items('errors')}")
+        assert f"pages of '{origin}' may not connect here: see COLDNOTIFY_GATEWAY_WEB_ORIGINS" in said
+        assert window.run("return notify.status.phase") == "refused"
+        assert window.run("return notify.status.lastProblem").startswith("NOT_ALLOWED: pages of")
+        logged = gateway.event("page not allowed")
+        assert (logged["value"], logged["setting"]) == (origin, "COLDNOTIFY_GATEWAY_WEB_ORIGINS")
+
+        window.run(
+            "const frame = document.createElement('iframe'); frame.src = location.href; document.body.append(frame)"
+        )
+        second = "document.querySelector('iframe').contentDocument"
+        window.wait_for(f"{second}.querySelector('#errors')?.innerText.includes('OpenElsewhere')", "the second page")
+        assert window.run(f"return {second}.querySelector('#phase').innerText") in ("locked", "")
+        window.run("return notify.disconnect()")
+        window.wait_for(f"{second}.querySelector('#errors').innerText.includes('ServiceRefused')", "its turn")
+
+
+REACT_PAGE = """<!doctype html>
+<html lang="en">
+  <head><meta charset="utf-8" /><title>React</title><link rel="icon" href="data:," /></head>
+  <body>
+    <div id="root"></div>
+    <script src="react.production.min.js"></script>
+    <script src="react-dom.production.min.js"></script>
+    <script type="importmap">
+      {"imports": {
+        "coldnotify-browser": "./dist/index.js", "react": "./react.js", "react-dom/client": "./react-dom.js"
+      }}
+    </script>
+    <script type="module">
+      import { start } from "./main.js";
+      const [domain, groupId, clientId, address] = new URLSearchParams(location.search).getAll("of");
+      window.notify = await start({ domain, groupId, clientId, address }, document.querySelector("#root"));
+    </script>
+  </body>
+</html>
+"""
+"""React has no modules that a browser could load as they are; a bundler does what the two below do."""
+REACT_MODULES = {
+    "react.js": "export const { createElement, useEffect, useState } = React;",
+    "react-dom.js": "export const { createRoot } = ReactDOM;",
+}
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(3 * _NPM_S)
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+def test_the_example_with_react(up: Up, site: str, tmp_path: Path) -> None:
+    for example in (CLIENT / "examples" / "react").glob("*.js"):
+        shutil.copy(example, tmp_path)
+    for name in ("react", "react-dom"):
+        shutil.copy(CLIENT / "node_modules" / name / "umd" / f"{name}.production.min.js", tmp_path)
+    for name, text in {**REACT_MODULES, "react.html": REACT_PAGE}.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    group = "pages-with-react"
+    query = urlencode({"of": [DOMAIN, group, "page", f"ws://{up.report['web']}"]}, doseq=True)
+    shown = "document.querySelector('#root').innerText"
+    with Publisher(up.kafka) as publisher, browser(tmp_path / "chromedriver.log") as window:
+        window.open(f"{site.replace('index.html', 'react.html')}?{query}")
+        window.wait_for(f"{shown} == 'version null: null'", "nothing was published")
+        publisher.publish(DOMAIN, group, "camera-config", version=7, payload={"fps": 5})
+        window.wait_for(f"{shown} == 'version 7: {{\"fps\":5}}'", "the newest")
+        window.wait_for("window.notify.caughtUp && window.notify.status.cursor !== null", "it is applied")
+        window.run("window.isOld = true; location.reload()")
+        window.wait_for(f"!window.isOld && {shown} == 'version 7: {{\"fps\":5}}'", "it is there after a reload")
+
+
+def test_the_package_is_ready_to_be_published() -> None:
+    package = json.loads((CLIENT / "package.json").read_text(encoding="utf-8"))
+    assert "private" not in package
+    assert package["publishConfig"] == {"access": "public", "provenance": True}
+    assert len(package["keywords"]) >= 5
+    assert package["repository"] == {"type": "git", "directory": "clients/browser"}, "and no address"
+    assert "dependencies" not in package
+
+
+def test_the_package_has_what_it_needs_and_no_more(installed: None, tmp_path: Path) -> None:
+    for name in ("src", "package.json", "tsconfig.json", "README.md", "LICENSE"):
+        (shutil.copytree if (CLIENT / name).is_dir() else shutil.copy)(CLIENT / name, tmp_path / name)
+    built = npm("run", "build", "--", "--outDir", str(tmp_path / "dist"))
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert NPM is not None
+    packed = subprocess.run(
+        [NPM, "pack", "--dry-run", "--json", "--ignore-scripts"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=_NPM_S,
+        check=True,
+    )
+    (package,) = json.loads(packed.stdout)
+    files = {one["path"]: one["size"] for one in package["files"]}
+    assert {"package.json", "README.md", "LICENSE", "dist/index.js", "dist/index.d.ts", "src/index.ts"} <= set(files)
+    assert not [path for path in files if path.startswith(("tests/", "node_modules/", "build/"))]
+    scripts = sum(size for path, size in files.items() if path.endswith(".js"))
+    assert scripts < SCRIPT_BYTES_MAX, "the README names the size"

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -11,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from coldnotify import Connection, Notify, State
+from coldnotify import Connection, Notification, Notify, State
 from coldnotify.errors import RegistrationRefused
 from coldnotify_kafka.broker import console_tool
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.protocol import QUERIES_MAX, REGISTRATIONS_MAX
 from coldnotify_testkit.stack import Up
 from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Producer
@@ -47,9 +49,11 @@ class Backend:
 class Device:
     """Wakes by sync, and keeps what docs/protocol.md says that it keeps."""
 
-    def __init__(self, up: Up, client: str, *queries: str, registrations: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, up: Up, client: str, *queries: str, registrations: tuple[str, ...] = (), group: str = GROUP
+    ) -> None:
         self._up = up
-        self._who = {"domain": DOMAIN, "group": GROUP, "client": client, "registrations": list(registrations)}
+        self._who = {"domain": DOMAIN, "group": group, "client": client, "registrations": list(registrations)}
         self.queries = list(queries)
         self.members: dict[str, set[str]] = {query: set() for query in queries}
         self.versions: dict[str, int | None] = {}
@@ -85,16 +89,21 @@ class Device:
 class Unit:
     """An application over the Python client, and what it was told."""
 
-    def __init__(self, up: Up, client: str, state: Path, *queries: str) -> None:
+    def __init__(self, up: Up, client: str, state: Path, *queries: str, descriptions: bool = False) -> None:
         self.errors: list[Exception] = []
         connection = Connection(*up.gateway, backoff_max_s=2)
         self.notify = Notify(DOMAIN, GROUP, client, State(state), connection, on_error=self.errors.append)
         self.told: list[tuple[str, object]] = []
-        self.queries = {text: self.notify.register_query(text) for text in queries}
+        self.described: dict[str, tuple[int | None, object]] = {}
+        self.queries = {text: self.notify.register_query(text, descriptions=descriptions) for text in queries}
         for query in self.queries.values():
             query.subscribe_members(lambda added, removed: self.told.append(("members", (added, removed))))
-            query.subscribe(lambda told: self.told.append((told.object_id, told.version)))
+            query.subscribe(self._hear)
         self.notify.connect()
+
+    def _hear(self, told: Notification) -> None:
+        self.told.append((told.object_id, told.version))
+        self.described[told.object_id] = told.version, told.description
 
     def caught_up(self) -> None:
         assert self.notify.wait_caught_up(timeout_s=WAIT_S)
@@ -145,10 +154,41 @@ def test_a_wrong_query_is_refused_with_its_place(up: Up) -> None:
     assert answer["refused"]["Room = 410 AND"].startswith("query: line 1, column 15: expected ")
 
 
+def test_more_queries_than_a_client_may_have_are_refused_with_the_reason(up: Up, tmp_path: Path) -> None:
+    texts = [f"Level = {number}" for number in range(QUERIES_MAX)]
+    with Unit(up, "greedy", tmp_path / "state", *texts) as unit:
+        unit.caught_up()
+        assert unit.errors == []
+        unit.notify.register_query("Level = -1")
+        wait_for(lambda: bool(unit.errors), "an error")
+        (error,) = unit.errors
+        assert isinstance(error, RegistrationRefused)
+        assert (error.query, error.reason) == ("Level = -1", f"query: at most {QUERIES_MAX} queries a client")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        Device(up, "greedy-by-sync", *texts, "Level = -1").wake()
+    assert json.loads(refused.value.read())["field"] == "queries"
+
+
+def test_a_query_with_too_many_members_is_refused_with_the_reason(up: Up) -> None:
+    group, total = "crowded-building", REGISTRATIONS_MAX + 1
+    producer = Producer({"bootstrap.servers": up.kafka})
+    partition = partition_of(DOMAIN, group, 8)
+    for number in range(total):
+        key, value = f"describe:{DOMAIN}/{group}/many-{number:05}", json.dumps({"description": {"Number": number}})
+        producer.produce("coldnotify.objects", key=key, value=value, partition=partition)
+        producer.poll(0)
+    assert producer.flush(WAIT_S) == 0
+    device = Device(up, "crowd", "has Number", "Number < 5", group=group)
+    reason = f"query: it has {total} members, with 5 of others at most {REGISTRATIONS_MAX} are allowed"
+    assert device.wake()["refused"] == {"has Number": reason}
+    assert device.members["Number < 5"] == {f"many-{number:05}" for number in range(5)}
+
+
 @contextmanager
-def events(up: Up, *queries: str) -> Iterator[Iterator[dict[str, Any]]]:
+def events(up: Up, *queries: str, **more: str) -> Iterator[Iterator[dict[str, Any]]]:
     """What a page is told."""
-    asked = urllib.parse.urlencode([("domain", DOMAIN), ("group", GROUP), *(("query", text) for text in queries)])
+    wanted = [*(("query", text) for text in queries), *more.items()]
+    asked = urllib.parse.urlencode([("domain", DOMAIN), ("group", GROUP), *wanted])
     with urllib.request.urlopen(f"{up.http_url}/v1/events?{asked}", timeout=WAIT_S) as response:
         yield (json.loads(line[6:]) for line in response if line.startswith(b"data: "))
 
@@ -216,7 +256,8 @@ def test_a_unit_is_told_live_and_after_it_slept(up: Up, backend: Backend, tmp_pa
         backend.publish("plant-1", 1)
         backend.publish("plant-2", 3)
         wait_for(lambda: ("plant-2", 3) in unit.told, "the newest of what is a member")
-        assert unit.queries[query].members == {"plant-2"}
+        # Which is told first of two objects, is nowhere said.
+        wait_for(lambda: unit.queries[query].members == {"plant-2"}, "what is no member any more")
         assert not [one for one in unit.told if one[0] == "plant-1"], "what is no member is not told"
         kind, moved = unit.told[0]
         assert kind == "members", "members before their versions"
@@ -236,6 +277,77 @@ def test_a_unit_is_told_live_and_after_it_slept(up: Up, backend: Backend, tmp_pa
         assert unit.told == []
 
 
+def test_a_unit_that_asks_is_told_how_members_are_described(up: Up, backend: Backend, tmp_path: Path) -> None:
+    query = "Bed = 3"
+    backend.describe("rose-1", Bed=3)
+    backend.describe("rose-2", Bed=3, Water=1)
+    backend.publish("rose-2", 1)
+
+    def unit() -> Unit:
+        return Unit(up, "gardener", tmp_path / "state", query, descriptions=True)
+
+    with unit() as gardener:
+        gardener.caught_up()
+        assert gardener.described == {"rose-1": (None, {"Bed": 3}), "rose-2": (1, {"Bed": 3, "Water": 1})}
+        backend.describe("rose-2", Bed=3, Water=2)
+        wait_for(lambda: gardener.described["rose-2"] == (1, {"Bed": 3, "Water": 2}), "what it has become")
+        backend.publish("rose-2", 2)
+        wait_for(
+            lambda: gardener.described["rose-2"] == (2, {"Bed": 3, "Water": 2}), "its description with its version"
+        )
+        assert gardener.queries[query].descriptions == {"rose-1": {"Bed": 3}, "rose-2": {"Bed": 3, "Water": 2}}
+    backend.describe("rose-1", Bed=3, Water=7)
+    with unit() as gardener:
+        gardener.caught_up()
+        assert gardener.told == [("rose-1", None)], "a change of the description alone"
+        assert gardener.described == {"rose-1": (None, {"Bed": 3, "Water": 7})}
+        assert gardener.queries[query].descriptions == {
+            "rose-1": {"Bed": 3, "Water": 7},
+            "rose-2": {"Bed": 3, "Water": 2},
+        }
+    with unit() as gardener:
+        gardener.caught_up()
+        assert gardener.told == []
+
+    pids = up.kill("matcher")
+    backend.describe("rose-2", Bed=3)
+    up.wait_ready(other_than=pids)
+    with unit() as gardener:
+        gardener.caught_up()
+        assert gardener.described["rose-2"] == (2, {"Bed": 3})
+        assert gardener.errors == []
+
+
+def test_who_asks_in_the_middle_of_a_session_is_told_all_descriptions(up: Up, backend: Backend, tmp_path: Path) -> None:
+    query = "Bed = 4"
+    backend.describe("lily-1", Bed=4)
+    backend.publish("lily-1", 1)
+    with Unit(up, "late", tmp_path / "state", query) as unit:
+        unit.caught_up()
+        assert unit.described == {"lily-1": (1, None)}
+        unit.notify.register_query(query, descriptions=True)
+        wait_for(lambda: unit.described == {"lily-1": (1, {"Bed": 4})}, "its description")
+        unit.notify.register_query(query)
+        assert unit.queries[query].descriptions == {}
+
+
+def test_a_page_that_asks_is_told_descriptions(up: Up, backend: Backend) -> None:
+    query = "Bed = 5"
+    backend.describe("tulip-1", Bed=5)
+    with events(up, query, descriptions="yes") as told:
+        assert next(told) == {"begun": [query]}
+        assert next(told) == {"object": "tulip-1", "version": None, "entered": [query], "description": {"Bed": 5}}
+        assert next(told) == {"answered": [query]}
+        assert next(told) == {}
+        backend.describe("tulip-1", Bed=5, Cut=True)
+        assert next(told) == {"object": "tulip-1", "version": None, "description": {"Bed": 5, "Cut": True}}
+        backend.publish("tulip-1", 1)
+        assert next(told) == {"object": "tulip-1", "version": 1, "payload": 1}
+    with pytest.raises(urllib.error.HTTPError) as refused, events(up, query, descriptions="maybe"):
+        pass
+    assert json.loads(refused.value.read())["field"] == "descriptions"
+
+
 def test_watched_from_the_command_line(up: Up, backend: Backend, tmp_path: Path) -> None:
     query = "Lane = 3"
     backend.describe("car-1", Lane=3)
@@ -249,7 +361,11 @@ def test_watched_from_the_command_line(up: Up, backend: Backend, tmp_path: Path)
     told.append(
         subprocess.run([*argv, "--json"], capture_output=True, text=True, check=True, timeout=2 * WAIT_S).stdout
     )
+    backend.describe("car-2", Lane=3, Full=True)
+    argv.append("--descriptions")
+    told.append(subprocess.run(argv, capture_output=True, text=True, check=True, timeout=2 * WAIT_S).stdout)
     assert told[0] == "car-1  entered\ncar-1  version 5  5\n"
+    assert told[2] == "car-2  unknown  Full=true Lane=3\n"
     assert json.loads(told[1]) == {"query": query, "entered": ["car-2"], "left": ["car-1"]}
 
 

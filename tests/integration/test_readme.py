@@ -93,7 +93,7 @@ def test_what_the_readme_says_can_be_done(up: Up, tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
 def test_what_the_page_about_queries_says_can_be_done(up: Up, tmp_path: Path) -> None:
     reader = Reader(up, tmp_path)
-    by_command, by_http, by_console = blocks("Descriptions", "sh", QUERIES)
+    by_command, by_http, _publish, by_console = blocks("Descriptions", "sh", QUERIES)
     said = [line for line in reader.run("sh", by_command).splitlines() if not line.startswith("since ")]
     first, second, shown, replaced = ["Kind", "Room", "on", "Level"], ["Kind", "Room", "Level"], 3, 1
     assert [line.split()[0] for line in said] == [

@@ -1,5 +1,6 @@
 """Release 0.1.0, taken from the history: upgraded from and gone back to on the same data, and beside this one."""
 
+import json
 import os
 import subprocess
 import sys
@@ -12,10 +13,11 @@ import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify.publisher import Publisher
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_schemas.topics import CHANNELS_1D, OBJECTS
 from coldnotify_testkit.child import Child
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.gateway_process import GatewayProcess
-from coldnotify_testkit.matcher_process import MatcherProcess
+from coldnotify_testkit.matcher_process import PARTITION, MatcherProcess, records_of
 from coldnotify_testkit.stack import Recorder, Up
 from coldnotify_testkit.waiting import wait_for
 
@@ -163,6 +165,115 @@ def test_a_matcher_of_the_release_leaves_what_has_queries_alone(
         with MatcherProcess(kafka, tmp_path / "again.log") as serving:
             serving.wait_serving()
             assert wake(at, state, query="Kind = lamp") == [("lamp", 4)], "nothing is lost meanwhile"
+
+
+def send(kafka: str, payload: int) -> None:
+    with Publisher(kafka) as publisher:
+        publisher.send(DOMAIN, GROUP, "tasks", payload)
+
+
+def follow(gateway: tuple[str, int], state: Path) -> list[object]:
+    """What a unit is told of a channel from waking until it is caught up."""
+    told: list[object] = []
+    with Notify(DOMAIN, GROUP, "unit", State(state), Connection(*gateway, backoff_max_s=2)) as client:
+        client.channel("tasks", since="oldest").subscribe(lambda message: told.append(message.payload))
+        assert client.wait_caught_up(timeout_s=LIMIT_S), client.status
+        wait_for(lambda: not client.status.waiting, "all callbacks have returned", LIMIT_S)
+    return told
+
+
+def test_a_matcher_of_the_release_leaves_what_has_channels_alone(
+    monkeypatch: pytest.MonkeyPatch, release: Path, fresh_kafka: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """It would take a client's bucket with channels for one without, and write it so."""
+    kafka, state = fresh_kafka.bootstrap, tmp_path / "state"
+    send(kafka, 1)
+    with GatewayProcess(kafka) as gateway:
+        at = ("127.0.0.1", gateway.port)
+        with MatcherProcess(kafka, tmp_path / "new.log") as serving:
+            serving.wait_serving()
+            assert follow(at, state) == [1]
+        with started_from(monkeypatch, release), MatcherProcess(kafka, tmp_path / "old.log") as old:
+            old.wait_for(lambda: "format 3" in old.output, "it says what it does not know", LIMIT_S)
+        send(kafka, 2)
+        with MatcherProcess(kafka, tmp_path / "again.log") as serving:
+            serving.wait_serving()
+            assert follow(at, state) == [2], "nothing is lost meanwhile"
+
+
+def sent_by_units(kafka: str) -> list[tuple[bytes | None, bytes | None]]:
+    """(key, value) of what is in the log of channels."""
+    return [(key, value) for key, value, _ in records_of(kafka, CHANNELS_1D, PARTITION)]
+
+
+def test_what_a_client_publishes_waits_for_a_service_that_takes_it(
+    monkeypatch: pytest.MonkeyPatch, release: Path, fresh_kafka: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """A gateway of the release passes a Publish over, as receivers do with kinds of frame that they do not know."""
+    kafka, state, outbox = fresh_kafka.bootstrap, tmp_path / "state", tmp_path / "outbox"
+    key = f"{DOMAIN}/{GROUP}/tasks".encode()
+
+    def client_at(gateway: GatewayProcess) -> Notify:
+        connection = Connection("127.0.0.1", gateway.port, backoff_max_s=2)
+        return Notify(DOMAIN, GROUP, "unit", State(state), connection, outbox=outbox)
+
+    with MatcherProcess(kafka, tmp_path / "matcher.log") as serving:
+        serving.wait_serving()
+        with started_from(monkeypatch, release):
+            old = GatewayProcess(kafka)
+        with old, client_at(old) as client:
+            told = Recorder()
+            client.register("a").subscribe(told)
+            sent = [client.send("tasks", number) for number in range(3)]
+            client.publish("b", 7)
+            assert client.wait_caught_up(timeout_s=LIMIT_S), client.status
+            for version in (1, 2):
+                publish(kafka, "a", version)
+                wait_for(lambda: told.seen and told.seen[-1].version == version, "the session goes on", LIMIT_S)  # noqa: B023
+            assert not any(one is None or one.published for one in sent)
+            assert client.pending().records == 4
+            assert sent_by_units(kafka) == []
+        with GatewayProcess(kafka) as new, client_at(new) as client:
+            wait_for(lambda: client.pending().records == 0, "all is published", LIMIT_S)
+            assert sent_by_units(kafka) == [(key, b"%d" % number) for number in range(3)], "once each, in order"
+            (of_b,) = of_object(kafka, "b")
+            assert of_b is not None
+            assert json.loads(of_b)["version"] == 7
+
+
+def of_object(kafka: str, name: str) -> list[bytes | None]:
+    """The values of all records that there are of it."""
+    key = f"{DOMAIN}/{GROUP}/{name}".encode()
+    return [value for one, value, _ in records_of(kafka, OBJECTS, PARTITION) if one == key]
+
+
+def test_a_matcher_of_the_release_writes_again_what_retention_has_removed(
+    monkeypatch: pytest.MonkeyPatch, release: Path, fresh_kafka: EmbeddedBroker, tmp_path: Path
+) -> None:
+    """It takes the null for a mistake: the object is back while it serves, and is removed once more by this release."""
+    kafka, state = fresh_kafka.bootstrap, tmp_path / "state"
+    retention = {"matcher_retention": f"{DOMAIN}=10s"}
+
+    def is_known(matcher: MatcherProcess) -> bool:
+        status, body = matcher.get(f"/v1/domains/{DOMAIN}/groups/{GROUP}/objects/a")
+        return status == 200 and json.loads(body)["version"] is not None
+
+    publish(kafka, "a", 3)
+    publish(kafka, "b", 1)
+    with GatewayProcess(kafka) as gateway:
+        at = ("127.0.0.1", gateway.port)
+        with MatcherProcess(kafka, tmp_path / "new.log", **retention) as matcher:
+            matcher.wait_for(lambda: None in of_object(kafka, "a"), "it is removed", LIMIT_S)
+            matcher.wait_for(lambda: matcher.ready and not is_known(matcher), "it is not known", LIMIT_S)
+        with started_from(monkeypatch, release), MatcherProcess(kafka, tmp_path / "old.log") as old:
+            old.wait_serving()
+            old.wait_for(lambda: (of_object(kafka, "a")[-1] or b"").startswith(b'{"version":3'), "it is back", LIMIT_S)
+            assert ("a", 3) in wake(at, state)
+        with MatcherProcess(kafka, tmp_path / "again.log", **retention) as matcher:
+            matcher.wait_for(lambda: of_object(kafka, "a")[-1] is None, "it is removed once more", LIMIT_S)
+            matcher.wait_for(lambda: matcher.ready and not is_known(matcher), "it is not known", LIMIT_S)
+            publish(kafka, "a", 4)
+            assert ("a", 4) in wake(at, state), "its versions go on"
 
 
 def syncs_by_frames(up: Up) -> float:

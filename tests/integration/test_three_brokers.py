@@ -184,7 +184,7 @@ def written_versions(cluster: EmbeddedCluster, partition: int) -> set[tuple[str,
 
 def test_everything_on_three_nodes_by_one_command(tmp_path: Path) -> None:
     with running(tmp_path, "--kafka-nodes=3") as up:
-        assert set(up.report["pids"]) == {"broker-1", "broker-2", "broker-3", "matcher", "gateway", "http"}
+        assert set(up.report["pids"]) == {"broker-1", "broker-2", "broker-3", "matcher", "gateway", "http", "usage"}
         assert len(up.kafka.split(",")) == 3
         done = coldnotify("topics", "plan", "--replication=3", kafka=up.kafka)
         assert done.stdout == "nothing to change\n", done.stderr

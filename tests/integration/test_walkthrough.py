@@ -36,6 +36,8 @@ def test_the_walkthrough_comes_out_as_it_must() -> None:
         "1 of . lack it, 1 of them asleep\nclient .*\nobserver-2  asleep",
         "camera-config: asleep: it is not connected",
         "nobody lacks it, of . registered",
+        "camera-2 +entered\ncamera-1 +left\ncamera-2 +version 1",
+        r'alarms +offset 0 +\{"door": "open"\}\nalarms +offset 1 +\{"door": "closed"\}',
         r"back-end   \| at last: Applied\(applied=., lacking=0\)",
     ):
         assert re.search(words, said), f"{words}\n{said}"

@@ -5,19 +5,29 @@
  *     |-- StateError                  the state cannot be read or written
  *     |   |-- StateMismatch           it belongs to another client, or a newer library
  *     |   `-- StateDamaged            it was no state; it has been set aside      (reported)
+ *     |-- OpenElsewhere               another page of this browser is this client (reported)
  *     |-- CallbackFailed              a callback threw; it will be tried again    (reported)
  *     |-- ObjectParked                its callbacks threw too often               (reported)
  *     |-- MembersCallbackFailed       the same of a query's members callback      (reported)
  *     |-- QueryParked                 its members callbacks threw too often       (reported)
  *     |-- QueriesUnknown              the service is older than queries           (reported)
+ *     |-- ChannelCallbackFailed       a channel's callback threw; it is told again (reported)
+ *     |-- ChannelParked               its callbacks threw too often               (reported)
+ *     |-- MessagesMissed              messages may be missing, and nobody is told (reported)
+ *     |-- ChannelsUnknown             the service is older than channels          (reported)
  *     |-- RegistrationRefused         the service refused a registration          (reported)
+ *     |-- PublishRefused              the service refuses a publish for ever    (reported, and rejects `published`)
+ *     |-- PublishGivenUp              disconnect() came before the answer       (rejects `published`)
+ *     |-- OutboxFull                  too many publishes wait for the service
  *     |-- PayloadUnreadable           a payload is not JSON; null is told instead (reported)
  *     `-- ServiceRefused              a close code that says: do not come back    (reported)
  *
- * *reported* ones go to `onError`, and are never thrown. `connect()` is rejected with a StateError; later ones are
+ * *reported* ones go to `onError`, and are never thrown. OutboxFull is thrown by `publish()` and `send()`. `connect()` is rejected with a StateError; later ones are
  * reported. A network that is away is no error; `Notify.status` tells it. Wrong arguments throw RangeError, whose
  * message begins with the name of the field.
  */
+
+import type { Missed } from "./message.js";
 
 /** Every error of this library but wrong arguments. */
 export class ColdNotifyError extends Error {
@@ -35,6 +45,16 @@ export class StateMismatch extends StateError {}
 
 /** What was stored was no state. It has been set aside; the client starts without, the service tells everything. */
 export class StateDamaged extends StateError {}
+
+/** Another page of this browser (a second tab, mostly) is this client. This one is told nothing until that one is gone. */
+export class OpenElsewhere extends ColdNotifyError {
+  constructor() {
+    super(
+      "another page of this browser is this client: this page is told nothing until that one is gone. " +
+        "Pages that are open at the same time need a clientId each",
+    );
+  }
+}
 
 /** A callback threw (`cause`). The notification is not acknowledged and is told again after a delay. */
 export class CallbackFailed extends ColdNotifyError {
@@ -87,18 +107,83 @@ export class QueriesUnknown extends ColdNotifyError {
   }
 }
 
-/** The service refused a registration; the object or the query has left the wanted set. */
-export class RegistrationRefused extends ColdNotifyError {
+/** A channel's callback threw (`cause`). The message counts as not told, and is told again after a delay. */
+export class ChannelCallbackFailed extends ColdNotifyError {
   constructor(
-    /** "" if it is a query's. */
-    readonly objectId: string,
-    readonly reason: string,
-    /** The query's text; null if it is an object's. */
-    readonly query: string | null = null,
+    readonly channel: string,
+    readonly offset: bigint,
+    cause: unknown,
   ) {
-    super(`registration for ${query === null ? "" : "the query "}${JSON.stringify(query ?? objectId)} refused: ${reason}`);
+    super(`callback for the channel ${JSON.stringify(channel)}, offset ${offset}, threw ${String(cause)}`, { cause });
   }
 }
+
+/** The callbacks for a message failed `tries` times: its channel stays in front of it. It is told again at the next
+ * connection, when another message of the channel comes, or to the next callback that subscribes. */
+export class ChannelParked extends ColdNotifyError {
+  constructor(
+    readonly channel: string,
+    readonly offset: bigint,
+    readonly tries: number,
+  ) {
+    super(`the channel ${JSON.stringify(channel)} is parked at offset ${offset}: its callbacks failed ${tries} times`);
+  }
+}
+
+/** Messages of a channel may be missing, and no `onMissed` was given that could be told so. */
+export class MessagesMissed extends ColdNotifyError {
+  constructor(readonly missed: Missed) {
+    const after = missed.after === null ? "the beginning" : `offset ${missed.after}`;
+    super(
+      `channel ${JSON.stringify(missed.channel)}: between ${after} and offset ${missed.before} messages may be missing: ` +
+        missed.reason,
+    );
+  }
+}
+
+/** The service is older than channels: they wait for one that knows them. Told once. */
+export class ChannelsUnknown extends ColdNotifyError {
+  constructor() {
+    super("the service is older than this library and knows no channels: they are registered once it does");
+  }
+}
+
+/** The service refused a registration; the object, the query or the channel has left the wanted set. */
+export class RegistrationRefused extends ColdNotifyError {
+  constructor(
+    /** "" if it is a query's or a channel's. */
+    readonly objectId: string,
+    readonly reason: string,
+    /** The query's text; null if it is none. */
+    readonly query: string | null = null,
+    /** The channel's name; null if it is none. */
+    readonly channel: string | null = null,
+  ) {
+    const kind = query !== null ? "the query " : channel !== null ? "the channel " : "";
+    super(`registration for ${kind}${JSON.stringify(query ?? channel ?? objectId)} refused: ${reason}`);
+  }
+}
+
+/** The service refuses what was published, and would refuse it again. */
+export class PublishRefused extends ColdNotifyError {
+  constructor(
+    /** The object's or the channel's. */
+    readonly target: string,
+    readonly reason: string,
+  ) {
+    super(`publish to ${JSON.stringify(target)} refused: ${reason}`);
+  }
+}
+
+/** disconnect() was called before the service had answered. It may be published, if it was sent. */
+export class PublishGivenUp extends ColdNotifyError {
+  constructor(readonly target: string) {
+    super(`publish to ${JSON.stringify(target)} given up: disconnect() came before the service's answer`);
+  }
+}
+
+/** As many publishes wait for the service as may. None of them is dropped; this one was not taken. */
+export class OutboxFull extends ColdNotifyError {}
 
 /** A payload is not JSON. The version is told all the same, with null as its payload. */
 export class PayloadUnreadable extends ColdNotifyError {

@@ -10,12 +10,19 @@ export { CloseCode } from "./core/protocol.js";
 export type { Status } from "./core/client.js";
 export type { Settings } from "./core/settings.js";
 export * from "./errors.js";
+export type { MessageOptions, VersionOptions } from "./core/outgoing.js";
+export type { SinceOption } from "./core/since.js";
+export type { Message, Missed, MissedReason } from "./message.js";
 export type { Notification } from "./notification.js";
 export {
   type Callback,
+  type Channel,
   type MembersCallback,
+  type MessageCallback,
+  type MissedCallback,
   Notify,
   type Options,
+  type Publication,
   type Query,
   type Registration,
   type Subscription,

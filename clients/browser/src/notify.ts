@@ -3,12 +3,17 @@
 import { Client, type Status } from "./core/client.js";
 import { type Identity, type Document, decodeDocument, emptyDocument } from "./core/document.js";
 import type { ValueJob } from "./core/delivery.js";
-import { byQuery, type Interest, isName, startsWith } from "./core/interests.js";
+import { byChannel, byQuery, channelOf, type Interest, isName, startsWith } from "./core/interests.js";
+import type { ChannelJob } from "./core/feed.js";
 import type { MembersJob } from "./core/telling.js";
-import { checkName, checkObject, checkPrefix, checkQuery } from "./core/names.js";
+import { checkAttributes, checkChannel, checkName, checkObject, checkPrefix, checkQuery } from "./core/names.js";
+import { messageOf, type MessageOptions, type Outgoing, versionOf, type VersionOptions } from "./core/outgoing.js";
+import { type Answer, Publications } from "./core/publications.js";
 import { type Settings, settingsOf } from "./core/settings.js";
+import { type SinceOption, sinceOf } from "./core/since.js";
 import { Asked, type Wishes } from "./core/wishes.js";
-import { type ColdNotifyError, StateDamaged } from "./errors.js";
+import { type ColdNotifyError, PublishGivenUp, PublishRefused, StateDamaged } from "./errors.js";
+import type { Message, Missed } from "./message.js";
 import type { Notification } from "./notification.js";
 import { nowS, Run, type Tell } from "./run.js";
 import { LocalState, type State } from "./state.js";
@@ -18,6 +23,12 @@ export type Callback = (notification: Notification) => unknown;
 
 /** Told the objects that have come to a query's members, and those that have gone; may be asynchronous. */
 export type MembersCallback = (added: ReadonlySet<string>, removed: ReadonlySet<string>) => unknown;
+
+/** Told a channel's messages, in order; may be asynchronous. */
+export type MessageCallback = (message: Message) => unknown;
+
+/** Told between which messages of a channel others may be missing, and why; may be asynchronous. */
+export type MissedCallback = (missed: Missed) => unknown;
 
 /** Who the client is, where it connects to, and what may be set; times in seconds. */
 export interface Options extends Partial<Settings> {
@@ -44,6 +55,12 @@ export interface Subscription {
 export interface Registration {
   readonly objectId: string;
   /**
+   * What its callbacks were told last, also before a reload: the state has it. Look once `connect()` has resolved.
+   *
+   * null: they were told nothing yet, the state is not read yet, or there is no room for it (`newestBytesMax`).
+   */
+  readonly current: Notification | null;
+  /**
    * Tell `callback` every newer version from now on, and what has been waiting for a subscriber.
    *
    * A version counts as applied once all subscribers of its object have returned (a promise: is fulfilled); one that
@@ -58,6 +75,8 @@ export interface Query {
   readonly text: string;
   /** As the members callbacks are told, or as the service said if there are none. Empty until the state is read. */
   readonly members: ReadonlySet<string>;
+  /** As a registration's, of each member that has it, by name. */
+  readonly current: ReadonlyMap<string, Notification>;
   /** Tell `callback` every newer version of each member from now on. An object that comes is told with its newest. */
   subscribe(callback: Callback): Subscription;
   /**
@@ -69,11 +88,45 @@ export interface Query {
   subscribeMembers(callback: MembersCallback): Subscription;
 }
 
+/** The interest in every message of a channel. */
+export interface Channel {
+  readonly name: string;
+  /** Of the subscription. */
+  readonly attributes: ReadonlySet<string>;
+  /**
+   * Tell `callback` every message, in the order of the log, and `onMissed` between which messages others may be missing.
+   *
+   * A message counts as told once all subscribers of its channel have returned (a promise: is fulfilled). One that
+   * throws is told the same again; then the channel is parked, which holds neither other channels nor objects. What is
+   * missed is told in front of the message that comes next. Without an `onMissed` it is reported as MessagesMissed.
+   */
+  subscribe(callback: MessageCallback, onMissed?: MissedCallback): Subscription;
+}
+
+/** A publish that is accepted: its version or id is fixed, and every resend says the same. */
+export interface Publication {
+  /** Of an object's; null: it is a message. */
+  readonly version: bigint | null;
+  /** Of a message, by which its repeats are known; null: it is a version. */
+  readonly id: string | null;
+  /**
+   * Its offset in Kafka, once the service has it, or a newer publish of the object that took it out.
+   *
+   * Rejects with PublishRefused: it would be refused again; with PublishGivenUp: disconnect() came before. Nothing else
+   * happens where nobody awaits it.
+   */
+  readonly published: Promise<bigint>;
+}
+
 interface Subscriber {
   readonly interest: Interest;
-  readonly ofMembers: boolean;
+  /** Objects' versions or channels' messages, which objects enter and leave a query, or what is missed of a channel. */
+  readonly of: "what comes" | "members" | "missed";
   readonly tell: Tell;
 }
+
+/** Of a message's id: no two have the same by chance. */
+const ID_BYTES = 16;
 
 const STOPPED: Status = {
   phase: "stopped",
@@ -85,6 +138,8 @@ const STOPPED: Status = {
   parked: [],
   epoch: null,
   cursor: null,
+  channelsEpoch: null,
+  channelsCursor: null,
   lastProblem: null,
   nextConnectS: null,
 };
@@ -99,6 +154,9 @@ export class Notify {
   readonly #onError: (error: ColdNotifyError) => unknown;
   readonly #subscribers = new Map<number, Subscriber>();
   #nextSubscriber = 1;
+  readonly #publications = new Publications();
+  /** Of what waits in them: whom to tell that it is given up. */
+  readonly #waiting = new Map<(answer: Answer) => void, () => void>();
   #asked = new Asked();
   #run: Run | null = null;
   /** The one of the present or the last run. */
@@ -161,7 +219,34 @@ export class Notify {
     this.#run?.wake();
   }
 
-  /** Want exactly these objects by name: others are unregistered. Queries stay. Throws RangeError, before anything is
+  /**
+   * Want to be told every message of this channel.
+   *
+   * `since` says where that begins: "now" (the default), "oldest" (what the log still has), "newest" (with the newest
+   * message), a Date, or the `position` of a message: behind that one. It counts once: a channel that is wanted already
+   * goes on where it is, also after a reload. `attributes`: only messages that are sent to one of these, or to all. Of
+   * one name there is one set of attributes, the one that was said last. Throws RangeError, which names the option.
+   */
+  channel(name: string, options: { since?: SinceOption; attributes?: Iterable<string> } = {}): Channel {
+    const channel = { name: checkChannel(name), attributes: checkAttributes(options.attributes ?? []) };
+    const interest = byChannel(channel);
+    this.#wishes.registerChannel(channel, sinceOf(options.since ?? "now"));
+    this.#run?.wake();
+    return {
+      name,
+      attributes: new Set(channel.attributes),
+      subscribe: (callback, onMissed) => this.#subscribeChannel(interest, callback, onMissed),
+    };
+  }
+
+  /** Want this channel no more: its subscriptions end, the service is told. Throws RangeError. */
+  unregisterChannel(name: string): void {
+    this.#wishes.unregisterChannel(checkChannel(name));
+    this.#unsubscribeAll((interest) => channelOf(interest)?.name === name);
+    this.#run?.wake();
+  }
+
+  /** Want exactly these objects by name: others are unregistered. Queries and channels stay. Throws RangeError, before anything is
    * changed. */
   registerOnly(objectIds: Iterable<string>): Registration[] {
     if (typeof objectIds === "string") throw new RangeError("objectIds: is one text, not several");
@@ -170,6 +255,41 @@ export class Notify {
     this.#unsubscribeAll((interest) => isName(interest) && !names.has(interest));
     this.#run?.wake();
     return [...names].map((name) => this.#registration(name));
+  }
+
+  /**
+   * Publish a version of an object of this page's group, on its session: now, or once there is one.
+   *
+   * It is sent until the service answers, in the order of the calls. It waits in memory: a reload or disconnect() gives
+   * it up. `payload`: what JSON can say, at most 4 KiB. Without `version` it gets the time in ms, or
+   * one above the newest that is known here. A newer publish of the object takes out one that waits. The other clients
+   * are told, not this one. Throws RangeError, which names the field, and OutboxFull.
+   */
+  publish(objectId: string, payload?: unknown, options: VersionOptions = {}): Publication {
+    return this.#publish(versionOf(objectId, payload, options));
+  }
+
+  /**
+   * Send a message to a channel of this page's group, likewise. `payload`: a Uint8Array, or what JSON can say; a frame
+   * has 32 KiB. Without `id` it gets a new one. Who subscribed is told its own message, too.
+   */
+  send(channel: string, payload: unknown, options: MessageOptions = {}): Publication {
+    return this.#publish(messageOf(channel, payload, options.id ?? newId(), options));
+  }
+
+  /** The same, at most once: only if there is a session now. Nothing says whether it arrived, nor keeps its order. */
+  publishOnce(objectId: string, payload?: unknown, options: VersionOptions = {}): void {
+    this.#publishOnce(versionOf(objectId, payload, options));
+  }
+
+  /** The same of a message. */
+  sendOnce(channel: string, payload: unknown, options: MessageOptions = {}): void {
+    this.#publishOnce(messageOf(channel, payload, options.id ?? newId(), options));
+  }
+
+  /** Publishes that wait for the service's answer. */
+  get unanswered(): number {
+    return this.#publications.size;
   }
 
   /**
@@ -203,6 +323,40 @@ export class Notify {
     const run = this.#run;
     this.#run = null;
     await run?.stop(timeoutS);
+    if (this.#run !== null) return; // connected again: what waits goes on
+    for (const told of this.#publications.withdraw()) this.#waiting.get(told)?.();
+    this.#waiting.clear();
+  }
+
+  #publish(said: Outgoing): Publication {
+    const outgoing = this.#complete(said);
+    let told: (answer: Answer) => void = () => undefined;
+    let giveUp = (): void => undefined;
+    const published = new Promise<bigint>((resolve, reject) => {
+      told = (answer): void => {
+        this.#waiting.delete(told);
+        if ("offset" in answer) return resolve(answer.offset);
+        const error = new PublishRefused(outgoing.name, answer.reason);
+        this.#onError(error);
+        reject(error);
+      };
+      giveUp = (): void => reject(new PublishGivenUp(outgoing.name));
+    });
+    published.catch(() => undefined); // who wants to know awaits it
+    this.#publications.say(outgoing, told);
+    this.#waiting.set(told, giveUp);
+    this.#run?.wake();
+    return { version: outgoing.version, id: outgoing.isMessage ? outgoing.id : null, published };
+  }
+
+  #publishOnce(said: Outgoing): void {
+    if (!this.connected) return;
+    this.#publications.sayOnce(this.#complete(said));
+    this.#run?.wake();
+  }
+
+  #complete(outgoing: Outgoing): Outgoing {
+    return this.#publications.complete(outgoing, this.#client?.floor(outgoing.name) ?? -1n, Date.now());
   }
 
   /** Whether there is a session: the service has answered. */
@@ -226,15 +380,29 @@ export class Notify {
   }
 
   #registration(objectId: string): Registration {
-    return { objectId, subscribe: (callback) => this.#subscribe(objectId, callback) };
+    const current = (): Notification | null => this.#client?.current(objectId) ?? null;
+    return {
+      objectId,
+      get current() {
+        return current();
+      },
+      subscribe: (callback) => this.#subscribe(objectId, callback),
+    };
   }
 
   #query(text: string, interest: Interest): Query {
     const members = (): ReadonlySet<string> => new Set(this.#client?.members(interest));
+    const current = (): ReadonlyMap<string, Notification> => {
+      const found = [...members()].map((name) => [name, this.#client?.current(name) ?? null] as const);
+      return new Map(found.filter((entry): entry is [string, Notification] => entry[1] !== null));
+    };
     return {
       text,
       get members() {
         return members();
+      },
+      get current() {
+        return current();
       },
       subscribe: (callback) => this.#subscribe(interest, callback),
       subscribeMembers: (callback) => this.#subscribeMembers(interest, callback),
@@ -243,7 +411,19 @@ export class Notify {
 
   #subscribe(interest: Interest, callback: Callback): Subscription {
     const tell = (job: unknown): unknown => callback((job as ValueJob).notification);
-    return this.#addSubscriber(callback, { interest, tell, ofMembers: false });
+    return this.#addSubscriber(callback, { interest, tell, of: "what comes" });
+  }
+
+  #subscribeChannel(interest: Interest, callback: MessageCallback, onMissed?: MissedCallback): Subscription {
+    if (onMissed !== undefined && typeof onMissed !== "function") throw new RangeError("onMissed: cannot be called");
+    const message = (job: unknown): Message | Missed => (job as ChannelJob).message;
+    const told: Subscriber = { interest, tell: (job) => callback(message(job) as Message), of: "what comes" };
+    const subscriptions = [this.#addSubscriber(callback, told)];
+    if (onMissed !== undefined) {
+      const missed: Subscriber = { interest, tell: (job) => onMissed(message(job) as Missed), of: "missed" };
+      subscriptions.unshift(this.#addSubscriber(onMissed, missed));
+    }
+    return { dispose: () => subscriptions.forEach((one) => one.dispose()) };
   }
 
   #subscribeMembers(interest: Interest, callback: MembersCallback): Subscription {
@@ -251,7 +431,7 @@ export class Notify {
       const { added, removed } = (job as MembersJob).change;
       return callback(new Set(added), new Set(removed)); // it may keep them
     };
-    return this.#addSubscriber(callback, { interest, tell, ofMembers: true });
+    return this.#addSubscriber(callback, { interest, tell, of: "members" });
   }
 
   #addSubscriber(callback: unknown, subscriber: Subscriber): Subscription {
@@ -263,8 +443,9 @@ export class Notify {
     return { dispose: () => this.#unsubscribe(number) };
   }
 
-  #tellClient(client: Client, number: number, { interest, ofMembers }: Subscriber): void {
-    if (ofMembers) client.subscribeMembers(interest, number);
+  #tellClient(client: Client, number: number, { interest, of }: Subscriber): void {
+    if (of === "members") client.subscribeMembers(interest, number);
+    else if (of === "missed") client.subscribeMissed(channelOf(interest)?.name ?? "", number);
     else client.subscribe(interest, number);
   }
 
@@ -272,8 +453,11 @@ export class Notify {
     const subscriber = this.#subscribers.get(number);
     if (subscriber === undefined) return;
     this.#subscribers.delete(number);
-    if (subscriber.ofMembers) this.#run?.client?.unsubscribeMembers(subscriber.interest, number);
-    else this.#run?.client?.unsubscribe(subscriber.interest, number);
+    const { interest, of } = subscriber;
+    const client = this.#run?.client;
+    if (of === "members") client?.unsubscribeMembers(interest, number);
+    else if (of === "missed") client?.unsubscribeMissed(channelOf(interest)?.name ?? "", number);
+    else client?.unsubscribe(interest, number);
     this.#run?.wake();
   }
 
@@ -282,7 +466,7 @@ export class Notify {
   }
 
   #make(document: Document): Client {
-    const client = new Client(document, this.#addresses, this.#settings, Math.random, nowS());
+    const client = new Client(document, this.#addresses, this.#settings, Math.random, nowS(), this.#publications);
     this.#asked.apply(client);
     this.#asked = new Asked();
     for (const [number, subscriber] of this.#subscribers) this.#tellClient(client, number, subscriber);
@@ -302,6 +486,12 @@ export class Notify {
       return emptyDocument(this.#identity);
     }
   }
+}
+
+/** Not randomUUID(), which pages have only that came by TLS or from this machine. */
+function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(ID_BYTES));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function addressesOf(given: string | readonly string[] | undefined): string[] {

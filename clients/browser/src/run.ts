@@ -4,7 +4,7 @@ import type { Client } from "./core/client.js";
 import type { Job } from "./core/delivery.js";
 import type { Document } from "./core/document.js";
 import type { Settings } from "./core/settings.js";
-import { type ColdNotifyError, StateError } from "./errors.js";
+import { type ColdNotifyError, OpenElsewhere, StateError } from "./errors.js";
 import { Link, TIMER_MS_MAX } from "./link.js";
 import type { State } from "./state.js";
 
@@ -71,7 +71,7 @@ export class Run {
 
   async #open(state: State, read: () => Promise<Document>, make: (document: Document) => Client): Promise<void> {
     try {
-      this.#release = await state.lock(this.#unlocked.signal);
+      this.#release = await state.lock(this.#unlocked.signal, () => this.#report(new OpenElsewhere()));
       this.client = make(await read());
     } catch (error) {
       this.#end();
@@ -182,12 +182,14 @@ export class Run {
 
   /** Tell reports; they may come at any time. */
   #tell(client: Client): void {
-    for (const report of client.takeReports()) {
-      try {
-        this.#onError(report);
-      } catch (error) {
-        console.error("onError threw", error);
-      }
+    for (const report of client.takeReports()) this.#report(report);
+  }
+
+  #report(error: ColdNotifyError): void {
+    try {
+      this.#onError(error);
+    } catch (thrown) {
+      console.error("onError threw", thrown);
     }
   }
 

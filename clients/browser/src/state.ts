@@ -7,9 +7,9 @@ export interface State {
   /**
    * Wait until no other page is this client; resolves to what lets it go. Rejects when `signal` is aborted.
    *
-   * Two pages that both write would undo each other's state.
+   * Two pages that both write would undo each other's state. `waits` is called if there is another one.
    */
-  lock(signal: AbortSignal): Promise<() => void>;
+  lock(signal: AbortSignal, waits: () => void): Promise<() => void>;
   /** What was written last; null: nothing yet. */
   read(): string | null | Promise<string | null>;
   /** Make `text` the content: once this is over, it survives. The old content stays if it fails. */
@@ -22,11 +22,14 @@ export interface State {
 export class MemoryState implements State {
   #text: string | null = null;
   #taken = Promise.resolve();
+  #holders = 0;
 
-  async lock(signal: AbortSignal): Promise<() => void> {
+  async lock(signal: AbortSignal, waits: () => void): Promise<() => void> {
+    if (this.#holders > 0) waits();
+    this.#holders += 1;
     const before = this.#taken;
     const { promise, release } = gate();
-    this.#taken = before.then(() => promise);
+    this.#taken = before.then(() => promise).then(() => void (this.#holders -= 1));
     await Promise.race([before, aborted(signal)]).catch((error: unknown) => {
       release();
       throw error;
@@ -56,16 +59,24 @@ export class LocalState implements State {
   }
 
   /** By the browser's lock manager; where there is none (a page that came without TLS), nothing is waited for. */
-  lock(signal: AbortSignal): Promise<() => void> {
+  lock(signal: AbortSignal, waits: () => void): Promise<() => void> {
     const locks = (globalThis.navigator as Partial<Navigator> | undefined)?.locks;
     if (locks === undefined) return Promise.resolve(() => undefined);
     const { promise, release } = gate();
     return new Promise((resolve, reject) => {
-      const held = locks.request(`coldnotify ${this.key}`, { signal }, () => {
+      const name = `coldnotify ${this.key}`;
+      const hold = async (): Promise<boolean> => {
         resolve(release);
-        return promise;
-      });
-      held.catch(reject);
+        await promise;
+        return true;
+      };
+      const request = async (): Promise<void> => {
+        const wasFree: boolean = await locks.request(name, { ifAvailable: true }, (lock) => (lock ? hold() : false));
+        if (wasFree) return;
+        waits();
+        await locks.request(name, { signal }, hold);
+      };
+      request().catch(reject);
     });
   }
 

@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 
 import { Delivery, type ValueJob } from "../src/core/delivery.js";
+import { setsDigest } from "../src/core/digest.js";
 import { byQuery } from "../src/core/interests.js";
 import { Journal } from "../src/core/journal.js";
 import type { Membership } from "../src/core/membership.js";
@@ -259,4 +260,197 @@ test("who lacks versions does not say which members it holds", () => {
     assert.equal(queries.said([query.interest])[0]?.held, lacks ? undefined : 0n);
     assert(bench.registrations.isOwed(query.interest), "before the cursor passes");
   }
+});
+
+/** Runs all callbacks; their names and subscribers. */
+function tellAll(bench: Bench): string[] {
+  const told: string[] = [];
+  for (;;) {
+    bench.delivery.prepare();
+    bench.journal.durable = bench.journal.revision;
+    const job = bench.delivery.nextJob(0);
+    if (job === null) return told;
+    assert(!("feed" in job));
+    told.push("membership" in job ? `+${[...job.change.added]} -${[...job.change.removed]}` : `${job.notification.objectId} ${job.subscribers}`);
+    bench.delivery.done(job, new Map(), 0);
+  }
+}
+
+/** As it is for a new process, with what is stored. */
+function restarted(query: Membership): Bench {
+  const bench = new Bench();
+  const registrations = new Registrations(bench.journal, [query.interest]);
+  const applied = { floors: [], queries: new Map([["all", query.kept]]), epoch: 1, cursor: 10n };
+  const delivery = new Delivery(bench.journal, registrations, DEFAULTS, () => undefined, applied);
+  delivery.subscribe(query.interest, 1);
+  return Object.assign(bench, { registrations, delivery });
+}
+
+test("who has entered is stored until its version is told", () => {
+  const { bench, query, hash, enters } = ofQuery();
+  const { queries } = bench.delivery;
+  queries.begun([hash]);
+  queries.answered([hash]);
+  enters("x", false);
+  bench.delivery.prepare();
+  assert.deepEqual([...query.kept.entering], ["x"]);
+  const crashed = restarted(query);
+  assert.deepEqual(tellAll(bench), ["+x -", "x 1"]);
+  assert.deepEqual([...query.kept.entering], []);
+
+  const asked = (): unknown => crashed.delivery.queries.said([query.interest]);
+  const { digest } = crashed.delivery.queries.get(query.interest) as Membership;
+  crashed.delivery.queries.compare(setsDigest([[query.hash, digest]]));
+  assert(crashed.registrations.isOwed(query.interest), "the sets are the same, and x's version was not told");
+  assert.deepEqual(asked(), [{ text: "all" }], "whole, not as what is held");
+});
+
+test("who entered before a crash and comes again is told once, and not asked for", () => {
+  const { bench, query, hash, enters } = ofQuery();
+  bench.delivery.queries.begun([hash]);
+  bench.delivery.queries.answered([hash]);
+  enters("x", false);
+  bench.delivery.prepare();
+  const { delivery, journal, registrations } = restarted(query);
+  const { queries } = delivery;
+  const after = queries.get(query.interest) as Membership;
+  delivery.changed("x", { incarnation: 0n, version: 1n, payload: new Uint8Array(), deleted: false }, [hash], [], false);
+  delivery.prepare();
+  journal.durable = journal.revision;
+  const running = delivery.nextJob(0);
+  assert(running !== null && "notification" in running);
+  queries.compare(setsDigest([[hash, after.digest]]));
+  assert(!registrations.isOwed(query.interest), "its version is being told");
+  assert.deepEqual([...after.kept.entering], ["x"], "a crash would have it come again");
+  delivery.done(running, new Map(), 0);
+  assert.equal(delivery.nextJob(0), null);
+  assert.deepEqual([...after.kept.entering], []);
+});
+
+test("who has entered is in no doubt any more once it leaves, or a service that knows all has caught the client up", () => {
+  for (const end of ["leaves", "caught up"]) {
+    const { bench, query, hash, enters } = ofQuery();
+    bench.delivery.queries.begun([hash]);
+    bench.delivery.queries.answered([hash]);
+    enters("x", false);
+    bench.delivery.prepare();
+    const { queries } = restarted(query).delivery;
+    if (end === "leaves") queries.leave("x", [hash]);
+    else queries.caughtUp();
+    assert.deepEqual([...(queries.get(query.interest) as Membership).kept.entering], [], end);
+  }
+});
+
+test("a version that waits to be told to others is told to a query, too, that its object enters anew", () => {
+  const { bench, query, hash } = ofQuery();
+  const { delivery, journal } = bench;
+  const other = byQuery("other");
+  bench.registrations.register(other);
+  delivery.wants(other);
+  delivery.subscribe(other, 3);
+  delivery.subscribeMembers(other, 4);
+  delivery.queries.confirmed([other]);
+  const { hash: otherHash } = delivery.queries.get(other) as Membership;
+  const update = (version: bigint) => ({ incarnation: 0n, version, payload: new Uint8Array(), deleted: false });
+  const nextJob = () => {
+    delivery.prepare();
+    journal.durable = journal.revision;
+    const job = delivery.nextJob(0);
+    assert(job !== null);
+    return job;
+  };
+  delivery.changed("x", update(1n), [hash], [], false);
+  assert.deepEqual(tellAll(bench), ["+x -", "x 1"]);
+  // While version 2 is told to one query, the object enters another and leaves the first.
+  delivery.arrived("x", update(2n));
+  const value = nextJob();
+  delivery.changed("x", update(2n), [otherHash], [], false);
+  const entering = nextJob();
+  assert("membership" in entering && entering.query === "other");
+  delivery.changed("x", { ...update(2n), version: null }, [], [hash], false);
+  delivery.done(value, new Map(), 0);
+  const leaving = nextJob();
+  assert("membership" in leaving && leaving.change.removed.has("x"));
+  delivery.done(leaving, new Map(), 0);
+  // Version 2 waits for the other one's members callback still.
+  delivery.changed("x", update(2n), [hash], [], false);
+  delivery.done(entering, new Map(), 0);
+  assert.deepEqual(tellAll(bench), ["+x -", "x 1,3"]);
+  assert.deepEqual([...query.members], ["x"]);
+});
+
+test("sets that never fit are owed until the next session", () => {
+  const { bench, query, hash } = ofQuery();
+  const { queries } = bench.delivery;
+  for (let times = 0; times < 4; times++) {
+    queries.begun([hash]);
+    queries.answered([hash]);
+    queries.compare(1n);
+    bench.journal.durable = bench.journal.revision;
+    const request = bench.registrations.nextRequest();
+    if (request === null) break;
+    bench.registrations.confirm(request.operations);
+    queries.confirmed([query.interest]);
+  }
+  queries.settle(query);
+  assert(bench.registrations.isOwed(query.interest));
+});
+
+test("a query that loses its callback misses what is under way to others", () => {
+  const { bench, query, hash } = ofQuery();
+  const { delivery } = bench;
+  delivery.queries.begun([hash]);
+  delivery.queries.answered([hash]);
+  const update = { incarnation: 0n, version: 6n, payload: new Uint8Array(), deleted: false };
+  delivery.changed("a", update, [hash], [], false);
+  delivery.unsubscribe(query.interest, 1);
+  assert.deepEqual(tellAll(bench), ["+a -", "a 0"]);
+  assert(query.dropped, "who subscribes later is answered whole");
+});
+
+test("who comes while a members callback runs that was unsubscribed since is told all members, not what changed before", () => {
+  const { bench, query, hash, enters } = ofQuery();
+  const { delivery } = bench;
+  delivery.queries.caughtUp();
+  for (const name of ["a", "c"]) enters(name, false);
+  delivery.prepare();
+  bench.journal.durable = bench.journal.revision;
+  const running = delivery.nextJob(0);
+  assert(running !== null && "membership" in running && running.change.added.has("c"));
+  delivery.queries.leave("c", [hash]);
+  delivery.unsubscribeMembers(query.interest, 2);
+  delivery.subscribeMembers(query.interest, 3);
+  delivery.done(running, new Map(), 0);
+  const told = new Set<string>();
+  const tell = (): void => {
+    delivery.prepare();
+    bench.journal.durable = bench.journal.revision;
+    for (let job = delivery.nextJob(0); job !== null; job = delivery.nextJob(0)) {
+      if ("membership" in job) {
+        assert.deepEqual(job.subscribers, [3]);
+        for (const name of job.change.added) told.add(name);
+        for (const name of job.change.removed) assert(told.delete(name), `${name} left, and was never told`);
+      }
+      delivery.done(job, new Map(), 0);
+    }
+  };
+  tell();
+  tell();
+  assert.deepEqual([...told], ["a"]);
+});
+
+test("a members callback that comes is told of a member before the version that waits", () => {
+  const bench = new Bench();
+  const interest = byQuery("all");
+  bench.registrations.register(interest);
+  bench.delivery.wants(interest);
+  bench.delivery.subscribe(interest, 1);
+  bench.registrations.confirm(bench.registrations.beginSession());
+  const { queries } = bench.delivery;
+  queries.confirmed([interest]);
+  const update = { incarnation: 0n, version: 1n, payload: new Uint8Array(), deleted: false };
+  bench.delivery.changed("x", update, [(queries.get(interest) as Membership).hash], [], false);
+  bench.delivery.subscribeMembers(interest, 2);
+  assert.equal(bench.delivery.nextJob(0), null, "what is told is stored before");
+  assert.deepEqual(tellAll(bench), ["+x -", "x 1"]);
 });

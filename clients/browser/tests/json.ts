@@ -15,6 +15,7 @@ export function fromJson(table: Table, message: Fields): Fields {
       assert(field, `${snake} is no field`);
       const one = (v: unknown): unknown => {
         if (typeof field.type !== "string") return fromJson(field.type, v as Fields);
+        if (field.names !== undefined) return field.names[v as string];
         if (field.type === "uint64" || field.type === "fixed64") return BigInt(v as string);
         return field.type === "bytes" ? new Uint8Array(Buffer.from(v as string, "base64")) : v;
       };

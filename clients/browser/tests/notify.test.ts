@@ -6,9 +6,9 @@ import { afterEach, beforeEach, test } from "node:test";
 import { queryHash } from "../src/core/digest.js";
 import { FrameBuffer } from "../src/core/frames.js";
 import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/core/wire.js";
-import { LocalState, MemoryState, Notify, type Options, QueriesUnknown, RegistrationRefused, ServiceRefused, StateDamaged, StateMismatch } from "../src/index.js";
+import { LocalState, MemoryState, Notify, OpenElsewhere, type Options, PublishGivenUp, PublishRefused, QueriesUnknown, RegistrationRefused, ServiceRefused, StateDamaged, StateMismatch } from "../src/index.js";
 
-const DEADLINE_S = 60;
+const DEADLINE_S = 150;
 
 /** What the browser would be: the one that connected last is the one that counts. */
 class Socket {
@@ -17,6 +17,7 @@ class Socket {
   static all: Socket[] = [];
   static refused = new Set<string>();
   static knowsQueries = true;
+  static publishes: boolean | "no" = true;
   readonly frames = new FrameBuffer(32 * 1024);
   readonly said: Partial<ClientFrame>[] = [];
   readyState = 0;
@@ -53,7 +54,10 @@ class Socket {
   }
 
   /** A gateway that knows version 1 of everything. */
-  answer({ hello, register, unregister, ping }: Partial<ClientFrame>): void {
+  answer({ hello, register, unregister, ping, publish }: Partial<ClientFrame>): void {
+    if (publish?.request && Socket.publishes === "no") {
+      this.say({ notPublished: { request: publish.request, reason: "domain: no right to publish" } });
+    } else if (publish?.request && Socket.publishes) this.say({ published: { request: publish.request, offset: 77n } });
     const kinds = Socket.knowsQueries ? 3 : 0;
     if (hello) {
       this.say({ welcome: { inSync: true, epoch: hello.epoch === undefined ? 1 : undefined, kinds } });
@@ -121,6 +125,7 @@ beforeEach(() => {
   [Socket.all, clients, errors] = [[], [], []];
   Socket.refused = new Set();
   Socket.knowsQueries = true;
+  Socket.publishes = true;
 });
 afterEach(async () => {
   await Promise.all(clients.map((client) => client.disconnect()));
@@ -165,6 +170,45 @@ test("the next client of the same state is told nothing again, and the sets agre
   assert.deepEqual([hello?.epoch, hello?.cursor, hello?.register], [1, 5n, []]);
 });
 
+test("what was told last is there after a reload, although the network is away", async () => {
+  const state = new MemoryState();
+  const client = notify({ state });
+  const [a, ab] = [client.register("a"), client.registerQuery("Room = 410")];
+  a.subscribe(() => undefined);
+  ab.subscribe(() => undefined);
+  assert.equal(a.current, null);
+  await client.connect();
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  const payload = new TextEncoder().encode('{"fps": 5}');
+  socket().say({ notification: { name: "a", version: 9007199254740993n, offset: 6n, payload } });
+  const told = { objectId: "a", version: 9007199254740993n, payload: { fps: 5 }, deleted: false };
+  await until(() => a.current?.version === told.version, "it is told");
+  await client.disconnect();
+
+  Socket.refused.add("ws://gateway/v1/connect");
+  const again = notify({ state });
+  const [now, both] = [again.register("a"), again.registerQuery("Room = 410")];
+  await again.connect();
+  assert.deepEqual(now.current, told);
+  assert.deepEqual([...both.current.keys()].sort(), ["a", "b"]);
+  again.unregister("a");
+  again.unregisterQuery("Room = 410");
+  assert.equal(now.current, null);
+  assert.equal(both.current.size, 0);
+});
+
+test("what does not fit is not kept, rather than an old version", async () => {
+  const client = notify({ newestBytesMax: 200 });
+  const a = client.register("a");
+  a.subscribe(() => undefined);
+  await client.connect();
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  assert.equal(a.current?.version, 1n);
+  const payload = new TextEncoder().encode(`"${"x".repeat(100)}"`);
+  socket().say({ notification: { name: "a", version: 2n, offset: 6n, payload } });
+  await until(() => a.current === null, "it is dropped");
+});
+
 test("a callback that throws is told again; one that is asynchronous is waited for", async () => {
   const client = notify();
   let tries = 0;
@@ -179,6 +223,7 @@ test("a callback that throws is told again; one that is asynchronous is waited f
   assert(!client.caughtUp);
   release();
   assert(await client.waitCaughtUp(DEADLINE_S));
+  await until(() => errors.length > 0, "it is reported");
   assert.match(String(errors[0]), /CallbackFailed: callback for "a", version 1, threw Error: not yet/);
 });
 
@@ -232,6 +277,7 @@ test("a service that is older than queries is reported once, and asked again", a
   assert(!client.caughtUp);
   socket().end(false);
   await until(() => Socket.all.length === 2 && client.status.phase === "live", "it comes back");
+  await until(() => errors.length > 0, "it is reported");
   assert.deepEqual(errors.map((error) => error.constructor), [QueriesUnknown]);
   Socket.knowsQueries = true;
   socket().end(false);
@@ -283,6 +329,7 @@ test("a close code that says so is the end, until connect() is called again", as
   const sockets = Socket.all.length;
   socket().say({ close: { code: 69, reason: "another client's token" } });
   await until(() => client.status.phase === "refused", "it is refused");
+  await until(() => errors.length > 0, "it is reported");
   assert(errors[0] instanceof ServiceRefused && errors[0].code === 69);
   assert.equal(await client.waitCaughtUp(DEADLINE_S), false);
   assert.equal(Socket.all.length, sockets);
@@ -344,6 +391,7 @@ test("one page at a time: the second waits until the first is gone", async () =>
   await first.connect();
   const waiting = second.connect();
   assert.equal(second.status.phase, "locked");
+  assert.deepEqual(errors.map(({ constructor }) => constructor), [OpenElsewhere]);
   const never = third.connect();
   await third.disconnect();
   await never;
@@ -403,4 +451,81 @@ test("wrong options are named", () => {
   for (const [options, message] of cases) assert.throws(() => notify(options), (error) => message.test(String(error)));
   assert.throws(() => new Notify({ domain: "d", groupId: "g", clientId: "c" }), /address: is missing/);
   for (const name of ["", "x".repeat(256), "\ud800"]) assert.throws(() => notify().register(name), /^RangeError: object/);
+});
+
+test("what is published before there is a session is published in it, and again until it is answered", async () => {
+  Socket.publishes = false;
+  const client = notify();
+  const lamp = client.publish("lamp", { on: true }, { version: 5n });
+  const sent = client.send("tasks", Uint8Array.of(255, 0), { to: ["camera"], expiresAt: 9 });
+  assert.deepEqual([lamp.version, lamp.id, sent.version], [5n, null, null]);
+  assert.match(sent.id as string, /^[0-9a-f]{32}$/);
+  assert.equal(client.unanswered, 2);
+  await client.connect();
+  const said = (): ClientFrame["publish"][] => socket().said.flatMap(({ publish }) => (publish ? [publish] : []));
+  await until(() => said().length === 2, "both are sent");
+  Socket.publishes = true;
+  const before = socket();
+  before.end(false);
+  assert.equal(await lamp.published, 77n);
+  assert.equal(await sent.published, 77n);
+  assert.notEqual(socket(), before);
+  const [first, second] = said();
+  assert.deepEqual([first?.request, first?.object, first?.version], [1, "lamp", 5n]);
+  assert.equal(new TextDecoder().decode(first?.payload), '{"on":true}');
+  assert.deepEqual([second?.channel, second?.id, second?.to, second?.expiresAt], ["tasks", sent.id, ["camera"], 9n]);
+  assert.deepEqual([...(second?.payload ?? [])], [255, 0]);
+  assert.equal(client.unanswered, 0);
+});
+
+test("a version without a number is above what the page was told of its object", async () => {
+  const client = notify();
+  client.register("a").subscribe(() => undefined);
+  await client.connect();
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  const high = 9_000_000_000_000_000_000n;
+  socket().say({ notification: { name: "a", version: high, offset: 6n } });
+  await until(() => client.publish("a").version === high + 1n, "it is told");
+  assert.equal(client.publish("a").version, high + 2n);
+});
+
+test("a refusal for ever rejects, and is reported; nobody needs to await it", async () => {
+  Socket.publishes = "no";
+  const client = notify();
+  await client.connect();
+  client.send("tasks", 1);
+  await assert.rejects(client.publish("lamp", 1).published, (error: Error) => {
+    return error instanceof PublishRefused && error.target === "lamp" && error.reason === "domain: no right to publish";
+  });
+  await until(() => errors.length === 2, "both are reported");
+  assert(errors.every((error) => error instanceof PublishRefused));
+});
+
+test("disconnect() gives up what is not answered; what comes after the next connect() is published", async () => {
+  Socket.publishes = false;
+  const client = notify();
+  await client.connect();
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  const lost = client.send("tasks", 1).published;
+  await until(() => socket().said.some(({ publish }) => publish), "it is sent");
+  const given = assert.rejects(lost, PublishGivenUp);
+  await client.disconnect();
+  await given;
+  assert.equal(client.unanswered, 0);
+  Socket.publishes = true;
+  const next = client.send("tasks", 2).published;
+  await client.connect();
+  assert.equal(await next, 77n);
+  assert.equal(socket().said.filter(({ publish }) => publish).length, 1);
+});
+
+test("at most once needs a session, and has no answer", async () => {
+  const client = notify();
+  client.publishOnce("lamp", 1);
+  await client.connect();
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  client.sendOnce("tasks", 2);
+  await until(() => socket().said.some(({ publish }) => publish), "it is sent");
+  const said = socket().said.flatMap(({ publish }) => (publish ? [publish] : []));
+  assert.deepEqual(said.map(({ request, object, channel }) => [request, object, channel]), [[0, "", "tasks"]]);
 });

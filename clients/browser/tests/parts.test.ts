@@ -4,13 +4,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { mayComeBack } from "../src/core/closeCodes.js";
+import { type KeptChannels, NO_CHANNELS } from "../src/core/channels.js";
 import { CloseCode } from "../src/core/protocol.js";
 import { crc32 } from "../src/core/digest.js";
 import { decodeDocument, encodeDocument } from "../src/core/document.js";
 import { Frontier } from "../src/core/frontier.js";
-import { byQuery } from "../src/core/interests.js";
+import { byChannel, byQuery } from "../src/core/interests.js";
 import type { Kept } from "../src/core/membership.js";
 import { Addresses, Backoff } from "../src/core/reconnect.js";
+import { BEGINNING } from "../src/core/feed.js";
 import { DEFAULTS } from "../src/core/settings.js";
 import { StateDamaged, StateMismatch } from "../src/errors.js";
 
@@ -24,15 +26,21 @@ const FULL = {
     ["__proto__", { incarnation: 0n, version: 9007199254740993n }],
     ["7", { incarnation: 0n, version: 0n }],
   ]),
+  newest: new Map([
+    ["__proto__", { payload: '{"ü": [1, 9007199254740993]}', deleted: false }],
+    ["7", { payload: "", deleted: true }],
+  ]),
   queries: new Map(),
+  channels: NO_CHANNELS,
   epoch: 2 ** 32 - 1,
   cursor: 2n ** 64n - 1n,
 };
 
 test("a document is read as it was written", () => {
-  const { wanted, pending, applied, queries, ...rest } = decodeDocument(encodeDocument(FULL), ME);
+  const { wanted, pending, applied, newest, queries, channels: _, ...rest } = decodeDocument(encodeDocument(FULL), ME);
   assert.deepEqual({ ...rest, wanted, pending }, { identity: ME, epoch: FULL.epoch, cursor: FULL.cursor, wanted: FULL.wanted, pending: FULL.pending });
   assert.deepEqual([...applied].sort(), [...FULL.applied].sort());
+  assert.deepEqual([...newest].sort(), [...FULL.newest].sort());
   assert.equal(queries.size, 0);
 });
 
@@ -68,6 +76,45 @@ test("queries are read as they were written, and only with them the format is an
   }
 });
 
+test("channels are read as they were written, and only with them the format is 3", () => {
+  const of = (name: string, ...attributes: string[]): string => byChannel({ name, attributes });
+  const rest = { since: null, position: null, told: null, lost: false };
+  const channels: KeptChannels = {
+    channels: new Map([
+      [of("alarms", "camera", "solar"), { ...rest, told: 2n ** 63n - 1n }],
+      [of("at"), { ...rest, since: { kind: "position" as const, at: 9007199254740993n, epoch: 7 } }],
+      [of("new"), { ...rest, since: { kind: "oldest" as const, at: 0n, epoch: 0 }, lost: true }],
+      [of("first"), { ...rest, position: BEGINNING }],
+      [of("behind"), { ...rest, position: 7n, told: 6n }],
+    ]),
+    epoch: 2 ** 32 - 1,
+    cursor: 2n ** 63n - 1n,
+  };
+  const wanted = new Set([...FULL.wanted, ...channels.channels.keys()]);
+  const pending = new Map([...FULL.pending, ...["at", "new", "first", "behind"].map((name) => [of(name), "register" as const] as const), [of("gone"), "unregister" as const] as const]);
+  const text = encodeDocument({ ...FULL, wanted, pending, channels });
+  const read = decodeDocument(text, ME);
+  assert.deepEqual([read.wanted, read.pending], [wanted, pending]);
+  assert.deepEqual({ ...read.channels, channels: new Map([...read.channels.channels].sort()) }, { ...channels, channels: new Map([...channels.channels].sort()) });
+  assert.match(text, /^{"format":3,/);
+  assert.match(text, /"alarms\\u0000camera\\u0000solar":{"told":"9223372036854775807"}/);
+  assert.doesNotMatch(encodeDocument(FULL), /channel/);
+  for (const [from, to, words] of [
+    ['"told":"6"', '"told":6', "channels: has what is no number"],
+    ['"position":"7"', '"position":"x"', "channels: has what is no number"],
+    ['"since":"oldest"', '"since":"soon"', "channels: since"],
+    ['"channels_epoch":4294967295', '"channels_epoch":null', "channels_cursor: is there without"],
+    ['"behind":"register",', "", 'channels: "behind" is behind the cursor'],
+    ["camera\\u0000solar", "solar\\u0000camera", "channels: attributes: are not sorted"],
+  ] as const) {
+    const damaged = JSON.parse(text.replace(from, to));
+    delete damaged.check;
+    const fields = JSON.stringify(damaged);
+    const checked = `${fields.slice(0, -1)},"check":${crc32(new TextEncoder().encode(fields))}}`;
+    assert.throws(() => decodeDocument(checked, ME), (error) => error instanceof StateDamaged && error.message.startsWith(words), words);
+  }
+});
+
 test("a damaged document is found: any bit of it", () => {
   const text = encodeDocument(FULL);
   for (let at = 0; at < text.length; at += 1) {
@@ -81,7 +128,7 @@ test("a damaged document is found: any bit of it", () => {
 
 test("another client's document is refused, and a newer library's", () => {
   assert.throws(() => decodeDocument(encodeDocument(FULL), { ...ME, client: "other" }), /belongs to d\/g\/c, not to d\/g\/other/);
-  assert.throws(() => decodeDocument('{"format": 3}', ME), StateMismatch);
+  assert.throws(() => decodeDocument('{"format": 4}', ME), StateMismatch);
 });
 
 test("the frontier: a number counts once all before it is released", () => {

@@ -253,9 +253,9 @@ class World {
     const failed = new Map(job.subscribers.filter(() => fails && this.random() < 0.7).map((one) => [one, "no"]));
     for (const subscriber of job.subscribers) {
       const of = subscriber % 100 === OF_NAMES ? (job as ValueJob).notification.objectId : (TEXTS[subscriber % 10] as string);
-      if (failed.has(subscriber) || this.stale.has(of)) continue;
+      if (failed.has(subscriber) || this.stale.has(of) || this.hasGone(subscriber)) continue;
       if ("membership" in job) this.toldMembers(TEXTS[subscriber % 10] as string, job);
-      else this.toldVersion(subscriber, job);
+      else this.toldVersion(subscriber, job as ValueJob);
     }
     this.client.jobDone(job, failed, this.now);
     for (const report of this.client.takeReports()) {
@@ -263,6 +263,12 @@ class World {
       this.counted.parked += 1;
       this.hasParked = true;
     }
+  }
+
+  /** A subscriber of a query that was unsubscribed while its callback ran: who has come since has not heard that. */
+  hasGone(subscriber: number): boolean {
+    const number = subscriber % 100;
+    return number !== OF_NAMES && (!this.subscribers.has(number) || this.unique.get(number) !== subscriber);
   }
 
   toldMembers(text: string, { change }: MembersJob): void {

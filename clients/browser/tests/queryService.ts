@@ -328,7 +328,8 @@ export class QuerySession {
       this.#answers.delete(hash);
     }
     let offset = this.#cursor ?? -1n;
-    for (const lacking of this.#lacking(queries)) {
+    const all = this.#lacking(queries);
+    for (const [index, lacking] of all.entries()) {
       if (this.#saysSets && !this.#saidUnknown && room > 0 && this.#lacking(queries).length > room) {
         this.#saidUnknown = true;
         service.counted.unknown += 1;
@@ -339,8 +340,9 @@ export class QuerySession {
       const { name, at, entered, left } = lacking;
       offset = at;
       // Not all differences are known, and that is not said yet: the client's cursor stays.
-      const behind = this.#saysSets && !this.#saidUnknown ? at - (this.#complete ?? -1n) : 0n;
-      this.tell(name, lacking.isValue, at, entered, left, false, behind > 0n ? behind : 0n);
+      const unsaid = this.#saysSets && !this.#saidUnknown ? at - (this.#complete ?? -1n) : 0n;
+      const behind = unsaid > 0n ? unsaid : all[index + 1]?.at === at ? 1n : 0n;
+      this.tell(name, lacking.isValue, at, entered, left, false, behind);
       if (behind === 0n) this.#complete = at;
       if (this.#cursor === null || at > this.#cursor) this.#cursor = at;
       for (const hash of [...entered, ...left]) this.#told.add(`${hash} ${name} ${at}`);

@@ -16,6 +16,7 @@ import { QueriesUnknown } from "../src/errors.js";
 import { CLIENT_FRAME, type ClientFrame, encodeFrame, GATEWAY_FRAME, type GatewayFramePart, parseFrame } from "../src/core/wire.js";
 
 const ONE_CRC = ["config-7f217f6b6dc8", "config-d7e77869948b"] as const;
+const NO_CHANNELS_ACK = { channelsComplete: undefined, channelsPage: 0 };
 
 /** A session with everything about it, and a clock. */
 class Bench {
@@ -85,6 +86,7 @@ test("Hello says it all", () => {
   assert.deepEqual(frame?.hello, {
     protocol: 1, capabilities: 0, domain: "d", group: "g", client: "c", digest: digest(["a", "b"]),
     register: ["a", "b"], unregister: [], epoch: 1, cursor: 10n, keepaliveS: 60, token: "t", queries: [], unregisterQueries: [],
+    channels: [], unregisterChannels: [], channelsCursor: undefined, channelsEpoch: undefined,
   });
   const [first] = new Bench([], { epoch: null, cursor: null }).out();
   assert.deepEqual([first?.hello?.epoch, first?.hello?.cursor], [undefined, undefined]);
@@ -119,7 +121,7 @@ test("pages are acknowledged at once", () => {
   bench.out();
   bench.say({ welcome: { inSync: true } });
   bench.say({ pageEnd: { page: 3 } });
-  assert.deepEqual(bench.out(), [{ ack: { complete: undefined, page: 3 } }]);
+  assert.deepEqual(bench.out(), [{ ack: { complete: undefined, page: 3, ...NO_CHANNELS_ACK } }]);
 });
 
 test("reg-sync waits until the pending registrations are durable, in chunks of 64", () => {
@@ -149,7 +151,7 @@ test("reg-sync of an empty set is one empty chunk; without an answer it is said 
   bench.out();
   bench.say({ welcome: {} });
   bench.save();
-  assert.deepEqual(bench.out(), [{ sync: { index: 0, last: true, objects: [], queries: [] } }]);
+  assert.deepEqual(bench.out(), [{ sync: { index: 0, last: true, objects: [], queries: [], channels: [] } }]);
   bench.tick(30);
   bench.save();
   assert.deepEqual(bench.kinds(), ["sync"]);
@@ -196,7 +198,7 @@ test("requests wait until they are durable, at most four are unanswered, answers
   bench.say({ registered: { request: 3 } });
   const [register, unregister] = bench.out();
   assert.equal(register?.register?.objects.length, 380 - 5 * 64 - 1);
-  assert.deepEqual(unregister?.unregister, { request: 7, objects: ["o379"], queries: [] });
+  assert.deepEqual(unregister?.unregister, { request: 7, objects: ["o379"], queries: [], channels: [] });
   bench.say({ unregistered: { request: 7 } });
   assert(!bench.registrations.pending.has("o379"));
 });
@@ -210,7 +212,7 @@ test("a request without an answer is sent again, but not while Wait holds", () =
   bench.tick(31);
   assert.deepEqual(bench.kinds(), []);
   bench.tick(15);
-  assert.deepEqual(bench.out(), [{ register: { request: 2, objects: ["a"], queries: [] } }]);
+  assert.deepEqual(bench.out(), [{ register: { request: 2, objects: ["a"], queries: [], channels: [] } }]);
   bench.say({ registered: { request: 1 } });
   assert(!bench.registrations.allConfirmed, "the first asking is forgotten");
 });
@@ -251,10 +253,10 @@ test("Acks are delayed and merged; Bye acknowledges first", () => {
   bench.session.acknowledge(12n, bench.now);
   assert.deepEqual(bench.out(), []);
   bench.tick(0.5);
-  assert.deepEqual(bench.out(), [{ ack: { complete: 12n, page: 0 } }]);
+  assert.deepEqual(bench.out(), [{ ack: { complete: 12n, page: 0, ...NO_CHANNELS_ACK } }]);
   bench.session.acknowledge(13n, bench.now);
   bench.session.bye(bench.now);
-  assert.deepEqual(bench.out(), [{ ack: { complete: 13n, page: 0 } }, { bye: {} }]);
+  assert.deepEqual(bench.out(), [{ ack: { complete: 13n, page: 0, ...NO_CHANNELS_ACK } }, { bye: {} }]);
 });
 
 test("a Ping comes after a keepalive of silence, with the digest if all is confirmed", () => {

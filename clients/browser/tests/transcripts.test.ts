@@ -5,16 +5,21 @@ import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 
 import { Client, type Save } from "../src/core/client.js";
+import type { KeptChannels } from "../src/core/channels.js";
 import type { Job, ValueJob } from "../src/core/delivery.js";
 import { decodeDocument, type Document } from "../src/core/document.js";
+import { BEGINNING, type KeptChannel } from "../src/core/feed.js";
 import { FrameBuffer } from "../src/core/frames.js";
+import { byChannel, type Channel, channelOf, type Interest, isName } from "../src/core/interests.js";
+import type { Kind } from "../src/core/registrations.js";
 import { DEFAULTS, type Settings } from "../src/core/settings.js";
+import { sinceFields, sinceFrom } from "../src/core/since.js";
 import { CLIENT_FRAME, encodeFrame, GATEWAY_FRAME, parseFrame } from "../src/core/wire.js";
 import { StateError } from "../src/errors.js";
 import { fromJson } from "./json.js";
 
 const FOLDER = new URL("../../../../schemas/transcripts/", import.meta.url);
-const FILES = readdirSync(FOLDER).filter((name) => name.endsWith(".jsonl"));
+const FILES = (readdirSync(FOLDER, { recursive: true }) as string[]).filter((name) => name.endsWith(".jsonl"));
 /** Times in transcripts are rounded: a deadline that is nearer than this has come. */
 const ROUNDING_S = 1e-4;
 
@@ -23,6 +28,7 @@ type Json = any;
 
 class Runner {
   readonly client: Client;
+  reports: string[] = [];
   readonly #header: Json;
   readonly #settings: Settings;
   #link: "none" | "connecting" | "up" | "over" = "none";
@@ -34,13 +40,17 @@ class Runner {
   constructor(header: Json) {
     const { epoch, cursor, wanted, pending, applied } = header.document;
     const floors = Object.entries(applied as Record<string, [string, string]>);
+    const channels = keptOf(header.document);
+    const operations = (header.document.pending_channels ?? []).map((one: Json) => [interestOf(one), one.kind]);
     const document: Document = {
       identity: header.client,
       epoch,
       cursor: cursor === null ? null : BigInt(cursor),
-      wanted: new Set(wanted),
-      pending: new Map(Object.entries(pending)),
+      wanted: new Set([...wanted, ...channels.channels.keys()]),
+      pending: new Map([...(Object.entries(pending) as [string, Kind][]), ...operations]),
+      channels,
       queries: new Map(),
+      newest: new Map(),
       applied: new Map(floors.map(([name, [i, v]]) => [name, { incarnation: BigInt(i), version: BigInt(v) }])),
     };
     const given = Object.entries(header.settings).map(([name, value]) => [camel(name), value]);
@@ -61,6 +71,11 @@ class Runner {
     else if (event.register_only) client.registerOnly(new Set(event.register_only));
     else if (event.subscribe) client.subscribe(event.subscribe, event.subscriber);
     else if (event.unsubscribe) client.unsubscribe(event.unsubscribe, event.subscriber);
+    else if (event.register_channel) client.registerChannel(event.register_channel, sinceFrom(event.register_channel));
+    else if (event.unregister_channel) client.unregisterChannel(event.unregister_channel);
+    else if (event.subscribe_channel) client.subscribe(ofName(event.subscribe_channel), event.subscriber);
+    else if (event.unsubscribe_channel) client.unsubscribe(ofName(event.unsubscribe_channel), event.subscriber);
+    else if (event.subscribe_missed) client.subscribeMissed(event.subscribe_missed, event.subscriber);
     else if (event.stop) {
       this.#stopping = event.abandon ? "abandoned" : "orderly";
       client.stop(event.abandon);
@@ -108,11 +123,12 @@ class Runner {
       }
     }
     if (client.finished) done.push({ end: true });
+    // Python's driver tells what comes up from here on with what is done next.
+    this.reports = client.takeReports().map(({ name }) => name);
     const job = this.#job === null ? client.nextJob(now) : null;
     if (job !== null) {
       this.#job = job;
-      const { objectId: object, version, payload, deleted } = (job as ValueJob).notification;
-      done.push({ call: { object, version: version === null ? null : String(version), payload, deleted, subscribers: [...job.subscribers] } });
+      done.push({ call: { ...toldBy(job), subscribers: [...job.subscribers] } });
     }
     return done;
   }
@@ -123,14 +139,70 @@ class Runner {
   }
 }
 
-function stored({ epoch, cursor, wanted, pending, applied }: Document): Json {
+function text(number: bigint | null): string | null {
+  return number === null ? null : String(number);
+}
+
+function toldBy(job: Job): Json {
+  if (!("feed" in job)) {
+    const { objectId: object, version, payload, deleted } = (job as ValueJob).notification;
+    return { object, version: text(version), payload, deleted };
+  }
+  const { message } = job;
+  const { channel } = message;
+  if ("reason" in message) return { channel, after: text(message.after), before: text(message.before), reason: message.reason };
+  const { offset, previous, position, payload } = message;
+  return { channel, offset: text(offset), previous: text(previous), position, payload };
+}
+
+function ofName(name: string): Interest {
+  return byChannel({ name, attributes: [] });
+}
+
+function interestOf({ name, attributes }: Json): Interest {
+  return byChannel({ name, attributes });
+}
+
+function keptOf({ channels = [], channels_epoch: epoch = null, channels_cursor: cursor = null }: Json): KeptChannels {
+  const number = (value: string | null | undefined): bigint | null => (value == null ? null : BigInt(value));
+  const kept = (one: Json): KeptChannel => ({
+    since: "since" in one ? sinceFrom(one) : null,
+    position: "position" in one ? (number(one.position) ?? BEGINNING) : null,
+    told: number(one.told),
+    lost: one.lost ?? false,
+  });
+  const entries = channels.map((one: Json) => [interestOf(one), kept(one)]);
+  return { channels: new Map(entries), epoch, cursor: number(cursor) };
+}
+
+/** As the file has them, which names no field that has its usual value. */
+function storedChannels({ channels: { channels, epoch, cursor }, pending }: Document): Json {
+  const operations = [...pending].filter(([interest]) => channelOf(interest) !== null).sort();
+  if (channels.size + operations.length === 0) return {};
+  return {
+    channels_epoch: epoch,
+    channels_cursor: text(cursor),
+    channels: [...channels].sort().map(([interest, { since, position, told, lost }]) => ({
+      ...(channelOf(interest) as Channel),
+      ...(since && sinceFields(since)),
+      ...(since === null && position !== null && { position: position === BEGINNING ? null : text(position) }),
+      ...(told !== null && { told: text(told) }),
+      ...(lost && { lost }),
+    })),
+    pending_channels: operations.map(([interest, kind]) => ({ ...(channelOf(interest) as Channel), kind })),
+  };
+}
+
+function stored(document: Document): Json {
+  const { epoch, cursor, wanted, pending, applied } = document;
   const floors = [...applied].map(([name, { incarnation, version }]) => [name, [String(incarnation), String(version)]]);
   return {
     epoch,
     cursor: cursor === null ? null : String(cursor),
-    wanted: [...wanted].sort(),
-    pending: Object.fromEntries(pending),
+    wanted: [...wanted].filter(isName).sort(),
+    pending: Object.fromEntries([...pending].filter(([interest]) => isName(interest))),
     applied: Object.fromEntries(floors),
+    ...storedChannels(document),
   };
 }
 
@@ -171,7 +243,7 @@ for (const file of FILES) {
       const now = deadline > line.at && deadline <= line.at + ROUNDING_S ? deadline : line.at;
       for (const event of line.do) runner.do(event, now);
       assert.deepEqual(comparable(runner.act(now), false), comparable(line.then, true), where);
-      assert.deepEqual(runner.client.takeReports().map(({ name }) => name), line.reports, where);
+      assert.deepEqual(runner.reports, line.reports, where);
       const { phase, caughtUp } = runner.client.status(now);
       assert.deepEqual([phase, caughtUp], [line.phase, line.caught_up], where);
       // Those of a link that is being closed are the link's own.
@@ -185,4 +257,7 @@ for (const file of FILES) {
   });
 }
 
-test("there are transcripts", () => assert(FILES.length >= 20));
+test("there are transcripts", () => {
+  assert(FILES.filter((file) => !file.includes("/")).length >= 20);
+  assert(FILES.filter((file) => file.startsWith("channels/")).length >= 9);
+});

@@ -9,6 +9,8 @@
     lamps = notify.register_query('Room = 410 AND Kind = "lamp"')
     lamps.subscribe_members(lambda added, removed: show(added, removed))
     lamps.subscribe(lambda n: switch(n.object_id, n.payload))
+    tasks = notify.channel('tasks', since='oldest')
+    tasks.subscribe(lambda m: do(m.payload), on_missed=lambda m: look_up(m.after, m.before))
     ...
     notify.disconnect()
 
@@ -17,15 +19,27 @@ to test against.
 """
 
 from coldnotify._core.client import Status
-from coldnotify._registration import QueryRegistration, Registration, Subscription
+from coldnotify._outbox.outbox_base import Pending
+from coldnotify._outbox.session_publishing import Publication
+from coldnotify._registration import Channel, QueryRegistration, Registration, Subscription
 from coldnotify._threaded_notify import Notify
 from coldnotify.connection import Connection
 from coldnotify.errors import (
     CallbackFailed,
+    ChannelCallbackFailed,
+    ChannelParked,
+    ChannelsUnknown,
     ColdNotifyError,
+    DescriptionsUnknown,
     MembersCallbackFailed,
+    MessagesMissed,
     ObjectParked,
+    OutboxDamaged,
+    OutboxError,
+    OutboxFull,
+    OutboxInUse,
     PayloadUnreadable,
+    PublishRefused,
     QueriesUnknown,
     QueryParked,
     RegistrationRefused,
@@ -35,18 +49,35 @@ from coldnotify.errors import (
     StateInUse,
     StateMismatch,
 )
+from coldnotify.message import Message, Missed, MissedReason
 from coldnotify.notification import Notification
 from coldnotify.state import State
 
 __all__ = [
     "CallbackFailed",
+    "Channel",
+    "ChannelCallbackFailed",
+    "ChannelParked",
+    "ChannelsUnknown",
     "ColdNotifyError",
     "Connection",
+    "DescriptionsUnknown",
     "MembersCallbackFailed",
+    "Message",
+    "MessagesMissed",
+    "Missed",
+    "MissedReason",
     "Notification",
     "Notify",
     "ObjectParked",
+    "OutboxDamaged",
+    "OutboxError",
+    "OutboxFull",
+    "OutboxInUse",
     "PayloadUnreadable",
+    "Pending",
+    "Publication",
+    "PublishRefused",
     "QueriesUnknown",
     "QueryParked",
     "QueryRegistration",

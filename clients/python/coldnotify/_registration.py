@@ -1,14 +1,16 @@
-"""What an application holds of what it registered for: `Registration`, `QueryRegistration`, `Subscription`."""
+"""What an application holds of what it registered for: `Registration`, `QueryRegistration`, `Channel`."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from coldnotify._core.interests import Channel as ChannelInterest
 from coldnotify._core.interests import Interest, Query
-from coldnotify._run import Callback, MembersCallback
+from coldnotify._run import Callback, MembersCallback, MessageCallback, MissedCallback
 
 if TYPE_CHECKING:
     import reactivex
 
+    from coldnotify.message import Message
     from coldnotify.notification import Notification
 
 
@@ -19,28 +21,35 @@ class Subscriber(NamedTuple):
     callback: Callable[..., object]
     members: bool = False
     """It is told which objects enter and leave, not their versions."""
+    missed: bool = False
+    """It is told what is missed of a channel, not its messages."""
 
 
 class Subscribers(Protocol):
     """Who keeps callbacks: a Shell."""
 
-    def _subscribe(self, subscriber: Subscriber) -> "Subscription": ...
+    def _subscribe(self, *subscribers: Subscriber) -> "Subscription": ...
 
     def _unsubscribe(self, number: int) -> None: ...
 
     def _members(self, query: Query) -> frozenset[str]: ...
 
+    def _descriptions(self, query: Query) -> dict[str, dict[str, Any] | None]: ...
+
+    def _current(self, object_id: str) -> "Notification | None": ...
+
 
 class Subscription:
     """A callback that is being told; until `dispose`."""
 
-    def __init__(self, shell: Subscribers, number: int) -> None:
+    def __init__(self, shell: Subscribers, *numbers: int) -> None:
         self._shell = shell
-        self._number = number
+        self._numbers = numbers
 
     def dispose(self) -> None:
         """Call back no more. A call that is under way goes on. Any number of times."""
-        self._shell._unsubscribe(self._number)
+        for number in self._numbers:
+            self._shell._unsubscribe(number)
 
     def __enter__(self) -> "Subscription":
         return self
@@ -55,6 +64,12 @@ class Registration:
     def __init__(self, shell: Subscribers, object_id: str) -> None:
         self._shell = shell
         self.object_id = object_id
+
+    @property
+    def current(self) -> "Notification | None":
+        """What its callbacks were told last, also before a restart: the state file has it. None: they were told
+        nothing yet, the client does not run, or there is no room for it (`newest_bytes_max` of `Notify`)."""
+        return self._shell._current(self.object_id)
 
     def subscribe(self, callback: Callback) -> Subscription:
         """Tell `callback` every newer version from now on, and what has been waiting for a subscriber.
@@ -91,12 +106,27 @@ class QueryRegistration:
         service said. Empty while the client does not run."""
         return self._shell._members(self._query)
 
+    @property
+    def descriptions(self) -> dict[str, dict[str, Any] | None]:
+        """How its members are described, by name, as the service said last; None: the object has no description. Empty
+        unless the query was registered with `descriptions`, and while the client does not run."""
+        return self._shell._descriptions(self._query)
+
+    @property
+    def current(self) -> "dict[str, Notification]":
+        """As `Registration.current`, of each member that has it, by name."""
+        found = ((name, self._shell._current(name)) for name in self.members)
+        return {name: notification for name, notification in found if notification is not None}
+
     def subscribe(self, callback: Callback) -> Subscription:
         """Tell `callback` the newest version of each member, and every newer one while it is one.
 
         An object is told after the members callbacks were told that it has entered. One that was never published has no
         version, and is told to members callbacks only. An object in several queries, or registered by its name, too,
         comes once, and all of their callbacks are told. One that is deleted is told as that before it leaves.
+
+        Of a query that was registered with `descriptions`, the notification says how the object is described. When only
+        that changes, the same version is told again; one that was never published is told, too, without a version.
         """
         return self._shell._subscribe(Subscriber(self._query, callback))
 
@@ -118,3 +148,44 @@ class QueryRegistration:
 
     def __repr__(self) -> str:
         return f"QueryRegistration({self.query!r})"
+
+
+class Channel:
+    """The interest in every message of a channel."""
+
+    def __init__(self, shell: Subscribers, channel: ChannelInterest) -> None:
+        self._shell = shell
+        self._channel = channel
+
+    @property
+    def name(self) -> str:
+        """Of the channel."""
+        return self._channel.name
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """Of the subscription."""
+        return frozenset(self._channel.attributes)
+
+    def subscribe(self, callback: MessageCallback, *, on_missed: MissedCallback | None = None) -> Subscription:
+        """Tell `callback` every message, in the order of the log, and `on_missed` between which messages others may be
+        missing.
+
+        A message counts as told once all subscribers of its channel have returned. One that raises is told the same
+        again; then the channel is parked, which holds neither other channels nor objects. What is missed is told in
+        front of the message that comes next. Without an `on_missed` it is reported as MessagesMissed.
+        """
+        told = [Subscriber(self._channel, callback)]
+        if on_missed is not None:
+            told.append(Subscriber(self._channel, on_missed, missed=True))
+        return self._shell._subscribe(*told)
+
+    def observable(self) -> "reactivex.Observable[Message]":
+        """The messages as a reactivex Observable. What is missed is reported as MessagesMissed. Raises ImportError
+        without the extra coldnotify[reactivex]."""
+        from coldnotify.rx import observable
+
+        return observable(self)
+
+    def __repr__(self) -> str:
+        return f"Channel({self.name!r})"

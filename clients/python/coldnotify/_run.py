@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from coldnotify._carriers import Carrier, carrier_of
-from coldnotify._core.driver import Action, CallAction, Driver, Job, MembersJob, Save
+from coldnotify._core.driver import Action, AnyJob, CallAction, Driver, Save
 from coldnotify._core.reconnect import Address
 from coldnotify._tls import ResumingContext
 from coldnotify.connection import Connection
 from coldnotify.errors import StateError
+from coldnotify.message import Message, Missed
 from coldnotify.notification import Notification
 from coldnotify.state import State
 
@@ -21,6 +22,10 @@ Callback = Callable[[Notification], object]
 MembersCallback = Callable[[set[str], set[str]], object]
 """Told names of objects that entered a query, and of those that left. In the asyncio form it may be a coroutine
 function."""
+MessageCallback = Callable[[Message], object]
+"""Told every message of a channel. In the asyncio form it may be a coroutine function."""
+MissedCallback = Callable[[Missed], object]
+"""Told between which messages of a channel others may be missing. Likewise."""
 OnError = Callable[[Exception], object]
 
 
@@ -101,14 +106,14 @@ class Run:
         carrier = carrier_of(address)
         return carrier, self._context if self._connection.uses_tls(address) else None
 
-    def callbacks(self, job: Job | MembersJob) -> Iterator[tuple[int, Callable[..., object]]]:
+    def callbacks(self, job: AnyJob) -> Iterator[tuple[int, Callable[..., object]]]:
         """The callbacks to run, by number; those that were disposed of meanwhile are left out."""
         for number in job.subscribers:
             callback = self._callback_of(number)
             if callback is not None:
                 yield number, callback
 
-    def called(self, job: Job | MembersJob, failed: Mapping[int, BaseException]) -> None:
+    def called(self, job: AnyJob, failed: Mapping[int, BaseException]) -> None:
         """They have returned, or raised."""
         with self.lock:
             self.driver.called(job, failed, time.monotonic())

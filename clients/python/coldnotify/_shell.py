@@ -1,25 +1,42 @@
 """What the sync and the asyncio form of `Notify` have in common: everything but threads, sockets and tasks."""
 
+import os
 import random
+import secrets
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
 
 from coldnotify_schemas.names import check_name, check_object
 
 from coldnotify._core.document import Document, decode
 from coldnotify._core.driver import Driver, Status
-from coldnotify._core.interests import Interest, Query, prefix_of, query_of
+from coldnotify._core.interests import Channel as ChannelInterest
+from coldnotify._core.interests import Interest, Query, channel_by, prefix_of, query_of
+from coldnotify._core.outgoing import Outgoing, message_of, version_of
+from coldnotify._core.publications import Publications, check_frame
 from coldnotify._core.session import Identity
-from coldnotify._core.settings import REPORTS_MAX, Settings
+from coldnotify._core.settings import NEWEST_BYTES_MAX, REPORTS_MAX, Settings
+from coldnotify._core.since import since_of
 from coldnotify._core.wishes import Wishes
-from coldnotify._registration import QueryRegistration, Registration, Subscriber, Subscription
+from coldnotify._outbox.outbox_base import Pending
+from coldnotify._outbox.session_publishing import Publication, SessionPublishing
+from coldnotify._registration import Channel, QueryRegistration, Registration, Subscriber, Subscription
 from coldnotify._run import OnError, Run
 from coldnotify._tls import ContextKeeper
 from coldnotify.connection import Connection, check_seconds
 from coldnotify.errors import StateDamaged, StateMismatch
+from coldnotify.notification import Notification
 from coldnotify.state import State
+
+PUBLISHES_WAITING_MAX = 10_000
+PUBLISHES_WAITING_BYTES_MAX = 16 * 1024 * 1024
+"""Publishes of a device that is away for long: in memory, or in its outbox."""
+_ID_BYTES = 12
+"""Random, of a message's id."""
 
 
 class Shell:
@@ -38,19 +55,28 @@ class Shell:
         retry_min_s: float = 1.0,
         retry_max_s: float = 60.0,
         save_interval_s: float = 0.5,
+        newest_bytes_max: int = NEWEST_BYTES_MAX,
+        outbox: str | os.PathLike[str] | None = None,
+        outbox_max_records: int = PUBLISHES_WAITING_MAX,
+        outbox_max_bytes: int = PUBLISHES_WAITING_BYTES_MAX,
     ) -> None:
         """A client of the group `group_id` of `domain`. Nothing is opened or connected yet.
 
         `on_error` is called with every problem that nobody else would hear of (see `coldnotify.errors`), where
         callbacks are. A callback that raises is tried `tries_max` times, after `retry_min_s` doubling up to
         `retry_max_s`; then its object is parked. Applied versions are written to the state file at most every
-        `save_interval_s`. Raises ValueError, whose message begins with the argument's name.
+        `save_interval_s`. `newest_bytes_max`: how much is kept of what callbacks were told last, for `current`, in
+        memory and in the state file; 0: nothing. `outbox`: a directory for this client alone, in which publish() and
+        send() make durable what they accept; None: it waits in memory. At most `outbox_max_records` and
+        `outbox_max_bytes` wait. Raises ValueError, whose message begins with the argument's name.
         """
         check_name("domain", domain)
         check_name("group_id", group_id)
         check_name("client_id", client_id)
         if isinstance(tries_max, bool) or not isinstance(tries_max, int) or tries_max < 1:
             raise ValueError(f"tries_max: {tries_max!r} is not a whole number from 1 on")
+        if isinstance(newest_bytes_max, bool) or not isinstance(newest_bytes_max, int) or newest_bytes_max < 0:
+            raise ValueError(f"newest_bytes_max: {newest_bytes_max!r} is not a whole number from 0 on")
         for name, value in (
             ("retry_min_s", retry_min_s),
             ("retry_max_s", retry_max_s),
@@ -75,6 +101,7 @@ class Shell:
             retry_min_s=retry_min_s,
             retry_max_s=retry_max_s,
             save_interval_s=save_interval_s,
+            newest_bytes_max=newest_bytes_max,
         )
         self._contexts = ContextKeeper()
         self._on_error = on_error
@@ -84,6 +111,17 @@ class Shell:
         self._subscribers: dict[int, Subscriber] = {}
         self._next_subscriber = 1
         self._untold: deque[Exception] = deque(maxlen=REPORTS_MAX)
+        if outbox is not None and not os.fspath(outbox):
+            raise ValueError("outbox: is empty")
+        for name, limit in (("outbox_max_records", outbox_max_records), ("outbox_max_bytes", outbox_max_bytes)):
+            if limit < 1:
+                raise ValueError(f"{name}: {limit!r} is less than 1")
+        self._outbox = outbox
+        self._outbox_limits = outbox_max_records, outbox_max_bytes
+        self._publications = Publications()
+        self._publishing: SessionPublishing | None = None
+        self._publishing_lock = threading.Lock()
+        """Guards `_publishing`; `_lock` is not taken within it."""
 
     # What the application asks for
 
@@ -104,7 +142,7 @@ class Shell:
         self._unregister(check_object(object_id))
 
     def register_only(self, object_ids: Iterable[str]) -> list[Registration]:
-        """Want exactly these objects by their names: the others are unregistered. Queries stay as they are. Raises
+        """Want exactly these objects by their names: the others are unregistered. Queries and channels stay. Raises
         ValueError, before anything is changed."""
         if isinstance(object_ids, str):
             raise ValueError("object_ids: is one text, not several")
@@ -115,28 +153,167 @@ class Shell:
         self._wake()
         return [Registration(self, name) for name in names]
 
-    def register_query(self, text: str) -> QueryRegistration:
+    def register_query(self, text: str, *, descriptions: bool = False) -> QueryRegistration:
         """Want to be told which objects of the group this query describes, and the newest version of each.
 
         The service parses it. If it refuses it, `on_error` gets a RegistrationRefused that says where it is wrong, and
-        nothing stays registered. Registering what is registered already changes nothing. Raises ValueError for a text
-        that is empty or too long.
+        nothing stays registered. `descriptions`: notifications say how the object is described, and a member that is
+        described in another way is told once more. Registering what is registered already changes nothing but that.
+        Raises ValueError for a text that is empty or too long.
         """
-        return self._register_query(query_of(text))
+        return self._register_query(query_of(text), descriptions)
 
-    def register_prefix(self, prefix: str) -> QueryRegistration:
-        """Want all objects whose names begin with `prefix`: the query NAME STARTS WITH. Raises ValueError for a prefix
-        that is empty or too long."""
-        return self._register_query(prefix_of(prefix))
+    def register_prefix(self, prefix: str, *, descriptions: bool = False) -> QueryRegistration:
+        """Want all objects whose names begin with `prefix`: the query NAME STARTS WITH. `descriptions`: as for
+        `register_query`. Raises ValueError for a prefix that is empty or too long."""
+        return self._register_query(prefix_of(prefix), descriptions)
 
     def unregister_query(self, text: str) -> None:
         """Want this query's members no more: its subscriptions end, the service is told. Raises ValueError for a text
         that is empty or too long."""
         self._unregister(query_of(text))
 
-    def _register_query(self, query: Query) -> QueryRegistration:
+    def channel(self, name: str, *, since: str | datetime = "now", attributes: Iterable[str] = ()) -> Channel:
+        """Want to be told every message of this channel.
+
+        `since` says where that begins: "now", "oldest" (what the log still has), "newest" (with the newest message), a
+        datetime with a time zone, or the `position` of a message: behind that one. It counts once: a channel that is
+        wanted already goes on where it is. `attributes`: only messages that are sent to one of these, or to all. Of one
+        name there is one set of attributes, the one that was said last. Raises ValueError, which names the argument.
+        """
+        interest, begins = channel_by(name, attributes), since_of(since)
         with self._lock:
-            (self._driver or self._wishes).register(query)
+            (self._driver or self._wishes).register_channel(interest, begins)
+        self._wake()
+        return Channel(self, interest)
+
+    def unregister_channel(self, name: str) -> None:
+        """Want no message of this channel any more: its subscriptions end, the service is told. Raises ValueError for
+        what is no name."""
+        channel_by(name)
+        with self._lock:
+            (self._driver or self._wishes).unregister_channel(name)
+            self._unsubscribe_all(lambda other: isinstance(other, ChannelInterest) and other.name == name)
+        self._wake()
+
+    # Publishing
+
+    def publish(
+        self,
+        object_id: str,
+        version: int | None = None,
+        payload: object = None,
+        *,
+        incarnation: int | None = None,
+        deleted: bool = False,
+        expires_at: int | None = None,
+        priority: str | None = None,
+        acknowledged: bool = True,
+    ) -> Publication | None:
+        """Publish a version of an object of this client's group, on its session; now, or once there is one.
+
+        Returns once it is accepted, with an outbox: durable there. It is sent until the service answers. `version`:
+        None: the time in ms, or above the newest version that is known here. `payload`: what JSON can say, at most 4
+        KiB. `expires_at`: Unix time in ms. A newer publish of the object takes out one that waits. The other clients
+        are told, not this one. `priority`: "high" is told them before what waits for them. `acknowledged=False`: at
+        most once, in the session that stands, and None is returned.
+        Raises ValueError, OutboxFull, OutboxError.
+        """
+        identity = self._identity
+        outgoing = version_of(
+            identity.domain,
+            identity.group,
+            object_id,
+            version,
+            payload,
+            incarnation=incarnation,
+            deleted=deleted,
+            expires_at=expires_at,
+            priority=priority,
+        )
+        return self._publish(outgoing, acknowledged=acknowledged)
+
+    def send(
+        self,
+        channel: str,
+        payload: object,
+        *,
+        id: str | None = None,  # noqa: A002  (the field's name)
+        to: Iterable[str] = (),
+        expires_at: int | None = None,
+        acknowledged: bool = True,
+    ) -> Publication | None:
+        """Send a message to a channel of this client's group, likewise. `payload`: bytes, or what JSON can say. `id`:
+        None: a new one; a repeat has the same. `to`: told to subscriptions that have one of these attributes."""
+        identity = self._identity
+        outgoing = message_of(
+            identity.domain,
+            identity.group,
+            channel,
+            payload,
+            id=secrets.token_hex(_ID_BYTES) if id is None else id,
+            to=to,
+            expires_at=expires_at,
+        )
+        return self._publish(outgoing, acknowledged=acknowledged)
+
+    def pending(self) -> Pending:
+        """How many publishes wait to be answered, and for how long. Raises OutboxError."""
+        return self._open_publishing().pending()
+
+    def _publish(self, outgoing: Outgoing, *, acknowledged: bool) -> Publication | None:
+        check_frame(outgoing)
+        if acknowledged:
+            with self._lock:
+                floor = -1 if self._driver is None else self._driver.floor(outgoing.name)
+            return self._open_publishing().accept(outgoing, floor + 1)
+        with self._lock:
+            if self._driver is not None and self._driver.connected:
+                if not outgoing.is_message and outgoing.version is None:
+                    now_ms = time.time_ns() // 1_000_000
+                    outgoing = outgoing._replace(version=max(now_ms, self._driver.floor(outgoing.name) + 1))
+                self._publications.say_once(outgoing)
+        self._wake()
+        return None
+
+    def _open_publishing(self) -> SessionPublishing:
+        opened: SessionPublishing | None = None
+        with self._publishing_lock:
+            if self._publishing is None:
+                identity, (records_max, bytes_max) = self._identity, self._outbox_limits
+                opened = self._publishing = SessionPublishing(
+                    self._publications,
+                    self._lock,
+                    self._wake,
+                    self._outbox,
+                    (identity.domain, identity.group),
+                    records_max,
+                    bytes_max,
+                    self._tell_later,
+                )
+            publishing = self._publishing
+        if opened is not None and opened.damage is not None:
+            self._tell_later(opened.damage)
+        return publishing
+
+    def _close_publishing(self) -> None:
+        """What waits in memory is given up, what waits in an outbox is kept."""
+        with self._publishing_lock:
+            publishing, self._publishing = self._publishing, None
+        if publishing is not None:
+            publishing.close()
+
+    def _tell_later(self, error: Exception) -> None:
+        Run.report(error)
+        with self._lock:
+            self._untold.append(error)
+        self._wake()
+
+    def _register_query(self, query: Query, descriptions: bool) -> QueryRegistration:
+        with self._lock:
+            asked = self._driver or self._wishes
+            asked.register(query)
+            asked.ask_descriptions(query, wanted=descriptions)
         self._wake()
         return QueryRegistration(self, query)
 
@@ -146,21 +323,33 @@ class Shell:
             self._unsubscribe_all(lambda other: other == interest)
         self._wake()
 
+    def _current(self, object_id: str) -> Notification | None:
+        with self._lock:
+            return None if self._driver is None else self._driver.current(object_id)
+
     def _members(self, query: Query) -> frozenset[str]:
         with self._lock:
             return frozenset() if self._driver is None else self._driver.members(query)
 
-    def _subscribe(self, subscriber: Subscriber) -> Subscription:
-        if not callable(subscriber.callback):
-            raise ValueError(f"callback: {subscriber.callback!r} cannot be called")
+    def _descriptions(self, query: Query) -> dict[str, dict[str, Any] | None]:
         with self._lock:
-            number = self._next_subscriber
-            self._next_subscriber += 1
-            self._subscribers[number] = subscriber
-            if self._driver is not None:
-                _join(self._driver, number, subscriber)
+            return {} if self._driver is None else self._driver.descriptions(query)
+
+    def _subscribe(self, *subscribers: Subscriber) -> Subscription:
+        for one in subscribers:
+            if not callable(one.callback):
+                raise ValueError(f"{'on_missed' if one.missed else 'callback'}: {one.callback!r} cannot be called")
+        numbers = []
+        with self._lock:
+            # Who is told what is missed comes first: it may be told at once.
+            for one in reversed(subscribers):
+                numbers.append(self._next_subscriber)
+                self._subscribers[self._next_subscriber] = one
+                if self._driver is not None:
+                    _join(self._driver, self._next_subscriber, one)
+                self._next_subscriber += 1
         self._wake()
-        return Subscription(self, number)
+        return Subscription(self, *numbers)
 
     def _unsubscribe(self, number: int) -> None:
         with self._lock:
@@ -168,6 +357,8 @@ class Shell:
             if subscriber is not None and self._driver is not None:
                 if isinstance(subscriber.interest, Query) and subscriber.members:
                     self._driver.unsubscribe_members(subscriber.interest, number)
+                elif isinstance(subscriber.interest, ChannelInterest) and subscriber.missed:
+                    self._driver.unsubscribe_missed(subscriber.interest, number)
                 else:
                     self._driver.unsubscribe(subscriber.interest, number)
         self._wake()
@@ -212,12 +403,16 @@ class Shell:
 
     def _begin(self) -> Run:
         """Take the state file, and make a driver of it. Raises StateError, ValueError."""
+        if self._outbox is not None:
+            self._open_publishing()
         context = self._contexts.context(self._connection)
         addresses = self._connection.addresses()
         self._state.open()
         try:
             document = self._document()
-            driver = Driver(document, addresses, self._settings, random.Random(), time.monotonic(), self._untold)
+            driver = Driver(
+                document, addresses, self._settings, random.Random(), time.monotonic(), self._untold, self._publications
+            )
             with self._lock:
                 self._wishes.apply(driver)
                 self._wishes = Wishes()
@@ -253,6 +448,8 @@ def _join(driver: Driver, number: int, subscriber: Subscriber) -> None:
     """The driver counts with this callback from now on."""
     if isinstance(subscriber.interest, Query) and subscriber.members:
         driver.subscribe_members(subscriber.interest, number)
+    elif isinstance(subscriber.interest, ChannelInterest) and subscriber.missed:
+        driver.subscribe_missed(subscriber.interest, number)
     else:
         driver.subscribe(subscriber.interest, number)
 

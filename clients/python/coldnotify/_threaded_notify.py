@@ -13,7 +13,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from coldnotify._core.driver import Call, Close, Connect, End, EndSending, Job, MembersJob, Report, Save, Send, Tell
+from coldnotify._core.driver import AnyJob, Call, Close, Connect, End, EndSending, Report, Save, Send, Tell
 from coldnotify._core.settings import LINGER_S
 from coldnotify._link import CarriedLink, LinkState
 from coldnotify._run import Run, logger
@@ -67,6 +67,7 @@ class Notify(Shell):
         """
         with self._lock:
             threads, self._threads = self._threads, None
+        self._close_publishing()
         if threads is None:
             return
         threads.stop(abandon=False)
@@ -252,7 +253,7 @@ class _Threads:
         except Exception:
             logger.exception("on_error raised")
 
-    def _call(self, job: Job | MembersJob) -> None:
+    def _call(self, job: AnyJob) -> None:
         failed: dict[int, BaseException] = {}
         for number, callback in self.run.callbacks(job):
             try:

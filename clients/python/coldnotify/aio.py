@@ -16,18 +16,30 @@ from types import TracebackType
 from typing import Self
 
 from coldnotify._carriers import Carrier, CarrierError
-from coldnotify._core.driver import Call, Close, Connect, End, EndSending, Job, MembersJob, Report, Save, Send, Tell
+from coldnotify._core.driver import AnyJob, Call, Close, Connect, End, EndSending, Report, Save, Send, Tell
 from coldnotify._core.reconnect import Address
 from coldnotify._core.settings import LINGER_S
-from coldnotify._registration import QueryRegistration, Registration, Subscription
+from coldnotify._registration import Channel, QueryRegistration, Registration, Subscription
 from coldnotify._run import Run, logger
 from coldnotify._shell import Shell
 from coldnotify._tls import ResumingContext
 from coldnotify.connection import Connection
+from coldnotify.message import Message, Missed
 from coldnotify.notification import Notification
 from coldnotify.state import State
 
-__all__ = ["Connection", "Notification", "Notify", "QueryRegistration", "Registration", "State", "Subscription"]
+__all__ = [
+    "Channel",
+    "Connection",
+    "Message",
+    "Missed",
+    "Notification",
+    "Notify",
+    "QueryRegistration",
+    "Registration",
+    "State",
+    "Subscription",
+]
 
 
 class Notify(Shell):
@@ -62,6 +74,7 @@ class Notify(Shell):
         told again. From within a callback it does not wait: the stop comes as soon as that callback has returned.
         """
         tasks, self._tasks = self._tasks, None
+        await asyncio.to_thread(self._close_publishing)
         if tasks is None:
             return
         tasks.stop(abandon=False)
@@ -221,7 +234,7 @@ class _Tasks:
         except Exception:
             logger.exception("on_error raised")
 
-    async def _call(self, job: Job | MembersJob) -> None:
+    async def _call(self, job: AnyJob) -> None:
         failed: dict[int, BaseException] = {}
         for number, callback in self.run.callbacks(job):
             try:

@@ -5,11 +5,21 @@
     |   |-- StateInUse              another process (or another Notify) uses it
     |   |-- StateMismatch           it belongs to another client
     |   `-- StateDamaged            it was no state; it has been set aside      (reported)
+    |-- OutboxError                 the outbox: cannot be read, written or locked
+    |   |-- OutboxInUse             another process (or another publisher) uses it
+    |   |-- OutboxFull              too much waits in it to be published
+    |   `-- OutboxDamaged           parts of it cannot be read; they have been set aside (reported)
+    |-- PublishRefused              the service refuses a publish for ever        (also reported)
     |-- CallbackFailed              a callback raised; it will be tried again    (reported)
     |-- ObjectParked                its callbacks raised too often               (reported)
     |-- MembersCallbackFailed       a members callback raised; likewise          (reported)
     |-- QueryParked                 they raised too often                        (reported)
     |-- QueriesUnknown              the service is older, and knows no queries   (reported)
+    |-- DescriptionsUnknown         the service is older, and tells none       (reported)
+    |-- ChannelCallbackFailed       a channel's callback raised; likewise      (reported)
+    |-- ChannelParked               they raised too often                      (reported)
+    |-- MessagesMissed              nobody has subscribed to hear that         (reported)
+    |-- ChannelsUnknown             the service is older, and knows none       (reported)
     |-- RegistrationRefused         the service refused a registration           (reported)
     |-- PayloadUnreadable           a payload is not JSON; None is told instead  (reported)
     `-- ServiceRefused              a close code that says: do not come back     (reported)
@@ -18,6 +28,8 @@
 raised by connect() and reported afterwards. A network that is away is no error; `Notify.status` tells it.
 Wrong arguments raise ValueError, whose message begins with the name of the field or setting.
 """
+
+from coldnotify.message import Missed
 
 
 class ColdNotifyError(Exception):
@@ -38,6 +50,38 @@ class StateMismatch(StateError):
 
 class StateDamaged(StateError):
     """The state file held no state. It has been set aside; the client starts without, the service tells everything."""
+
+
+class OutboxError(ColdNotifyError):
+    """The outbox cannot be read, written or locked; the message begins with "outbox: " and names the file."""
+
+
+class OutboxInUse(OutboxError):
+    """Another process, or another publisher of this process, uses the outbox."""
+
+
+class OutboxFull(OutboxError):
+    """So much waits to be published that nothing more is accepted; the message begins with the setting. What waits is
+    kept, and what was refused is not."""
+
+
+class OutboxDamaged(OutboxError):
+    """Parts of the outbox's log cannot be read. They have been set aside; what can be read is kept and published."""
+
+    def __init__(self, message: str, aside: str) -> None:
+        super().__init__(message)
+        self.aside = aside
+        """The file that they are in."""
+
+
+class PublishRefused(ColdNotifyError):
+    """The service refuses a publish, and would refuse it again. With an outbox it is set aside in a file there."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"publish of {name!r} refused: {reason}" if name else reason)
+        self.name = name
+        """The object's or channel's; "": it is the receipt's."""
+        self.reason = reason
 
 
 class CallbackFailed(ColdNotifyError):
@@ -87,16 +131,66 @@ class QueriesUnknown(ColdNotifyError):
         super().__init__("the service is older and knows no queries: they are registered once it does")
 
 
-class RegistrationRefused(ColdNotifyError):
-    """The service refused a registration; the object, or the query, has left the wanted set."""
+class DescriptionsUnknown(ColdNotifyError):
+    """A gateway or matcher of an older release tells no descriptions to those who ask for them. Told once."""
 
-    def __init__(self, object_id: str, reason: str, *, query: str | None = None) -> None:
+    def __init__(self) -> None:
+        super().__init__("the service is older: it tells members and versions, and descriptions once it does")
+
+
+class ChannelCallbackFailed(ColdNotifyError):
+    """A callback of a channel raised (`__cause__`). The message counts as not told, and is told again after a delay."""
+
+    def __init__(self, channel: str, offset: int, cause: BaseException) -> None:
+        super().__init__(f"callback for channel {channel!r}, offset {offset}, raised {cause!r}")
+        self.channel = channel
+        self.offset = offset
+        self.__cause__ = cause
+
+
+class ChannelParked(ColdNotifyError):
+    """The callbacks for a message failed `tries` times: its channel stays in front of it. It is told again at the next
+    connection, when another message of the channel comes, or to the next callback that subscribes."""
+
+    def __init__(self, channel: str, offset: int, tries: int) -> None:
+        super().__init__(f"channel {channel!r} is parked at offset {offset}: its callbacks failed {tries} times")
+        self.channel = channel
+        self.offset = offset
+        self.tries = tries
+
+
+class MessagesMissed(ColdNotifyError):
+    """Messages of a channel may be missing, and no `on_missed` was given that could be told so."""
+
+    def __init__(self, missed: Missed) -> None:
+        after = "the beginning" if missed.after is None else f"offset {missed.after}"
+        super().__init__(
+            f"channel {missed.channel!r}: between {after} and offset {missed.before} messages may be missing: "
+            f"{missed.reason}"
+        )
+        self.missed = missed
+
+
+class ChannelsUnknown(ColdNotifyError):
+    """The service is of an older release, and knows no channels: they wait for one that does. Told once."""
+
+    def __init__(self) -> None:
+        super().__init__("the service is older and knows no channels: they are registered once it does")
+
+
+class RegistrationRefused(ColdNotifyError):
+    """The service refused a registration; the object, query or channel has left the wanted set."""
+
+    def __init__(self, object_id: str, reason: str, *, query: str | None = None, channel: str | None = None) -> None:
         what = repr(object_id) if query is None else f"query {query!r}"
+        what = what if channel is None else f"channel {channel!r}"
         super().__init__(f"registration for {what} refused: {reason}")
         self.object_id = object_id
-        """"", if it is a query's."""
+        """"", if it is a query's or a channel's."""
         self.query = query
-        """Its text; None: it is an object's."""
+        """Its text; None: it is none."""
+        self.channel = channel
+        """Its name; None: it is none."""
         self.reason = reason
 
 

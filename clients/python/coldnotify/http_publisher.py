@@ -3,27 +3,81 @@
     publisher = HttpPublisher("http://coldnotify-1:55002", token="...")
     publisher.publish("animal.observer", "region-1", "camera-config", version=42, payload={"fps": 5})
     publisher.describe("animal.observer", "region-1", "lamp-7", {"on": True, "Level": None})
+    publisher.send("animal.observer", "region-1", "tasks", {"look": "north"})
+
+A publish that the service refuses (429 or 503 with Retry-After: too much, nothing was written) is sent again, and the
+next ones are sent more slowly, until none is refused. So an application that publishes more than it may sees delays,
+then PublishTimeout.
+
+With HttpPublisher(..., outbox=DIRECTORY) publish() and send() return once the record is durable on this machine's disk;
+it is published in its turn, also after a restart (docs/publishing.md).
 
 Exceptions
     ValueError                    bad input; the message begins with the field, nothing was written
     PublishError                  it is not known to be durable; `indeterminate`: it may be there all the same
+        PublishTimeout            it was refused for as long as it may take, and is not written
+        PublishRejected           it may not be published there
         DescriptionConflict       the description is not the one of `if_revision`; `found` is what it is
+    OutboxError                   the outbox cannot be read, written or locked: nothing was accepted
+        OutboxFull                too much waits in it
+        OutboxInUse               another process or publisher uses it
 """
 
+import base64
 import json
+import math
+import os
+import secrets
 import ssl
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
 from http.client import HTTPException
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
-from coldnotify._publishing.published import Published, PublishError
+from coldnotify_schemas.flow.controllers import DEFAULT, NAMES
 
-__all__ = ["Described", "DescriptionConflict", "HttpPublisher", "PublishError", "Published"]
+from coldnotify._core.outgoing import Outgoing, message_of, version_of
+from coldnotify._outbox.outbox_base import Pending, Rejected
+from coldnotify._outbox.outbox_directory import BYTES_MAX, RECORDS_MAX
+from coldnotify._publishing.accepted import Accepted, AcceptedMessage
+from coldnotify._publishing.outbox_by_http import HttpCarrier
+from coldnotify._publishing.published import Published, PublishError, PublishRejected, PublishTimeout, Sent
+from coldnotify._publishing.turns import NoTurn, Refused, Turns
+from coldnotify._publishing.with_outbox import MayHaveOutbox, OnRejected, WithOutbox
+from coldnotify.errors import OutboxDamaged, OutboxError, OutboxFull, OutboxInUse
 
-_BAD_INPUT, _NOT_KNOWN, _CONFLICT = (400, 413), 404, 409
+__all__ = [
+    "Accepted",
+    "AcceptedMessage",
+    "Described",
+    "DescriptionConflict",
+    "HttpPublisher",
+    "OutboxDamaged",
+    "OutboxError",
+    "OutboxFull",
+    "OutboxInUse",
+    "Pending",
+    "PublishError",
+    "PublishRejected",
+    "PublishTimeout",
+    "Published",
+    "Rejected",
+    "Sent",
+]
+
+_BAD_INPUT, _FORBIDDEN, _NOT_KNOWN, _CONFLICT = (400, 413), 403, 404, 409
+_TOO_MUCH = (429, 503)
+_NOT_PUBLISHED = "not published"
+_RETRY_AFTER_S_MIN = 0.001
+"""Where a refusal says 0: else it would be repeated as fast as it is answered."""
+IN_FLIGHT_MAX = 1_000
+"""Requests at once: each has a connection and a thread, and more would only wait in the service."""
+_ID_BYTES = 12
+"""Of a message's id, random."""
 _MAY_BE = "unknown"
 """Begins what the service says of a change that may have been made."""
 
@@ -49,7 +103,7 @@ class DescriptionConflict(PublishError):
         self.found = found
 
 
-class HttpPublisher:
+class HttpPublisher(MayHaveOutbox):
     """Asks the HTTP service, one request for each call. Safe to use from many threads."""
 
     def __init__(
@@ -59,19 +113,53 @@ class HttpPublisher:
         token: str | None = None,
         ssl_context: ssl.SSLContext | None = None,
         timeout_s: float = 15,
+        in_flight_max: int = IN_FLIGHT_MAX,
+        flow: str = DEFAULT,
+        outbox: str | os.PathLike[str] | None = None,
+        outbox_max_records: int = RECORDS_MAX,
+        outbox_max_bytes: int = BYTES_MAX,
+        on_rejected: OnRejected | None = None,
     ) -> None:
         """`url`: any node of the service, host:port or a URL. `token` is shown to it; `ssl_context` says which
-        certificates count with https, and has one to show. `timeout_s`: how long an answer may take; the service itself
-        gives up after 10 s by default. Raises ValueError naming the argument."""
+        certificates count with https, and has one to show. `timeout_s`: how long an answer may take, and how long a
+        publish that is refused is sent again; the service itself gives up after 10 s by default. `in_flight_max`: the
+        most requests of publish() at once. `flow`: what moves the number that may be sent at once, between 1 and that,
+        by how fast the service answers: "bottleneck" ..., or "fixed".
+
+        `outbox`, `outbox_max_records`, `outbox_max_bytes`, `on_rejected`: those of Publisher. What the service answers
+        with 400, 403 or 413 is set aside. Raises ValueError naming the argument; OutboxError, OutboxInUse."""
         base = url.strip().rstrip("/")
         self._base = base if base.startswith(("http://", "https://")) else f"http://{base}"
         if self._base == "http://":
             raise ValueError(f"url: {url!r} is neither host:port nor a URL")
         if not timeout_s > 0:
             raise ValueError(f"timeout_s: {timeout_s!r} is not above 0")
+        if in_flight_max < 1:
+            raise ValueError(f"in_flight_max: {in_flight_max!r} is less than 1")
+        if flow not in NAMES:
+            raise ValueError(f"flow: {flow!r} is none of {', '.join(NAMES)}")
+        self._turns = Turns(flow, in_flight_max)
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._context = ssl_context
         self._timeout_s = timeout_s
+        if outbox is not None:
+            self._outbox = WithOutbox(
+                outbox,
+                lambda: HttpCarrier(self._post_outgoing, self._post_several),
+                records_max=outbox_max_records,
+                bytes_max=outbox_max_bytes,
+                on_rejected=on_rejected,
+            )
+
+    @property
+    def interval_s(self) -> float:
+        """Seconds between two publishes, as refusals have made it; 0: as fast as they come."""
+        return self._turns.interval_s
+
+    @property
+    def refused(self) -> int:
+        """Publishes that were refused until now. Each was sent again, or ended by PublishTimeout."""
+        return self._turns.refused
 
     def publish(
         self,
@@ -84,15 +172,63 @@ class HttpPublisher:
         source: str | None = None,
         expires_at: int | None = None,
         deleted: bool = False,
+        priority: str | None = None,
     ) -> Published:
         """Publishes one version of an object; returns when it is durable. The arguments are those of
-        Publisher.publish()."""
-        fields = {"version": version, "payload": payload, "source": source, "expires_at": expires_at}
+        Publisher.publish(). Raises ValueError, PublishError, PublishTimeout."""
+        if self._outbox is not None:
+            outgoing = version_of(
+                domain,
+                group_id,
+                object_id,
+                version,
+                payload,
+                deleted=deleted,
+                expires_at=expires_at,
+                source=source,
+                priority=priority,
+            )
+            return self._outbox.accept_versions([outgoing])[0]
+        fields = {
+            "version": version, "payload": payload, "source": source, "expires_at": expires_at, "priority": priority
+        }  # fmt: skip
         record: dict[str, object] = {name: value for name, value in fields.items() if value is not None}
         if deleted:
             record["deleted"] = True
-        answer = self._ask("POST", _path(domain, group_id, object_id), record, outcome="no")
+        answer = self._post(_path(domain, group_id, object_id), record)
         return Published(answer["version"], answer["partition"], answer["offset"])
+
+    def send(
+        self,
+        domain: str,
+        group_id: str,
+        channel: str,
+        payload: object,
+        *,
+        id: str | None = None,  # noqa: A002  (the field's name)
+        to: Iterable[str] = (),
+        expires_at: int | None = None,
+        source: str | None = None,
+    ) -> Sent:
+        """Sends a message to a channel; returns when it is durable. The arguments are those of Publisher.send(). Raises
+        ValueError, PublishError, PublishTimeout."""
+        message_id = secrets.token_hex(_ID_BYTES) if id is None else id
+        if self._outbox is not None:
+            outgoing = message_of(
+                domain, group_id, channel, payload, id=message_id, to=to, expires_at=expires_at, source=source
+            )
+            return self._outbox.accept_messages([outgoing])[0]
+        message: dict[str, object] = {"id": message_id}
+        if isinstance(payload, bytes | bytearray | memoryview):
+            message["payload_base64"] = base64.b64encode(payload).decode()
+        else:
+            message["payload"] = payload
+        if to:
+            message["to"] = sorted(to)
+        fields = {"expires_at": expires_at, "source": source}
+        message |= {name: value for name, value in fields.items() if value is not None}
+        answer = self._post(_path(domain, group_id, channel, kind="channels"), message)
+        return Sent(answer["partition"], answer["offset"], message_id)
 
     def describe(
         self,
@@ -120,11 +256,55 @@ class HttpPublisher:
         """An object's description as it is in force. Raises LookupError where nothing is known of the object."""
         return _described(self._ask("GET", f"{_path(domain, group_id, object_id)}/description"))
 
+    # -- the outbox ----------------------------------------------------------------------------------------------------
+
+    def flush(self, timeout_s: float | None = None) -> int:
+        """Waits until the outbox is empty, at most `timeout_s` (default: the publisher's); how many are left."""
+        return 0 if self._outbox is None else self._outbox.flush(self._timeout_s if timeout_s is None else timeout_s)
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Lets the outbox go after flush(); what is left is published after the next start. May be called twice."""
+        if self._outbox is not None:
+            self._outbox.close(self._timeout_s if timeout_s is None else timeout_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _post_outgoing(self, outgoing: Outgoing, body: dict[str, object]) -> dict[str, Any]:
+        return self._post(_path(*outgoing.key, kind=_kind(outgoing)), body)
+
+    def _post_several(self, first: Outgoing, body: bytes) -> dict[str, Any]:
+        # A message that is not taken must stay in front of those behind it. A version of an object need not.
+        in_order = "yes" if first.is_message else None
+        return self._post(_path(first.domain, first.group, kind=_kind(first)), body, in_order=in_order)
+
+    # -- HTTP ----------------------------------------------------------------------------------------------------------
+
+    def _post(self, path: str, record: dict[str, object] | bytes, **query: str | None) -> dict[str, Any]:
+        deadline_s = time.monotonic() + self._timeout_s
+        last: Refused | None = None
+        while True:
+            try:
+                with self._turns.turn(deadline_s):
+                    return self._ask("POST", path, record, outcome="no", **query)
+            except Refused as refused:
+                last = refused
+            except NoTurn:
+                why = str(last) if last is not None else f"{self._base}: as many are under way as it answers"
+                raise PublishTimeout(
+                    f"{why}, since {self._timeout_s:g} s; nothing was written", indeterminate=False
+                ) from None
+
     def _ask(self, method: str, path: str, body: object = None, **query: str | None) -> dict[str, Any]:
         given = {name: value for name, value in query.items() if value is not None}
         url = self._base + path + (f"?{urlencode(given)}" if given else "")
         try:
-            data = None if body is None else json.dumps(body, allow_nan=False).encode()
+            data = body if body is None or isinstance(body, bytes) else json.dumps(body, allow_nan=False).encode()
         except (TypeError, ValueError) as error:
             raise ValueError(f"{'payload' if method == 'POST' else 'description'}: is no JSON: {error}") from None
         try:
@@ -133,7 +313,10 @@ class HttpPublisher:
                 answer = json.load(response)
         except HTTPError as error:
             with error:
-                raise _error_of(error, self._base) from None
+                found = _error_of(error, self._base, publish=method == "POST")
+            if isinstance(found, _Several):
+                return found.answer
+            raise found from None
         except URLError as error:
             unsent = isinstance(error.reason, ConnectionRefusedError)
             raise PublishError(f"{self._base}: {error.reason}", indeterminate=not unsent) from None
@@ -144,27 +327,59 @@ class HttpPublisher:
         return answer
 
 
-def _path(*names: str) -> str:
-    kinds = ("domains", "groups", "objects")
-    return "/v1/" + "/".join(f"{kind}/{quote(name, safe='')}" for kind, name in zip(kinds, names, strict=True))
+def _path(*names: str, kind: str = "objects") -> str:
+    """`names`: domain, group and, if one is meant, the name of an object or channel."""
+    kinds = ("domains", "groups", kind)
+    named = "/".join(f"{kind}/{quote(name, safe='')}" for kind, name in zip(kinds, names, strict=False))
+    return f"/v1/{named}" if len(names) == len(kinds) else f"/v1/{named}/{kind}"
+
+
+def _kind(outgoing: Outgoing) -> str:
+    return "channels" if outgoing.is_message else "objects"
+
+
+class _Several(Exception):
+    """Of several records the service says of each what became of it: not all are published."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        super().__init__()
+        self.answer = answer
 
 
 def _described(answer: Mapping[str, Any]) -> Described:
     return Described(answer["description"], answer["version"], answer["revision"])
 
 
-def _error_of(error: HTTPError, base: str) -> Exception:
+def _error_of(error: HTTPError, base: str, *, publish: bool) -> Exception:
     try:
         answer = json.load(error)
         words = str(answer["error"])
     except (ValueError, KeyError, TypeError):
         answer, words = {}, f"HTTP status {error.code}"
+    if publish and isinstance(answer, dict) and isinstance(answer.get("results"), list):
+        return _Several(answer)
     if error.code in _BAD_INPUT:
         return ValueError(words)
+    if publish and error.code == _FORBIDDEN and "error" in answer:  # of the service, and not of a proxy before it
+        return PublishRejected(f"{base}: {words}")
     if error.code == _NOT_KNOWN:
         return LookupError(words)
     if error.code == _CONFLICT:
         return DescriptionConflict(words, _described(answer))
     # Of a status that no handler has given, as a balancer's, nothing is known.
     outcome = str(answer.get("outcome", "" if error.code < 500 else _MAY_BE))
-    return PublishError(f"{base}: {words}", indeterminate=outcome.startswith(_MAY_BE))
+    found = PublishError(f"{base}: {words}", indeterminate=outcome.startswith(_MAY_BE))
+    after_s = _retry_after_s(error, answer)
+    if publish and error.code in _TOO_MUCH and after_s is not None and outcome in ("", _NOT_PUBLISHED):
+        return Refused(found, after_s)
+    return found
+
+
+def _retry_after_s(error: HTTPError, answer: Mapping[str, Any]) -> float | None:
+    """By the body, which knows fractions, or by the header; None: it does not say."""
+    said = answer.get("retry_after_s", error.headers.get("Retry-After"))
+    try:
+        seconds = float(said)
+    except (TypeError, ValueError):  # a date, too: nobody here says one
+        return None
+    return max(seconds, _RETRY_AFTER_S_MIN) if math.isfinite(seconds) else None

@@ -1,5 +1,6 @@
 """What a callback is told."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,3 +16,5 @@ class Notification:
     """The publisher's JSON, parsed; None where there is none, or where it has expired."""
     deleted: bool = False
     """The object is gone. A version like any other."""
+    description: Mapping[str, Any] | None = None
+    """What the object is, by key, if a query that it is a member of asks for descriptions. None: it has none."""

@@ -13,6 +13,15 @@ Needs the extra `coldnotify[publisher]`; the OU's client does not import this mo
 
     with Publisher("kafka-1:9092") as publisher:
         publisher.describe("animal.observer", "region-1", "lamp-7", {"Room": 410, "Kind": "lamp", "on": True})
+        publisher.send("animal.observer", "region-1", "tasks", {"look": "north"})  # to a channel: every message counts
+
+    with Publisher("kafka-1:9092", outbox="/var/lib/back-end/outbox") as publisher:
+        publisher.send("animal.observer", "region-1", "tasks", {"look": "north"})  # on disk; Kafka may be away
+
+A publish waits, at most `timeout_s`, while as many are on their way as Kafka acknowledges without a queue: flow control
+(docs/flow-control.md). So an application that publishes faster than Kafka can sees delays, then PublishTimeout.
+
+With an outbox, publish() and send() return once the record is durable on this machine's disk (docs/publishing.md).
 
 A version without a number is the time in ms. Numbered versions after it are stale: an object is for one style of both.
 
@@ -20,25 +29,43 @@ Exceptions
     ValueError (InvalidName, InvalidRecord)  bad input; the message begins with the field, nothing was sent
     PublishError                  Kafka did not take the record; `indeterminate`: it may be there all the same
         PublishTimeout            not acknowledged in time
+        PublishRejected           Kafka will never take it: it is too large
         PublishManyError          some of many; `outcomes` has each one's
+    OutboxError                   the outbox cannot be read, written or locked: nothing was accepted
+        OutboxFull                too much waits in it
+        OutboxInUse               another process or publisher uses it
     NotApplied                    (a TimeoutError) too few clients have applied a version in time
         NeverApplied              none ever will: it was stale or rejected; `outcome` says what is newest instead
     LedgerRefused                 the HTTP service does not say who has applied what
 """
 
 import asyncio
+import os
 import ssl
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
+try:
+    import confluent_kafka  # noqa: F401  (_publishing needs it)
+    import msgspec  # noqa: F401  (coldnotify_schemas needs it for records)
+except ImportError as error:
+    raise ImportError(
+        f"coldnotify.publisher needs the package {error.name}: pip install 'coldnotify[publisher]', or use "
+        "coldnotify.http_publisher, which needs none"
+    ) from error
+
+from coldnotify_schemas.channels import parse_retentions
 from coldnotify_schemas.descriptions import Value
+from coldnotify_schemas.flow.controllers import DEFAULT, NAMES
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.records import InvalidRecord, PublicRecord
-from coldnotify_schemas.topics import OBJECTS
-from confluent_kafka import KafkaError, KafkaException
 
+from coldnotify._outbox.outbox_base import Pending, Rejected
+from coldnotify._outbox.outbox_directory import BYTES_MAX, RECORDS_MAX
+from coldnotify._publishing.accepted import Accepted, AcceptedMessage
 from coldnotify._publishing.applied import (
     OFFSET_NOT_KNOWN,
     Applied,
@@ -49,45 +76,70 @@ from coldnotify._publishing.applied import (
     Receipt,
 )
 from coldnotify._publishing.checks import (
-    DescriptionRecord,
     Many,
+    MessageRecord,
+    check_channel,
     check_key,
-    checked_records,
+    checked_many,
     make_description,
+    make_message,
     make_record,
+    outgoing_message,
+    outgoing_version,
 )
 from coldnotify._publishing.effect import Newest, Outcome
-from coldnotify._publishing.published import Published, PublishError, PublishManyError, PublishTimeout
-from coldnotify._publishing.sender import QUEUE_MAX, NotNow, Sender, Sending
+from coldnotify._publishing.outbox_by_kafka import KafkaCarrier
+from coldnotify._publishing.patient_sender import PatientSender, left_s
+from coldnotify._publishing.published import (
+    Published,
+    PublishError,
+    PublishManyError,
+    PublishRejected,
+    PublishTimeout,
+    Sent,
+)
+from coldnotify._publishing.sender import QUEUE_MAX, Flow, Sender
 from coldnotify._publishing.tracing import trace_of
+from coldnotify._publishing.with_outbox import MayHaveOutbox, OnRejected, WithOutbox
+from coldnotify.errors import OutboxDamaged, OutboxError, OutboxFull, OutboxInUse
 
 __all__ = [
     "OFFSET_NOT_KNOWN",
+    "Accepted",
+    "AcceptedMessage",
     "Applied",
+    "Flow",
     "InvalidName",
     "InvalidRecord",
     "LedgerRefused",
+    "MessageRecord",
     "NeverApplied",
     "Newest",
     "NotApplied",
+    "OutboxDamaged",
+    "OutboxError",
+    "OutboxFull",
+    "OutboxInUse",
     "Outcome",
+    "Pending",
     "PublicRecord",
     "PublishError",
     "PublishManyError",
+    "PublishRejected",
     "PublishTimeout",
     "Published",
     "Publisher",
     "Receipt",
+    "Rejected",
+    "Sent",
+    "make_message",
     "make_record",
 ]
 
-_Record = PublicRecord | DescriptionRecord
-_NOT_NOW_RETRY_S = 0.01
-"""A full queue is tried again this often: librdkafka's own does not say when it has room."""
-_LOOKUP_RETRY_S = 0.1
+_T = TypeVar("_T")
 
 
-class Publisher:
+class Publisher(MayHaveOutbox):
     """Writes to the objects topic. Safe to use from many threads and event loops; one is enough for a process."""
 
     def __init__(
@@ -97,13 +149,21 @@ class Publisher:
         timeout_s: float = 10,
         kafka_config: Mapping[str, Any] | None = None,
         queue_max: int = QUEUE_MAX,
+        flow: str = DEFAULT,
         sole_publisher: bool = False,
         http: str | None = None,
         http_token: str | None = None,
         http_ssl: ssl.SSLContext | None = None,
+        channel_retentions: str = "*=1d",
+        outbox: str | os.PathLike[str] | None = None,
+        outbox_max_records: int = RECORDS_MAX,
+        outbox_max_bytes: int = BYTES_MAX,
+        on_rejected: OnRejected | None = None,
     ) -> None:
         """`kafka`: bootstrap servers. `timeout_s`: how long a publish may take. `kafka_config`: more options for
-        librdkafka (TLS, SASL ...). `queue_max`: publishes on their way at once.
+        librdkafka (TLS, SASL ...). `queue_max`: the most publishes on their way at once. `flow`: what moves the number
+        that may be on their way, between 1 and that, by how fast Kafka acknowledges: "bottleneck" ..., or "fixed". A
+        publish that is beyond it waits.
 
         A publish of exactly what was acknowledged last for its object is not written again, if it says both version
         and incarnation. `sole_publisher` promises that nobody else writes or resets the objects; then that also holds
@@ -112,16 +172,46 @@ class Publisher:
         `http`: the HTTP service, host:port or a URL, for outcome() and applied_by(); `http_token` is shown to it,
         `http_ssl` says which certificates count with https.
 
-        Raises ValueError naming the argument. Does not wait for Kafka yet.
+        `channel_retentions`: how long domains' channels are kept, which says in which topics they are; the same as the
+        services' setting of this name.
+
+        `outbox`: a directory, for this publisher alone; it is made if it is not there. What is published is durable in
+        it first, and goes to Kafka in order, also after a restart: publish() and send() return Accepted and
+        AcceptedMessage. At most `outbox_max_records` and `outbox_max_bytes` wait in it; then OutboxFull is raised.
+        `on_rejected` is called, in a thread of its own, with what Kafka refuses for ever; that is set aside in a file
+        there. describe() does not go through it.
+
+        Raises ValueError naming the argument; OutboxError, OutboxInUse. Does not wait for Kafka yet.
         """
         if not timeout_s > 0:
             raise ValueError(f"timeout_s: {timeout_s!r} is not above 0")
         if queue_max < 1:
             raise ValueError(f"queue_max: {queue_max!r} is less than 1")
+        if flow not in NAMES:
+            raise ValueError(f"flow: {flow!r} is none of {', '.join(NAMES)}")
+        try:
+            retentions = parse_retentions(channel_retentions)
+        except ValueError as error:
+            raise ValueError(f"channel_retentions: {error}") from None
         self._ledger = None if http is None else Ledger(http, http_token, http_ssl)
-        self._kafka = kafka
         self._timeout_s = timeout_s
-        self._sender = Sender(kafka, timeout_s, kafka_config or {}, queue_max, sole_publisher)
+        new_sender = partial(Sender, kafka, timeout_s, kafka_config or {}, queue_max, sole_publisher, flow, retentions)
+        self._sender = new_sender()
+        self._patient = PatientSender(self._sender, kafka, timeout_s)
+        if outbox is None:
+            return
+        try:
+            self._outbox = WithOutbox(
+                outbox,
+                lambda: KafkaCarrier(new_sender(gives_up=False)),
+                records_max=outbox_max_records,
+                bytes_max=outbox_max_bytes,
+                on_rejected=on_rejected,
+                ledger=self._ledger,
+            )
+        except BaseException:
+            self._sender.close(0)
+            raise
 
     # -- publishing ----------------------------------------------------------------------------------------------------
 
@@ -139,6 +229,7 @@ class Publisher:
         incarnation: int | None = None,
         description: Mapping[str, Value] | None = None,
         traceparent: str | None = None,
+        priority: str | None = None,
     ) -> Receipt:
         """Publishes one version of an object; returns when it is durable.
 
@@ -149,14 +240,21 @@ class Publisher:
         versions over where it is higher than the one in force. `description`: what the object is, as describe() says
         it; it is durable before the version is sent, and both may take `timeout_s`; None: as before. `traceparent`: the
         W3C trace context that the publish belongs to; None: that of OpenTelemetry's current span, if there is one and
-        it is sampled.
+        it is sampled. `priority`: "high" is never held back, and told before what waits for a client's connection.
 
         Raises ValueError (InvalidName, InvalidRecord) before anything is sent, PublishError, PublishTimeout.
         """
         record = make_record(
-            version, payload, source=source, expires_at=expires_at, deleted=deleted, incarnation=incarnation
+            version,
+            payload,
+            source=source,
+            expires_at=expires_at,
+            deleted=deleted,
+            incarnation=incarnation,
+            priority=priority,
         )
         if description is not None:
+            self._check_described()
             self.describe(domain, group_id, object_id, description, traceparent=traceparent)
         return self.publish_record(domain, group_id, object_id, record, traceparent=traceparent)
 
@@ -174,33 +272,48 @@ class Publisher:
         incarnation: int | None = None,
         description: Mapping[str, Value] | None = None,
         traceparent: str | None = None,
+        priority: str | None = None,
     ) -> Receipt:
         """As publish(), for asyncio. Cancelling the wait does not take back what is sent."""
         record = make_record(
-            version, payload, source=source, expires_at=expires_at, deleted=deleted, incarnation=incarnation
+            version,
+            payload,
+            source=source,
+            expires_at=expires_at,
+            deleted=deleted,
+            incarnation=incarnation,
+            priority=priority,
         )
         if description is not None:
+            self._check_described()
             await self.describe_async(domain, group_id, object_id, description, traceparent=traceparent)
         return await self.publish_record_async(domain, group_id, object_id, record, traceparent=traceparent)
 
     def publish_many(self, domain: str, group_id: str, objects: Many) -> list[Receipt]:
         """Publishes many at once: {object: {"version": 1, ...}} or pairs of the two.
 
-        All are checked before any is sent. Returns when all are durable. Raises ValueError naming object and field,
-        PublishManyError.
+        All are checked before any is sent. Returns when all are durable. Descriptions are durable before any version is
+        sent. Raises ValueError naming object and field, PublishManyError; PublishError where a description could not be
+        written, and then no version was sent.
         """
-        records = checked_records(domain, group_id, objects)
+        records, descriptions = checked_many(domain, group_id, objects)
+        if descriptions:
+            self._check_described()
         trace = trace_of(None)
-        deadline_s = time.monotonic() + self._timeout_s
-        futures = [self._send(domain, group_id, object_, record, deadline_s, trace) for object_, record in records]
-        outcomes = [self._outcome(future, deadline_s) for future in futures]
+        if self._outbox is not None:
+            outgoings = [outgoing_version(domain, group_id, *one, trace) for one in records]
+            return list[Receipt](self._outbox.accept_versions(outgoings))
+        _raise_first(self._patient.send_all(domain, group_id, descriptions, trace))
+        outcomes = self._patient.send_all(domain, group_id, records, trace)
         return _all_published([self._receipt(domain, group_id, *one) for one in zip(records, outcomes, strict=True)])
 
     async def publish_many_async(self, domain: str, group_id: str, objects: Many) -> list[Receipt]:
         """As publish_many(), for asyncio."""
-        return _all_published(
-            await self.publish_records_async(domain, group_id, checked_records(domain, group_id, objects))
-        )
+        records, descriptions = checked_many(domain, group_id, objects)
+        if descriptions:
+            self._check_described()
+        _raise_first(await self._patient.send_all_async(domain, group_id, descriptions, trace_of(None)))
+        return _all_published(await self.publish_records_async(domain, group_id, records))
 
     def publish_record(
         self, domain: str, group_id: str, object_id: str, record: PublicRecord, *, traceparent: str | None = None
@@ -208,12 +321,11 @@ class Publisher:
         """As publish(), of a record that is checked already (make_record, parse_public_record)."""
         check_key(domain, group_id, object_id)
         trace = trace_of(traceparent)
-        deadline_s = time.monotonic() + self._timeout_s
-        sent = self._send(domain, group_id, object_id, record, deadline_s, trace)
-        outcome = self._receipt(domain, group_id, (object_id, record), self._outcome(sent, deadline_s))
-        if isinstance(outcome, PublishError):
-            raise outcome
-        return outcome
+        if self._outbox is not None:
+            return self._outbox.accept_versions([outgoing_version(domain, group_id, object_id, record, trace)])[0]
+        named = object_id, record
+        (outcome,) = self._patient.send_all(domain, group_id, [named], trace)
+        return _unless_failed(self._receipt(domain, group_id, named, outcome))
 
     async def publish_record_async(
         self, domain: str, group_id: str, object_id: str, record: PublicRecord, *, traceparent: str | None = None
@@ -222,9 +334,7 @@ class Publisher:
         check_key(domain, group_id, object_id)
         records = [(object_id, record)]
         (outcome,) = await self.publish_records_async(domain, group_id, records, traceparent=traceparent)
-        if isinstance(outcome, PublishError):
-            raise outcome
-        return outcome
+        return _unless_failed(outcome)
 
     async def publish_records_async(
         self,
@@ -242,11 +352,10 @@ class Publisher:
         trace = trace_of(traceparent)
         for object_, _record in records:
             check_key(domain, group_id, object_)
-        deadline_s = time.monotonic() + self._timeout_s
-        sent: list[Sending | PublishError] = []
-        for object_, record in records:
-            sent.append(await self._send_async(domain, group_id, object_, record, deadline_s, trace))
-        outcomes = [await self._outcome_async(future, deadline_s) for future in sent]
+        if self._outbox is not None:
+            outgoings = [outgoing_version(domain, group_id, *one, trace) for one in records]
+            return list[Receipt | PublishError](await self._outbox.accept_versions_async(outgoings))
+        outcomes = await self._patient.send_all_async(domain, group_id, records, trace)
         return [self._receipt(domain, group_id, *one) for one in zip(records, outcomes, strict=True)]
 
     # -- descriptions --------------------------------------------------------------------------------------------------
@@ -271,11 +380,8 @@ class Publisher:
         """
         check_key(domain, group_id, object_id)
         record, trace = make_description(description), trace_of(traceparent)
-        deadline_s = time.monotonic() + self._timeout_s
-        outcome = self._outcome(self._send(domain, group_id, object_id, record, deadline_s, trace), deadline_s)
-        if isinstance(outcome, PublishError):
-            raise outcome
-        return outcome
+        (outcome,) = self._patient.send_all(domain, group_id, [(object_id, record)], trace)
+        return _unless_failed(outcome)
 
     async def describe_async(
         self,
@@ -289,22 +395,107 @@ class Publisher:
         """As describe(), for asyncio."""
         check_key(domain, group_id, object_id)
         record, trace = make_description(description), trace_of(traceparent)
-        deadline_s = time.monotonic() + self._timeout_s
-        sent = await self._send_async(domain, group_id, object_id, record, deadline_s, trace)
-        outcome = await self._outcome_async(sent, deadline_s)
-        if isinstance(outcome, PublishError):
-            raise outcome
-        return outcome
+        (outcome,) = await self._patient.send_all_async(domain, group_id, [(object_id, record)], trace)
+        return _unless_failed(outcome)
+
+    def _check_described(self) -> None:
+        if self._outbox is not None:
+            raise ValueError("description: does not go through the outbox; say it by describe() before")
+
+    # -- channels ------------------------------------------------------------------------------------------------------
+
+    def send(
+        self,
+        domain: str,
+        group_id: str,
+        channel: str,
+        payload: object,
+        *,
+        id: str | None = None,  # noqa: A002  (the field's name)
+        to: Iterable[str] = (),
+        expires_at: int | None = None,
+        source: str | None = None,
+        traceparent: str | None = None,
+    ) -> Sent:
+        """Sends a message to a channel; returns when it is durable. Whoever subscribes is told each message, in order.
+
+        `payload`: bytes, or anything JSON can say, at most 64 KiB. `id`: at most 64 bytes; a message that is sent again
+        with the same id, among the next 10,000 records of the log, is told to nobody. None: a new one. `to`: told to
+        those subscriptions only that have one of these attributes. `expires_at`: Unix time in ms from which on it is
+        told to nobody. `source`: the client that caused it.
+
+        Raises ValueError (InvalidName, InvalidRecord) before anything is sent, PublishError, PublishTimeout. After one
+        that is `indeterminate`, sending again with the same id is safe.
+        """
+        check_channel(domain, group_id, channel)
+        record = make_message(payload, id=id, to=to, expires_at=expires_at, source=source)
+        trace = trace_of(traceparent)
+        if self._outbox is not None:
+            return self._outbox.accept_messages([outgoing_message(domain, group_id, channel, record, trace)])[0]
+        (outcome,) = self._patient.send_all(domain, group_id, [(channel, record)], trace)
+        return _unless_failed(_sent(record, outcome))
+
+    async def send_async(
+        self,
+        domain: str,
+        group_id: str,
+        channel: str,
+        payload: object,
+        *,
+        id: str | None = None,  # noqa: A002  (the field's name)
+        to: Iterable[str] = (),
+        expires_at: int | None = None,
+        source: str | None = None,
+        traceparent: str | None = None,
+    ) -> Sent:
+        """As send(), for asyncio. Cancelling the wait does not take back what is sent."""
+        check_channel(domain, group_id, channel)
+        record = make_message(payload, id=id, to=to, expires_at=expires_at, source=source)
+        (outcome,) = await self.send_messages_async(domain, group_id, [(channel, record)], traceparent=traceparent)
+        return _unless_failed(outcome)
+
+    async def send_messages_async(
+        self,
+        domain: str,
+        group_id: str,
+        messages: Iterable[tuple[str, MessageRecord]],
+        *,
+        traceparent: str | None = None,
+    ) -> list[Sent | PublishError]:
+        """Sends many checked messages (make_message), each to its channel; what became of each, in order."""
+        messages = list(messages)
+        trace = trace_of(traceparent)
+        if self._outbox is not None:
+            outgoings = [outgoing_message(domain, group_id, *one, trace) for one in messages]
+            return list[Sent | PublishError](await self._outbox.accept_messages_async(outgoings))
+        outcomes = await self._patient.send_all_async(domain, group_id, messages, trace)
+        return [_sent(record, outcome) for (_, record), outcome in zip(messages, outcomes, strict=True)]
+
+    # -- flow control --------------------------------------------------------------------------------------------------
+
+    @property
+    def flow(self) -> Flow:
+        """How many publishes may be on their way at the moment, how many are, and what was measured last."""
+        return self._sender.flow
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def flush(self, timeout_s: float | None = None) -> int:
-        """Waits until nothing is on its way, at most `timeout_s` (default: the publisher's); how many still are."""
-        return self._sender.flush(self._timeout_s if timeout_s is None else timeout_s)
+        """Waits until nothing is on its way, or in the outbox, at most `timeout_s` (default: the publisher's); how many
+        still are."""
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        deadline_s = time.monotonic() + limit_s
+        kept = 0 if self._outbox is None else self._outbox.flush(limit_s)
+        return kept + self._sender.flush(left_s(deadline_s))
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Takes nothing more, waits for what is on its way as flush() does, gives up the rest. May be called twice."""
-        self._sender.close(self._timeout_s if timeout_s is None else timeout_s)
+        """Takes nothing more, waits for what is on its way as flush() does, gives up the rest. What is in the outbox
+        stays there, and is published after the next start. May be called twice."""
+        limit_s = self._timeout_s if timeout_s is None else timeout_s
+        deadline_s = time.monotonic() + limit_s
+        if self._outbox is not None:
+            self._outbox.close(limit_s)
+        self._sender.close(left_s(deadline_s))
 
     async def aclose(self, timeout_s: float | None = None) -> None:
         """As close(), for asyncio."""
@@ -326,71 +517,6 @@ class Publisher:
     ) -> None:
         await self.aclose()
 
-    # -- waiting, for threads and for asyncio: the same steps ----------------------------------------------------------
-
-    def _send(
-        self, domain: str, group: str, object_: str, record: _Record, deadline_s: float, trace: str | None
-    ) -> Sending | PublishError:
-        try:
-            while (lookup := self._sender.lookup_needed()) is not None:
-                try:
-                    lookup.result(_left_s(deadline_s))
-                except (TimeoutError, KafkaException) as error:
-                    self._lookup_failed(error, deadline_s)
-                    time.sleep(_LOOKUP_RETRY_S)
-                else:
-                    self._sender.lookup_done(lookup)
-            while True:
-                try:
-                    return self._sender.send(domain, group, object_, record, trace)
-                except NotNow as reason:
-                    self._not_now(reason, deadline_s)
-                    self._sender.wait_for_room(_NOT_NOW_RETRY_S)
-        except PublishError as error:
-            return error
-
-    async def _send_async(
-        self, domain: str, group: str, object_: str, record: _Record, deadline_s: float, trace: str | None
-    ) -> Sending | PublishError:
-        try:
-            while (lookup := self._sender.lookup_needed()) is not None:
-                try:
-                    # Shielded: others wait for the same answer.
-                    await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(lookup)), _left_s(deadline_s))
-                except (TimeoutError, KafkaException) as error:
-                    self._lookup_failed(error, deadline_s)
-                    await asyncio.sleep(_LOOKUP_RETRY_S)
-                else:
-                    self._sender.lookup_done(lookup)
-            while True:
-                try:
-                    return self._sender.send(domain, group, object_, record, trace)
-                except NotNow as reason:
-                    self._not_now(reason, deadline_s)
-                    await asyncio.sleep(_NOT_NOW_RETRY_S)
-        except PublishError as error:
-            return error
-
-    def _outcome(self, sent: Sending | PublishError, deadline_s: float) -> Published | PublishError:
-        if isinstance(sent, PublishError):
-            return sent
-        try:
-            return sent.result(_left_s(deadline_s))
-        except PublishError as error:
-            return error
-        except TimeoutError:
-            return self._sender.timeout()
-
-    async def _outcome_async(self, sent: Sending | PublishError, deadline_s: float) -> Published | PublishError:
-        if isinstance(sent, PublishError):
-            return sent
-        try:
-            return await asyncio.wait_for(asyncio.wrap_future(sent), _left_s(deadline_s))
-        except PublishError as error:
-            return error
-        except TimeoutError:
-            return self._sender.timeout()
-
     def _receipt(
         self, domain: str, group: str, named: tuple[str, PublicRecord], outcome: Published | PublishError
     ) -> Receipt | PublishError:
@@ -399,27 +525,22 @@ class Publisher:
         object_, record = named
         return Receipt.of(outcome, self._ledger, (domain, group, object_), record.incarnation)
 
-    def _lookup_failed(self, error: BaseException, deadline_s: float) -> None:
-        """Raises PublishError unless there is time to ask once more."""
-        if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise PublishError(f"topic {OBJECTS} does not exist in Kafka; nothing was sent", indeterminate=False)
-        if _left_s(deadline_s) <= _LOOKUP_RETRY_S:
-            raise PublishTimeout(
-                f"Kafka ({self._kafka}) does not answer within {self._timeout_s:g} s; nothing was sent",
-                indeterminate=False,
-            )
 
-    def _not_now(self, reason: NotNow, deadline_s: float) -> None:
-        """Raises PublishTimeout unless there is time to try once more."""
-        if _left_s(deadline_s) <= 0:
-            raise PublishTimeout(
-                f"Kafka ({self._kafka}): {reason}, since {self._timeout_s:g} s; nothing was sent",
-                indeterminate=False,
-            )
+def _sent(record: MessageRecord, outcome: Published | PublishError) -> Sent | PublishError:
+    if isinstance(outcome, PublishError):
+        return outcome
+    return Sent(outcome.partition, outcome.offset, record.said.id)
 
 
-def _left_s(deadline_s: float) -> float:
-    return max(0.0, deadline_s - time.monotonic())
+def _unless_failed(outcome: _T | PublishError) -> _T:
+    if isinstance(outcome, PublishError):
+        raise outcome
+    return outcome
+
+
+def _raise_first(outcomes: Iterable[Published | PublishError]) -> None:
+    for outcome in outcomes:
+        _unless_failed(outcome)
 
 
 def _all_published(outcomes: list[Receipt | PublishError]) -> list[Receipt]:

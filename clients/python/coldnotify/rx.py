@@ -1,9 +1,7 @@
 """Registrations as reactivex Observables. Needs the extra coldnotify[reactivex]."""
 
 from collections.abc import Callable
-from typing import Protocol
-
-from coldnotify.notification import Notification
+from typing import Protocol, TypeVar
 
 try:
     import reactivex
@@ -22,20 +20,24 @@ class Disposal(Protocol):
         """Call back no more."""
 
 
-class Subscribable(Protocol):
-    """Of a Registration."""
-
-    def subscribe(self, callback: Callable[[Notification], object]) -> Disposal:
-        """Tell `callback` every newer version."""
+T_co = TypeVar("T_co", covariant=True)
+T = TypeVar("T")
 
 
-def observable(registration: Subscribable) -> "reactivex.Observable[Notification]":
-    """Every subscriber is told each newer version, on the thread that runs callbacks; it never completes.
+class Subscribable(Protocol[T_co]):
+    """Of a Registration, a QueryRegistration, a Channel: each tells its callbacks a Notification, or a Message."""
+
+    def subscribe(self, callback: Callable[[T_co], object]) -> Disposal:
+        """Tell `callback` every newer version, or every message."""
+
+
+def observable(registration: Subscribable[T]) -> "reactivex.Observable[T]":
+    """Every subscriber is told each newer version or message, on the thread that runs callbacks; it never completes.
 
     An observer that raises counts like a callback that raises: it is told again.
     """
 
-    def subscribe(observer: abc.ObserverBase[Notification], _: abc.SchedulerBase | None = None) -> abc.DisposableBase:
+    def subscribe(observer: abc.ObserverBase[T], _: abc.SchedulerBase | None = None) -> abc.DisposableBase:
         return Disposable(registration.subscribe(observer.on_next).dispose)
 
     return reactivex.create(subscribe)

@@ -1,14 +1,28 @@
 """Publishing over HTTP, against a played service: what it is asked, and what becomes of its answers."""
 
+import base64
 import json
 import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
-from coldnotify.http_publisher import Described, DescriptionConflict, HttpPublisher, Published, PublishError
+from coldnotify.http_publisher import (
+    Described,
+    DescriptionConflict,
+    HttpPublisher,
+    OutboxFull,
+    OutboxInUse,
+    Published,
+    PublishError,
+    PublishRejected,
+    PublishTimeout,
+    Rejected,
+    Sent,
+)
 
 DESCRIBED = {"description": {"a": 1}, "version": 5, "revision": "0000004d.7"}
 PATH = "/v1/domains/d/groups/g/objects/a%2Fb"
@@ -22,6 +36,12 @@ class Service:
         self.token: str | None = None
         self.status = 200
         self.answer: Any = DESCRIBED
+        self.retry_after: str | None = None
+        self.then: tuple[int, Any] | None = None
+        """After the next answer."""
+        self.answers: list[tuple[int, Any]] = []
+        """Of the next requests, before `answer` counts."""
+        self.at_once = self.most_at_once = 0
         service = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -29,8 +49,17 @@ class Service:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 service.asked.append((self.command, self.path, json.loads(body) if body else None))
                 service.token = self.headers.get("Authorization")
+                if service.answers:
+                    service.status, service.answer = service.answers.pop(0)
+                service.at_once += 1
+                service.most_at_once = max(service.most_at_once, service.at_once)
                 said = json.dumps(service.answer).encode()
                 self.send_response(service.status)
+                if service.retry_after is not None:
+                    self.send_header("Retry-After", service.retry_after)
+                if service.then is not None:
+                    service.status, service.answer = service.then
+                service.at_once -= 1  # before it is answered: the next one may come at once
                 self.send_header("Content-Length", str(len(said)))
                 self.end_headers()
                 self.wfile.write(said)
@@ -124,3 +153,137 @@ def test_bad_arguments_are_named() -> None:
         HttpPublisher(timeout_s=0)
     with pytest.raises(ValueError, match="description: is no JSON"):
         HttpPublisher("127.0.0.1:1").describe("d", "g", "o", {"a": float("nan")})
+
+
+# -- refusals ----------------------------------------------------------------------------------------------------------
+
+REFUSAL = {"error": "too many objects are on their way to Kafka", "outcome": "not published"}
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_what_is_refused_is_sent_again_and_the_application_sees_a_delay(service: Service, status: int) -> None:
+    publisher = HttpPublisher(service.address)
+    service.status, service.answer, service.retry_after = status, REFUSAL | {"retry_after_s": 0.05}, "1"
+    service.then = (200, {"version": 7, "partition": 3, "offset": 41})
+    assert publisher.publish("d", "g", "o", 7) == Published(7, 3, 41)
+    assert (len(service.asked), publisher.refused) == (2, 1)
+    assert publisher.interval_s > 0
+
+
+def test_what_is_refused_for_too_long_is_a_timeout_that_says_why(service: Service) -> None:
+    publisher = HttpPublisher(service.address, timeout_s=0.5)
+    service.status, service.answer, service.retry_after = 503, REFUSAL, "0"
+    with pytest.raises(PublishTimeout, match=r"too many objects .*, since 0.5 s; nothing was written") as caught:
+        publisher.publish("d", "g", "o", 7)
+    assert not caught.value.indeterminate
+    assert len(service.asked) >= 2
+
+
+@pytest.mark.parametrize(
+    ("status", "outcome", "retry_after"),
+    [(503, "unknown: it may be published", "1"), (503, "not published", None), (500, "not published", "1")],
+)
+def test_other_failures_are_raised_at_once(
+    service: Service, status: int, outcome: str, retry_after: str | None
+) -> None:
+    service.status, service.answer, service.retry_after = status, {"error": "e", "outcome": outcome}, retry_after
+    with pytest.raises(PublishError) as caught:
+        HttpPublisher(service.address).publish("d", "g", "o", 7)
+    assert not isinstance(caught.value, PublishTimeout)
+    assert len(service.asked) == 1
+
+
+def test_descriptions_are_not_sent_again(service: Service) -> None:
+    service.status, service.answer, service.retry_after = 503, REFUSAL, "1"
+    with pytest.raises(PublishError):
+        HttpPublisher(service.address).describe("d", "g", "o", {"a": 1})
+    assert len(service.asked) == 1
+
+
+def test_threads_beyond_what_may_be_sent_at_once_wait_for_their_turn(service: Service) -> None:
+    service.answer = {"version": 7, "partition": 3, "offset": 41}
+    publisher = HttpPublisher(service.address, in_flight_max=2, flow="fixed", timeout_s=60)
+    threads = [threading.Thread(target=publisher.publish, args=("d", "g", f"o{i}", 7)) for i in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(service.asked), service.most_at_once <= 2) == (20, True)
+
+
+def test_wrong_numbers_and_controllers_are_told() -> None:
+    with pytest.raises(ValueError, match=r"^in_flight_max: 0 is less than 1"):
+        HttpPublisher(in_flight_max=0)
+    with pytest.raises(ValueError, match=r"^flow: 'reno' is none of "):
+        HttpPublisher(flow="reno")
+
+
+def test_a_message_is_sent_with_an_id_of_its_own(service: Service) -> None:
+    service.answer = {"partition": 3, "offset": 41}
+    publisher = HttpPublisher(service.address)
+    sent = publisher.send("d", "g", "a/b", {"look": "north"}, to=["solar"], expires_at=9)
+    assert (sent.partition, sent.offset) == (3, 41)
+    method, path, body = service.asked[-1]
+    assert (method, path) == ("POST", "/v1/domains/d/groups/g/channels/a%2Fb?outcome=no")
+    assert body == {"id": sent.id, "payload": {"look": "north"}, "to": ["solar"], "expires_at": 9}
+    other = publisher.send("d", "g", "tasks", b"\xff", id="mine", source="ops")
+    assert other.id == "mine"
+    assert service.asked[-1][2] == {"id": "mine", "payload_base64": "/w==", "source": "ops"}
+
+
+def test_what_is_in_the_outbox_is_published_once_the_service_is_there(tmp_path: Path, service: Service):
+    unused = socket.socket()
+    unused.bind(("127.0.0.1", 0))
+    away = HttpPublisher(f"127.0.0.1:{unused.getsockname()[1]}", outbox=tmp_path)
+    with pytest.raises(OutboxInUse, match=r"^outbox: "):
+        HttpPublisher(service.address, outbox=tmp_path)
+    first = away.publish("d", "g", "a/b", payload={"x": 1}, deleted=True)
+    sent = away.send("d", "g", "c", b"\xff", to={"t"})
+    away.send("d", "g", "c", None, id="own")
+    with pytest.raises(ValueError, match=r"^payload: "):
+        away.send("d", "g", "c", {1, 2})
+    assert (first.offset, sent.offset, away.pending()[0]) == (-1, -1, 3)
+    away.close(0)
+    unused.close()
+    place = {"partition": 3, "offset": 41}
+    service.answer = {"version": 7, **place}
+    # One of two is not known to be published: it is sent again, and the other one is not.
+    failed = {"error": "1 of 2", "results": [place, {"error": "Kafka", "outcome": "unknown: it may be published"}]}
+    service.answers = [(200, service.answer), (503, failed), (200, service.answer)]
+    with HttpPublisher(service.address, outbox=tmp_path) as publisher:
+        assert publisher.flush(60) == 0
+        assert publisher.pending() == (0, 0, 0.0)
+        assert publisher.outbox_last_error is None
+    own = {"id": "own", "payload_base64": base64.b64encode(b"null").decode()}
+    two = [{"channel": "c", "id": sent.id, "payload_base64": base64.b64encode(b"\xff").decode(), "to": ["t"]}]
+    assert [body for _, _, body in service.asked] == [
+        {"version": first.version, "payload": {"x": 1}, "deleted": True},
+        {"messages": [*two, {"channel": "c", **own}]},
+        own,
+    ]
+    channels = "/v1/domains/d/groups/g/channels"
+    paths = [f"{PATH}?outcome=no", f"{channels}?outcome=no&in_order=yes", f"{channels}/c?outcome=no"]
+    assert [path for _, path, _ in service.asked] == paths
+
+
+@pytest.mark.parametrize("status", [400, 403])
+def test_what_the_service_refuses_for_ever_is_set_aside(tmp_path: Path, service: Service, status: int):
+    told: list[Rejected] = []
+    service.status, service.answer = status, {"error": "domain: may not"}
+    service.then = (200, {"version": 7, "partition": 3, "offset": 41})
+    with HttpPublisher(service.address, outbox=tmp_path, on_rejected=told.append) as publisher:
+        refused = publisher.send("d", "g", "c", 1)
+        with pytest.raises(PublishRejected, match="domain: may not"):
+            refused.wait(60)  # type: ignore[attr-defined]
+        accepted = publisher.send("d", "g", "c", 2)
+        assert accepted.wait(60) == Sent(3, 41, accepted.id)  # type: ignore[attr-defined]
+    assert [one.id for one in told] == [refused.id]
+
+
+def test_a_full_outbox_says_so(tmp_path: Path):
+    publisher = HttpPublisher("127.0.0.1:1", outbox=tmp_path, outbox_max_records=2)
+    publisher.send("d", "g", "c", 1)
+    publisher.send("d", "g", "c", 2)
+    with pytest.raises(OutboxFull, match=r"^outbox_max_records: "):
+        publisher.send("d", "g", "c", 3)
+    publisher.close(0)

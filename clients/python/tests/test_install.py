@@ -1,4 +1,4 @@
-"""What an observation unit installs: the client alone, into an environment of its own."""
+"""What an observation unit installs: the client alone, into an environment of its own; a missing extra is named."""
 
 import subprocess
 import sys
@@ -22,6 +22,12 @@ with coldnotify.testing.FakeService() as service:
     assert notify.connect(timeout_s=60)
     notify.disconnect()
     assert told == [coldnotify.Notification("a", 1, {"fps": 5})], told
+try:
+    import coldnotify.publisher
+except ImportError as error:
+    assert "pip install 'coldnotify[publisher]'" in str(error), error
+else:
+    raise AssertionError("imported without Kafka's client")
 print("told")
 """
 

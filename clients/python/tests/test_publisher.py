@@ -9,34 +9,26 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, cast
 
 import pytest
-from coldnotify._publishing.applied import Ledger
-from coldnotify._publishing.published import Repeat
 from coldnotify.publisher import (
-    Applied,
     InvalidName,
     InvalidRecord,
-    LedgerRefused,
-    NeverApplied,
-    Newest,
-    NotApplied,
-    Outcome,
     Published,
     Publisher,
     PublishError,
     PublishManyError,
     PublishTimeout,
-    Receipt,
+    make_message,
     make_record,
 )
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_kafka.broker.freezing import freeze, thaw
+from coldnotify_schemas.channels import parse_message_headers
+from coldnotify_schemas.flow.beginnings import KAFKA
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import CHANNELS_1H, CHANNELS_30D, OBJECTS
 from coldnotify_testkit.kafka import reset_topics
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -193,6 +185,20 @@ def test_many_are_published_in_order(bootstrap: str, publisher: Publisher) -> No
     assert [record["offset"] for record in written(bootstrap)] == [p.offset for p in published]
     assert [record["key"].rpartition("/")[2] for record in written(bootstrap)] == ["a", "b", "a"]
     assert published[2].version == 2
+
+
+@pytest.mark.kafka
+async def test_of_many_the_descriptions_come_first(bootstrap: str, publisher: Publisher) -> None:
+    many: dict[str, dict[str, Any]] = {"a": {"version": 1, "description": {"Room": 410}}, "b": {"version": 1}}
+    publisher.publish_many(DOMAIN, GROUP, many)
+    await publisher.publish_many_async(DOMAIN, GROUP, {"c": {"version": 1, "description": {"on": True}}})
+    records = await asyncio.to_thread(written, bootstrap)
+    assert [record["key"].rpartition("/")[2] for record in records] == ["a", "a", "b", "c", "c"]
+    described = [record["value"] for record in records if record["key"].startswith("describe:")]
+    assert described == [{"description": {"Room": 410}}, {"description": {"on": True}}]
+    with pytest.raises(InvalidRecord, match=r"^b: description: "):
+        publisher.publish_many(DOMAIN, GROUP, {"a": {"description": {"x": 1}}, "b": {"description": {"1": 1}}})
+    assert len(await asyncio.to_thread(written, bootstrap)) == 5
 
 
 @pytest.mark.kafka
@@ -475,200 +481,119 @@ def test_importing_the_client_does_not_import_what_only_publishers_need() -> Non
 # -- whether clients have it -------------------------------------------------------------------------------------------
 
 
-class PlayedLedger(ThreadingHTTPServer):
-    """Answers what `answers` says, the last one again and again; `asked` are the paths."""
-
-    def __init__(self, *answers: tuple[int, dict[str, Any]]) -> None:
-        super().__init__(("127.0.0.1", 0), self.Handler)
-        self.answers, self.asked, self.tokens = list(answers), list[str](), list[str | None]()
-        self.url = f"http://127.0.0.1:{self.server_address[1]}"
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            server = self.server
-            assert isinstance(server, PlayedLedger)
-            server.asked.append(self.path)
-            server.tokens.append(self.headers["Authorization"])
-            status, body = server.answers.pop(0) if len(server.answers) > 1 else server.answers[0]
-            text = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(text)))
-            self.end_headers()
-            self.wfile.write(text)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-
-@contextmanager
-def played_ledger(*answers: tuple[int, dict[str, Any]]) -> Iterator[PlayedLedger]:
-    with PlayedLedger(*answers) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join(60)
-
-
-def says(applied: int, lacking: int, position: int = 9, **more: Any) -> tuple[int, dict[str, Any]]:
-    names = [{"client": f"c{number}"} for number in range(min(lacking, 10))]
-    known = {"applied": applied, "lacking": lacking, "position": position, "incarnation": 0, "published": True}
-    return 200, {**known, "items": names, **more}
-
-
-def receipt(url: str | None, incarnation: int | None = None, token: str | None = None) -> Receipt:
-    ledger = None if url is None else Ledger(url, token, None)
-    return Receipt.of(Published(5, 0, 8), ledger, (DOMAIN, GROUP, "cams/north"), incarnation)
-
-
-def test_it_is_waited_for_until_so_many_have_applied_it() -> None:
-    away = (503, {"error": "being loaded"})
-    answers = [says(9, 0, position=8), away, (404, {"error": "not known"}), says(1, 9), says(8, 2), says(9, 1)]
-    with played_ledger(*answers) as ledger:
-        assert receipt(ledger.url, token="t").applied_by(0.9, timeout_s=60) == Applied(9, 1)
-        assert len(ledger.asked) == 6
-        path = f"/v1/domains/{DOMAIN}/groups/{GROUP}/objects/cams%2Fnorth/lacking"
-        assert ledger.asked[0] == f"{path}?version=5&limit=10&partition=0&offset=8"
-        assert set(ledger.tokens) == {"Bearer t"}
-        assert receipt(ledger.url).applied_by(9, timeout_s=60).registered == 10
-        assert asyncio.run(receipt(ledger.url).applied_by_async(9, timeout_s=60)) == Applied(9, 1)
-
-
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (says(1, 2), "1 of 3 registered clients have applied it after 0.3 s (100% were wanted); 2 lack it: c0, c1"),
-        (says(0, 12), "12 lack it: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, 2 more"),
-        (says(1, 0, published=False), "the matcher has not read it within 0.3 s"),
-        (says(1, 0, incarnation=6), "the matcher has not read it within 0.3 s"),
-        ((503, {"error": "no matcher"}), "how many have applied it is not known after 0.3 s: no matcher"),
-    ],
-)  # fmt: skip
-def test_too_few_in_time_is_a_timeout_that_names_who_lacks_it(answer: tuple[int, dict[str, Any]], words: str) -> None:
-    with played_ledger(answer) as ledger, pytest.raises(TimeoutError, match=re.escape(words)) as caught:
-        receipt(
-            ledger.url, incarnation=7 if "incarnation" in answer[1] and answer[1]["incarnation"] else None
-        ).applied_by(1.0, timeout_s=0.3)
-    assert isinstance(caught.value, NotApplied)
-
-
-SINCE_2020 = {"version": 1_700_000_000_000, "incarnation": 2, "published_ms": 1_600_000_000_000}
-STALE: dict[str, Any] = {"outcome": "stale", "newest": SINCE_2020}
-
-
-def test_a_version_that_never_was_the_newest_is_applied_by_nobody() -> None:
-    answers = (says(3, 0, position=8), says(3, 0, **STALE))
-    newest = "1700000000000 of incarnation 2, since 2020-09-13"
-    words = f"{DOMAIN}/{GROUP}/cams/north version 5: is stale: the newest is version {newest}"
-    with played_ledger(*answers) as ledger:
-        with pytest.raises(NeverApplied, match=re.escape(words)) as caught:
-            receipt(ledger.url).applied_by(1.0, timeout_s=60)
-        assert caught.value.outcome.newest == Newest(1_700_000_000_000, 2, 1_600_000_000_000)
-        assert isinstance(caught.value, NotApplied)
-        with pytest.raises(NeverApplied):
-            asyncio.run(receipt(ledger.url).applied_by_async(0, timeout_s=60))
-    rejected = says(3, 0, outcome="rejected", reason="record: is null")
-    with played_ledger(rejected) as ledger, pytest.raises(NeverApplied, match="is rejected: record: is null"):
-        receipt(ledger.url).applied_by(1.0, timeout_s=60)
-
-
-@pytest.mark.parametrize("outcome", ["published", "repeated", "altered"])
-def test_a_version_that_was_the_newest_once_counts_as_applied_with_newer_ones(outcome: str) -> None:
-    with played_ledger(says(3, 0, outcome=outcome, newest={"version": 5}, version=9)) as ledger:
-        assert receipt(ledger.url).applied_by(1.0, timeout_s=60) == Applied(3, 0)
-
-
 # -- what it has changed -----------------------------------------------------------------------------------------------
 
 
-def outcome_of(*items: dict[str, Any]) -> list[tuple[int, dict[str, Any]]]:
-    return [(200, {"partition": 0, "position": 9, "items": [{"offset": 8, **item}]}) for item in items]
+# -- flow control ------------------------------------------------------------------------------------------------------
 
 
-def test_the_outcome_is_asked_for_until_it_is_known() -> None:
-    unknown = {"outcome": "unknown", "reason": "the matcher has read up to offset 7 so far"}
-    away = (503, {"error": "no matcher"})
-    with played_ledger(*outcome_of(unknown), away, *outcome_of(STALE)) as ledger:
-        outcome = receipt(ledger.url, token="t").outcome(timeout_s=60)
-        assert outcome == Outcome("stale", Newest(1_700_000_000_000, 2, 1_600_000_000_000))
-        assert outcome.in_vain
-        path = f"/v1/domains/{DOMAIN}/groups/{GROUP}/outcomes?partition=0&offsets=8&wait_s=2.000"
-        assert ledger.asked == [path] * 3
-        assert set(ledger.tokens) == {"Bearer t"}
-        assert asyncio.run(receipt(ledger.url).outcome_async(timeout_s=60)) == outcome
-    with played_ledger(*outcome_of(unknown)) as ledger:
-        assert receipt(ledger.url).outcome(timeout_s=0.3) == Outcome.unknown(unknown["reason"])
-
-
-@pytest.mark.parametrize(
-    ("item", "outcome", "words"),
-    [
-        ({"outcome": "published", "newest": {"version": 5, "published_ms": 1}}, "published", "published"),
-        ({"outcome": "altered", "newest": {"version": 5, "published_ms": 1000}}, "altered", "with other content"),
-        ({"outcome": "stale", "newest": {"version": 6, "published_ms": None}}, "stale", "is version 6; no client is"),
-        ({"outcome": "stale", "newest": {"version": 6, "published_ms": 1 << 62}}, "stale", "since 4611686018427387904"),
-        ({"outcome": "rejected", "reason": "record: is null"}, "rejected", "rejected: record: is null"),
-        ({"outcome": "published", "newest": {"version": 6}}, "unknown", "another record is where"),
-        ({"outcome": "published", "object": "p", "newest": {"version": 5}}, "unknown", "another record is where"),
-        ({"outcome": "of a later release"}, "unknown", "the service does not say"),
-    ],
-)  # fmt: skip
-def test_an_outcome_says_to_a_person_what_it_means(item: dict[str, Any], outcome: str, words: str) -> None:
-    with played_ledger(*outcome_of(item)) as ledger:
-        found = receipt(ledger.url).outcome(timeout_s=0)
-    assert found.outcome == outcome
-    assert words in str(found)
-
-
-def test_what_was_not_written_again_is_judged_by_the_newest_version() -> None:
-    def repeat(incarnation: int | None) -> Receipt:
-        return Receipt.of(Repeat(5, 0, 8), Ledger(ledger.url, None, None), (DOMAIN, GROUP, "o"), incarnation)
-
-    newest: dict[str, Any] = {"version": 5, "incarnation": 1, "published_ms": 1}
-    with played_ledger((200, newest)) as ledger:
-        assert [repeat(number).outcome().outcome for number in (1, None, 0)] == ["repeated", "repeated", "stale"]
-        assert set(ledger.asked) == {f"/v1/domains/{DOMAIN}/groups/{GROUP}/objects/o"}
-        assert not repeat(0).written
-    with played_ledger((200, {**newest, "version": None})) as ledger:
-        assert repeat(0).outcome(timeout_s=0).outcome == "unknown"
-
-
-def test_an_outcome_that_cannot_be_asked_for_is_said_at_once() -> None:
-    with pytest.raises(RuntimeError, match=r"outcome: needs .* Publisher\(http="):
-        receipt(None).outcome()
-    with pytest.raises(ValueError, match="timeout_s: "):
-        receipt("127.0.0.1:1").outcome(timeout_s=-1)
-    with played_ledger((403, {"error": "not yours"})) as ledger, pytest.raises(LedgerRefused, match="not yours"):
-        receipt(ledger.url).outcome(timeout_s=60)
-    nowhere = Receipt.of(Published(5, 0, -1), Ledger("127.0.0.1:1", None, None), (DOMAIN, GROUP, "o"), None)
-    assert "Kafka did not say" in nowhere.outcome(timeout_s=60).reason
-
-
-def test_what_was_known_last_is_said_where_the_last_ask_is_in_vain() -> None:
-    away = (503, {"error": "being loaded"})
-    with played_ledger(says(1, 2), away) as ledger, pytest.raises(NotApplied, match="2 lack it: c0, c1") as caught:
-        receipt(ledger.url).applied_by(1.0, timeout_s=2)
-    assert caught.value.applied == Applied(1, 2)
-
-
-def test_what_cannot_be_waited_for_is_said_at_once() -> None:
-    with pytest.raises(RuntimeError, match=r"Publisher\(http="):
-        receipt(None).applied_by(1)
-    for wrong in (1.5, -1, True, -0.1):
-        with pytest.raises(ValueError, match="clients: "):
-            receipt("127.0.0.1:1").applied_by(wrong)
-    with pytest.raises(ValueError, match="http: "):
-        Publisher("127.0.0.1:1", http=" ")
-    with played_ledger((403, {"error": "not yours"})) as ledger, pytest.raises(LedgerRefused, match="not yours"):
-        receipt(ledger.url).applied_by(1, timeout_s=60)
+def test_a_controller_that_there_is_not_is_told() -> None:
+    with pytest.raises(ValueError, match=r"^flow: 'reno' is none of bottleneck, "):
+        Publisher(flow="reno")
 
 
 @pytest.mark.kafka
-def test_what_is_published_can_be_waited_for(bootstrap: str) -> None:
-    with played_ledger(says(1, 0, position=1 << 40)) as ledger, Publisher(bootstrap, http=ledger.url) as publisher:
-        assert publisher.publish(DOMAIN, GROUP, "o", 1).applied_by(1) == Applied(1, 0)
-        (many,) = publisher.publish_many(DOMAIN, GROUP, {"p": {"version": 2}})
-        assert many.applied_by(1.0) == Applied(1, 0)
-        assert "/objects/p/lacking?version=2" in ledger.asked[-1]
+async def test_more_publishes_than_may_be_on_their_way_wait_and_none_is_lost(bootstrap: str) -> None:
+    async with Publisher(bootstrap, timeout_s=60, flow="fixed", queue_max=5) as publisher:
+        most = 0
+        tasks = [asyncio.ensure_future(publisher.publish_async(DOMAIN, GROUP, f"o{i}", i)) for i in range(300)]
+        while not all(task.done() for task in tasks):
+            most = max(most, publisher.flow.in_flight)
+            await asyncio.sleep(0)
+        assert 1 <= most <= 5
+        assert publisher.flow[:3] == (5, 0, 0)
+    assert len({task.result().offset for task in tasks}) == 300
+
+
+@pytest.mark.kafka
+async def test_who_gives_up_waiting_keeps_no_room_from_others(bootstrap: str) -> None:
+    async with Publisher(bootstrap, timeout_s=60, flow="fixed", queue_max=1) as publisher:
+        await publisher.publish_async(DOMAIN, GROUP, "first", 1)
+        tasks = [asyncio.ensure_future(publisher.publish_async(DOMAIN, GROUP, f"o{i}", i)) for i in range(60)]
+        while not publisher.flow.waiting:  # noqa: ASYNC110  (nobody tells)
+            await asyncio.sleep(0)
+        for task in tasks[::2]:
+            task.cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert sum(isinstance(one, Published) for one in done) >= 30
+        # What a cancelled one had handed over may still be on its way.
+        assert await asyncio.to_thread(publisher.flush, 60) == 0
+        assert publisher.flow.in_flight == 0
+        assert (await publisher.publish_async(DOMAIN, GROUP, "last", 1)).version == 1
+
+
+def test_what_waits_longer_than_it_may_is_a_timeout_and_was_not_sent(silent_address: str) -> None:
+    """Kafka acknowledges nothing: the first record holds the only permit."""
+    with Publisher(silent_address, timeout_s=0.3, flow="fixed", queue_max=1) as publisher:
+        publisher._sender._partitions, publisher._sender._partitions_at_s = 8, time.monotonic()
+        with pytest.raises(PublishManyError) as caught:
+            publisher.publish_many(DOMAIN, GROUP, {"a": {}, "b": {}})
+        first, second = caught.value.outcomes
+        assert isinstance(first, PublishTimeout)
+        assert isinstance(second, PublishTimeout)
+        assert "as many records are on their way" in str(second)
+        assert (first.indeterminate, second.indeterminate) == (True, False)
+
+
+@pytest.mark.kafka
+def test_the_limit_moves_by_what_acknowledgements_take(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("coldnotify._publishing.sender.KAFKA", KAFKA._replace(first=20, completions=50, seconds=0.05))
+    with Publisher(bootstrap, timeout_s=60) as publisher:
+        limits: set[int] = set()
+        until_s = time.monotonic() + 60
+        while len(limits) < 3 and time.monotonic() < until_s:
+            publisher.publish_many(DOMAIN, GROUP, {f"o{i}": {} for i in range(500)})
+            limits.add(publisher.flow.limit)
+        assert len(limits) >= 3
+        window = publisher.flow.window
+        assert window is not None
+        assert window.completions_per_s > 0
+        assert window.wait_s > 0
+
+
+def test_messages_are_in_their_domains_topic_in_order(fresh_kafka: EmbeddedBroker) -> None:
+    with Publisher(fresh_kafka.bootstrap, channel_retentions="lamps=30d,*=1h") as publisher:
+        sent = [publisher.send(DOMAIN, GROUP, "tasks", {"n": n}, to=["camera"], id=f"m-{n}") for n in range(3)]
+        binary = asyncio.run(publisher.send_async("lamps", GROUP, "tasks", b"\xff", expires_at=9, source="ops"))
+    assert [one.offset for one in sent] == [0, 1, 2]
+    for topic, where, count in ((CHANNELS_1H, sent[0], 3), (CHANNELS_30D, binary, 1)):
+        consumer = Consumer({"bootstrap.servers": fresh_kafka.bootstrap, "group.id": "test"})
+        try:
+            consumer.assign([TopicPartition(topic, where.partition, 0)])
+            found = consumer.consume(count, timeout=60)
+        finally:
+            consumer.close()
+        assert len(found) == count
+        headers = parse_message_headers(cast(Any, found[0].headers()))
+        if topic == CHANNELS_1H:
+            assert [json.loads(one.value() or b"") for one in found] == [{"n": 0}, {"n": 1}, {"n": 2}]
+            assert (headers.id, headers.to, found[0].key()) == ("m-0", ("camera",), b"animal.observer/region-1/tasks")
+            assert abs((headers.time_ms or 0) - time.time() * 1000) < 60_000
+        else:
+            assert (found[0].value(), headers.id, headers.expires_at, headers.source) == (b"\xff", binary.id, 9, "ops")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"payload": object()}, "payload: cannot"),
+        ({"payload": b"x" * 65537}, "payload: has 65537"),
+        ({"payload": 1, "id": "x" * 65}, "id: has 65"),
+        ({"payload": 1, "id": 5}, "id: 5 is not text"),
+        ({"payload": 1, "to": "camera"}, "to: 'camera' is text"),
+        ({"payload": 1, "to": [1]}, "to: 1 is not text"),
+        ({"payload": 1, "expires_at": 1.5}, "expires_at: 1.5"),
+        ({"payload": 1, "expires_at": -1}, "expires_at: -1"),
+        ({"payload": 1, "source": "a b"}, "source: 'a b'"),
+    ],
+)
+def test_a_wrong_message_names_the_field(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        make_message(**wrong)
+
+
+def test_wrong_retentions_and_channels_are_named() -> None:
+    with pytest.raises(ValueError, match=r"channel_retentions: .*2d"):
+        Publisher("127.0.0.1:1", channel_retentions="*=2d")
+    with Publisher("127.0.0.1:1", timeout_s=0.1) as publisher, pytest.raises(InvalidName, match="channel"):
+        publisher.send(DOMAIN, GROUP, "", 1)

@@ -125,6 +125,23 @@ def test_a_duty_cycled_unit_learns_what_it_missed_and_nothing_twice(make, servic
         assert told == []
 
 
+def test_what_was_told_last_is_there_after_a_restart(make, service):
+    service.publish(DOMAIN, GROUP, "camera", {"fps": 5}, version=7)
+    notify = make()
+    camera = notify.register("camera")
+    camera.subscribe(lambda told: None)
+    assert camera.current is None
+    assert notify.connect(timeout_s=LIMIT_S)
+    assert camera.current == Notification("camera", 7, {"fps": 5})
+    notify.disconnect()
+    again = make(address="127.0.0.1:1")
+    camera = again.register("camera")
+    again.connect()
+    assert camera.current == Notification("camera", 7, {"fps": 5}), "although the network is away"
+    again.unregister("camera")
+    assert camera.current is None
+
+
 def test_a_callback_that_blocks_does_not_stop_the_pings(make, service):
     blocked, go_on = threading.Event(), threading.Event()
 

@@ -1,1 +1,1 @@
-"""A new user's way through ColdNotify with mutual TLS, command by command: certificates, clients, refusals, ledger."""
+"""A new user's way through ColdNotify with mutual TLS, command by command, from certificates to a channel."""

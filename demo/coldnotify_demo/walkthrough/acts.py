@@ -1,6 +1,7 @@
 """The walkthrough itself: its parts in their order, and what each must come to."""
 
 import json
+import re
 from pathlib import Path
 
 from coldnotify_demo.walkthrough import page
@@ -11,6 +12,8 @@ _HERE = Path(__file__).parent
 _DOMAIN, _GROUP, _OBJECT = "animal.observer", "region-1", "camera-config"
 _ABOUT = f"{_DOMAIN} {_GROUP}"
 _CLIENTS = ("observer-1", "observer-2", "by-curl")
+_QUERY = "Kind = camera AND Looks = penguins"
+_CHANNEL = "alarms"
 _SITE = "site"
 """The directory that is served to browsers: beside the keys, never above them."""
 _TOLD = r"told camera-config 42 \{.fps.: ?5\}"
@@ -38,6 +41,8 @@ class Walkthrough:
         self._refusals()
         self._ledger_before(back_end)
         self._wake(back_end)
+        self._query()
+        self._channel()
         self._end(up, observer)
 
     # --- the parts
@@ -171,6 +176,32 @@ class Walkthrough:
         shell.until(f"coldnotify who-lacks {_ABOUT} {_OBJECT}", "nobody lacks it")
         shell.run(f"coldnotify explain {_ABOUT} observer-2 {_OBJECT}", says="applied")
         shell.expect(back_end, r"at last: Applied\(applied=\d, lacking=0\)")
+
+    def _query(self) -> None:
+        shell = self._shell
+        shell.title("A query: registered for what objects are, whatever they are called")
+        shell.export("COLDNOTIFY_KAFKA", f"127.0.0.1:{self._ports.kafka}")
+        wake = self._watch("observer-2", "observer-2", f"--state observer-2.json --query '{_QUERY}'")
+        for name, looks_at in (("camera-1", "penguins"), ("camera-2", "seals")):
+            publish = f"coldnotify publish {_ABOUT} {name} --version 1"
+            shell.run(f"{publish} --describe Kind=camera --describe Looks={looks_at}", says="published")
+        shell.run(wake, says=r"camera-1 +entered(.|\n)*camera-1 +version 1")
+        shell.note("while it sleeps, one is turned to something else, and another one to what it looks for")
+        shell.run(f"coldnotify describe {_ABOUT} camera-1 Looks=seals", says="seals")
+        shell.run(f"coldnotify describe {_ABOUT} camera-2 Looks=penguins", says="penguins")
+        told = shell.run(wake, says=r"camera-1 +left")
+        if not re.search(r"camera-2 +entered", told):
+            raise Failed("it is not told that camera-2 has entered")
+        shell.run(f"coldnotify find {_ABOUT} --query '{_QUERY}'", says="camera-2")
+
+    def _channel(self) -> None:
+        shell = self._shell
+        shell.title("A channel: every message, in order, also those that were sent while it slept")
+        wake = self._watch("observer-2", "observer-2", f"--state observer-2.json --channel {_CHANNEL}")
+        shell.run(wake)
+        for payload in ('{"door": "open"}', '{"door": "closed"}'):
+            shell.run(f"coldnotify send {_ABOUT} {_CHANNEL} --payload '{payload}'", says="offset")
+        shell.run(wake, says=r"open(.|\n)*closed")
 
     def _end(self, up: Background, observer: Background) -> None:
         shell = self._shell

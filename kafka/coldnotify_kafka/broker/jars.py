@@ -8,19 +8,20 @@ import json
 import os
 import shutil
 import sys
-import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from jgo.maven import Artifact, MavenContext, PythonResolver
-
 from coldnotify_kafka.broker import pins
 from coldnotify_kafka.errors import JarsUnavailableError
+
+try:
+    from coldnotify_kafka.broker import maven
+except ImportError:  # without the extra `embedded`; said where it is wanted
+    maven = None  # type: ignore[assignment]
 
 KAFKA_VERSION = "4.3.1"
 """The one line that says which Kafka is embedded; `make pins` follows it. 4.4.0 does not resolve (its own POMs name
@@ -34,13 +35,6 @@ _MANIFEST = "manifest.json"
 
 _FETCH_SECONDS_MAX = 900.0
 """For the whole fetch: 50 MB at half a megabit a second, which is a slow office line, fit in."""
-_READ_SECONDS_MAX = 30
-"""Without a byte for so long a connection counts as dead."""
-_TRIES = 3
-"""Per file: one lost connection among a hundred files should not throw the rest away."""
-_RETRY_PAUSE_SECONDS = 1.0
-_DOWNLOADS_AT_ONCE = 4
-"""Hides the round trips of many small files; more gains nothing and is impolite to a public repository."""
 _LOCK_POLL_SECONDS = 0.2
 
 
@@ -156,32 +150,13 @@ def _fill(target: Path, mirror: str | None, deadline: float, say: Progress, pinn
 
 def _fetch(repository: Path, mirror: str | None, deadline: float, say: Progress) -> list[Path]:
     """Resolves and downloads into a Maven repository of our own (never the user's). Raises JarsUnavailableError."""
-    try:
-        context = MavenContext(
-            resolver=_PatientResolver(deadline, say),
-            repo_cache=repository,
-            local_repos=[],
-            remote_repos={"mirror": mirror} if mirror else None,
-            timeout=_READ_SECONDS_MAX,
+    if maven is None:
+        raise JarsUnavailableError(
+            "Apache Kafka's jars are not in the cache, and cannot be fetched without the package jgo: pip install "
+            "'coldnotify-server[embedded]'. For a Kafka of your own, set COLDNOTIFY_KAFKA"
         )
-        # Kafka Connect comes in through one tool and brings a web server and forty jars; nothing here runs it.
-        connect = context.project("org.apache.kafka", "connect-runtime")
-        wanted = [context.create_dependency(coordinate, [connect]) for coordinate in _COORDINATES]
-        for dependency in wanted:
-            dependency.scope = "compile"
-        inputs, transitive = context.resolver.resolve(wanted)
-        needed = [*inputs, *(d for d in transitive if d.scope in ("compile", "runtime"))]
-        artifacts = [dependency.artifact for dependency in needed]
-        # Kafka logs through slf4j and ships log4j, but leaves the bridge between them to its own distribution.
-        log4j = next(artifact.version for artifact in artifacts if artifact.artifactId == "log4j-core")
-        bridge = context.project("org.apache.logging.log4j", "log4j-slf4j-impl").at_version(log4j).artifact()
-        with ThreadPoolExecutor(_DOWNLOADS_AT_ONCE) as pool:
-            try:
-                return list(pool.map(Artifact.resolve, [*artifacts, bridge]))
-            except BaseException:
-                # Without this, Ctrl-C or a failure would wait for every download still in the queue.
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+    try:
+        return maven.fetch(_COORDINATES, repository, mirror, deadline, say)
     except Exception as error:  # jgo raises whatever happened, from requests' errors to StopIteration
         raise JarsUnavailableError(
             f"Apache Kafka's jars could not be fetched ({type(error).__name__}: {error}). "
@@ -189,45 +164,6 @@ def _fetch(repository: Path, mirror: str | None, deadline: float, say: Progress)
             f"COLDNOTIFY_MAVEN_URL to a Maven mirror, or copy the folder kafka-{KAFKA_VERSION} from the cache of a "
             "machine that has it and point COLDNOTIFY_CACHE at its parent."
         ) from error
-
-
-class _PatientResolver(PythonResolver):
-    """jgo's resolver, but it tries again, leaves no half file behind, keeps a time limit and tells how far it is."""
-
-    def __init__(self, deadline: float, say: Progress) -> None:
-        super().__init__()
-        self._deadline = deadline
-        self._say = say
-        self._lock = threading.Lock()
-        self._poms = self._jars = self._bytes = 0
-
-    def download(self, artifact: Artifact) -> Path | None:
-        for tries_left in reversed(range(_TRIES)):
-            if time.monotonic() > self._deadline:
-                raise TimeoutError(f"not done after {_FETCH_SECONDS_MAX:.0f} seconds")
-            try:
-                path = super().download(artifact)
-            except Exception:
-                # jgo writes under the final name, and would take the half for the whole at the next try.
-                if artifact.cached_path:
-                    artifact.cached_path.unlink(missing_ok=True)
-                if not tries_left:
-                    raise
-                time.sleep(_RETRY_PAUSE_SECONDS)
-            else:
-                self._count(path)
-                return path
-        raise AssertionError("unreachable: the last try returns or raises")
-
-    def _count(self, path: Path | None) -> None:
-        with self._lock:
-            if path and path.suffix == ".jar":
-                self._jars += 1
-                self._bytes += path.stat().st_size
-                self._say(f"  {self._jars} jars, {self._bytes / 1e6:.1f} MB")
-            else:
-                self._poms += 1
-                self._say(f"  working out what is needed: {self._poms} descriptions read")
 
 
 def _check_jar(jar: Path) -> None:

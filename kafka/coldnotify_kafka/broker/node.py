@@ -21,6 +21,7 @@ from coldnotify_kafka.broker.java import find_java
 from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_kafka.broker.readiness import NotReadyInTimeError, wait_until_ready
 from coldnotify_kafka.errors import BrokerError, BrokerNotReadyError, DataDirectoryError
+from coldnotify_kafka.room import check_room
 
 READY_SECONDS_MAX = 60.0
 """Default limit: 2 to 3 s are usual; after a crash Kafka first checks the logs it had open."""
@@ -119,14 +120,15 @@ class EmbeddedBroker(Startable):
     def start(self) -> None:
         """Starts the process, without waiting until it is ready; formats the data directory if it is new.
 
-        Fetches Kafka's jars first where they are missing (that may take minutes). A taken port and a data
-        directory in use are found before Java is started. Raises BrokerError's subclasses.
+        Fetches Kafka's jars first where they are missing (that may take minutes). A taken port, a full disk and a
+        data directory in use are found before Java is started. Raises BrokerError's subclasses.
         """
         if self._process is not None and self.running:
             raise BrokerError(f"the broker is already running (pid {self._process.pid})")
         config = self.config
         check_port_is_free(config.host, config.port, "--kafka-port (COLDNOTIFY_KAFKA_PORT)")
         check_port_is_free(config.controller_host, config.controller_port, "controller_port")
+        check_room(config.data_dir)
         java, classes = find_java(), jars.jars(self._progress)
         archive = class_archive.options(java, classes)
         java_line = [str(java.path), *archive, *config.java_options(), "-cp", os.pathsep.join(map(str, classes))]
@@ -151,13 +153,15 @@ class EmbeddedBroker(Startable):
     def wait_ready(self, timeout: float = READY_SECONDS_MAX) -> None:
         """Returns once clients can be served: metadata and all group and transaction coordinators are loaded.
 
-        `timeout` in seconds. Raises BrokerNotReadyError, with the log's tail, at the timeout or if the process ends.
+        `timeout` in seconds. Raises BrokerNotReadyError, with the log's tail, at the timeout or if the process ends;
+        DiskFullError, without it, if that is why.
         """
         self._started()
         deadline = time.monotonic() + timeout
         try:
             wait_until_ready(self.config.contact_host, self.config.port, deadline, self._check_alive)
         except NotReadyInTimeError as error:
+            check_room(self.config.data_dir)
             raise BrokerNotReadyError(
                 f"the broker was not ready within {timeout:g} s ({error}). Its log ends:\n{self.log_tail()}"
             ) from None
@@ -208,6 +212,7 @@ class EmbeddedBroker(Startable):
     def _check_alive(self) -> None:
         status = self._started().poll()
         if status is not None:
+            check_room(self.config.data_dir)
             raise BrokerNotReadyError(f"the broker ended by itself (status {status}). Its log ends:\n{self.log_tail()}")
 
 

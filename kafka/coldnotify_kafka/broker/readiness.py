@@ -50,6 +50,7 @@ def wait_until_ready(host: str, port: int, deadline: float, check_alive: Callabl
     """
     wait = _Wait(deadline, check_alive)
     wait.until(f"nothing listens on {host}:{port}", lambda seconds: _connect(host, port, seconds))
+    wait.until("no metadata", lambda seconds: bool(nodes_that_serve(f"{host}:{port}", seconds)))
     config: _Config = {"bootstrap.servers": f"{host}:{port}", "logger": _silent}
     admin = quiet_admin(f"{host}:{port}")
 
@@ -63,7 +64,6 @@ def wait_until_ready(host: str, port: int, deadline: float, check_alive: Callabl
         names = names_for_partitions(_partitions(admin, topic, _CALL_SECONDS_MAX))
         _in_parallel([partial(answers, name) for name in names])
 
-    wait.until("no metadata", lambda seconds: bool(admin.list_topics(timeout=seconds).brokers))
     _in_parallel(
         [
             partial(ask_all, _GROUPS_TOPIC, _ask_group_coordinator),
@@ -79,11 +79,20 @@ def wait_until_registered(host: str, port: int, node_id: int, deadline: float, c
     """
     wait = _Wait(deadline, check_alive)
     wait.until(f"nothing listens on {host}:{port}", lambda seconds: _connect(host, port, seconds))
-    admin = quiet_admin(f"{host}:{port}")
     wait.until(
         f"the cluster does not count node {node_id} in",
-        lambda seconds: node_id in admin.list_topics(timeout=seconds).brokers,
+        lambda seconds: node_id in nodes_that_serve(f"{host}:{port}", seconds),
     )
+
+
+def nodes_that_serve(bootstrap: str, timeout_s: float) -> set[int]:
+    """The ids of the nodes that the cluster counts in: none while its only one is fenced, as just after a freeze.
+
+    Each look has a client of its own. One of librdkafka that saw a cluster without nodes looks again only after five
+    minutes (confluentinc/librdkafka#5301): its list_topics fails till then, its deletions wait for a controller.
+    Raises KafkaException.
+    """
+    return set(quiet_admin(bootstrap).list_topics(timeout=timeout_s).brokers)
 
 
 def _in_parallel(calls: Sequence[Callable[[], None]]) -> None:

@@ -2,14 +2,20 @@
 
 from coldnotify_loadtest.bench import Experiment
 from coldnotify_loadtest.experiments.backlog import SLOW_LINK, STUCK
+from coldnotify_loadtest.experiments.channels import CHANNELS
+from coldnotify_loadtest.experiments.flood import FLOOD
+from coldnotify_loadtest.experiments.flow import FLOW
 from coldnotify_loadtest.experiments.growth import E2
+from coldnotify_loadtest.experiments.isolation import ISOLATION
 from coldnotify_loadtest.experiments.peers import PEERS
 from coldnotify_loadtest.experiments.pipeline import CONFLATION, MATCHER
+from coldnotify_loadtest.experiments.priority import PRIORITY
 from coldnotify_loadtest.experiments.queries import QUERIES
 from coldnotify_loadtest.experiments.rates import E1
 from coldnotify_loadtest.experiments.recovery import E3, E4
 from coldnotify_loadtest.experiments.scale import SCALE
 from coldnotify_loadtest.experiments.takeover import TAKEOVER
+from coldnotify_loadtest.experiments.usage import USAGE
 from coldnotify_loadtest.experiments.wakes import CROWD, WAKES
 from coldnotify_loadtest.experiments.wire import WIRE
 
@@ -17,6 +23,6 @@ EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
     for one in (
         *(E1, E2, E3, E4, TAKEOVER, WIRE, SLOW_LINK, STUCK, CONFLATION, MATCHER, SCALE, PEERS),
-        *(WAKES, CROWD, QUERIES),
+        *(WAKES, CROWD, QUERIES, FLOW, FLOOD, ISOLATION, USAGE, CHANNELS, PRIORITY),
     )
 }

@@ -5,6 +5,8 @@ distinct     E1's clients, by name and by 1, 10, 1,000 different queries
 churn        objects appear and change, the partition's matcher is killed: how long until devices know
 registering  queries are added and removed by the thousand: what values of others take
 changes      descriptions change by the thousand: what values of others take
+system       three gateways and matchers, values all the time, with and without changes of descriptions
+behind       a matcher is killed behind a long log of descriptions, and the other one has followed it, or not
 wire         bytes of an unchanged wake
 """
 
@@ -12,6 +14,7 @@ from collections.abc import Callable
 
 from coldnotify_loadtest.bench import Bench, Experiment, Parameters
 from coldnotify_loadtest.experiments.query_changes import GAP_MS, run_changes, run_churn, run_registering
+from coldnotify_loadtest.experiments.query_system import run_behind, run_system
 from coldnotify_loadtest.experiments.query_values import run_broker, run_distinct, run_wire
 
 _START_S = 8.0
@@ -21,6 +24,8 @@ _PARTS: dict[str, Callable[[Bench], None]] = {
     "churn": run_churn,
     "registering": run_registering,
     "changes": run_changes,
+    "system": run_system,
+    "behind": run_behind,
     "wire": run_wire,
 }
 
@@ -47,6 +52,8 @@ def _steps_of(parameters: Parameters, part: str) -> int:
         "churn": 3 * len(parameters["churn_nodes"]),
         "registering": 4,
         "changes": 4 * len(parameters["changes_conditions"]),
+        "system": 1 + len(parameters["system_changed_every_s"]),
+        "behind": 4,
         "wire": 3 * len(parameters["wire_queries"]),
     }[part]
 
@@ -61,6 +68,8 @@ def _seconds_of(parameters: Parameters, part: str) -> float:
         "churn": len(parameters["churn_nodes"]) * (joining_s + 2 * parameters["churn_seconds"] + 15),
         "registering": 3 * parameters["registering_seconds"] + queries / 2000,
         "changes": len(parameters["changes_conditions"]) * (4 * parameters["changes_seconds"] + 25),
+        "system": 15 + steps * (parameters["system_seconds"] + 4),
+        "behind": 2 * (parameters["behind_changes"] / 2500 + parameters["behind_seconds"] + 30),
         "wire": steps * 3.5,
     }[part]
     return float(seconds + _START_S + (0 if part == "wire" else parameters["warm_up_s"]))
@@ -100,6 +109,17 @@ QUERIES = Experiment(
         "changes_per_s": 1000.0,
         "changes_values_per_s": 50.0,
         "changes_seconds": 10.0,
+        "system_subscribers": 30,
+        "system_groups": 6,
+        "system_objects": 360,
+        "system_fit": 0.1,
+        "system_values_per_s": 1.0,
+        "system_changed_every_s": (45.0,),
+        "system_seconds": 20.0,
+        "behind_changes": 200_000,
+        "behind_objects": 10_000,
+        "behind_subscribers": 10,
+        "behind_seconds": 20.0,
         "wire_queries": (0, 1, 50),
         "processes": 2,
     },
@@ -125,6 +145,14 @@ QUERIES = Experiment(
         "changes_per_s": 50.0,
         "changes_values_per_s": 20.0,
         "changes_seconds": 1.0,
+        "system_subscribers": 6,
+        "system_objects": 60,
+        "system_fit": 0.5,
+        "system_changed_every_s": (5.0,),
+        "system_seconds": 2.0,
+        "behind_changes": 400,
+        "behind_objects": 100,
+        "behind_seconds": 12.0,
     },
     lambda parameters: sum(_seconds_of(parameters, part) for part in parameters["parts"]),
     lambda parameters: sum(_steps_of(parameters, part) for part in parameters["parts"]),

@@ -21,6 +21,8 @@ from coldnotify_common.kafka_options import read_options
 from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.errors import ColdNotifyKafkaError
+from coldnotify_kafka.room import room_of
+from coldnotify_schemas.tenants import VERDICT_S
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from cryptography import x509
@@ -39,6 +41,9 @@ OPEN_FILES_MIN = 20_000
 _KAFKA_SECRETS = ("ssl.key.location", "ssl.keystore.location")
 """Options of librdkafka that name files with keys."""
 _PROBE_RETENTION_MS = "60000"
+_USAGE_LAG = "coldnotify_usage_lag"
+_USAGE_LAG_RECORDS = 100
+"""With fewer to read it is not the job that is late: nodes write each second, but for a tenant without a change."""
 _EVERYWHERE = ("", "0.0.0.0", "::")
 """Hosts of a port that listens on all addresses of its machine."""
 
@@ -62,7 +67,7 @@ def all_checks(settings: DoctorSettings) -> Iterator[Finding]:
     if all(one.state != BAD for one in kafka):
         yield from _topics(settings)
         yield from _clock(settings)
-    for check in (_certificates, _secrets, _open_files, _services):
+    for check in (_disk, _certificates, _secrets, _open_files, _services):
         yield from check(settings)
 
 
@@ -230,6 +235,20 @@ def _secrets(settings: DoctorSettings) -> Iterable[Finding]:
     yield from findings
 
 
+def _disk(settings: DoctorSettings) -> Iterable[Finding]:
+    """Of the embedded Kafka's data directory. Who has another Kafka has none here."""
+    if not settings.data.exists():
+        return
+    try:
+        room = room_of(settings.data)
+    except OSError as error:
+        yield Finding(WARNING, "disk", f"{settings.data}: {error}")
+        return
+    state = BAD if room.is_full else WARNING if room.is_nearly_full else OK
+    todo = "make room, but delete none of Kafka's files by hand: docs/runbooks/DiskNearlyFull.md"
+    yield Finding(state, "disk", str(room), "" if state == OK else todo)
+
+
 def _open_files(_settings: DoctorSettings) -> Iterable[Finding]:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY or hard >= OPEN_FILES_MIN:
@@ -242,6 +261,7 @@ def _open_files(_settings: DoctorSettings) -> Iterable[Finding]:
 def _services(settings: DoctorSettings) -> Iterable[Finding]:
     parts = [("matcher", one, "--matcher") for one in _addresses(settings.matcher)]
     parts += [("gateway", one, "--gateway-http") for one in _addresses(settings.gateway_http)]
+    parts += [("usage job", one, "--usage") for one in _addresses(settings.usage)]
     try:
         parts += [(f"job {name}", one, "--jobs") for name, one in job_parts.addresses(settings.jobs).items()]
     except SettingError as error:
@@ -257,6 +277,8 @@ def _services(settings: DoctorSettings) -> Iterable[Finding]:
         yield finding
         if kind == "gateway" and finding.state == OK:
             yield from _listeners(base, settings, inside.client)
+        if kind == "usage job" and finding.state == OK:
+            yield from _usage_lag(base, settings, inside.client)
     http = settings.http.rstrip("/")
     base = http if "://" in http else f"http://{http}"
     context = ssl.create_default_context(cafile=settings.ca_cert or None) if base.startswith("https://") else None
@@ -277,10 +299,32 @@ def _service(kind: str, base: str, flag: str, settings: DoctorSettings, context:
         reason = str(getattr(error, "reason", None) or error)
         refused = isinstance(getattr(error, "reason", error), ConnectionRefusedError)
         words = "nothing runs there" if refused else reason
-        return Finding(WARNING if refused else BAD, kind, f"{base}: {words}", f"start it, or say where it is: {flag}")
+        todo = f"start it, or say where it is: {flag}"
+        if kind == "usage job":
+            todo += "; without it nodes divide agreements evenly, and `coldnotify tenant usage` shows nothing new"
+        return Finding(WARNING if refused else BAD, kind, f"{base}: {words}", todo)
     if not ready:
         return Finding(BAD, kind, f"{base}: something else listens there", f"is {flag} right?")
     return Finding(OK, kind, f"{base} is ready")
+
+
+def _usage_lag(base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Iterable[Finding]:
+    """How far a worker of the usage job lags: its verdicts bear the time up to which it has read."""
+    try:
+        with urlopen(f"{base}/metrics", timeout=settings.doctor_timeout_s, context=context) as response:
+            lines = response.read().decode().splitlines()
+        samples = dict(line.rsplit(" ", 1) for line in lines if line.startswith(_USAGE_LAG))
+        lag_s, records = float(samples[f"{_USAGE_LAG}_seconds"]), float(samples[f"{_USAGE_LAG}_records"])
+    except (OSError, ValueError, LookupError) as error:
+        yield Finding(
+            WARNING, "usage job", f"{base}/metrics does not say its lag: {error!r}", "is it of another release?"
+        )
+        return
+    words = f"{base} is {lag_s:.0f} s behind what nodes write, and has {records:.0f} records to read"
+    if records > _USAGE_LAG_RECORDS and lag_s > VERDICT_S:
+        yield Finding(BAD, "usage job", words, "its verdicts have expired when they are written: start another worker")
+    else:
+        yield Finding(OK, "usage job", words)
 
 
 def _listeners(base: str, settings: DoctorSettings, context: ssl.SSLContext | None) -> Iterable[Finding]:

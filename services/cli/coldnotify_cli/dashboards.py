@@ -4,10 +4,14 @@ python -m coldnotify_cli.dashboards monitoring/grafana/dashboards
 """
 
 import json
+import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from coldnotify_cli.metrics_doc import all_metrics
 
 _WIDTH, _HEIGHT, _STAT_HEIGHT, _COLUMNS = 12, 8, 4, 24
 _DATASOURCE = {"type": "prometheus", "uid": "prometheus"}
@@ -84,6 +88,14 @@ DASHBOARDS: dict[str, tuple[str, list[Panel]]] = {
                 },
             ),
             Panel(
+                "Publishes by domain",
+                "ops",
+                {
+                    "{{domain}}": f"sum by (domain) (rate(coldnotify_matcher_domain_publishes_total[{RANGE}]))"
+                    " or vector(0)"
+                },
+            ),
+            Panel(
                 "Stale publishes",
                 "ops",
                 {
@@ -101,6 +113,38 @@ DASHBOARDS: dict[str, tuple[str, list[Panel]]] = {
                 "HTTP: from body to acknowledgement",
                 "s",
                 {f"p{int(100 * q)}": _quantile(q, "coldnotify_http_publish_seconds") for q in (0.5, 0.99)},
+            ),
+            Panel(
+                "HTTP: in flight to Kafka, and how many may be",
+                "short",
+                {
+                    "in flight {{instance}}": "coldnotify_http_publishes_under_way",
+                    "limit {{instance}}": "coldnotify_http_flow_limit",
+                },
+            ),
+            Panel(
+                "HTTP: refused because too many were in flight",
+                "ops",
+                {"{{instance}}": _rate("coldnotify_http_flow_refused_total", "by (instance) ")},
+            ),
+            Panel(
+                "Tenants: refused, and deliveries spared",
+                "ops",
+                {
+                    "refused {{tenant}} {{limit}}": _rate("coldnotify_tenants_refused_total", "by (tenant, limit) ")
+                    + " or vector(0)",
+                    "spared {{tenant}}": _rate("coldnotify_tenants_thinned_total", "by (tenant) ") + " or vector(0)",
+                },
+            ),
+            Panel(
+                "Tenants: part of the agreement that is used",
+                "percentunit",
+                {"{{tenant}} {{limit}}": "max by (tenant, limit) (coldnotify_tenants_used_ratio) or vector(0)"},
+            ),
+            Panel(
+                "Usage job: how far it lags",
+                "s",
+                {"{{instance}}": "max by (instance) (coldnotify_usage_lag_seconds) or vector(0)"},
             ),
             Panel(
                 "HTTP: what they changed", "ops", {"{{outcome}}": _rate("coldnotify_http_outcomes_total", _BY_OUTCOME)}
@@ -165,6 +209,36 @@ DASHBOARDS: dict[str, tuple[str, list[Panel]]] = {
                 {
                     "reloads": _rate("coldnotify_matcher_reloads_total"),
                     "gateways silent": _rate("coldnotify_matcher_gateways_silent_total"),
+                },
+            ),
+            Panel(
+                "Messages of channels",
+                "ops",
+                {
+                    "followed": _rate("coldnotify_matcher_messages_total"),
+                    "told as they came": _rate("coldnotify_matcher_messages_told_total"),
+                    "told in pages": _rate("coldnotify_matcher_messages_paged_total"),
+                    "repeats told to nobody": _rate("coldnotify_matcher_messages_repeated_total"),
+                    "rejected": _rate("coldnotify_matcher_messages_rejected_total"),
+                },
+            ),
+            Panel(
+                "Messages that clients may have missed",
+                "ops",
+                {"{{reason}}": _rate("coldnotify_matcher_missed_total", "by (reason) ")},
+            ),
+            Panel(
+                "Channels not read yet",
+                "short",
+                {"{{topic}}": "sum by (topic) (coldnotify_matcher_lag_channels)"},
+            ),
+            Panel(
+                "Blocks of channels for clients that are behind",
+                "ops",
+                {
+                    "read": _rate("coldnotify_matcher_blocks_read_total"),
+                    "unreadable": _rate("coldnotify_matcher_blocks_unreadable_total"),
+                    "clients served": _rate("coldnotify_matcher_blocks_served_total"),
                 },
             ),
             Panel("Memory", "bytes", {"{{instance}}": 'process_resident_memory_bytes{job="matcher"}'}),
@@ -265,6 +339,85 @@ DASHBOARDS: dict[str, tuple[str, list[Panel]]] = {
 """By file name: the title, and the panels in order."""
 
 
+class Variable(NamedTuple):
+    """What may be chosen above the panels: the values of one label, or all of them."""
+
+    label: str
+    series: str
+    """Whose values of the label are there to choose from."""
+
+
+VARIABLES = {
+    "overview": Variable("domain", "coldnotify_matcher_domain_publishes_total"),
+    "matcher": Variable("instance", 'coldnotify_ready{job="matcher"}'),
+    "gateway": Variable("instance", 'coldnotify_ready{job="gateway"}'),
+    "kafka": Variable("instance", "coldnotify_kafka_connected"),
+}
+"""By file name. Each of its queries that has the label asks for what was chosen."""
+_METRIC = re.compile(r"\b(coldnotify_\w+|process_\w+)(?:\{([^}]*)\})?")
+_OF_PROMETHEUS = {
+    "process_resident_memory_bytes": ("instance",),
+    "process_cpu_seconds_total": ("instance",),
+    "process_open_fds": ("instance",),
+    "process_max_fds": ("instance",),
+}
+"""Metrics that are not ours, and the labels that they have."""
+
+
+@cache
+def _known() -> dict[str, tuple[tuple[str, ...], str]]:
+    """By name: the labels and the meaning of all our metrics. Each has an instance from Prometheus."""
+    infos = (info for of_service in all_metrics().values() for info in of_service)
+    return {info.name: ((*info.labels, "instance"), info.meaning) for info in infos}
+
+
+def _name(metric: str) -> str:
+    """As it is documented: of a histogram without what its series end in."""
+    return metric if metric in _known() else re.sub("_(bucket|sum|count)$", "", metric)
+
+
+def _chosen(query: str, label: str) -> str:
+    """The query, of those values of the label that were chosen."""
+
+    def choose(match: re.Match[str]) -> str:
+        metric, given = match.groups()
+        labels = _OF_PROMETHEUS.get(metric) or _known()[_name(metric)][0]
+        if label not in labels:
+            return match.group()
+        selectors = [*([given] if given else []), f'{label}=~"${label}"']
+        return f"{metric}{{{', '.join(selectors)}}}"
+
+    return _METRIC.sub(choose, query)
+
+
+def _description(panel: Panel) -> str:
+    """What its metrics mean, each by its name."""
+    metrics = dict.fromkeys(_name(found) for query in panel.queries.values() for found, _ in _METRIC.findall(query))
+    lines = [f"`{name}`: {_known()[name][1]}" for name in metrics if name in _known()]
+    return "\n\n".join(lines) or panel.title + ", as Prometheus says it."
+
+
+def _templating(variable: Variable) -> dict[str, Any]:
+    query = f"label_values({variable.series}, {variable.label})"
+    return {
+        "list": [
+            {
+                "name": variable.label,
+                "type": "query",
+                "datasource": _DATASOURCE,
+                "query": {"query": query, "refId": "A"},
+                "definition": query,
+                "refresh": 2,
+                "sort": 1,
+                "multi": True,
+                "includeAll": True,
+                "allValue": ".*",
+                "current": {"text": ["All"], "value": ["$__all"]},
+            }
+        ]
+    }
+
+
 def dashboard(name: str) -> dict[str, Any]:
     """As Grafana imports it."""
     title, panels = DASHBOARDS[name]
@@ -276,7 +429,8 @@ def dashboard(name: str) -> dict[str, Any]:
         "refresh": "10s",
         "time": {"from": "now-1h", "to": "now"},
         "links": [{"type": "dashboards", "tags": ["coldnotify"], "title": "ColdNotify", "asDropdown": True}],
-        "panels": list(_placed(panels)),
+        "templating": _templating(VARIABLES[name]),
+        "panels": list(_placed(panels, VARIABLES[name].label)),
     }
 
 
@@ -285,7 +439,7 @@ def text_of(name: str) -> str:
     return json.dumps(dashboard(name), indent=1) + "\n"
 
 
-def _placed(panels: list[Panel]) -> Iterator[dict[str, Any]]:
+def _placed(panels: list[Panel], label: str) -> Iterator[dict[str, Any]]:
     x = y = 0
     for number, panel in enumerate(panels, 1):
         width, height = (_WIDTH // 2, _STAT_HEIGHT) if panel.stat else (_WIDTH, _HEIGHT)
@@ -293,11 +447,17 @@ def _placed(panels: list[Panel]) -> Iterator[dict[str, Any]]:
             "id": number,
             "type": "stat" if panel.stat else "timeseries",
             "title": panel.title,
+            "description": _description(panel),
             "datasource": _DATASOURCE,
             "gridPos": {"x": x, "y": y, "w": width, "h": height},
             "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
             "targets": [
-                {"refId": chr(ord("A") + place), "datasource": _DATASOURCE, "expr": query, "legendFormat": legend}
+                {
+                    "refId": chr(ord("A") + place),
+                    "datasource": _DATASOURCE,
+                    "expr": _chosen(query, label),
+                    "legendFormat": legend,
+                }
                 for place, (legend, query) in enumerate(panel.queries.items())
             ],
         }

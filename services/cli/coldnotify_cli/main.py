@@ -3,7 +3,6 @@
 Exit codes: 0 done, 1 failed, 2 wrong use. COLDNOTIFY_LOG_LEVEL=debug shows where an error came from.
 """
 
-import difflib
 import importlib
 import os
 import sys
@@ -12,6 +11,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import click
+
+from coldnotify_cli.suggesting_group import SuggestingGroup
 
 DONE, FAILED, WRONG_USE = 0, 1, 2
 
@@ -22,26 +23,30 @@ class _Entry(NamedTuple):
 
 
 COMMANDS: dict[str, _Entry] = {
-    "up": _Entry("up", "Run everything: Kafka, topics, matchers, gateways, HTTP."),
+    "up": _Entry("up", "Run everything: Kafka, topics, all services."),
     "broker": _Entry("broker", "Run the embedded Kafka broker."),
     "topics": _Entry("topics", "Compare, create, change or dump Kafka's topics and ACLs."),
     "matcher": _Entry("services", "Run the matcher."),
     "gateway": _Entry("services", "Run a gateway."),
     "http": _Entry("services", "Run the HTTP publishing service."),
+    "usage": _Entry("services", "Run the usage job, which measures what tenants use."),
     "job": _Entry("services", "Run a job that is a folder of its own."),
     "certs": _Entry("certs", "Make certificates for development: authority, services, clients."),
     "token": _Entry("token", "Make a signed token for development."),
     "publish": _Entry("publish", "Publish a version of an object."),
+    "send": _Entry("send", "Send a message to a channel."),
     "describe": _Entry("describe", "Say, or show, what an object is, for queries."),
     "find": _Entry("find", "Find the objects that fit a query now."),
     "watch": _Entry("watch", "Connect as a client and print its notifications."),
-    "check": _Entry("check", "Judge histories against the promises P1 to P6."),
+    "check": _Entry("check", "Judge histories against the promises of docs/promises.md."),
     "state": _Entry("state", "Show the matchers' state: clients, objects, partitions."),
     "who-lacks": _Entry("who_lacks", "Say which clients have not applied a version."),
     "explain": _Entry("explain", "Say why a client has, or has not, applied an object."),
     "top": _Entry("top", "Show the busiest groups and the oldest undelivered versions."),
     "doctor": _Entry("doctor", "Check Kafka, topics, clock, certificates ...; say what to do."),
+    "tenant": _Entry("tenant", "Set, list, show or remove tenants; show what they use."),
     "object": _Entry("object", "Administer one object."),
+    "client": _Entry("one_client", "Disconnect a client, or have it forgotten."),
     "kafka-tool": _Entry("kafka_tool", "Run one of Kafka's own console tools."),
 }
 """Name -> module of coldnotify_cli.commands that has it (as `command_NAME`), and its help in the list of commands."""
@@ -49,7 +54,7 @@ _SERVICES = {name for name, entry in COMMANDS.items() if entry.module == "servic
 """They warn of the environment in their logs, as all that they have to say."""
 
 
-class _LazyGroup(click.Group):
+class _LazyGroup(SuggestingGroup):
     """Imports a subcommand's module when it is called: `publish` must not wait for what `gateway` needs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -67,14 +72,10 @@ class _LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
-            near = difflib.get_close_matches(name, COMMANDS, n=1)
-            meant = f"; is {near[0]!r} meant?" if near else ""
-            raise click.UsageError(f"there is no command {name!r}{meant}", ctx)
-        if name not in _SERVICES:
+        found = super().resolve_command(ctx, args)
+        if args[0] not in _SERVICES:
             _warn_of_variables()
-        return super().resolve_command(ctx, args)
+        return found
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

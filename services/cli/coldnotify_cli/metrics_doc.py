@@ -8,8 +8,11 @@ from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+import coldnotify_matcher.channel_metrics as channel_metrics
 import coldnotify_matcher.metrics as matcher_metrics
+import coldnotify_usage.metrics as usage_metrics
 from coldnotify_common.admin import CommonMetrics
+from coldnotify_common.tenancy.tenancy_metrics import TenancyCollector
 from coldnotify_gateway.core import Gateway, Limits
 from coldnotify_gateway.latency import Latency
 from coldnotify_gateway.metrics import GatewayCollector
@@ -27,12 +30,14 @@ as `_bucket`, `_sum` and `_count`. All services also export `process_` (memory, 
 
 The label `kafka_client` says what the service uses a Kafka client for (`requests-reader`, `writer` ...); `broker` is a
 Kafka node's id. No label names a client, a group or an object, because their number is unlimited. Labels name the
-domains that a setting names, and at most 50 others.
+domains that a setting names, at most 50 others, and at most 50 tenants.
 """
 
 
 EVERY = "every"
 """In the place of a service's name."""
+OF_TENANTS = "matcher, gateway, http"
+"""Those who know tenants: what they say of that is called the same."""
 
 
 class MetricInfo(NamedTuple):
@@ -49,9 +54,14 @@ def all_metrics() -> dict[str, list[MetricInfo]]:
     common = CommonMetrics(lambda: None).collect()
     return {
         EVERY: [_info(metric, tuple(getattr(metric, "_labelnames", ()))) for metric in common],
-        "matcher": list(_of_wrappers(_wrappers(vars(matcher_metrics).values()))),
+        "matcher": [
+            *_of_wrappers(_wrappers(vars(matcher_metrics).values())),
+            *_of_wrappers(_wrappers(vars(channel_metrics).values())),
+        ],
         "gateway": list(_of_gateway()),
         "http": list(_of_wrappers(_wrappers(vars(HttpMetrics(CollectorRegistry())).values()))),
+        OF_TENANTS: list(_of_tenancy()),
+        "usage": list(_of_wrappers(_wrappers(vars(usage_metrics).values()))),
         **{
             f"job {row.name}": list(_of_wrappers(_wrappers(vars(importlib.import_module(row.metrics)).values())))
             for row in JOBS
@@ -95,6 +105,12 @@ def _of_gateway() -> Iterator[MetricInfo]:
         latency=Latency(),
     )
     for metric in GatewayCollector(SimpleNamespace(service=core)).collect():
+        yield _info(metric, tuple(getattr(metric, "_labelnames", ())))
+
+
+def _of_tenancy() -> Iterator[MetricInfo]:
+    """Of the services that know tenants."""
+    for metric in TenancyCollector(None).collect():
         yield _info(metric, tuple(getattr(metric, "_labelnames", ())))
 
 

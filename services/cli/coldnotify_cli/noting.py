@@ -1,8 +1,11 @@
-"""What `publish` and `watch` note of themselves in a history, for `coldnotify check`."""
+"""What `publish`, `send` and `watch` note of themselves in a history, for `coldnotify check`."""
 
+import base64
+import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -12,42 +15,62 @@ from coldnotify_checker.histories import (
     Connecting,
     Event,
     HistoryWriter,
+    MessageTold,
+    MissedTold,
     Publish,
     Published,
     Register,
+    Send,
     Started,
     Stopped,
+    Subscribe,
     Told,
     Unregister,
+    Unsubscribe,
     now_us,
     read_lines,
 )
 
 if TYPE_CHECKING:
-    from coldnotify import Notification
+    from coldnotify import Message, Missed, Notification
+
+_SINCE_WORDS = ("oldest", "newest")
+
+
+def noted(
+    path: Path | None, domain: str, group: str, object_id: str, version: int | None, payload: Any, **fields: Any
+) -> AbstractContextManager[Callable[[int], None]]:
+    """Notes the publish in its body; the body says the acknowledged version. `path` None: nothing is noted."""
+    object_ = f"{domain}/{group}/{object_id}"
+    return _noted(path, "version", partial(Publish, object=object_, version=version, payload=payload, **fields))
+
+
+def noted_send(
+    path: Path | None, channel: str, message: str, said: object, **fields: Any
+) -> AbstractContextManager[Callable[[int], None]]:
+    """Notes in its body that the message with this id is sent to domain/group/channel; the body says its offset."""
+    payload = message_payload(said) if isinstance(said, bytes) else said
+    return _noted(path, "offset", partial(Send, channel=channel, message=message, payload=payload, **fields))
 
 
 @contextmanager
-def noted(
-    path: Path | None, domain: str, group: str, object_id: str, version: int | None, payload: Any, **fields: Any
-) -> Iterator[Callable[[int], None]]:
-    """Notes the publish in its body; the body says the acknowledged version. `path` None: nothing is noted."""
+def _noted(path: Path | None, says: str, event: Callable[..., Event]) -> Iterator[Callable[[int], None]]:
+    """`says`: what the body says of what is acknowledged, by its name in the history."""
     if path is None:
-        yield lambda _version: None
+        yield lambda _said: None
         return
     from coldnotify.publisher import PublishError
 
     with HistoryWriter(path) as writer:
         begun_us = now_us()
         name: dict[str, Any] = {"publisher": f"cli-{os.getpid()}", "id": begun_us}
-        object_ = f"{domain}/{group}/{object_id}"
-        writer.write(Publish(t=begun_us, object=object_, version=version, payload=payload, **name, **fields))
+        writer.write(event(t=begun_us, **name))
 
-        def answer(outcome: Literal["acknowledged", "failed", "unknown"], acknowledged: int | None = None) -> None:
-            writer.write(Published(t=now_us(), outcome=outcome, version=acknowledged, **name))
+        def answer(outcome: Literal["acknowledged", "failed", "unknown"], **said: Any) -> None:
+            writer.write(Published(t=now_us(), outcome=outcome, **name, **said))
 
         try:
-            yield lambda acknowledged: answer("acknowledged", acknowledged)
+            yield lambda said: answer("acknowledged", **{says: said})
         except PublishError as error:
             answer("unknown" if error.indeterminate else "failed")
             raise
@@ -55,6 +78,18 @@ def noted(
             # Bad input: nothing was sent.
             answer("failed")
             raise
+
+
+def message_payload(data: bytes) -> Any:
+    """A message's payload as a history has it: what it says as JSON, else {"base64": ...}."""
+    try:
+        return json.loads(data.decode(), parse_constant=_no_json)
+    except (ValueError, RecursionError):
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _no_json(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
 
 
 class Notes:
@@ -66,7 +101,9 @@ class Notes:
         self._scope = f"{domain}/{group}"
         self._client = f"{self._scope}/{client}"
         self._connecting_us = 0
-        life, wanted = _life(path, self._client, keeps_state) if path is not None else (0, set())
+        life, wanted, self._channels = (
+            _life(path, self._client, keeps_state) if path is not None else (0, set[str](), dict[str, Subscribe]())
+        )
         self._writer = None if path is None else HistoryWriter(path)
         self._write(Started(t=now_us(), client=self._client, life=life))
         names = {f"{self._scope}/{name}" for name in objects}
@@ -78,6 +115,62 @@ class Notes:
     def _write(self, event: Event) -> None:
         if self._writer is not None:
             self._writer.write(event)
+
+    def channels(self, names: Iterable[str], attributes: Iterable[str], since: str) -> list[str]:
+        """Exactly these channels are wanted from here on. Returns those that were, by the file, and are to be no more.
+
+        `since`: as --since has it. A time is noted as now: a history does not know what it holds of the time before.
+        """
+        wanted = {f"{self._scope}/{name}" for name in names}
+        said = sorted(set(attributes))
+        dropped = []
+        at = since.partition(".")[2]
+        begins: Any = since if since in _SINCE_WORDS else int(at) if at.isdecimal() else "now"
+        for name, before in sorted(self._channels.items()):
+            if name not in wanted:
+                dropped.append(name.removeprefix(f"{self._scope}/"))
+            if name not in wanted or before.attributes != said:
+                self._write(Unsubscribe(t=now_us(), client=self._client, channel=name))
+        for name in sorted(wanted):
+            kept = self._channels.get(name)
+            if kept is None or kept.attributes != said:
+                # With other attributes the channel goes on where it is, which the history does not know either.
+                event = Subscribe(
+                    t=now_us(),
+                    client=self._client,
+                    channel=name,
+                    attributes=said,
+                    since=begins if kept is None else "now",
+                )
+                self._write(event)
+        return dropped
+
+    def message(self, message: "Message") -> None:
+        """The callback of a channel is entered."""
+        self._write(
+            MessageTold(
+                t=now_us(),
+                client=self._client,
+                channel=f"{self._scope}/{message.channel}",
+                offset=message.offset,
+                previous=message.previous,
+                message=message.id,
+                payload=message_payload(message.data),
+            )
+        )
+
+    def missed(self, missed: "Missed") -> None:
+        """The callback for what is missed is entered."""
+        self._write(
+            MissedTold(
+                t=now_us(),
+                client=self._client,
+                channel=f"{self._scope}/{missed.channel}",
+                after=missed.after,
+                before=missed.before,
+                reason=missed.reason.lower(),
+            )
+        )
 
     def connecting(self) -> None:
         """connect() is about to be called."""
@@ -115,15 +208,21 @@ class Notes:
             self._writer.close()
 
 
-def _life(path: Path, client: str, keeps_state: bool) -> tuple[int, set[str]]:
-    """The client's life, and what it wants by the file: without a state file each start is a new life."""
-    life, wanted = 0, set[str]()
+def _life(path: Path, client: str, keeps_state: bool) -> tuple[int, set[str], dict[str, Subscribe]]:
+    """The client's life, and which objects and channels it wants by the file: without a state file each start is a new
+    life."""
+    life, wanted, channels = 0, set[str](), dict[str, Subscribe]()
     for event in read_lines(path) if path.exists() else ():
         if isinstance(event, Started) and event.client == client:
-            wanted = wanted if event.life == life else set()
+            if event.life != life:
+                wanted, channels = set(), {}
             life = event.life
         elif isinstance(event, Register) and event.client == client:
             wanted.add(event.object)
         elif isinstance(event, Unregister) and event.client == client:
             wanted.discard(event.object)
-    return (life, wanted) if keeps_state and life else (life + 1, set())
+        elif isinstance(event, Subscribe) and event.client == client:
+            channels[event.channel] = event
+        elif isinstance(event, Unsubscribe) and event.client == client:
+            channels.pop(event.channel, None)
+    return (life, wanted, channels) if keeps_state and life else (life + 1, set(), {})

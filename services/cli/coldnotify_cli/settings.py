@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from coldnotify_common.channel_settings import ChannelSettings
 from coldnotify_common.inside import AskInsideSettings
 from coldnotify_common.settings import Settings, setting
-from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT, MATCHER_PORT
+from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT, MATCHER_PORT, USAGE_PORT
 from coldnotify_schemas.protocol import DEVICE_PORT, HTTP_PORT
 
 from coldnotify_cli.credentials import CredentialSettings
@@ -68,7 +69,20 @@ class AclsSettings(TopicsSettings):
     """Who may do what in Kafka."""
 
     acls_principal: str = setting(
-        "User:coldnotify-{role}", "template of the principals; {role} is matcher, gateway, http, publisher or operator"
+        "User:coldnotify-{role}",
+        "template of the principals; {role} is matcher, gateway, http, usage, publisher or operator",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TenantSettings(KafkaSettings):
+    """Where agreements are written."""
+
+    tenant_timeout_s: float = setting(30, "seconds that Kafka may take for each question", minimum=1)
+    tenant_command_config: str = setting(
+        "",
+        "file with properties of a Java client of Kafka's (security.protocol, sasl.jaas.config ...), by which "
+        "Kafka's own tool sets the quota of a --principal; empty: none",
     )
 
 
@@ -93,6 +107,11 @@ class PublishCommandSettings(PublishSettings, HttpNodeSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SendSettings(PublishSettings, ChannelSettings):
+    """How to send to channels, and which topics they are in."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class WatchSettings(CredentialSettings):
     """Where the gateways are."""
 
@@ -114,6 +133,10 @@ class DoctorSettings(HttpNodeSettings, LookSettings, TopicsSettings):
     """What is to be checked: where everything is, and the services' own certificates."""
 
     gateway_http: str = setting(f"127.0.0.1:{GATEWAY_HTTP_PORT}", "HTTP ports of all gateways, host:port[,host:port]")
+    usage: str = setting(
+        f"127.0.0.1:{USAGE_PORT}",
+        "HTTP ports of all workers of the usage job, host:port[,host:port]; empty: none is run",
+    )
     jobs: str = setting(
         "",
         "HTTP ports of jobs beside the matcher, JOB=host:port[,JOB=host:port]; one that is not named is looked for on "
@@ -122,6 +145,9 @@ class DoctorSettings(HttpNodeSettings, LookSettings, TopicsSettings):
     tls_certificate: str = setting("", "PEM file of a service's certificate and its intermediate certificates")
     tls_key: str = setting("", "PEM file of the certificate's private key; empty: it is in the certificate's file")
     tls_client_ca: str = setting("", "PEM file of the authorities that sign client certificates")
+    data: Path = setting(
+        Path(".data"), "data directory of `coldnotify up`, if it is on this machine: the room on its disk is checked"
+    )
     doctor_timeout_s: float = setting(5, "seconds that each part may take to answer", minimum=0.1)
 
 
@@ -172,6 +198,12 @@ class UpSettings(Settings):
         0,
         "port that devices connect to with WebSocket and HTTP; 0: the third port after --gateway-port, or any "
         "free port if that is taken",
+        minimum=0,
+        maximum=65535,
+    )
+    usage_port: int = setting(
+        0,
+        f"HTTP port of the usage job; 0: {USAGE_PORT}, or any free port if that is taken",
         minimum=0,
         maximum=65535,
     )

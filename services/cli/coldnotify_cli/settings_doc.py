@@ -33,12 +33,16 @@ SECTIONS = (
     Section("coldnotify matcher", "coldnotify_matcher.settings", "MatcherSettings"),
     Section("coldnotify gateway", "coldnotify_gateway.settings", "EveryGatewaySetting"),
     Section("coldnotify http", "coldnotify_http.settings", "HttpSettings"),
+    Section("coldnotify usage", "coldnotify_usage.settings", "UsageSettings"),
     *(Section(f"coldnotify job {row.name}", row.settings.__module__, row.settings.__name__) for row in JOBS),
     Section("coldnotify publish", "coldnotify_cli.settings", "PublishCommandSettings"),
+    Section("coldnotify send", "coldnotify_cli.settings", "SendSettings"),
     Section("coldnotify watch", "coldnotify_cli.settings", "WatchSettings"),
     Section("coldnotify state", "coldnotify_cli.settings", "LookSettings"),
     Section("coldnotify who-lacks", "coldnotify_cli.settings", "HttpNodeSettings"),
     Section("coldnotify doctor", "coldnotify_cli.settings", "DoctorSettings"),
+    Section("coldnotify tenant set, list, show, remove", "coldnotify_cli.settings", "TenantSettings"),
+    Section("coldnotify tenant usage", "coldnotify_cli.settings", "HttpNodeSettings"),
     Section("coldnotify object reset", "coldnotify_cli.settings", "ResetSettings"),
 )
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import structlog
 from coldnotify_common.errors import SettingError
 from coldnotify_gateway.listeners.registry import LISTENERS, WEB
 from coldnotify_gateway.listeners.row import Row
@@ -19,7 +20,9 @@ from coldnotify_kafka.broker.data_dir import check_unused
 from coldnotify_kafka.broker.free_ports import check_port_is_free, free_row, reserve
 from coldnotify_kafka.broker.process import spawn
 from coldnotify_kafka.errors import PortTakenError
+from coldnotify_schemas.internal_protocol import USAGE_PORT
 from coldnotify_streams.jobs.registry import JOBS
+from coldnotify_usage.extra import EXTRA, is_installed
 from confluent_kafka.admin import AdminClient
 
 from coldnotify_cli import job_parts
@@ -27,6 +30,8 @@ from coldnotify_cli.kafka_parts import check_nodes, parts_of
 from coldnotify_cli.settings import UpSettings
 from coldnotify_cli.supervisor import ChildProcess, Part
 from coldnotify_cli.tls_parts import TlsParts
+
+log = structlog.get_logger()
 
 HOST = "127.0.0.1"
 _HTTP_BESIDE = 1
@@ -47,6 +52,8 @@ class Addresses:
     matchers: list[int]
     gateways_http: list[int] = field(default_factory=list)
     jobs: dict[str, int] = field(default_factory=dict)
+    usage: int | None = None
+    """None: its extra is not installed."""
 
     @classmethod
     def choose(cls, settings: UpSettings) -> "Addresses":
@@ -90,13 +97,15 @@ class Addresses:
             for i in range(settings.gateways)
         ]
         jobs = {row.name: port(getattr(settings, row.port_setting, row.port), row.flag) for row in JOBS}
+        usual = USAGE_PORT if USAGE_PORT not in taken and reserve(USAGE_PORT, HOST) else 0
+        usage = port(settings.usage_port or usual, "--usage-port") if is_installed() else None
         if troubles:
             raise PortTakenError("\n".join(troubles))
-        return cls(kafka, devices, http, matchers, gateways, jobs)
+        return cls(kafka, devices, http, matchers, gateways, jobs, usage)
 
 
 class Stack:
-    """Kafka with its topics, then matchers, gateways and HTTP."""
+    """Kafka with its topics, then matchers, gateways and HTTP, then the usage job."""
 
     def __init__(self, settings: UpSettings) -> None:
         """Nothing is started. Raises BrokerError, SettingError for ports that cannot be had."""
@@ -131,6 +140,7 @@ class Stack:
             f"--gateway-http={','.join(f'{HOST}:{port}' for port in ports.gateways_http)}",
             f"--http-gateways={self.tls.scheme}://{HOST}:{ports.devices[WEB]}",
             *([f"--http-gateways-ca={self.tls.ca}"] if self.tls.on else []),
+            f"--http-kafka-data={settings.data.absolute()}",
             *self.tls.flags("http"),
         ]
         services.append(self._service("http", 1, "http", ports.http, f"--http-port={ports.http}", *look))
@@ -140,6 +150,11 @@ class Stack:
         ]
         self.stages = [kafka, [s for s in services if s.name.startswith("matcher")]]
         self.stages.append([s for s in services if not s.name.startswith("matcher")])
+        if ports.usage is None:
+            log.warning(f"runs without the usage job: {EXTRA} is not installed")
+        else:
+            usage = self._service("usage", 1, "usage", ports.usage, f"--usage-port={ports.usage}", needed=False)
+            self.stages.append([usage])
 
     def ready_report(self, pids: dict[str, int]) -> dict[str, object]:
         """What the ready file says: addresses as host:port, process ids by part."""
@@ -152,13 +167,14 @@ class Stack:
             "matchers": [f"{HOST}:{port}" for port in ports.matchers],
             "gateways_http": [f"{HOST}:{port}" for port in ports.gateways_http],
             **({"jobs": {name: f"{HOST}:{port}" for name, port in ports.jobs.items()}} if ports.jobs else {}),
+            **({"usage": f"{HOST}:{ports.usage}"} if ports.usage is not None else {}),
             "pids": pids,
         }
 
     def _apply_topics(self) -> None:
-        topic_plan.apply(AdminClient({"bootstrap.servers": self._kafka.bootstrap}), self._specs)
+        topic_plan.apply(AdminClient({"bootstrap.servers": self._kafka.bootstrap, "log_level": 2}), self._specs)
 
-    def _service(self, command: str, number: int, name: str, port: int, *flags: str) -> Part:
+    def _service(self, command: str, number: int, name: str, port: int, *flags: str, needed: bool = True) -> Part:
         settings = self._settings
         argv = [sys.executable, "-m", "coldnotify_cli.main", *command.split(), f"--kafka={self._kafka.bootstrap}"]
         # What the environment says of another Kafka is not for the embedded one.
@@ -169,6 +185,7 @@ class Stack:
             lambda: ChildProcess(spawn(argv, None)),
             _asks_readyz(port, self.tls.context()),
             ready_timeout_s=settings.up_ready_timeout_s,
+            needed=needed,
         )
 
 

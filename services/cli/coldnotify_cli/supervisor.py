@@ -99,10 +99,21 @@ class Part:
     """One process to be kept running."""
 
     def __init__(
-        self, name: str, start: Callable[[], Process], unready: Callable[[], str | None], *, ready_timeout_s: float
+        self,
+        name: str,
+        start: Callable[[], Process],
+        unready: Callable[[], str | None],
+        *,
+        ready_timeout_s: float,
+        needed: bool = True,
     ) -> None:
-        """`unready`: None if the part is ready, else why not; it may take some seconds to answer."""
+        """`unready`: None if the part is ready, else why not; it may take some seconds to answer.
+
+        `needed`: whether the others are of no use without it. One that is not is started again however often it dies,
+        and nobody waits for it.
+        """
         self.name = name
+        self.needed = needed
         self.process: Process | None = None
         self.ready = False
         self._start = start
@@ -150,7 +161,7 @@ class Part:
         try:
             self.process = self._start()
         except Exception as error:
-            if not self._deaths_s:
+            if not self._deaths_s and self.needed:
                 raise
             # It ran before: what is in its way now, its own remains perhaps, may go away.
             self._on_death(f"could not be started: {error}", now_s)
@@ -167,11 +178,11 @@ class Part:
         self._deaths_s.append(now_s)
         while self._deaths_s[0] < now_s - DEATHS_WINDOW_S:
             self._deaths_s.popleft()
-        if len(self._deaths_s) >= DEATHS_MAX:
+        if len(self._deaths_s) >= DEATHS_MAX and self.needed:
             raise KeepsDying(
                 f"{self.name} keeps dying: {len(self._deaths_s)} times within {DEATHS_WINDOW_S:.0f} s, last {how}"
             )
-        delay_s = min(RESTART_DELAY_FIRST_S * 2 ** (len(self._deaths_s) - 1), RESTART_DELAY_MAX_S)
+        delay_s = min(RESTART_DELAY_FIRST_S * 2 ** min(len(self._deaths_s) - 1, 10), RESTART_DELAY_MAX_S)
         self._start_at_s = now_s + delay_s
         log.warning("died, is started again", part=self.name, how=how, delay_s=delay_s)
 
@@ -182,7 +193,7 @@ class Part:
                 self.ready = True
                 log.info("ready", part=self.name, seconds=round(now_s - self._started_s, 1))
                 return
-        if now_s - self._started_s > self._ready_timeout_s:
+        if now_s - self._started_s > self._ready_timeout_s and self.needed:
             raise NotReady(f"{self.name} is not ready after {self._ready_timeout_s:g} s: {self._reason}")
         if self._look is None:
             self._look = _Look(self._unready)
@@ -193,9 +204,10 @@ class Supervisor:
     """Parts in stages: a stage is started when the one before is ready, and they are stopped the other way round."""
 
     def __init__(self, stages: Sequence[Sequence[Part]], on_ready: Callable[[], None]) -> None:
-        """`on_ready` is called each time all parts have become ready, also after a restart of one."""
+        """`on_ready` is called each time all needed parts have become ready, and when another one is started again."""
         self.stages = stages
         self._on_ready = on_ready
+        self._known_pids: dict[str, int] = {}
         self._all_ready = False
         self._stages_begun = 0
 
@@ -221,10 +233,12 @@ class Supervisor:
                 break
             for part in stage:
                 part.turn(now_s)
-            if index == self._stages_begun and all(part.ready for part in stage):
+            if index == self._stages_begun and _are_ready([stage]):
                 self._stages_begun += 1
-        ready = all(part.ready for stage in self.stages for part in stage)
-        if ready and not self._all_ready:
+        ready = _are_ready(self.stages)
+        pids = self.pids()
+        if ready and (not self._all_ready or (pids != self._known_pids and pids.keys() >= self._known_pids.keys())):
+            self._known_pids = pids
             self._on_ready()
         self._all_ready = ready
 
@@ -234,3 +248,7 @@ class Supervisor:
             thread.start()
         for thread in threads:
             thread.join()
+
+
+def _are_ready(stages: Sequence[Sequence[Part]]) -> bool:
+    return all(part.ready for stage in stages for part in stage if part.needed)

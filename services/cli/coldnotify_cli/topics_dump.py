@@ -3,17 +3,22 @@
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from coldnotify_checker.histories import Record, Topic, now_us
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.kafka import describe_topic
-from coldnotify_schemas.topics import OBJECTS, REGISTRATIONS, SESSIONS
+from coldnotify_common.kafka import TopicMissing, describe_topic
+from coldnotify_schemas.removals import REMOVES_HEADER
+from coldnotify_schemas.topics import CHANNELS, CHANNELS_STATE, OBJECTS, REGISTRATIONS, SESSIONS
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-DUMPED = (OBJECTS, REGISTRATIONS, SESSIONS)
+from coldnotify_cli.noting import message_payload
+
+OF_CHANNELS = (*CHANNELS, CHANNELS_STATE)
+DUMPED = (OBJECTS, REGISTRATIONS, SESSIONS, *OF_CHANNELS)
+"""What is told and what the matcher keeps of it. Requests and notifications are on their way, and tell nothing."""
 _POLL_S = 0.5
 _ASK_S = 10.0
 _BATCH = 500
@@ -23,10 +28,18 @@ class DumpError(Exception):
     """The topics could not be read in full; the message says which and why."""
 
 
-def read(kafka: str, timeout_s: float, options: Mapping[str, str] | None = None) -> Iterator[Record | Topic]:
+def read(
+    kafka: str,
+    timeout_s: float,
+    options: Mapping[str, str] | None = None,
+    *,
+    dumped: Iterable[str] = DUMPED,
+    may_lack: Collection[str] = (),
+) -> Iterator[Record | Topic]:
     """All records that are still there, each topic's up to where it ends now; then what each topic is like.
 
-    `kafka`: bootstrap servers; `options`: further options of librdkafka. Raises DumpError.
+    `kafka`: bootstrap servers; `options`: further options of librdkafka; `dumped`: the topics; `may_lack`: those that
+    Kafka need not have. Raises DumpError.
     """
     deadline_s = time.monotonic() + timeout_s
     quiet: dict[str, Any] = {"bootstrap.servers": kafka, "logger": _silent(), **(options or {})}
@@ -40,7 +53,13 @@ def read(kafka: str, timeout_s: float, options: Mapping[str, str] | None = None)
     consumer = Consumer(config)
     try:
         admin = AdminClient(quiet)
-        found = {topic: describe_topic(admin, topic, min(_ASK_S, _left_s(deadline_s))) for topic in DUMPED}
+        found = {}
+        for topic in dumped:
+            try:
+                found[topic] = describe_topic(admin, topic, min(_ASK_S, _left_s(deadline_s)))
+            except TopicMissing:
+                if topic not in may_lack:
+                    raise
         as_of_us = now_us()
         starts, ends = {}, {}
         for topic, described in found.items():
@@ -57,9 +76,15 @@ def read(kafka: str, timeout_s: float, options: Mapping[str, str] | None = None)
     finally:
         consumer.close()
     for topic, described in found.items():
-        partitions = len(described.partitions)
-        of_topic = [ends[topic, partition] for partition in range(partitions)]
-        yield Topic(t=as_of_us, topic=topic, topic_id=str(described.topic_id), partitions=partitions, ends=of_topic)
+        partitions = range(len(described.partitions))
+        yield Topic(
+            t=as_of_us,
+            topic=topic,
+            topic_id=str(described.topic_id),
+            partitions=len(partitions),
+            starts=[starts[topic, partition] for partition in partitions],
+            ends=[ends[topic, partition] for partition in partitions],
+        )
 
 
 def _read_records(
@@ -85,15 +110,29 @@ def _read_records(
 
 
 def _record(message: Message) -> Record:
-    value = _text(message.value())
+    topic = str(message.topic())
     return Record(
-        topic=str(message.topic()),
+        topic=topic,
         partition=int(message.partition() or 0),
         offset=int(message.offset() or 0),
         timestamp=message.timestamp()[1],
         key=_text(message.key()),
-        value=None if value is None else _parsed(value),
+        value=_value(message.value(), of_channel=topic in CHANNELS),
+        headers=_headers(message) if topic in CHANNELS else {},
+        removes=_removes(message),
     )
+
+
+def _headers(message: Message) -> dict[str, str]:
+    headers: Any = message.headers() or ()
+    return {name: _text(value) or "" for name, value in headers}
+
+
+def _removes(message: Message) -> str:
+    """What a null says that it removes; "": nothing."""
+    headers: Any = message.headers() or ()
+    said = next((value for name, value in headers if name == REMOVES_HEADER), None)
+    return _text(said) or ""
 
 
 def _left_s(deadline_s: float) -> float:
@@ -107,11 +146,15 @@ def _text(data: bytes | str | None) -> str | None:
     return data.decode(errors="replace") if isinstance(data, bytes) else data
 
 
-def _parsed(value: str) -> Any:
+def _value(data: bytes | str | None, *, of_channel: bool) -> Any:
+    """What it says as JSON; else a channel's payload as histories have it, and any other value as text."""
+    if of_channel:
+        return message_payload(data if isinstance(data, bytes) else b"")
+    text = _text(data)
     try:
-        return json.loads(value)
+        return None if text is None else json.loads(text)
     except (ValueError, RecursionError):
-        return value
+        return text
 
 
 def _silent() -> logging.Logger:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -118,3 +119,45 @@ def test_canaries_on_a_live_system(tmp_path: Path) -> None:
     code, output = run("check", said, seen, dumped)
     assert code == 1
     assert "P4: " in output
+
+
+@pytest.mark.kafka
+def test_a_channel_on_a_live_system(tmp_path: Path) -> None:
+    sent, heard, dumped = (str(tmp_path / name) for name in ("sent.jsonl", "heard.jsonl", "dump.jsonl"))
+    binary = tmp_path / "message"
+    binary.write_bytes(b"\xff\x00")
+    with running(tmp_path) as up:
+        host, port = up.gateway
+        watch = ["watch", "canary", "g", "hears", "--channel=beat", "--once", "--timeout-s=90"]
+        watch += [f"--gateway={host}:{port}", f"--state={tmp_path / 'state.json'}", f"--history={heard}"]
+        assert run(*watch)[0] == 0
+        for said in ('--payload={"n": 1}', f"--payload-file={binary}"):
+            assert run("send", "canary", "g", "beat", said, f"--kafka={up.kafka}", f"--history={sent}")[0] == 0
+        assert run(*watch)[0] == 0
+
+        def followed() -> bool:
+            """The matcher writes how far it has followed a channel a moment behind what it has told of it."""
+            code, output = run("topics", "dump", dumped, f"--kafka={up.kafka}")
+            assert (code, "coldnotify.channels.1d  2 records\n" in output) == (0, True), output
+            return any("canary/g/beat" in str(one["value"]) for one in records_of("coldnotify.channels_state"))
+
+        def records_of(topic: str) -> list[dict[str, Any]]:
+            lines = map(json.loads, Path(dumped).read_text().splitlines())
+            return [one for one in lines if one["event"] == "record" and one["topic"] == topic]
+
+        wait_for(followed, "the matcher's state of the channel is written")
+        without = str(tmp_path / "without.jsonl")
+        assert "channels" not in run("topics", "dump", without, f"--kafka={up.kafka}", "--no-channels")[1]
+    ids = [json.loads(line)["message"] for line in Path(sent).read_text().splitlines() if '"send"' in line]
+    records = [one for one in records_of("coldnotify.channels.1d") if one.get("key") == "canary/g/beat"]
+    assert [one["value"] for one in records] == [{"n": 1}, {"base64": "/wA="}]
+    assert [one["headers"]["id"] for one in records] == ids
+    code, output = run("check", "--at-rest", sent, heard, dumped)
+    assert (code, "needs a dump" in output) == (0, False), output
+    assert "2 messages acknowledged, 2 told, 0 times some missed" in output
+    code, output = run("check", "--at-rest", sent, heard, without)
+    assert (code, "P8  kept" in output, "needs a dump" in output) == (0, True, True), output
+    text = Path(dumped).read_text()
+    Path(dumped).write_text("".join(line for line in text.splitlines(True) if f'"id":"{ids[1]}"' not in line))
+    code, output = run("check", "--at-rest", sent, heard, dumped)
+    assert (code, f"{ids[1]} of canary/g/beat was acknowledged at 1, and no log holds it" in output) == (1, True)

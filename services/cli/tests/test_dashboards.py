@@ -46,3 +46,37 @@ def test_panels_have_places_of_their_own(name: str) -> None:
     assert len(places) == len(set(places))
     assert max(x for x, _ in places) < 24
     assert len({panel["id"] for panel in panels}) == len(panels)
+
+
+@pytest.mark.parametrize("name", DASHBOARDS)
+def test_panels_say_what_they_show(name: str) -> None:
+    for panel in dashboard(name)["panels"]:
+        assert len(panel["description"]) > len(panel["title"]), panel["title"]
+
+
+@pytest.mark.parametrize("name", ["matcher", "gateway", "kafka"])
+def test_each_query_is_of_the_instances_that_were_chosen(name: str) -> None:
+    shown = dashboard(name)
+    (variable,) = shown["templating"]["list"]
+    assert (variable["name"], variable["allValue"]) == ("instance", ".*")
+    for panel in shown["panels"]:
+        for target in panel["targets"]:
+            metrics = re.findall(r"\b(?:coldnotify|process)_\w+", target["expr"])
+            assert target["expr"].count('instance=~"$instance"') == len(metrics), target["expr"]
+
+
+def test_of_the_overview_a_domain_may_be_chosen_where_metrics_have_one() -> None:
+    shown = dashboard("overview")
+    (variable,) = shown["templating"]["list"]
+    assert variable["definition"] == "label_values(coldnotify_matcher_domain_publishes_total, domain)"
+    (stale,) = [panel for panel in shown["panels"] if panel["title"] == "Stale publishes"]
+    assert '{outcome="stale", domain=~"$domain"}' in stale["targets"][0]["expr"]
+    (sessions,) = [panel for panel in shown["panels"] if panel["title"] == "Sessions by state"]
+    assert "domain" not in sessions["targets"][0]["expr"]
+
+
+def test_labels_stay_as_they_were_given() -> None:
+    shown = dashboard("gateway")
+    (files,) = [panel for panel in shown["panels"] if panel["title"] == "Open files"]
+    selected = '{job="gateway", instance=~"$instance"}'
+    assert files["targets"][0]["expr"] == f"process_open_fds{selected} / process_max_fds{selected}"

@@ -20,8 +20,10 @@ from coldnotify_cli.settings import DoctorSettings
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_kafka.room import Room
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.kafka import reset_topics
+from coldnotify_usage import metrics as usage_metrics
 from confluent_kafka.admin import AdminClient
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -29,7 +31,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 NOWHERE = "127.0.0.1:1"
-HERE: dict[str, str] = {"kafka": NOWHERE, "matcher": NOWHERE, "gateway_http": "", "http": NOWHERE}
+HERE: dict[str, str] = {"kafka": NOWHERE, "matcher": NOWHERE, "gateway_http": "", "http": NOWHERE, "usage": ""}
 
 
 def found(**settings: Any) -> dict[str, list[Finding]]:
@@ -158,6 +160,28 @@ def test_services_are_asked_whether_they_are_ready() -> None:
     assert states == [("matcher", OK), ("matcher", BAD), ("gateway", WARNING), ("HTTP service", BAD)]
 
 
+@pytest.mark.parametrize(("seconds", "records", "state"), [(0, 0, OK), (90, 3, OK), (3, 5000, OK), (90, 5000, BAD)])
+def test_the_usage_job_is_asked_how_far_it_lags(seconds: int, records: int, state: str) -> None:
+    """An old record alone is no lag: nothing may have changed since."""
+    usage_metrics.LAG_SECONDS.set(seconds)
+    usage_metrics.LAG_RECORDS.set(records)
+    server = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None))
+    server.start()
+    try:
+        usage = {"matcher": "", "usage": f"127.0.0.1:{server.port},{NOWHERE}"}
+        findings = [
+            one
+            for one in checkup._services(DoctorSettings(**HERE | usage))  # type: ignore[arg-type]
+            if one.what == "usage job"
+        ]
+    finally:
+        server.stop()
+        usage_metrics.LAG_SECONDS.set(0)
+        usage_metrics.LAG_RECORDS.set(0)
+    assert [one.state for one in findings] == [OK, state, WARNING]
+    assert "divide agreements evenly" in findings[2].todo
+
+
 def test_every_listener_of_a_gateway_that_is_ready_is_asked_for_a_connection() -> None:
     shown: dict[str, object] = {}
 
@@ -188,6 +212,21 @@ def test_every_listener_of_a_gateway_that_is_ready_is_asked_for_a_connection() -
         assert [state for state, _ in states(address)] == [OK, WARNING]
     finally:
         thread.stop()
+
+
+@pytest.mark.parametrize(("free_mib", "state"), [(63, BAD), (400, WARNING), (600, OK)])
+def test_a_disk_without_room_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free_mib: int, state: str
+) -> None:
+    room = Room(tmp_path, free_mib << 20, 10_000 << 20)
+    monkeypatch.setattr(checkup, "room_of", lambda _: room)
+    (one,) = checkup._disk(DoctorSettings(**HERE, data=tmp_path))  # type: ignore[arg-type]
+    assert (one.state, one.words) == (state, f"{free_mib} MiB of 10000 MiB are free on the disk of {tmp_path}")
+    assert ("DiskNearlyFull.md" in one.todo) == (state != OK)
+
+
+def test_where_there_is_no_data_directory_there_is_no_disk_to_look_at(tmp_path: Path) -> None:
+    assert list(checkup._disk(DoctorSettings(**HERE, data=tmp_path / "no"))) == []  # type: ignore[arg-type]
 
 
 def test_few_open_files_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

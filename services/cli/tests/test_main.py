@@ -1,6 +1,9 @@
+import os
+import subprocess
+
 import pytest
 from coldnotify_cli.main import COMMANDS
-from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.command import COMMAND, coldnotify
 
 NOWHERE = "127.0.0.1:1"
 
@@ -31,6 +34,8 @@ def test_the_version_is_told() -> None:
     [
         (["nope"], 2, "there is no command 'nope'"),
         (["pubish"], 2, "is 'publish' meant?"),
+        (["topics", "pln"], 2, "is 'plan' meant?"),
+        (["tenant", "sett"], 2, "is 'set' meant?"),
         (["publish", "d", "g"], 2, "Missing argument 'OBJECT'"),
         (["publish", "d", "b c", "o"], 2, "group: 'b c' is not a name"),
         (["publish", "d", "g", ""], 2, "object: '' has 0 bytes"),
@@ -80,6 +85,23 @@ def test_debug_shows_where_an_error_came_from() -> None:
     done = coldnotify("publish", "d", "b c", "o", log_level="debug")
     assert done.returncode == 2
     assert "Traceback" in done.stderr
+
+
+def completion(**variables: str) -> str:
+    """What the command says to a shell that asks it by these variables."""
+    environ = {**os.environ, **variables}
+    done = subprocess.run([COMMAND], env=environ, capture_output=True, text=True, timeout=120, check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_complete_commands_and_flags(shell: str) -> None:
+    assert f"_COLDNOTIFY_COMPLETE={shell}_complete" in completion(_COLDNOTIFY_COMPLETE=f"{shell}_source")
+    lines = {"coldnotify doct": "doctor", "coldnotify topics pl": "plan", "coldnotify up --gatew": "--gateways"}
+    for typed, expected in lines.items():
+        at = typed.rpartition(" ")[2] if shell == "fish" else str(typed.count(" "))
+        found = completion(_COLDNOTIFY_COMPLETE=f"{shell}_complete", COMP_WORDS=typed, COMP_CWORD=at)
+        assert expected in found
 
 
 def test_a_variable_that_is_no_setting_is_warned_of() -> None:

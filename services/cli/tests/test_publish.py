@@ -48,6 +48,23 @@ def test_a_publish_prints_where_kafka_has_it(fresh_kafka: EmbeddedBroker) -> Non
 
 
 @pytest.mark.kafka
+def test_a_description_is_written_in_front_of_the_version(fresh_kafka: EmbeddedBroker) -> None:
+    done = coldnotify(
+        *("publish", "d", "g", "lamp", "--describe", "Room=410", "--describe", "Kind=lamp", "--json"),
+        kafka=fresh_kafka.bootstrap,
+        http="127.0.0.1:1",
+    )
+    shown = json.loads(done.stdout)
+    consumer = Consumer({"bootstrap.servers": fresh_kafka.bootstrap, "group.id": "test", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(OBJECTS, shown["partition"], shown["offset"] - 1)])
+    message = consumer.poll(60)
+    consumer.close()
+    assert message is not None
+    assert message.key() == b"describe:d/g/lamp"
+    assert json.loads(message.value() or b"") == {"description": {"Kind": "lamp", "Room": 410}}
+
+
+@pytest.mark.kafka
 def test_without_a_version_it_is_the_time(fresh_kafka: EmbeddedBroker) -> None:
     before_ms = int(time.time() * 1000)
     done = coldnotify("publish", "d", "g", "o", "--json", kafka=fresh_kafka.bootstrap, http="127.0.0.1:1")

@@ -20,7 +20,7 @@ from confluent_kafka import KafkaError, Producer
 
 pytestmark = pytest.mark.kafka
 
-ROLES = ("matcher", "gateway", "http", "publisher", "operator")
+ROLES = ("matcher", "gateway", "http", "usage", "publisher", "operator")
 LIMIT_S = 120
 
 
@@ -118,11 +118,12 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def test_every_service_works_with_the_rights_it_is_given(secured: Secured, tmp_path: Path) -> None:
-    ports = {name: free_port() for name in ("matcher", "gateway", "gateway-http", "gateway-web", "http")}
+    ports = {name: free_port() for name in ("matcher", "gateway", "gateway-http", "gateway-web", "http", "usage")}
     parts = {
         "matcher": [f"--matcher-port={ports['matcher']}"],
         "gateway": [f"--{name}-port={ports[name]}" for name in ("gateway", "gateway-http", "gateway-web")],
         "http": [f"--http-port={ports['http']}", f"--matcher=127.0.0.1:{ports['matcher']}"],
+        "usage": [f"--usage-port={ports['usage']}", "--usage-history-s=0.5"],
     }
     told = Recorder()
     with ExitStack() as stack:
@@ -141,6 +142,9 @@ def test_every_service_works_with_the_rights_it_is_given(secured: Secured, tmp_p
         post(f"http://127.0.0.1:{ports['http']}/v1/domains/d/groups/g/objects/o")
         wait_for(lambda: told.newest("o") == 2, "that of the HTTP service is, too")
         notify.disconnect()
+        assert secured.refusal("matcher", topics.USAGE) is None  # no usage: it is set aside, which needs reading
+        metrics = f"http://127.0.0.1:{ports['usage']}/metrics"
+        wait_for(lambda: 'set_aside_total{reason="record"} 1.0' in text_of(metrics), "the usage job reads")
         text = "".join(log.read_text() for log in logs.values())
     assert "secret" not in text
     assert "authoriz" not in text.lower()
@@ -151,8 +155,11 @@ def test_nobody_has_more_rights_than_that(secured: Secured) -> None:
         ("publisher", topics.OBJECTS, True),
         ("publisher", topics.SESSIONS, False),
         ("publisher", topics.REQUESTS, False),
-        ("gateway", topics.OBJECTS, False),
+        ("gateway", topics.REGISTRATIONS, False),
         ("http", topics.REGISTRATIONS, False),
+        ("usage", topics.USAGE_STATE, True),
+        ("usage", topics.USAGE, False),
+        ("gateway", topics.VERDICTS, False),
         ("operator", topics.OBJECTS, False),
     ):
         refusal = secured.refusal(role, topic)
@@ -178,6 +185,16 @@ def test_the_plan_finds_what_is_missing_and_what_is_too_much(secured: Secured) -
     assert all(line.startswith("+ User:staging-") for line in lines)
     assert acls("--apply", other).splitlines() == lines
     assert acls(other) == acls() == "nothing to change"
+
+
+def text_of(url: str) -> str:
+    from urllib.request import urlopen
+
+    try:
+        with urlopen(url, timeout=LIMIT_S) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return ""
 
 
 def post(url: str) -> None:

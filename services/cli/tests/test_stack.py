@@ -25,8 +25,9 @@ FREE = UpSettings(kafka_port=0, gateway_port=0, http_port=0, matcher_port=0)
 
 def test_zero_takes_any_free_port_each_another() -> None:
     chosen = Addresses.choose(replace(FREE, gateways=3, matchers=3))
-    ports = [chosen.kafka, *chosen.devices.values(), chosen.http, *chosen.matchers, *chosen.gateways_http]
-    assert len(set(ports)) == len(ports) == 10
+    assert chosen.usage is not None
+    ports = [chosen.kafka, *chosen.devices.values(), chosen.http, *chosen.matchers, *chosen.gateways_http, chosen.usage]
+    assert len(set(ports)) == len(ports) == 11
     assert all(ports)
 
 

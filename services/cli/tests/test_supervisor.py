@@ -28,10 +28,12 @@ class FakeProcess:
 class FakePart:
     """A Part, and what it started."""
 
-    def __init__(self, name: str = "part", *, unready: Callable[[], str | None] = lambda: None) -> None:
+    def __init__(
+        self, name: str = "part", *, unready: Callable[[], str | None] = lambda: None, needed: bool = True
+    ) -> None:
         self.started: list[FakeProcess] = []
         self.obstacle: Exception | None = None
-        self.part = Part(name, self._start, unready, ready_timeout_s=30)
+        self.part = Part(name, self._start, unready, ready_timeout_s=30, needed=needed)
 
     def _start(self) -> FakeProcess:
         if self.obstacle is not None:
@@ -144,3 +146,43 @@ def test_stages_start_one_after_the_other_and_stop_the_other_way_round(monkeypat
         thread.join(30)
         stop.close()
     assert order == ["second", "first"]
+
+
+def test_one_that_is_not_needed_is_started_again_however_often_it_dies() -> None:
+    fake = FakePart("usage", needed=False)
+    for now_s in range(0, 600, 6):  # the longest delay is 5 s
+        fake.part.turn(float(now_s))
+        assert fake.part.process is not None
+        fake.started[-1].status = 1
+        fake.part.turn(float(now_s))
+    assert len(fake.started) == 100
+
+
+def test_one_that_is_not_needed_may_take_as_long_as_it_likes_and_be_in_anybodys_way() -> None:
+    fake = FakePart("usage", unready=lambda: "Kafka is slow", needed=False)
+    fake.obstacle = OSError("no memory")
+    fake.part.turn(0)
+    fake.obstacle = None
+    for now_s in range(1, 1000, 50):
+        fake.part.turn(float(now_s))
+    assert len(fake.started) == 1
+    assert not fake.part.ready
+
+
+def test_nobody_waits_for_one_that_is_not_needed_and_its_next_start_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "LOOK_EVERY_S", 0.001)
+    first, usage = FakePart("first"), FakePart("usage", unready=lambda: "not yet", needed=False)
+    said: list[dict[str, int]] = []
+    stop = StopFlag()
+    both = Supervisor([[first.part], [usage.part]], on_ready=lambda: said.append(both.pids()))
+    thread = threading.Thread(target=both.run, args=(stop,))
+    thread.start()
+    try:
+        wait_for(lambda: said)
+        usage.started[-1].status = -9
+        wait_for(lambda: len(said) == 2)
+    finally:
+        stop.set()
+        thread.join(30)
+        stop.close()
+    assert said == [{"first": 1, "usage": 1}, {"first": 1, "usage": 2}]

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 from coldnotify_kafka.broker import EmbeddedBroker
@@ -54,3 +55,16 @@ def test_more_copies_than_brokers_is_told_with_the_setting(fresh_kafka: Embedded
         assert "--replication (COLDNOTIFY_REPLICATION): 3 copies" in done.stderr
         assert "1 answers" in done.stderr
     assert not [name for name in admin.list_topics(timeout=60).topics if name.startswith("coldnotify.")]
+
+
+@pytest.mark.kafka
+def test_a_dump_of_a_kafka_without_channels_says_so(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
+    admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
+    admin.delete_topics(["coldnotify.channels.1h"])["coldnotify.channels.1h"].result(60)
+    done = coldnotify("topics", "dump", str(tmp_path / "dump"), kafka=fresh_kafka.bootstrap)
+    assert done.returncode == 0, done.stderr
+    assert "coldnotify.channels.1h  is not there\n" in done.stdout
+    assert "coldnotify.channels.1d  0 records\n" in done.stdout
+    admin.delete_topics(["coldnotify.sessions"])["coldnotify.sessions"].result(60)
+    done = coldnotify("topics", "dump", str(tmp_path / "another"), kafka=fresh_kafka.bootstrap)
+    assert (done.returncode, "coldnotify.sessions does not exist" in done.stderr) == (1, True), done.stderr

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from coldnotify.publisher import Publisher
 from coldnotify_cli.supervisor import DEATHS_MAX
+from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.stack import Up, get_json, running
 from coldnotify_testkit.waiting import wait_for
 
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.kafka
 
 def test_the_same_data_directory_again_carries_on(tmp_path: Path) -> None:
     with running(tmp_path) as up:
-        assert set(up.report["pids"]) == {"broker", "matcher", "gateway", "http"}
+        assert set(up.report["pids"]) == {"broker", "matcher", "gateway", "http", "usage"}
         with Publisher(kafka=up.kafka) as publisher:
             publisher.publish("d", "g", "o", version=7)
         url = f"{up.matcher_url}/v1/domains/d/groups/g/objects/o"
@@ -44,6 +45,34 @@ def test_a_part_that_keeps_dying_stops_all(tmp_path: Path) -> None:
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids.values())
 
 
+def test_the_usage_job_may_die_as_often_as_it_likes_and_kafka_under_it(tmp_path: Path) -> None:
+    with running(tmp_path) as up:
+        ready = f"http://{up.report['usage']}/readyz"
+        wait_for(lambda: fetched(ready) == "ready\n", "the usage job is ready")
+        for _ in range(DEATHS_MAX + 1):
+            up.wait_ready(other_than=up.kill("usage"))
+        wait_for(lambda: fetched(ready) == "ready\n", "the usage job is ready again")
+        before = up.report["pids"]
+        up.wait_ready(other_than=up.kill("broker"))
+        wait_for(lambda: fetched(ready) == "ready\n", "the usage job is ready with the broker that was started again")
+        assert up.report["pids"]["usage"] == before["usage"]
+
+
+def test_without_its_extra_up_runs_without_the_usage_job_and_says_so(tmp_path: Path) -> None:
+    code = (
+        "import importlib.util as u, sys; found = u.find_spec; "
+        "u.find_spec = lambda name: None if name == 'faust' else found(name); "
+        "from coldnotify_cli.settings import UpSettings; from coldnotify_cli.stack import Stack; from pathlib "
+        "import Path; s = Stack(UpSettings(data=Path(sys.argv[1]), kafka_port=0, gateway_port=0, http_port=0, "
+        "matcher_port=0)); print([part.name for stage in s.stages for part in stage], s.ready_report({}))"
+    )
+    argv = [sys.executable, "-c", code, str(tmp_path / "data")]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=True)
+    assert "runs without the usage job: coldnotify-server[usage] is not installed" in done.stdout + done.stderr
+    assert "'http'" in done.stdout
+    assert "usage'" not in done.stdout.splitlines()[-1]
+
+
 def test_a_taken_port_is_said_with_its_setting(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -63,6 +92,14 @@ def test_a_taken_port_is_said_with_its_setting(tmp_path: Path) -> None:
         )
     assert (done.returncode, f"port {port} on 127.0.0.1 is taken" in done.stderr) == (1, True), done.stderr
     assert "--gateway-port (COLDNOTIFY_GATEWAY_PORT)" in done.stderr
+
+
+def fetched(url: str) -> str:
+    """What it answers; "" if nobody does, or not with 200."""
+    try:
+        return fetch(url, 10).text
+    except OSError:
+        return ""
 
 
 def object_version(url: str) -> int | None:

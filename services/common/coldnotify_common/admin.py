@@ -1,6 +1,7 @@
 """The HTTP port that every service has: /, /healthz, /readyz, /metrics and what routes it adds for looking in.
 
-Where the services know each other by certificates (`inside`), those and operators may look in; the three are for all.
+Where the services know each other by certificates (`inside`), those and operators may look in; the three are for all,
+and so is /v1/openapi.json.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from coldnotify_common import openapi
 from coldnotify_common.about import about
 from coldnotify_common.authentication import NotAuthenticated
 from coldnotify_common.inside import INSIDE_HOSTS_SETTING, Inside, InsideSettings, may_look
@@ -119,9 +121,10 @@ class AdminServer:
         listener: socket.socket | None = None,
         inside: Inside | None = None,
         what: str = "a service",
+        api: str = "service",
     ) -> None:
         """`port` 0: any free one. `setting`: the name of the port's setting, for the words of errors. `what`: the
-        service, as / says it.
+        service, as / says it. `api`: the kind of port, one of openapi.PORTS.
 
         `listener`: listens already, on `host`; the server closes it. `inside`: None: without TLS, everybody may look.
         """
@@ -131,6 +134,7 @@ class AdminServer:
         self._setting = setting
         self._listener = listener
         answered = [*standard_routes(readiness, registry), *routes]
+        answered.append(openapi.route(what, api, answered))
         self._routes = [about(what, answered), *answered]
         self._web: WebPort | None = None
         self._ticks: asyncio.Task[None] | None = None
@@ -184,7 +188,7 @@ def _insiders(inside: Inside) -> Middleware:
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.path in PROBES:
+        if request.path in PROBES or request.path == openapi.PATH:
             return await handler(request)
         certificate = request.transport.get_extra_info("peercert") if request.transport is not None else None
         try:

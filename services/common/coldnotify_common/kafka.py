@@ -29,6 +29,10 @@ class TopicMissing(KafkaUnavailable):
     """A topic does not exist."""
 
 
+class TopicForbidden(KafkaUnavailable):
+    """Kafka does not say whether a topic exists: whoever asks has no rights on it."""
+
+
 def _error_logger() -> Callable[[KafkaError], None]:
     last_s: dict[int, float] = {}
 
@@ -163,6 +167,8 @@ def describe_topics(admin: AdminClient, topics: Collection[str], timeout_s: floa
     except KafkaException as error:
         if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise TopicMissing(f"topic {asked} does not exist: run `coldnotify topics apply`") from None
+        if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise TopicForbidden(f"topic {asked} does not exist, or there are no rights on it") from None
         raise KafkaUnavailable(f"Kafka does not say what topic {asked} is like: {error.args[0].str()}") from None
     except TimeoutError:
         raise KafkaUnavailable(f"Kafka does not say within {timeout_s} s what topic {asked} is like") from None

@@ -201,6 +201,8 @@ class WebPort:
                 self._falls_silent(connection)
 
     def _falls_silent(self, connection: "_Connection", due_s: float = _NEVER_S) -> None:
+        if connection.aborted:
+            return  # what it has sent may be handled still; another one would have to leave for it
         address = connection.address
         self._silent.add(connection, subscriber(address), due_s, shared=self._shared(address))
 
@@ -335,6 +337,8 @@ class _Connection(asyncio.Protocol):
         self.due_s = due_s
         """When the head of its first request must be in."""
         self.handler: web.RequestHandler | None = None
+        self.aborted = False
+        """It is cut off, and gone a moment later."""
 
     def begin(self) -> None:
         """Shakes hands."""
@@ -383,6 +387,7 @@ class _Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Cuts it off, in whatever state it is."""
+        self.aborted = True
         if self._transport is not None:
             self._transport.abort()
         elif self._connecting is not None:

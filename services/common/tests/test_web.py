@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
+import structlog
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from coldnotify_common import web as web_module
@@ -142,7 +143,8 @@ async def test_what_fails_half_way_is_not_answered_a_second_time(client: Client,
 
 
 async def test_not_being_ready_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Its pace is that of the whole process, and another test may have logged such a line just now.
+    # Its pace is that of the whole process, and another test may have logged such a line just now, or left a level.
+    structlog.reset_defaults()
     monkeypatch.setattr(web_module, "_paced", Paced(web_module.log))
 
     async def unready(_request: web.Request) -> web.Response:

@@ -145,6 +145,24 @@ async def test_who_has_been_answered_is_silent_again_and_goes_before_those_who_c
             stranger[1].close()
 
 
+@pytest.mark.parametrize("rounds", range(6))
+async def test_for_one_too_many_only_one_is_dropped_whatever_it_is_in_the_middle_of(rounds: int) -> None:
+    """Its request is being read, or handled, when the newcomer is there that it has to leave for."""
+    async with serving(silent_max=2) as (port, _):
+        strangers = [await connect(port), await connect(port)]
+        await until(lambda: port.silent == 2)
+        strangers[0][1].write(GET)
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        newcomer = socket.create_connection(("127.0.0.1", port.port))
+        strangers.append(await asyncio.open_connection(sock=newcomer))
+        strangers[2][1].write(GET)
+        assert (await read(strangers[2], 4096)).endswith(b"127.0.0.1")
+        assert port.connections == 2
+        for _, writer in strangers:
+            writer.close()
+
+
 async def test_half_a_request_is_none_once_its_time_is_over() -> None:
     async with serving(silent_s=0.01) as (port, _):
         stranger = await connect(port, GET[:10])

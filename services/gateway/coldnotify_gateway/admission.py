@@ -40,8 +40,8 @@ class Admission:
         """What was revoked when all of them were looked at last."""
         self._look: asyncio.TimerHandle | None = None
 
-    def admit(self, peer: Peer, hello: Hello) -> None:
-        """The core's question. Raises Violation."""
+    def admit(self, peer: Peer, hello: Hello) -> bool:
+        """The core's question: whether the client may publish. Raises Violation if it may not be the client."""
         connection = cast(Connection, peer)
         token = hello.token or connection.token
         try:
@@ -62,6 +62,7 @@ class Admission:
             self._identities[peer] = identity
             if self._look is None:
                 self._look = self._loop.call_later(_REVOKED_LOOK_S, self._look_for_revoked)
+        return identity.may_publish(hello.domain)
 
     def forget(self, peer: Peer) -> None:
         """It is gone."""

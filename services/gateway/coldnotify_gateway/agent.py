@@ -9,13 +9,13 @@ know what the device holds as members of its queries. So where the service does 
 has all of them told once more.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from coldnotify_schemas.digest import MODULUS, digest
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_gateway_frame
-from coldnotify_schemas.interests import query_hash
+from coldnotify_schemas.interests import channel_hash, channel_text, query_hash
 from coldnotify_schemas.protocol import (
     GATEWAY_FRAME_BYTES_MAX,
     HELLO_QUERY_BYTES_MAX,
@@ -23,14 +23,20 @@ from coldnotify_schemas.protocol import (
     PROTOCOL_VERSION,
 )
 from coldnotify_schemas.wire_pb2 import (
+    CAPABILITY_DESCRIPTIONS,
     CAPABILITY_NAMES,
     CAPABILITY_QUERIES,
+    KINDS_CHANNELS,
     KINDS_QUERIES,
     Ack,
     CaughtUp,
+    Channel,
+    ChannelsEnd,
     ClientFrame,
     Close,
     Hello,
+    Message,
+    Missed,
     Notification,
     Ping,
     Query,
@@ -42,6 +48,10 @@ from coldnotify_schemas.wire_pb2 import (
     Welcome,
 )
 
+from coldnotify_gateway.agent_channels import NOWHERE, AgentChannels, ChannelsMark
+
+Found = Notification | Registered | Message | Missed
+"""What a device is told. A Registered says where the answers to queries begin and end."""
 _KEEPALIVE_S = 3600
 """It need not ping: what carries the device has limits of its own, which come first."""
 
@@ -59,7 +69,13 @@ class Device:
     cursor: int | None = None
     """Of that epoch, and said about this very set; None: everything is owed."""
     queries: Sequence[str] = ()
-    """The rest of the set, each text once."""
+    """Of the set, each text once."""
+    descriptions: bool = False
+    """It wants to be told how the members of its queries are described."""
+    channels: Mapping[int, Channel] = field(default_factory=dict)
+    """The rest of the set, by hash, as they are asked for."""
+    mark: ChannelsMark | None = None
+    """How far it is in channels; None: nothing of them was ever told."""
 
 
 @dataclass
@@ -75,18 +91,20 @@ class Agent:
     """The device is complete up to here, once it has taken what was found."""
     refused: dict[str, str] = field(init=False, default_factory=dict)
     """Objects and queries that are not registered, and why."""
-    found: list[Notification | Registered] = field(init=False, default_factory=list)
-    """In the order in which they came; whoever uses them takes them out. A Registered says where the answers to queries
-    begin and end."""
+    found: list[Found] = field(init=False, default_factory=list)
+    """In the order in which they came; whoever uses them takes them out."""
     was_in_sync: bool | None = field(init=False, default=None)
     """Whether the service had the very set that was said first; None: it has not said so yet."""
     page_end: int = field(init=False, default=0)
-    """A page that waits to be acknowledged; 0: none."""
-    caught_up: bool = field(init=False, default=False)
+    """A page of objects that waits to be acknowledged; 0: none."""
+    objects_caught_up: bool = field(init=False, default=False)
+    """All of what it lacks is told, but for channels."""
+    channels: AgentChannels = field(init=False)
     closed: Close | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.epoch, self.cursor = self.device.epoch, self.device.cursor
+        self.channels = AgentChannels(self.device.channels, self.device.mark)
         self._frames = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
         self._owed: set[int] = set()
         """Hashes of the queries that are to be answered before the device is complete."""
@@ -94,7 +112,17 @@ class Agent:
     @cached_property
     def digest(self) -> int:
         """Of the set that is wanted."""
-        return (digest(self.device.registrations) + sum(self.queries)) % MODULUS
+        return (digest(self.device.registrations) + sum(self.queries) + sum(self.device.channels)) % MODULUS
+
+    @property
+    def caught_up(self) -> bool:
+        """All of what it lacks is told."""
+        return self.objects_caught_up and self.channels.live
+
+    @property
+    def page_ended(self) -> bool:
+        """A page, of objects or of channels, waits to be acknowledged."""
+        return bool(self.page_end or self.channels.page_end)
 
     @cached_property
     def queries(self) -> dict[int, str]:
@@ -108,7 +136,9 @@ class Agent:
         device = self.device
         hello = Hello(
             protocol=PROTOCOL_VERSION,
-            capabilities=CAPABILITY_NAMES | (CAPABILITY_QUERIES if device.queries else 0),
+            capabilities=CAPABILITY_NAMES
+            | (CAPABILITY_QUERIES if device.queries else 0)
+            | (CAPABILITY_DESCRIPTIONS if device.queries and device.descriptions else 0),
             domain=device.domain,
             group=device.group,
             client=device.client,
@@ -117,6 +147,16 @@ class Agent:
             cursor=device.cursor,
             keepalive_s=_KEEPALIVE_S,
         )
+        pending, cursor = self.channels.pending, self.channels.cursor
+        if pending is None:
+            # Too many to say here. By another digest the service asks for the whole set, which says where they are.
+            hello.digest = (self.digest + 1) % MODULUS
+        else:
+            hello.channels.extend(pending)
+        if cursor is not None:
+            hello.channels_epoch = cursor[0]
+            if cursor[1] != NOWHERE:
+                hello.channels_cursor = cursor[1]
         return encode(ClientFrame(hello=hello))
 
     def forget(self) -> bytes:
@@ -124,12 +164,16 @@ class Agent:
         requests = [Unregister(request=i, objects=names) for i, names in enumerate(self._portions(), 1)]
         if self.queries:
             requests.append(Unregister(request=len(requests) + 1, queries=self.queries))
+        for portion in self.channels.portions():
+            hashes = [channel_hash(channel_text(one.name, one.attributes)) for one in portion]
+            requests.append(Unregister(request=len(requests) + 1, channels=hashes))
         return b"".join(encode(ClientFrame(unregister=request)) for request in requests)
 
     def acknowledge(self) -> bytes:
         """The device has taken what was found: the next page may come."""
         page, self.page_end = self.page_end, 0
-        return encode(ClientFrame(ack=Ack(page=page))) if page else b""
+        channels_page = self.channels.take_page_end()
+        return encode(ClientFrame(ack=Ack(page=page, channels_page=channels_page))) if page or channels_page else b""
 
     def ping(self) -> bytes:
         """Is the gateway there?"""
@@ -156,6 +200,12 @@ class Agent:
                         answer += self._ask_for_sets()
                 case "caught_up":
                     answer += self._caught_up(frame.caught_up)
+                case "message":
+                    self._told(frame.message)
+                case "missed":
+                    self._told(frame.missed)
+                case "channels_end":
+                    self._channels_end(frame.channels_end)
                 case "close":
                     self.closed = frame.close
         return answer
@@ -164,8 +214,15 @@ class Agent:
         if welcome.HasField("epoch"):
             self.epoch, self.cursor = welcome.epoch, None
         self._refuse(welcome.refused)
-        if not welcome.kinds & KINDS_QUERIES:
+        if welcome.HasField("channels_epoch"):
+            self.channels.begin_epoch(welcome.channels_epoch)
+        self.channels.resolved(welcome.positions)
+        if self.device.queries and not welcome.kinds & KINDS_QUERIES:
             self.refused |= dict.fromkeys(self.device.queries, "query: this service is older, and knows names only")
+        if welcome.kinds and not welcome.kinds & KINDS_CHANNELS:
+            words = "channel: this service is older, and knows no channels"
+            self.refused |= dict.fromkeys((one.name for one in self.device.channels.values()), words)
+            self.channels.caught_up(None)
         if self.was_in_sync is None:
             self.was_in_sync = welcome.in_sync
         return b"" if welcome.in_sync else self._whole_set()
@@ -179,13 +236,28 @@ class Agent:
             return self._ask_for_sets()
         if self._owed:
             return b""  # they were asked for, and are told next
-        self.caught_up = True
+        self.objects_caught_up = True
+        if caught_up.HasField("channels_complete"):
+            self.channels.caught_up(caught_up.channels_complete)
         if caught_up.HasField("complete"):
             self._complete(caught_up.complete)
         return b""
 
     def _complete(self, complete: int) -> None:
         self.cursor = complete if self.cursor is None else max(self.cursor, complete)
+
+    # --- channels
+
+    def _told(self, entry: Message | Missed) -> None:
+        if entry.channel in self.device.channels:
+            self.found.append(entry)
+        self.channels.told(entry)
+
+    def _channels_end(self, end: ChannelsEnd) -> None:
+        if end.last:
+            self.channels.caught_up(end.complete if end.HasField("complete") else None)
+        else:
+            self.channels.page_end = end.page
 
     # --- queries
 
@@ -198,7 +270,9 @@ class Agent:
 
     def _refuse(self, refused: Iterable[Refusal]) -> None:
         for refusal in refused:
-            if not refusal.HasField("query"):
+            if refusal.channel in self.device.channels:
+                self.refused[self.device.channels[refusal.channel].name] = refusal.reason
+            elif not refusal.HasField("query"):
                 self.refused[refusal.object] = refusal.reason
             elif refusal.query in self.queries:
                 self.refused[self.queries[refusal.query]] = refusal.reason
@@ -236,6 +310,7 @@ class Agent:
     def _whole_set(self) -> bytes:
         chunks = [SyncChunk(objects=names) for names in self._portions()]
         chunks += [SyncChunk(queries=queries) for queries in self._portions_of_queries()]
+        chunks += [SyncChunk(channels=channels) for channels in self.channels.portions()]
         chunks = chunks or [SyncChunk()]
         for index, chunk in enumerate(chunks):
             chunk.index, chunk.last = index, index == len(chunks) - 1

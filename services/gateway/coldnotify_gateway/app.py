@@ -23,6 +23,7 @@ from coldnotify_common.tracing import tracer_of
 
 from coldnotify_gateway.errors import Reload
 from coldnotify_gateway.listeners.registry import TCP, listeners_of
+from coldnotify_gateway.publish_limits import Agreements
 from coldnotify_gateway.service import Service
 from coldnotify_gateway.settings import GATEWAY_HTTP_PORT_SETTING, GatewaySettings
 
@@ -61,6 +62,7 @@ async def serve(settings: GatewaySettings) -> int:
     """What `run` does, in a running event loop of the main thread. Returns the exit code. Raises SettingError."""
     authenticator, tls = Authenticator(settings), ServerTls(settings)
     tracer = tracer_of(settings, "gateway")
+    agreements = Agreements(settings)
     for networks in (settings.addresses_exempt, settings.proxies):
         networks()  # what is wrong with it is said now, not when Kafka is there
     authenticator.announce(TCP.setting, tls=tls.on)
@@ -82,7 +84,9 @@ async def serve(settings: GatewaySettings) -> int:
                 for listener in listeners.values():
                     listener.listen_early()
                     asyncio.get_running_loop().call_later(_EARLY_S, listener.end_early)
-                http = asyncio.create_task(_serve_http(current, http_port, settings.gateway_http_host, inside))
+                http = asyncio.create_task(
+                    _serve_http(current, http_port, settings.gateway_http_host, inside, agreements)
+                )
                 log.info(
                     "gateway started",
                     **{row.port_key: listener.port for row, listener in listeners.items()},
@@ -90,7 +94,9 @@ async def serve(settings: GatewaySettings) -> int:
                     kafka=settings.kafka,
                 )
                 http.add_done_callback(lambda ended: None if _serves(ended) else stop.set())
-                await _run_after_run(lambda: Service(settings, listeners, authenticator, tls, tracer), current, stop)
+                await _run_after_run(
+                    lambda: Service(settings, listeners, authenticator, tls, tracer, agreements), current, stop
+                )
                 if http.done():
                     http.result()  # why it stopped, if that is why
         except ServiceError as error:
@@ -102,17 +108,21 @@ async def serve(settings: GatewaySettings) -> int:
                 await asyncio.wait({http})
                 if _serves(http):
                     await http.result().stop()
+            await asyncio.to_thread(agreements.stop)
             if tracer is not None:
                 tracer.close()
     log.info("gateway stopped")
     return 0
 
 
-async def _serve_http(current: Current, listener: socket.socket, host: str, inside: Inside) -> "AdminServer":
+async def _serve_http(
+    current: Current, listener: socket.socket, host: str, inside: Inside, agreements: Agreements
+) -> "AdminServer":
     """Serves the HTTP port, once there is time for it. `listener` listens on `host`."""
     for wait_s in first_rush(current.readiness, _HTTP_AFTER_S):
         await asyncio.sleep(wait_s)
     from coldnotify_common.admin import AdminServer
+    from coldnotify_common.tenancy.tenancy_metrics import TenancyCollector
     from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
     from coldnotify_gateway.metrics import GatewayCollector
@@ -120,6 +130,7 @@ async def _serve_http(current: Current, listener: socket.socket, host: str, insi
 
     registry = CollectorRegistry()
     registry.register(GatewayCollector(current))
+    registry.register(TenancyCollector(agreements.tenancy))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     admin = AdminServer(
@@ -131,6 +142,7 @@ async def _serve_http(current: Current, listener: socket.socket, host: str, insi
         listener=listener,
         inside=inside,
         what="a gateway, which holds devices' connections; this port is for looking in",
+        api="gateway",
     )
     await admin.start()
     return admin

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from coldnotify_gateway.core import Urgent
+
 
 class Connection(Protocol):
     """One device's connection: the core's peer."""
@@ -33,6 +35,12 @@ class Connection(Protocol):
     def send(self) -> Callable[[bytes], None]:
         """Writes bytes, or keeps them until they can be. A fan-out calls it a thousand times. Raises OSError or
         RuntimeError where the connection is gone."""
+
+    def send_parts(self, frames: bytes) -> None:
+        """As `send`, of several frames, between which something urgent may come while they wait."""
+
+    def send_urgent(self, urgent: Urgent) -> None:
+        """Writes it in front of what waits, or in its turn where nothing does."""
 
     @property
     def buffered_bytes(self) -> int:

@@ -5,10 +5,12 @@ Whoever may write to the topic may write anything. A record that is not understo
 
 from dataclasses import dataclass
 
-from coldnotify_schemas.internal_pb2 import Inbox, Item, Newest
+from coldnotify_schemas.descriptions import DESCRIPTION_BYTES_MAX
+from coldnotify_schemas.internal_pb2 import ChannelEntry, Inbox, Item, Newest
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.matcher_state import generation_max
 from coldnotify_schemas.names import InvalidName, check_object
+from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX
 from coldnotify_schemas.records import PAYLOAD_BYTES_MAX, VERSION_MAX
 from coldnotify_schemas.traceparent import is_traceparent
 from google.protobuf.message import DecodeError
@@ -60,6 +62,7 @@ def _check_item(item: Item) -> None:
                 raise Unreadable("traceparent: is no W3C trace context")
         case "page":
             _check_offset("complete", item.page.complete)
+            _check_offset("channels_complete", item.page.channels_complete)
             for newest in item.page.newest:
                 _check_newest(newest)
         case "answered":
@@ -67,6 +70,14 @@ def _check_item(item: Item) -> None:
                 _check_newest(newest)
         case "beat":
             _check_offset("complete", item.beat.complete)
+            for log in item.beat.channels:
+                _check_offset("channels", log.complete)
+        case "channel_page":
+            _check_offset("complete", item.channel_page.complete)
+            for entry in item.channel_page.entries:
+                _check_entry(entry)
+        case "channel_fan_out":
+            _check_entry(item.channel_fan_out.entry)
         case "closed":
             if item.closed.code > CODE_MAX:
                 raise Unreadable(f"code: is {item.closed.code} (at most {CODE_MAX})")
@@ -86,6 +97,25 @@ def _check_newest(newest: Newest) -> None:
         raise Unreadable("version or incarnation: is out of range")
     if len(newest.payload) > PAYLOAD_BYTES_MAX:
         raise Unreadable(f"payload: has {len(newest.payload)} bytes (at most {PAYLOAD_BYTES_MAX} are allowed)")
+    if len(newest.description) > DESCRIPTION_BYTES_MAX:
+        size = len(newest.description)
+        raise Unreadable(f"description: has {size} bytes (at most {DESCRIPTION_BYTES_MAX} are allowed)")
+
+
+def _check_entry(entry: ChannelEntry) -> None:
+    message, missed = entry.message, entry.missed
+    if entry.HasField("missed"):
+        _check_offset("before", missed.before)
+        if missed.HasField("after") and missed.after >= missed.before:
+            raise Unreadable(f"after: is {missed.after}, before {missed.before}")
+        return
+    _check_offset("offset", message.offset)
+    if message.back > message.offset + 1:
+        raise Unreadable(f"back: is {message.back}, at offset {message.offset}")
+    if len(message.payload) > MESSAGE_BYTES_MAX:
+        raise Unreadable(f"payload: has {len(message.payload)} bytes (at most {MESSAGE_BYTES_MAX} are allowed)")
+    if len(message.id.encode()) > MESSAGE_ID_BYTES_MAX:
+        raise Unreadable(f"id: has {len(message.id.encode())} bytes (at most {MESSAGE_ID_BYTES_MAX} are allowed)")
 
 
 def _check_offset(field: str, offset: int) -> None:

@@ -35,6 +35,11 @@ _COUNTERS = {
     "sent_bytes": ("coldnotify_gateway_sent_bytes", "Bytes sent to clients."),
     "fan_outs": ("coldnotify_gateway_fan_outs", "Publishes fanned out to sessions of this gateway."),
     "deliveries": ("coldnotify_gateway_deliveries", "Live notifications written, one per session."),
+    "messages": ("coldnotify_gateway_messages", "Messages of channels written, live or in pages, one per session."),
+    "urgent": (
+        "coldnotify_gateway_urgent",
+        "Notifications of high priority written, in front of what waits, one per session.",
+    ),
     "live_dropped": (
         "coldnotify_gateway_live_dropped",
         "Live notifications not written, because the session is gone, or is catching up and gets them in a page.",
@@ -66,6 +71,10 @@ _HELLOS = ("coldnotify_gateway_hellos", "Sessions begun, by whether the client h
 _CLOSES = ("coldnotify_gateway_closes", "Sessions ended by the service, by code.")
 _REQUESTS = ("coldnotify_gateway_requests", "Requests sent to the matcher, by kind.")
 _REQUESTS_FAILED = ("coldnotify_gateway_requests_failed", "Requests that Kafka did not accept, by kind.")
+_PUBLISHES = (
+    "coldnotify_gateway_publishes",
+    "What clients published on their sessions, by outcome; refused: they may try again, rejected: not as it is.",
+)
 _SESSIONS = ("coldnotify_gateway_sessions", "Open sessions, by state.")
 _OPEN = ("coldnotify_gateway_connections_open", "Open connections, including those that have not sent Hello.")
 _UNIDENTIFIED = ("coldnotify_gateway_connections_unidentified", "Open connections that have not sent Hello.")
@@ -85,6 +94,7 @@ _AWAY = ("coldnotify_gateway_matchers_away", "Partitions with sessions on this g
 
 _KINDS = [field.name for field in Request.DESCRIPTOR.oneofs_by_name["body"].fields]
 """Also those that did not occur yet are shown: a rate that begins with the first one would not see it."""
+_OUTCOMES = ["published", "refused", "rejected"]
 
 
 class Running(Protocol):
@@ -120,6 +130,7 @@ class GatewayCollector(Collector):
         yield _labelled(_CLOSES, "code", closes, [code.name.lower() for code in CloseCode])
         yield _labelled(_REQUESTS, "kind", counters.requests, _KINDS)
         yield _labelled(_REQUESTS_FAILED, "kind", counters.failed_requests, _KINDS)
+        yield _labelled(_PUBLISHES, "outcome", counters.publishes, _OUTCOMES)
         states = Counter(session.state for session in gateway.sessions())
         sessions = GaugeMetricFamily(*_SESSIONS, labels=["state"])
         for state in State:

@@ -17,7 +17,8 @@ from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import Tracer
 
 from coldnotify_gateway.admission import Admission
-from coldnotify_gateway.core import Gateway, Peer, Produce
+from coldnotify_gateway.core import Gateway, Peer, Produce, Publication
+from coldnotify_gateway.core.session_publishes import Agreements, WithoutLimits
 from coldnotify_gateway.drain_pace import DrainPace
 from coldnotify_gateway.errors import Reload
 from coldnotify_gateway.inbox_reader import InboxReader, Read
@@ -26,6 +27,7 @@ from coldnotify_gateway.listeners.listener import Listener, Serving
 from coldnotify_gateway.listeners.port import LINGER_S
 from coldnotify_gateway.listeners.row import Row
 from coldnotify_gateway.open_files import connections_possible
+from coldnotify_gateway.publication_writer import PublicationWriter
 from coldnotify_gateway.request_writer import RequestWriter
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
@@ -50,8 +52,10 @@ class Service:
         authenticator: Authenticator,
         tls: ServerTls,
         tracer: Tracer | None = None,
+        agreements: Agreements | None = None,
     ) -> None:
         self._settings = settings
+        self._agreements = agreements or WithoutLimits()
         self._tracer = tracer
         self._authenticator = authenticator
         self._tls = tls
@@ -67,6 +71,8 @@ class Service:
         self._writer = RequestWriter(
             settings, self._from_thread(self._on_delivery_failed), self._from_thread(self._end)
         )
+        self._publications = PublicationWriter(settings, self._from_thread(self._on_published))
+        self._retentions = settings.retentions()
         self._shell: Shell | None = None
         self.reader: InboxReader | None = None
         self.clock_offset_s = time.time() - self._loop.time()
@@ -152,9 +158,23 @@ class Service:
         gateway_id, inbox = secrets.randbelow((1 << 64) - 1) + 1, secrets.randbelow(inboxes)
         limits = settings.limits(connections_possible(settings.gateway_connections_max))
         admission = Admission(self._authenticator, self._on_expired)
-        gateway = Gateway(gateway_id, inbox, self._topics.requests_partitions, limits, admission.admit)
+        gateway = Gateway(
+            gateway_id,
+            inbox,
+            self._topics.requests_partitions,
+            limits,
+            admission.admit,
+            self._retentions,
+            self._agreements,
+        )
         self._shell = Shell(
-            settings, gateway, self._writer, broken=self._end, forgotten=admission.forget, tracer=self._tracer
+            settings,
+            gateway,
+            self._writer,
+            self._publications,
+            broken=self._end,
+            forgotten=admission.forget,
+            tracer=self._tracer,
         )
         self.reader = InboxReader(
             settings,
@@ -230,6 +250,9 @@ class Service:
     async def _stop_threads(self) -> None:
         if self.reader is not None:
             await asyncio.to_thread(self.reader.stop)
+        unpublished = await asyncio.to_thread(self._publications.stop, self._settings.gateway_drain_s * _FLUSH_SHARE)
+        if unpublished:
+            log.warning("what clients published was not written", publications=unpublished)
         left = await asyncio.to_thread(self._writer.stop, self._settings.gateway_drain_s * _FLUSH_SHARE)
         if left:
             log.warning("requests were not written", requests=left)
@@ -276,6 +299,10 @@ class Service:
     def _on_delivery_failed(self, failed: Produce) -> None:
         assert self._shell is not None
         self._shell.on_delivery_failed(failed)
+
+    def _on_published(self, publication: Publication, offset: int | None, reason: str) -> None:
+        if self._shell is not None:
+            self._shell.on_published(publication, offset, reason)
 
     def _end(self, reason: str) -> None:
         if not self._ended.done():

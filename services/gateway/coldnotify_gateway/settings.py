@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from coldnotify_common.addresses import Network
+from coldnotify_common.channel_settings import ChannelSettings
 from coldnotify_common.inside import InsideSettings
 from coldnotify_common.settings import networks_of, setting
 from coldnotify_common.shares import SHARE_PERCENT, share_of
@@ -28,7 +29,7 @@ GATEWAY_HTTP_PORT_SETTING = "COLDNOTIFY_GATEWAY_HTTP_PORT / --gateway-http-port"
 
 
 @dataclass(frozen=True, kw_only=True)
-class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings):
+class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings, ChannelSettings):
     """What `coldnotify gateway` can be told: each listener's settings, and those of all."""
 
     gateway_host: str = setting("127.0.0.1", "address that devices connect to")
@@ -130,6 +131,9 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings):
     gateway_request_timeout_s: float = setting(
         5, "seconds after which a request that Kafka has not accepted is given up", minimum=0.1
     )
+    gateway_publish_timeout_s: float = setting(
+        10, "seconds after which what a client publishes, and Kafka has not accepted, is refused for now", minimum=0.1
+    )
     gateway_requests_queued_max: int = setting(
         50_000, "maximum number of requests that wait for Kafka; further ones are given up at once", minimum=1
     )
@@ -155,6 +159,7 @@ class GatewaySettings(WebSettings, TcpSettings, SecureSettings, InsideSettings):
             handshake_s=self.gateway_handshake_s,
             frame_bytes_max=self.gateway_frame_bytes_max,
             high_water_bytes=self.gateway_high_water_bytes,
+            message_bytes_max=self.channel_message_bytes_max,
             connections_max=connections_max,
             connections_per_address_max=self.gateway_connections_per_address_max,
             connections_share_max=share_of(connections_max, self.gateway_address_share_percent),

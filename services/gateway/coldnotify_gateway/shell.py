@@ -12,12 +12,24 @@ from coldnotify_common.paced import Paced
 from coldnotify_common.tracing import Span, Tracer
 from coldnotify_schemas.internal_pb2 import Inbox
 
-from coldnotify_gateway.core import Finish, Gateway, HighWater, Output, Peer, Produce, Send, SendAll
+from coldnotify_gateway.core import (
+    Finish,
+    Gateway,
+    HighWater,
+    Output,
+    Peer,
+    Produce,
+    Publication,
+    Send,
+    SendAll,
+    SendUrgent,
+)
 from coldnotify_gateway.device_connection import Connection, ConnectionEvents
 from coldnotify_gateway.inbox_reader import Mark, Read
 from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.latency import Latency
 from coldnotify_gateway.open_files import LINGERING_MAX
+from coldnotify_gateway.publication_writer import PublicationWriter
 from coldnotify_gateway.request_writer import RequestWriter
 from coldnotify_gateway.settings import GatewaySettings
 
@@ -47,6 +59,7 @@ class Shell(ConnectionEvents):
         settings: GatewaySettings,
         gateway: Gateway,
         writer: RequestWriter,
+        publications: PublicationWriter,
         *,
         broken: Callable[[str], None],
         forgotten: Callable[[Peer], None],
@@ -56,6 +69,7 @@ class Shell(ConnectionEvents):
         self._tracer = tracer
         self._settings = settings
         self._writer = writer
+        self._publications = publications
         self._broken = broken
         self._forgotten = forgotten
         self._loop = asyncio.get_running_loop()
@@ -136,6 +150,7 @@ class Shell(ConnectionEvents):
         """A device connected."""
         settings = self._settings
         transport.set_write_buffer_limits(settings.gateway_high_water_bytes, settings.gateway_low_water_bytes)
+        connection.set_high_water(settings.gateway_high_water_bytes, settings.gateway_low_water_bytes)
         self._open.add(connection)
         self._none_open.clear()
         now_s = self._loop.time()
@@ -265,6 +280,10 @@ class Shell(ConnectionEvents):
         """Kafka did not take this request."""
         self.gateway.on_delivery_failed(failed, self._loop.time())
 
+    def on_published(self, publication: Publication, offset: int | None, reason: str) -> None:
+        """What came of what a client published."""
+        self.do(self.gateway.on_published(publication, offset, reason, self._loop.time()))
+
     # --- doing what the core says
 
     def do(self, outputs: Iterable[Output]) -> None:
@@ -280,9 +299,15 @@ class Shell(ConnectionEvents):
                         self._note_latency(output.published_ms, len(output.peers))
                 case Send():
                     self._send(output.peer, output.data)
+                case SendUrgent():
+                    self._send_urgent(output)
                 case Produce():
                     if not self._writer.write(output):
                         self.on_delivery_failed(output)
+                case Publication():
+                    refused = self._publications.write(output)
+                    if refused is not None:
+                        self.on_published(output, None, refused)
                 case HighWater():
                     self._set_high_water(cast(Connection, output.peer), output.size_bytes)
                 case Finish():
@@ -320,13 +345,29 @@ class Shell(ConnectionEvents):
             except (OSError, RuntimeError):
                 continue  # that connection is gone, its connection_lost is on its way; the others are not
 
+    def _send_urgent(self, output: SendUrgent) -> None:
+        span = self._begin_span(output) if output.traceparent else None
+        self._written += len(output.peers)
+        for peer in output.peers:
+            # What was gathered for it was said before, and is overtaken where the connection is full.
+            self._write_gathered_of(peer)
+            try:
+                peer.send_urgent(output.urgent)
+            except (OSError, RuntimeError):
+                continue
+            self._bound_of(peer)
+        if span is not None:
+            span.end()
+        if output.published_ms:
+            self.latency.observe(output.published_ms, time.time() * 1000, len(output.peers))
+
     def _note_latency(self, published_ms: int, deliveries: int) -> None:
         if self._gathered:
             self._gathered_published.append((published_ms, deliveries))
         else:
             self.latency.observe(published_ms, time.time() * 1000, deliveries)
 
-    def _begin_span(self, output: SendAll) -> Span | None:
+    def _begin_span(self, output: SendAll | SendUrgent) -> Span | None:
         if self._tracer is None:
             return None
         return self._tracer.begin("deliver", output.traceparent, {"coldnotify.deliveries": len(output.peers)})
@@ -368,10 +409,14 @@ class Shell(ConnectionEvents):
             self._write(peer, b"".join(frames))
 
     def _write(self, peer: Peer, data: bytes) -> None:
+        connection = cast(Connection, peer)
         try:
-            peer.send(data)
+            connection.send_parts(data)
         except (OSError, RuntimeError):
             return
+        self._bound_of(peer)
+
+    def _bound_of(self, peer: Peer) -> None:
         connection = cast(Connection, peer)
         if connection.blocked and connection.buffered_bytes > self._settings.gateway_hard_water_bytes:
             self.do(self.gateway.on_overfull(peer, self._loop.time()))

@@ -3,13 +3,15 @@
 from collections import deque
 from typing import Any
 
+import pytest
 from coldnotify_gateway.agent import Agent, Device
-from coldnotify_gateway.core import Gateway, Limits, Produce, Send, SendAll
+from coldnotify_gateway.core import Gateway, Limits, Produce, Send, SendAll, SendUrgent
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
 from coldnotify_schemas.interests import by_name, by_query, digest_of, query_hash
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_schemas.wire_pb2 import (
+    CAPABILITY_DESCRIPTIONS,
     CAPABILITY_NAMES,
     CAPABILITY_QUERIES,
     KINDS_NAMES,
@@ -103,6 +105,14 @@ def test_where_not_all_differences_are_known_all_members_are_asked_for():
         assert [list(found.begun or found.answered) for found in agent.found] == [[one], [one]]
 
 
+@pytest.mark.parametrize(("descriptions", "asked"), [(True, CAPABILITY_DESCRIPTIONS), (False, 0)])
+def test_descriptions_are_asked_for_by_who_has_a_query(descriptions, asked):
+    agent = Agent(Device("d", "g", "c", queries=["Room = 1"], descriptions=descriptions))
+    assert frames(agent.begin())[0].hello.capabilities == CAPABILITY_NAMES | CAPABILITY_QUERIES | asked
+    by_name_only = Agent(Device("d", "g", "c", ["a"], descriptions=descriptions))
+    assert frames(by_name_only.begin())[0].hello.capabilities == CAPABILITY_NAMES
+
+
 def test_a_service_that_knows_names_only_refuses_queries():
     agent = looking_for("Room = 1")
     agent.receive(said(welcome=Welcome(in_sync=False)))
@@ -171,13 +181,15 @@ class Connected(RuleBasedStateMachine):
                     self.to_agent += data
                 case SendAll(peers, data) if self.wire in peers:
                     self.to_agent += data
+                case SendUrgent(peers, urgent) if self.wire in peers:
+                    self.to_agent += urgent.at_its_place or urgent.ahead
                 case Produce():
                     self.requests.append(output)
 
-    @rule(name=st.sampled_from(NAMES))
-    def publish(self, name: str) -> None:
+    @rule(name=st.sampled_from(NAMES), urgent=st.booleans())
+    def publish(self, name: str, urgent: bool) -> None:
         self.versions += 1
-        self.matcher.publish(name, self.versions)
+        self.matcher.publish(name, self.versions, urgent=urgent)
         self.matcher_says()
 
     @rule(names=st.none() | st.sets(st.sampled_from(NAMES)))

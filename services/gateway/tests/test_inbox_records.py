@@ -49,6 +49,7 @@ def test_what_matchers_say_is_understood(fine):
         ("version or incarnation", record(fan_out=FanOut(newest=Newest(name="a", version=2**63)))),
         ("version or incarnation", record(fan_out=FanOut(newest=Newest(name="a", incarnation=2**64 - 1)))),
         ("payload", record(fan_out=FanOut(newest=Newest(name="a", payload=b"x" * 4097)))),
+        ("description", record(fan_out=FanOut(newest=Newest(name="a", description=b"x" * 8193)))),
         ("traceparent", record(fan_out=FanOut(newest=Newest(name="a"), traceparent="junk"))),
         ("complete", record(page=Page(complete=2**64 - 1))),
         ("complete", record(beat=BeatAnswer(complete=2**63))),

@@ -152,9 +152,10 @@ def test_a_request_that_comes_alone_does_not_wait_and_the_next_ones_wait_for_its
         wait_for(lambda: kafka.taken == [1, 2, 3], "those that came meanwhile, together")
 
 
-def test_behind_a_round_there_is_a_rest_and_what_comes_in_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_writer, "_REST_SHARE", 1e6)
-    monkeypatch.setattr(request_writer, "_REST_S_MAX", 3600.0)
+def test_behind_a_round_there_is_a_rest_however_soon_kafka_answered_and_what_comes_in_it_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(request_writer, "_REST_S", 3600.0)
     with over_a_double(monkeypatch) as (write, kafka):
         write(opens(1))
         kafka.answer()
@@ -171,8 +172,7 @@ def test_what_had_no_room_in_a_round_does_not_rest(monkeypatch: pytest.MonkeyPat
         kafka.answer()
         wait_for(lambda: len(kafka.taken) == 5, "a round of four partitions")
         # The rest behind the first round is over. The one behind this one would take an hour.
-        monkeypatch.setattr(writer_of(write)._rest, "_share", 1e9)
-        monkeypatch.setattr(writer_of(write)._rest, "_max_s", 3600.0)
+        monkeypatch.setattr(request_writer, "_REST_S", 3600.0)
         kafka.answer()
         wait_for(lambda: len(kafka.taken) == 8, "the other three")
 

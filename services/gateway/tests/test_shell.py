@@ -7,7 +7,7 @@ import asyncio
 from unittest.mock import Mock
 
 import pytest
-from coldnotify_gateway.core import HighWater, Intake, SendAll
+from coldnotify_gateway.core import HighWater, Intake, SendAll, SendUrgent, Urgent
 from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
@@ -24,6 +24,11 @@ class Peer:
 
     def send(self, data):
         self.writes.append(data)
+
+    send_parts = send
+
+    def send_urgent(self, urgent):
+        self.writes.append(urgent.ahead)
 
 
 class FansOut:
@@ -43,7 +48,7 @@ def records(numbers):
 async def told(connections, *batches):
     """The writes to each connection, of batches that come at once."""
     peers = [Peer() for _ in range(connections)]
-    shell = Shell(GatewaySettings(), FansOut(peers), None, broken=pytest.fail, forgotten=pytest.fail)
+    shell = Shell(GatewaySettings(), FansOut(peers), None, None, broken=pytest.fail, forgotten=pytest.fail)
     for batch in batches[:-1]:
         shell.on_records(records(batch), lambda: None)
     last_handled = asyncio.Event()
@@ -54,6 +59,22 @@ async def told(connections, *batches):
     for writes in (first, [peer.writes for peer in peers]):
         assert all(one == writes[0] for one in writes)
     return first[0], peers[0].writes
+
+
+async def test_what_is_urgent_is_written_at_once_behind_what_was_gathered_before_it():
+    class Mixed(FansOut):
+        def on_inbox(self, inbox, now_s):
+            if inbox.number == 2:
+                return Intake([SendUrgent(self.peers, Urgent(b"!", b"2"))], ())
+            return super().on_inbox(inbox, now_s)
+
+    peers = [Peer(), Peer()]
+    shell = Shell(GatewaySettings(), Mixed(peers), None, None, broken=pytest.fail, forgotten=pytest.fail)
+    handled = asyncio.Event()
+    shell.on_records(records([1, 2, 3]), handled.set)
+    await asyncio.wait_for(handled.wait(), LIMIT_S)
+    await asyncio.sleep(0)
+    assert [peer.writes for peer in peers] == [[b"1", b"!", b"3"]] * 2
 
 
 async def test_what_comes_after_writes_to_many_connections_leaves_in_one_write():
@@ -74,7 +95,7 @@ async def test_the_records_of_a_batch_leave_in_one_write():
 
 async def test_after_a_rest_without_anything_to_write_all_goes_on():
     peers = [Peer() for _ in range(200)]
-    shell = Shell(GatewaySettings(), FansOut(peers), None, broken=pytest.fail, forgotten=pytest.fail)
+    shell = Shell(GatewaySettings(), FansOut(peers), None, None, broken=pytest.fail, forgotten=pytest.fail)
     shell.on_records(records([1]), lambda: None)
     await asyncio.sleep(0.1)
     handled = asyncio.Event()
@@ -93,7 +114,7 @@ async def test_a_connection_of_a_slow_link_is_full_earlier_and_drained_later(sai
             self.marks = marks
 
     connection = Connection()
-    shell = Shell(GatewaySettings(), FansOut([]), None, broken=pytest.fail, forgotten=pytest.fail)
+    shell = Shell(GatewaySettings(), FansOut([]), None, None, broken=pytest.fail, forgotten=pytest.fail)
     shell.do([HighWater(connection, said_bytes)])
     assert connection.marks == (said_bytes, low_water_bytes)
 
@@ -125,7 +146,7 @@ class Raises(FansOut):
 async def test_a_record_that_makes_its_handler_raise_is_set_aside_and_its_partition_begins_anew():
     peer, writer = Peer(), Mock()
     core = Raises([peer])
-    shell = Shell(GatewaySettings(), core, writer, broken=pytest.fail, forgotten=pytest.fail)
+    shell = Shell(GatewaySettings(), core, writer, None, broken=pytest.fail, forgotten=pytest.fail)
     bad = Inbox(number=13, partition=2)
     handled = asyncio.Event()
     shell.on_records([*records([1]), bad, Aside(b"x", 5, 7, "why"), *records([3])], handled.set)

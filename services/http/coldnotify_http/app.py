@@ -2,11 +2,13 @@
 
 import asyncio
 from contextlib import suppress
+from pathlib import Path
 
 import structlog
 import uvloop
 from aiohttp import web
 from coldnotify.publisher import Publisher
+from coldnotify_common import openapi
 from coldnotify_common.addresses import Among
 from coldnotify_common.admin import standard_routes
 from coldnotify_common.authentication import Authenticator
@@ -19,6 +21,8 @@ from coldnotify_common.log import configure
 from coldnotify_common.memory import Ebb
 from coldnotify_common.shares import Shares, share_of
 from coldnotify_common.stop import stop_event
+from coldnotify_common.tenancy.tenancy import Tenancy
+from coldnotify_common.tenancy.tenancy_metrics import TenancyCollector
 from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import tracer_of
 from coldnotify_common.web import json_errors
@@ -30,14 +34,20 @@ from coldnotify_schemas.topics import OBJECTS
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from coldnotify_http import console, ledger_pages
+from coldnotify_http.client_changes import ClientChanges
 from coldnotify_http.describing import Describing
 from coldnotify_http.gateway_proxy import GatewayProxy
+from coldnotify_http.history_pages import HistoryPages
 from coldnotify_http.metrics import Metrics
+from coldnotify_http.new_objects import NewObjects
 from coldnotify_http.node_client import NodeClient
 from coldnotify_http.outcome_client import Outcomes
 from coldnotify_http.overview_pages import Overview
 from coldnotify_http.publishing import Publishing
+from coldnotify_http.resetting import Resetting
+from coldnotify_http.sending import Sending
 from coldnotify_http.settings import HTTP_HOSTS_SETTING, HttpSettings
+from coldnotify_http.tenant_pages import TenantPages
 
 log = structlog.get_logger()
 
@@ -46,7 +56,7 @@ _KAFKA_LOOK_INTERVAL_S = 2
 _KAFKA_LOOK_TIMEOUT_S = 5
 _PASSED_ON = ("/v1/connect", "/v1/sync", "/v1/events")
 """What a gateway answers asks for identities itself, at the Hello, and knows which pages are welcome."""
-_OPEN_PATHS = (*PROBES, *console.OPEN_PATHS, *_PASSED_ON)
+_OPEN_PATHS = (*PROBES, openapi.PATH, *console.OPEN_PATHS, *_PASSED_ON)
 _NAVIGABLE = (*PROBES, console.PAGE)
 """A link from elsewhere may lead there: Prometheus' pages link to what it asks."""
 _SILENT_S = float(HELLO_S)
@@ -66,6 +76,7 @@ class HttpService:
         self._settings = settings
         self._registry = registry
         self._publisher: Publisher | None = None
+        settings.retentions()
         self._authenticator = Authenticator(settings)
         self.tls = ServerTls(settings)
         self._tracer = tracer_of(settings, "http")
@@ -74,6 +85,7 @@ class HttpService:
         self._changing = NodeClient(settings, timeout_s=settings.http_publish_timeout_s)
         self._overview = Overview(self._asking, settings.http_overdue_s, self._authenticator.holds)
         self._passing_on = GatewayProxy(settings)
+        self._tenancy = Tenancy(settings, "http")
         self.shares = Shares(
             share_of(self._passing_on.open_files.connections_max, settings.http_address_share_percent),
             # What a balancer has not said the address of yet is no one address'.
@@ -94,10 +106,16 @@ class HttpService:
             settings.kafka,
             timeout_s=settings.http_publish_timeout_s,
             queue_max=settings.http_publishes_max,
-            kafka_config={**read_options(settings.kafka_config), **STATISTICS.options("publisher")},
+            flow="fixed",  # one limit in this process is moved: the one that refuses
+            # librdkafka says each failed try to connect at level 3, twice a second; _watch_kafka says it once.
+            kafka_config={"log_level": 2, **read_options(settings.kafka_config), **STATISTICS.options("publisher")},
+            channel_retentions=settings.channel_retentions,
         )
         metrics = Metrics(self._registry)
-        publishing = Publishing(self._publisher, settings, metrics, self._outcomes, self._tracer)
+        if settings.http_kafka_data:
+            metrics.watch_disk(Path(settings.http_kafka_data))
+        self._registry.register(TenancyCollector(self._tenancy))
+        self._tenancy.start()
         self._authenticator.announce("COLDNOTIFY_HTTP_PORT / --http-port", tls=self.tls.on)
         app = web.Application(
             middlewares=[
@@ -108,18 +126,8 @@ class HttpService:
             ],
             client_max_size=settings.http_body_bytes_max,
         )
-        app.add_routes(
-            [
-                *standard_routes(lambda: self._not_ready, self._registry),
-                *publishing.routes(),
-                *self._outcomes.routes(),
-                *Describing(self._asking, self._changing, metrics, settings.http_body_timeout_s).routes(),
-                *ledger_pages.routes(self._asking),
-                *self._overview.routes(),
-                *console.routes(),
-                *self._passing_on.routes(),
-            ]
-        )
+        routes = self.routes(self._publisher, metrics)
+        app.add_routes([*routes, openapi.route("the HTTP service", "http", routes)])
         files = self._passing_on.open_files
         self._port = WebPort(
             app,
@@ -160,8 +168,39 @@ class HttpService:
         await self._changing.close()
         if self._publisher is not None:
             await self._publisher.aclose()
+        await asyncio.to_thread(self._tenancy.stop)
         if self._tracer is not None:
             await asyncio.to_thread(self._tracer.close)
+
+    def routes(self, publisher: Publisher, metrics: Metrics) -> list[web.AbstractRouteDef]:
+        """What the port answers."""
+        settings = self._settings
+        new_objects = NewObjects(self._tenancy, self._asking, metrics)
+        publishing = Publishing(publisher, settings, metrics, self._outcomes, self._tracer, self._tenancy, new_objects)
+        describing = Describing(
+            self._asking, self._changing, metrics, settings.http_body_timeout_s, admission=self._tenancy
+        )
+        return [
+            *standard_routes(lambda: self._not_ready, self._registry),
+            *publishing.routes(),
+            *Sending(
+                publisher,
+                publishing.entrance,
+                metrics,
+                body_timeout_s=settings.http_body_timeout_s,
+                bytes_max=settings.channel_message_bytes_max,
+            ).routes(),
+            *self._outcomes.routes(),
+            *describing.routes(),
+            *HistoryPages(self._asking, settings).routes(),
+            *Resetting(publishing, self._asking, metrics, settings.http_body_timeout_s).routes(),
+            *ClientChanges(self._changing, metrics, settings.http_body_timeout_s).routes(),
+            *ledger_pages.routes(self._asking),
+            *TenantPages(self._tenancy, settings).routes(),
+            *self._overview.routes(),
+            *console.routes(),
+            *self._passing_on.routes(),
+        ]
 
     def _names(self) -> frozenset[str]:
         """Those by which the port may be asked. A proof is nothing that a page with another name could show."""
@@ -186,13 +225,15 @@ class HttpService:
                 await asyncio.to_thread(looks.describe, OBJECTS, _KAFKA_LOOK_TIMEOUT_S)
             except KafkaUnavailable as error:
                 reason = str(error)
+            # Before that, nobody would be held to an agreement.
+            reason = reason or self._tenancy.not_ready
             if reason != self._not_ready:
                 if reason is None:
                     log.info("ready")
                 else:
                     log.warning("not ready", reason=reason)
             self._not_ready = reason
-            await asyncio.sleep(_KAFKA_LOOK_INTERVAL_S)
+            await asyncio.sleep(_KAFKA_LOOK_INTERVAL_S if reason != self._tenancy.not_ready else _TICK_S)
 
 
 async def _serve(settings: HttpSettings) -> None:

@@ -7,9 +7,11 @@ import msgspec
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.names import InvalidName, check_object
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
-from coldnotify_schemas.records import InvalidRecord, PublicRecord, parse_public_record
+from coldnotify_schemas.records import InvalidRecord, PublicRecord, parse_prioritized_record
 
 Named = tuple[str, PublicRecord]
+_PARTS_BEFORE = 7
+"""Slashes before the name in /v1/domains/DOMAIN/groups/GROUP/objects/NAME."""
 
 
 class InvalidObject(BadRequest):
@@ -21,12 +23,18 @@ class InvalidObject(BadRequest):
         self.object = object_
 
 
+def end_of_path(raw_path: str) -> str:
+    """What a path has behind /v1/domains/DOMAIN/groups/GROUP/objects/, or /channels/. A domain or a group may have one
+    of these names, too."""
+    return raw_path.split("/", _PARTS_BEFORE)[_PARTS_BEFORE]
+
+
 def object_of_path(raw_path: str) -> str:
     """The object's name at the end of a path as it came over the wire: "/" may stand as it is or as %2F.
 
     Raises InvalidName. (Strict where URL libraries guess: a %FF is an error here, not a name with percent signs.)
     """
-    _, _, encoded = raw_path.partition("/objects/")
+    encoded = end_of_path(raw_path)
     try:
         return check_object(unquote_to_bytes(encoded).decode())
     except UnicodeDecodeError:
@@ -84,7 +92,7 @@ def _record(name: str, raw: bytes) -> PublicRecord:
 
 def _parse(value: bytes) -> PublicRecord:
     """Raises InvalidRecord, also where it would begin an object's versions over: nobody could outdo the highest one."""
-    record = parse_public_record(value)
+    record = parse_prioritized_record(value)
     if record.incarnation is not None:
         raise InvalidRecord("incarnation: is not a publisher's to say; `coldnotify object reset` begins versions over")
     return record

@@ -8,7 +8,13 @@ _DIRECTORY = Path(__file__).parent / "console_page"
 _FILES = {
     "/": ("index.html", "text/html"),
     "/console/style.css": ("style.css", "text/css"),
-    "/console/console.js": ("console.js", "text/javascript"),
+    **{
+        f"/console/{name}.js": (f"{name}.js", "text/javascript")
+        for name in (
+            *("console", "ask", "clients", "confirm", "dom", "forms", "history", "matrix"),
+            *("publish", "send", "tenants", "words"),
+        )
+    },
 }
 PAGE = "/"
 """What a link may lead to."""

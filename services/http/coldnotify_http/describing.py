@@ -4,16 +4,19 @@ A change is not written here: what it is merged into is known there.
 """
 
 from aiohttp import web
+from coldnotify_common.tenancy.gate import Refused
 from coldnotify_common.web import BadRequest, error_response
 from coldnotify_schemas.descriptions import parse_description, parse_patch
-from coldnotify_schemas.names import InvalidName, check_name
+from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.records import InvalidRecord
 
 from coldnotify_http.bodies import object_of_path
+from coldnotify_http.entrance import Admission
 from coldnotify_http.ledger_pages import GROUP, NOBODY, RETRY_AFTER_S, answered, as_it_is, sees_addresses
-from coldnotify_http.metrics import ACKNOWLEDGED, CONFLICT, INDETERMINATE, REFUSED, Metrics
+from coldnotify_http.metrics import ABOVE_AGREEMENT, ACKNOWLEDGED, CONFLICT, INDETERMINATE, REFUSED, Metrics
 from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient
-from coldnotify_http.publishing import body_of
+from coldnotify_http.refusals import refusal
+from coldnotify_http.request_parts import body_of, domain_and_group
 
 NOT_WRITTEN, MAY_BE_WRITTEN = "not written", "unknown: it may be written"
 _END = "/description"
@@ -24,8 +27,16 @@ _OUTCOMES = {200: ACKNOWLEDGED, 400: REFUSED, 409: CONFLICT}
 class Describing:
     """The handlers."""
 
-    def __init__(self, asking: NodeClient, changing: NodeClient, metrics: Metrics, body_timeout_s: float) -> None:
+    def __init__(
+        self,
+        asking: NodeClient,
+        changing: NodeClient,
+        metrics: Metrics,
+        body_timeout_s: float,
+        admission: Admission | None = None,
+    ) -> None:
         """`changing`: waits for as long as a publish may take."""
+        self._admission = admission
         self._asking = asking
         self._changing = changing
         self._metrics = metrics
@@ -33,7 +44,7 @@ class Describing:
 
     def routes(self) -> list[web.AbstractRouteDef]:
         """GET, PUT, PATCH and DELETE. They go before those that take any path for an object's name."""
-        path = f"{GROUP}/objects/{{object:.+}}{_END}"
+        path = f"{GROUP}/objects/{{object:(?s:.+)}}{_END}"
         return [
             web.get(path, answered(self.description)),
             web.put(path, self.changed),
@@ -54,6 +65,13 @@ class Describing:
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
             raise
+        if self._admission is not None:
+            # A description is a publish, too; its key and value are about as long as path and body.
+            size_bytes = len(request.rel_url.raw_path) + len(body or b"")
+            admitted = self._admission.admit(request.match_info["domain"], 1, size_bytes)
+            if isinstance(admitted, Refused):
+                self._metrics.descriptions.labels(ABOVE_AGREEMENT).inc()
+                return refusal(admitted, NOT_WRITTEN)
         try:
             answer = await self._changing.matcher(request.rel_url.raw_path_qs, request.method, body)
         except NobodyAnswers as error:
@@ -83,8 +101,7 @@ class Describing:
 
 
 def _check_names(request: web.Request) -> None:
-    check_name("domain", request.match_info["domain"])
-    check_name("group", request.match_info["group"])
+    domain_and_group(request)
     object_of_path(request.rel_url.raw_path.removesuffix(_END))
 
 

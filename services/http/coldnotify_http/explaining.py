@@ -16,6 +16,7 @@ VERDICTS = {
     "not_registered": "it is not registered for the object",
     "never_published": "it is registered, and nothing was published yet",
     "asleep": "it is not connected",
+    "refused": "it may not connect: its tenant has as many clients connected as were agreed",
     "unsynced": "the service waits for the client to send its whole set of registrations",
     "held": "conflation holds the publish back, to merge it with the next",
     "catching_up": "it is being sent what it missed, page by page",
@@ -63,7 +64,7 @@ def explain(matcher: Row, at_gateways: Iterable[AtGateway], *, object_name: str 
     current = _current(client, sessions)
     verdict = _verdict(client, obj, current, matcher, object_name=object_name)
     timeline = [*_publish(obj, matcher), *_match(matcher, client, obj, object_name)]
-    timeline += [*_gateway(client, sessions, current), *_acknowledgement(client, obj)]
+    timeline += [*_refused(matcher), *_gateway(client, sessions, current), *_acknowledgement(client, obj)]
     return {
         "verdict": verdict,
         "words": _words(verdict, client, obj, matcher),
@@ -84,7 +85,7 @@ def _verdict(
     client: Row | None, obj: Row | None, current: AtGateway | None, matcher: Row, *, object_name: str | None
 ) -> str:
     if client is None:
-        return "unknown_client"
+        return "refused" if matcher.get("refused") else "unknown_client"
     offset: int | None
     if object_name is not None:
         if obj is None:
@@ -101,7 +102,7 @@ def _verdict(
     else:
         offset = None
     if not client["online"]:
-        return "asleep"
+        return "refused" if matcher.get("refused") else "asleep"
     if client["session_state"] == "unsynced":
         return "unsynced"
     if obj is not None and obj["held"]:
@@ -150,6 +151,13 @@ def _match(matcher: Row, client: Row | None, obj: Row | None, object_name: str |
     yield {"when_ms": None, "step": "match", "text": text}
 
 
+def _refused(matcher: Row) -> Iterable[Event]:
+    refused = matcher.get("refused")
+    if refused:
+        text = f"it was sent away (ABOVE_AGREEMENT): {refused['reason']}"
+        yield {"when_ms": refused["when_ms"], "step": "match", "text": text}
+
+
 def _gateway(client: Row | None, sessions: Iterable[AtGateway], current: AtGateway | None) -> Iterable[Event]:
     for one in sessions:
         shown = one.session
@@ -184,6 +192,8 @@ def _words(verdict: str, client: Row | None, obj: Row | None, matcher: Row) -> s
     words = VERDICTS[verdict]
     if verdict == "unknown_client":
         return f"{words}: it never registered, or was forgotten after a long absence"
+    if verdict == "refused":
+        return f"{words}; it comes back by itself, once others have left or `coldnotify tenant set` has agreed on more"
     if verdict == "asleep" and client is not None:
         return f"{words}; it is told when it connects"
     latest = max((one["offset"] for one in matcher.get("rejected", ())), default=-1)

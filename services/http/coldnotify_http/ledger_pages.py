@@ -10,6 +10,7 @@ from coldnotify_schemas.names import check_name, check_object
 
 from coldnotify_http.explaining import AtGateway, Row, explain
 from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient, good, path
+from coldnotify_http.request_parts import domain_and_group
 
 RETRY_AFTER_S = 1
 NOBODY = "no matcher serves this group at the moment"
@@ -20,14 +21,16 @@ def routes(asking: NodeClient) -> list[web.AbstractRouteDef]:
     """GET endpoints below /v1."""
     ledger = _Ledger(asking)
     return [
-        web.get(f"{GROUP}/objects/{{object:.+}}/lacking", answered(ledger.lacking)),
+        web.get(f"{GROUP}/objects/{{object:(?s:.+)}}/lacking", answered(ledger.lacking)),
         web.get(f"{GROUP}/clients/{{client}}/explanation", answered(ledger.explanation)),
         web.get(f"{GROUP}/clients", answered(ledger.passed_on)),
         web.get(f"{GROUP}/clients/{{client}}", answered(ledger.passed_on)),
         web.get(f"{GROUP}/matrix", answered(ledger.passed_on)),
         web.get(f"{GROUP}/queries", answered(ledger.passed_on)),
+        web.get(f"{GROUP}/channels", answered(ledger.passed_on)),
+        web.get(f"{GROUP}/channels/{{channel:(?s:.+)}}", answered(ledger.passed_on)),
         web.get(f"{GROUP}/objects", answered(ledger.objects)),
-        web.get(f"{GROUP}/objects/{{object:.+}}", answered(ledger.passed_on)),
+        web.get(f"{GROUP}/objects/{{object:(?s:.+)}}", answered(ledger.passed_on)),
     ]
 
 
@@ -56,7 +59,7 @@ class _Ledger:
 
     async def explanation(self, request: web.Request) -> web.Response:
         """GET .../clients/{client}/explanation?object."""
-        domain, group = _domain_and_group(request)
+        domain, group = domain_and_group(request)
         client = check_name("client", request.match_info["client"])
         object_name = request.query.get("object")
         base = ("domains", domain, "groups", group, "clients", client)
@@ -87,7 +90,7 @@ class _Ledger:
         return as_it_is(await self._passed_on(request))
 
     async def _passed_on(self, request: web.Request) -> Answer:
-        _domain_and_group(request)
+        domain_and_group(request)
         page_request(request.query)
         return await self._asking.matcher(request.rel_url.raw_path_qs)
 
@@ -114,10 +117,6 @@ def sees_addresses(request: web.Request) -> bool:
 
 def _without_address(session: Row) -> Row:
     return {name: value for name, value in session.items() if name != "address"}
-
-
-def _domain_and_group(request: web.Request) -> tuple[str, str]:
-    return check_name("domain", request.match_info["domain"]), check_name("group", request.match_info["group"])
 
 
 def as_it_is(answer: Answer) -> web.Response:

@@ -1,5 +1,9 @@
 """Every metric of the HTTP service, by name."""
 
+import math
+from pathlib import Path
+
+from coldnotify_kafka.room import room_of
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 # From what Kafka needs on the same machine to what the publish timeout allows.
@@ -8,6 +12,9 @@ _LATENCY_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1
 OUTCOMES = ("published", "repeated", "altered", "stale", "rejected", "unknown")
 ACKNOWLEDGED, REFUSED, INDETERMINATE = "acknowledged", "refused", "indeterminate"
 CONFLICT = "conflict"
+CLIENT_CHANGES = ("disconnect", "forget")
+ABOVE_AGREEMENT = "above_agreement"
+"""Refused because of the tenant's agreement: nothing is wrong with the service then."""
 
 
 class Metrics:
@@ -20,7 +27,7 @@ class Metrics:
             ["outcome"],
             registry=registry,
         )
-        for outcome in (ACKNOWLEDGED, REFUSED, INDETERMINATE):
+        for outcome in (ACKNOWLEDGED, REFUSED, INDETERMINATE, ABOVE_AGREEMENT):
             self.publishes.labels(outcome)  # so that a rate is known before the first
         self.bad_requests = Counter(
             "coldnotify_http_bad_requests",
@@ -58,8 +65,60 @@ class Metrics:
             ["outcome"],
             registry=registry,
         )
-        for outcome in (ACKNOWLEDGED, REFUSED, INDETERMINATE, CONFLICT):
+        for outcome in (ACKNOWLEDGED, REFUSED, INDETERMINATE, CONFLICT, ABOVE_AGREEMENT):
             self.descriptions.labels(outcome)
+        self.client_changes = Counter(
+            "coldnotify_http_client_changes",
+            "Clients that operators asked to disconnect or to forget, by result.",
+            ["change", "outcome"],
+            registry=registry,
+        )
+        for change in CLIENT_CHANGES:
+            for outcome in (ACKNOWLEDGED, REFUSED, INDETERMINATE):
+                self.client_changes.labels(change, outcome)
+        self.disk_free = Gauge(
+            "coldnotify_http_kafka_disk_free_bytes",
+            "Free on the disk of --http-kafka-data; absent without it.",
+            ["directory"],
+            registry=registry,
+        )
+        self.disk_size = Gauge(
+            "coldnotify_http_kafka_disk_size_bytes", "The size of that disk.", ["directory"], registry=registry
+        )
         self.under_way = Gauge(
             "coldnotify_http_publishes_under_way", "Objects on their way to Kafka.", registry=registry
         )
+        self.flow_limit = Gauge(
+            "coldnotify_http_flow_limit",
+            "Objects that may be on their way to Kafka at once; --http-flow moves it.",
+            registry=registry,
+        )
+        self.flow_refused = Counter(
+            "coldnotify_http_flow_refused",
+            "Objects refused at once because as many were on their way to Kafka as may be.",
+            registry=registry,
+        )
+        self.flow_acknowledged = Gauge(
+            "coldnotify_http_flow_acknowledged_per_second",
+            "Objects that Kafka acknowledged a second, in the last window that flow control measured.",
+            registry=registry,
+        )
+        self.flow_wait = Gauge(
+            "coldnotify_http_flow_wait_seconds",
+            "Mean time until Kafka acknowledged an object, in that window.",
+            registry=registry,
+        )
+
+    def watch_disk(self, directory: Path) -> None:
+        """Shows from now on how full the disk of this directory is."""
+        self.disk_free.labels(str(directory)).set_function(lambda: _room(directory)[0])
+        self.disk_size.labels(str(directory)).set_function(lambda: _room(directory)[1])
+
+
+def _room(directory: Path) -> tuple[float, float]:
+    """Free and whole, in bytes; no number where the disk does not say."""
+    try:
+        room = room_of(directory)
+    except OSError:
+        return math.nan, math.nan
+    return room.free_bytes, room.whole_bytes

@@ -28,7 +28,9 @@ _WRITE_TIMEOUT_S = 60.0
 _GROUPS_MAX = 200
 _SHOWN_MAX = 20
 _ROWS = ("groups", "slowest", "oldest")
-_SUMS = ("clients", "online", "lacking", "overdue", "objects", "groups_count")
+_SEEN = ("seen_1h", "seen_1d", "seen_7d")
+"""A matcher of the release before does not say them."""
+_SUMS = ("clients", "online", "lacking", "overdue", "objects", "groups_count", *_SEEN)
 
 
 _Who = tuple[str, tuple[tuple[str, str, str], ...], tuple[str, ...]]
@@ -118,7 +120,7 @@ class Overview:
         )
         figures = self._figures([*of_matchers, *of_gateways])
         bodies = [body for _, body in good(matchers)]
-        sums = {name: sum(body[name] for body in bodies) for name in _SUMS}
+        sums = {name: sum(body.get(name, 0) if name in _SEEN else body[name] for body in bodies) for name in _SUMS}
         domains: dict[str, Counter[str]] = {}
         for body in bodies:
             # A matcher of the release before this one has no sums by domain.

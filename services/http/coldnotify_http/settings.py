@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 
 from coldnotify_common.addresses import Network
+from coldnotify_common.channel_settings import ChannelSettings
 from coldnotify_common.inside import AskInsideSettings
 from coldnotify_common.settings import networks_of, setting
 from coldnotify_common.shares import SHARE_PERCENT
 from coldnotify_common.tls import SecureSettings
+from coldnotify_schemas.flow.controllers import DEFAULT as FLOW_DEFAULT
+from coldnotify_schemas.flow.controllers import NAMES as FLOW_NAMES
 from coldnotify_schemas.internal_protocol import GATEWAY_HTTP_PORT, MATCHER_PORT
 from coldnotify_schemas.protocol import HTTP_PORT, OUTCOME_WAIT_S_MAX, WEB_PORT
 
@@ -14,7 +17,7 @@ HTTP_HOSTS_SETTING = "COLDNOTIFY_HTTP_HOSTS / --http-hosts"
 
 
 @dataclass(frozen=True, kw_only=True)
-class HttpSettings(SecureSettings, AskInsideSettings):
+class HttpSettings(SecureSettings, AskInsideSettings, ChannelSettings):
     """What the HTTP service can be told."""
 
     http_host: str = setting("127.0.0.1", "address that publishers connect to")
@@ -61,10 +64,23 @@ class HttpSettings(SecureSettings, AskInsideSettings):
         minimum=0.1,
         maximum=OUTCOME_WAIT_S_MAX,
     )
+    http_flow: str = setting(
+        FLOW_DEFAULT,
+        "what moves the number of objects that may be on their way to Kafka at once, between --http-flow-min and "
+        "--http-publishes-max, by how fast Kafka acknowledges; fixed: it stays at --http-publishes-max",
+        choices=FLOW_NAMES,
+    )
+    http_flow_min: int = setting(
+        # Fewer would refuse publishers that only happen to come at the same moment: that is no queue.
+        200,
+        "number of objects that may be on their way to Kafka at once in any case; with this flow control begins",
+        minimum=1,
+    )
     http_publishes_max: int = setting(
         # More than a broker acknowledges in a second here: what comes on top would only wait longer.
         10_000,
-        "maximum number of objects on their way to Kafka; above it the response is 503",
+        "maximum number of objects on their way to Kafka; above it, and above what flow control allows, the response "
+        "is 503",
         minimum=1000,
     )
     http_gateways: str = setting(
@@ -96,6 +112,11 @@ class HttpSettings(SecureSettings, AskInsideSettings):
         f"127.0.0.1:{MATCHER_PORT}", "HTTP ports of all matchers, host:port[,host:port]: each serves some partitions"
     )
     gateway_http: str = setting(f"127.0.0.1:{GATEWAY_HTTP_PORT}", "HTTP ports of all gateways, host:port[,host:port]")
+    http_kafka_data: str = setting(
+        "",
+        "directory with Kafka's data, if it is on this machine: how full its disk is becomes a metric; `coldnotify up` "
+        "names its own; empty: none",
+    )
     http_overdue_s: int = setting(
         3600, "seconds after which a client that lacks something is shown as overdue", minimum=1
     )

@@ -4,9 +4,10 @@ from contextlib import suppress
 import pytest
 from coldnotify_common.web import BadRequest
 from coldnotify_http.bodies import InvalidObject, object_of_path, parse_many, parse_one
+from coldnotify_http.message_bodies import channel_of_path
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
-from coldnotify_schemas.records import PublicRecord
+from coldnotify_schemas.records import PublicRecord, is_high
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,6 +20,13 @@ BASE = "/v1/domains/d/groups/g/objects/"
 )
 def test_an_objects_name_comes_plain_or_encoded(path: str, name: str) -> None:
     assert object_of_path(BASE + path) == name
+
+
+@pytest.mark.parametrize(("domain", "group"), [("objects", "g"), ("d", "objects"), ("objects", "objects")])
+def test_a_domain_or_a_group_may_be_called_as_a_part_of_the_path(domain: str, group: str) -> None:
+    assert object_of_path(f"/v1/domains/{domain}/groups/{group}/objects/a/objects/b") == "a/objects/b"
+    named = f"/v1/domains/{domain.replace('objects', 'channels')}/groups/{group.replace('objects', 'channels')}"
+    assert channel_of_path(f"{named}/channels/a%2Fb") == "a/b"
 
 
 @pytest.mark.parametrize("path", ["", "%FF", "x" * 256])
@@ -112,3 +120,13 @@ def test_only_a_reset_sets_an_incarnation(incarnation: int) -> None:
         parse_many(b'{"objects":{"camera":%s}}' % record)
     assert one.value.field == many.value.field == "incarnation"
     assert "object reset" in str(one.value)
+
+
+def test_a_record_may_say_that_it_is_of_high_priority() -> None:
+    assert is_high(parse_one(b'{"version": 1, "priority": "high"}'))
+    assert not is_high(parse_one(b'{"version": 1}'))
+    named = parse_many(b'{"objects": {"a": {"priority": "high"}, "b": {}}}')
+    assert [(name, is_high(record)) for name, record in named] == [("a", True), ("b", False)]
+    with pytest.raises(BadRequest) as refused:
+        parse_one(b'{"priority": "low"}')
+    assert refused.value.field == "priority"

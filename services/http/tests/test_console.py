@@ -4,6 +4,9 @@ from aiohttp import ClientSession, web
 from coldnotify_common.admin import bound_port, listen
 from coldnotify_http import console
 
+_BYTES_MAX = 150_000
+"""Of all files together, uncompressed: an operator may look in over a slow link."""
+
 
 async def test_every_file_is_there_with_its_kind_and_needs_nothing_from_elsewhere() -> None:
     app = web.Application()
@@ -11,7 +14,7 @@ async def test_every_file_is_there_with_its_kind_and_needs_nothing_from_elsewher
     runner = await listen(app, "127.0.0.1", 0)
     try:
         async with ClientSession(f"http://127.0.0.1:{bound_port(runner)}") as client:
-            kinds = set()
+            kinds, page_bytes = set(), 0
             for path in console.OPEN_PATHS:
                 async with client.get(path) as response:
                     assert response.status == 200
@@ -19,8 +22,10 @@ async def test_every_file_is_there_with_its_kind_and_needs_nothing_from_elsewher
                     policy = response.headers["Content-Security-Policy"].split("; ")
                     assert {"default-src 'self'", "form-action 'self'", "frame-ancestors 'none'"} <= set(policy)
                     text = await response.text()
+                    page_bytes += len(text.encode())
                     assert "://" not in text.replace("http://www.w3.org/2000/svg", "")
             assert kinds == {"text/html", "text/css", "text/javascript"}
+            assert page_bytes < _BYTES_MAX
             async with client.get("/console/../app.py") as response:
                 assert response.status == 404
     finally:

@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
-from coldnotify_common.admin import bound_port, listen
 from coldnotify_common.identity import Identity
-from coldnotify_common.web import json_errors
 from coldnotify_common.web_auth import IDENTITY
 from coldnotify_http import ledger_pages
 from coldnotify_http.describing import Describing
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.node_client import NodeClient
 from coldnotify_http.settings import HttpSettings
-from coldnotify_testkit.served_routes import served
+from coldnotify_testkit.served_routes import served, served_alone
 from prometheus_client import CollectorRegistry
 
 PATH = "/v1/domains/d/groups/g/objects/a%2Fb%20c/description"
@@ -52,14 +50,11 @@ async def node(matchers: list[str], *, timeout_s: float = 30, identity: Identity
 
     settings = HttpSettings(matcher=",".join(matchers), http_look_timeout_s=timeout_s)
     asking, registry = NodeClient(settings), CollectorRegistry()
-    app = web.Application(middlewares=[json_errors, known])
-    app.add_routes(Describing(asking, asking, Metrics(registry), 0.5).routes())
-    app.add_routes(ledger_pages.routes(asking))
-    runner = await listen(app, "127.0.0.1", 0)
+    routes = [*Describing(asking, asking, Metrics(registry), 0.5).routes(), *ledger_pages.routes(asking)]
     try:
-        yield Node(f"http://127.0.0.1:{bound_port(runner)}", registry)
+        async with served_alone(routes, known) as url:
+            yield Node(url, registry)
     finally:
-        await runner.cleanup()
         await asking.close()
 
 

@@ -56,6 +56,7 @@ CASES: dict[str, dict[str, Any]] = {
     "not_registered": {"obj": {"client_registered": False}},
     "never_published": {"obj": {"version": None, "offset": None, "published_ms": None}},
     "asleep": {"client": ASLEEP},
+    "refused": {"client": ASLEEP, "refused": {"when_ms": 8, "reason": "clients_max is 5"}},
     "unsynced": {"client": {"session_state": "unsynced"}},
     "held": {"obj": {"held": True}},
     "catching_up": {"client": {"session_state": "catching"}},
@@ -87,6 +88,16 @@ def test_every_verdict_is_reached(verdict: str) -> None:
 def test_a_session_that_is_not_the_one_that_counts_is_about_to_be_displaced() -> None:
     (event,) = [one for one in explained(session={"session": 8})["timeline"] if "displaced" in one["text"]]
     assert event["step"] == "gateway"
+
+
+def test_who_was_sent_away_is_told_when_and_why() -> None:
+    refused: dict[str, Any] = {"when_ms": 8, "reason": "tenant acme is above its agreement: clients_max is 5"}
+    unknown = {"partition": 1, "generation": 2, "position": 5, "requests_waiting": 0, "now_ms": 9, "object": None}
+    for client in (CLIENT | ASLEEP, None):
+        shown = explain({**unknown, "client": client, "lacking": [1], "refused": refused}, [], object_name=None)
+        assert shown["verdict"] == "refused"
+        assert [one["when_ms"] for one in shown["timeline"] if refused["reason"] in one["text"]] == [8]
+    assert explained(refused=refused)["verdict"] == "on_its_way", "it is connected by now"
 
 
 def test_a_record_that_was_rejected_later_is_said() -> None:

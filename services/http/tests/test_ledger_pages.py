@@ -12,15 +12,14 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
-from coldnotify_common.admin import bound_port, listen
 from coldnotify_common.identity import Identity
 from coldnotify_common.settings import SettingError
-from coldnotify_common.web import error_response, json_errors
+from coldnotify_common.web import error_response
 from coldnotify_common.web_auth import IDENTITY
 from coldnotify_http import ledger_pages
 from coldnotify_http.node_client import NodeClient, addresses, path
 from coldnotify_http.settings import HttpSettings
-from coldnotify_testkit.served_routes import served
+from coldnotify_testkit.served_routes import served, served_alone
 
 OBJECT = "/v1/domains/d/groups/g/objects/a%2Fb%20c"
 OURS = Identity("ours", publishes=("d",))
@@ -41,13 +40,10 @@ async def node(
         matcher=",".join(matchers), gateway_http=",".join(gateways or []), http_look_timeout_s=timeout_s
     )
     asking = NodeClient(settings)
-    app = web.Application(middlewares=[json_errors, known])
-    app.add_routes(ledger_pages.routes(asking))
-    runner = await listen(app, "127.0.0.1", 0)
     try:
-        yield f"http://127.0.0.1:{bound_port(runner)}"
+        async with served_alone(ledger_pages.routes(asking), known) as url:
+            yield url
     finally:
-        await runner.cleanup()
         await asking.close()
 
 
@@ -75,6 +71,14 @@ async def test_the_matcher_that_serves_the_group_answers() -> None:
         status, body, _ = await get(f"{url}{OBJECT}/lacking?version=5&limit=2")
         assert (status, body["lacking"]) == (200, 1)
         assert body["raw"] == f"{OBJECT}/lacking?version=5&limit=2"
+
+
+@pytest.mark.parametrize("path", ["channels?limit=2", "channels/site/tasks?after=a", "queries", "clients/c"])
+async def test_lists_are_the_matchers_own(path: str) -> None:
+    listing = web.get("/v1/{any:.*}", answering({"items": []}))
+    async with served(listing) as matcher, node([matcher]) as url:
+        status, body, _ = await get(f"{url}/v1/domains/d/groups/g/{path}")
+        assert (status, body["raw"]) == (200, f"/v1/domains/d/groups/g/{path}")
 
 
 async def test_a_matcher_that_does_not_know_queries_has_not_answered_one() -> None:

@@ -1,4 +1,7 @@
-"""The endpoints over real HTTP, with a publisher that does what the test says."""
+"""The endpoints over real HTTP, with a publisher that does what the test says.
+
+Stands for: request_parts, write_answers
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

@@ -5,8 +5,11 @@ from typing import TYPE_CHECKING
 import structlog
 from coldnotify_common.inside import Inside
 from coldnotify_common.log import configure
+from coldnotify_common.tenancy.tenancy import Tenancy
+from coldnotify_common.tenancy.tenancy_metrics import TenancyCollector
 from coldnotify_common.tracing import tracer_of
 from coldnotify_streams.job_process import Current, Port, serve
+from prometheus_client import REGISTRY
 
 from coldnotify_matcher import metrics
 from coldnotify_matcher.settings import MatcherSettings
@@ -27,6 +30,9 @@ def run(settings: MatcherSettings) -> int:
     """
     configure(settings.log_format, settings.log_level, settings.matcher_id)
     tracer = tracer_of(settings, "matcher", settings.matcher_id)
+    tenancy = Tenancy(settings, "matcher")
+    REGISTRY.register(TenancyCollector(tenancy))
+    tenancy.start()
     try:
         code = serve(
             "matcher",
@@ -34,11 +40,13 @@ def run(settings: MatcherSettings) -> int:
             Port(host=settings.matcher_host, port=settings.matcher_port, setting=_PORT_SETTING),
             Inside(settings),
             what="a matcher, which matches publishes with registrations; this port is for looking in",
-            make_worker=lambda stop: Worker(settings, stop, tracer),
+            api="matcher",
+            make_worker=lambda stop: Worker(settings, stop, tracer, tenancy),
             routes=lambda current: _routes(current, settings),
             on_reload=metrics.RELOADS.inc,
         )
     finally:
+        tenancy.stop()
         if tracer is not None:
             tracer.close()
     log.info("matcher stopped")
@@ -46,16 +54,30 @@ def run(settings: MatcherSettings) -> int:
 
 
 def _routes(current: Current[Worker], settings: MatcherSettings) -> "list[AbstractRouteDef]":
-    from coldnotify_matcher import description_pages, find_pages, ledger, outcome_pages, overview, query_pages
-    from coldnotify_matcher.description_log import DescriptionLog
+    from coldnotify_matcher import (
+        channel_pages,
+        description_pages,
+        find_pages,
+        ledger,
+        missing_pages,
+        operating_pages,
+        outcome_pages,
+        overview,
+        query_pages,
+    )
+    from coldnotify_matcher.asked_writes import AskedWrites
     from coldnotify_matcher.state_pages import routes
 
+    writes = AskedWrites(settings)
     return [
         *ledger.routes(current),
-        *description_pages.routes(current, DescriptionLog(settings)),
+        *description_pages.routes(current, writes),
+        *missing_pages.routes(current),
+        *operating_pages.routes(current, writes),
         *outcome_pages.routes(current),
         *overview.routes(current),
         *find_pages.routes(current),
         *query_pages.routes(current),
+        *channel_pages.routes(current),
         *routes(current),
     ]

@@ -35,7 +35,7 @@ from coldnotify_schemas.records import InvalidRecord
 from coldnotify_streams.core.job import Phase
 from confluent_kafka.admin import AdminClient
 
-from coldnotify_matcher.description_log import LogEnd, NotWritten
+from coldnotify_matcher.asked_writes import LogEnd, NotWritten
 from coldnotify_matcher.engine.description_store import NEVER, Described
 from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_matcher.state_pages import HasWorker, Look, in_a_thread, partition_for, show_description
@@ -57,7 +57,7 @@ _RETRY_AFTER_S = "1"
 
 
 class Log(Protocol):
-    """What is needed of DescriptionLog."""
+    """What is needed of AskedWrites."""
 
     async def end(self, admin: AdminClient, partition: int) -> LogEnd:
         """Where the partition ends, asked after this call. Raises KafkaUnavailable."""
@@ -69,7 +69,7 @@ class Log(Protocol):
 def routes(current: HasWorker, log: Log) -> list[web.AbstractRouteDef]:
     """Of one object's description. They go before those that take any path for an object's name."""
     pages = Descriptions(current, log)
-    path = "/v1/domains/{domain}/groups/{group}/objects/{object:.+}/description"
+    path = "/v1/domains/{domain}/groups/{group}/objects/{object:(?s:.+)}/description"
     return [
         web.get(path, in_a_thread(pages.description)),
         web.put(path, pages.put),

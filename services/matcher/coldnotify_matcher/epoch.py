@@ -1,9 +1,19 @@
-"""The epoch within which cursors hold."""
+"""The epochs within which cursors hold."""
 
 import hashlib
+
+from coldnotify_schemas.channels import Retention
 
 
 def epoch_of(objects_topic_id: str, partitions: int, counter: int) -> int:
     """32 bits, not 0, that change with the objects topic's id, its partition count and the operator's counter."""
-    text = f"{objects_topic_id}/{partitions}/{counter}"
+    return _epoch(f"{objects_topic_id}/{partitions}/{counter}")
+
+
+def channels_epoch_of(topic_id: str, partitions: int, counter: int, retention: Retention) -> int:
+    """The same of a log of channels: its topic's id, and which retention it is for."""
+    return _epoch(f"{topic_id}/{partitions}/{counter}/{retention.value}")
+
+
+def _epoch(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little") or 1

@@ -43,7 +43,7 @@ def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
     ledger = Ledger(current)
     group = "/v1/domains/{domain}/groups/{group}"
     return [
-        web.get(f"{group}/objects/{{object:.+}}/lacking", in_a_thread(ledger.lacking)),
+        web.get(f"{group}/objects/{{object:(?s:.+)}}/lacking", in_a_thread(ledger.lacking)),
         web.get(f"{group}/clients/{{client}}/explanation", in_a_thread(ledger.explanation)),
     ]
 
@@ -112,7 +112,7 @@ class Ledger:
         With `partition` and `offset`, those of the record that published it, it is also said what became of that.
         """
         limit, after = page_request(request.query)
-        version = _version(request)
+        version, record = _version(request), _record(request)
         name = check_object(request.match_info["object"])
         with self._look.served(request) as (prefix, partition):
             engine = partition.engine
@@ -129,9 +129,8 @@ class Ledger:
                 "generation": engine.generation,
             }
             del shown["payload"]
-            if request.query.get("partition") == str(partition.number):
-                offset = whole_number("offset", request.query.get("offset", ""), maximum=VERSION_MAX)
-                taken = engine.history.outcome(offset)
+            if record is not None and record[0] == partition.number:
+                taken = engine.history.outcome(record[1])
                 if taken is not None and taken.key == obj.key:
                     shown |= show_outcome(taken)
         rows: dict[str, dict[str, Any]] = {}
@@ -185,6 +184,8 @@ class Ledger:
                     "gateway_heard_ms": client.session.gateway.heard_ms if client.session is not None else None,
                 }
                 shown["lacking"] = self._lacked(engine, client)
+            if (refused := engine.refused(prefix + name)) is not None:
+                shown["refused"] = {"when_ms": refused[0], "reason": refused[1]}
             if object_name is not None:
                 obj = engine.objects.get(prefix + object_name)
                 shown["rejected"] = [one._asdict() for one in engine.history.rejections(prefix + object_name)]
@@ -232,6 +233,17 @@ class Ledger:
 def _version(request: web.Request) -> int | None:
     text = request.query.get("version")
     return None if text is None else whole_number("version", text, maximum=VERSION_MAX)
+
+
+def _record(request: web.Request) -> tuple[int, int] | None:
+    """Partition and offset of the record whose outcome is to be said, too; either of them wants the other."""
+    query = request.query
+    if "partition" not in query and "offset" not in query:
+        return None
+    partition, offset = (
+        whole_number(name, query.get(name, ""), maximum=VERSION_MAX) for name in ("partition", "offset")
+    )
+    return partition, offset
 
 
 def _state(client: Client) -> str:

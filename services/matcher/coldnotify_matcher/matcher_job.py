@@ -8,7 +8,7 @@ from coldnotify_streams.core.events import Record
 from coldnotify_streams.core.job import Refused, Topics
 
 from coldnotify_matcher.engine import Rules
-from coldnotify_matcher.matcher_partition import TOPICS, Partition
+from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_matcher.run_topics import Cluster
 
 
@@ -42,8 +42,8 @@ class MatcherJob:
 
     @property
     def topics(self) -> Topics:
-        """Requests, objects, and the state of clients."""
-        return TOPICS
+        """Requests, objects, the state of clients, and channels if there are any."""
+        return self._cluster.topics
 
     @property
     def partitions(self) -> int:
@@ -58,7 +58,7 @@ class MatcherJob:
     @property
     def puts_off(self) -> bool:
         """Whether publishes are held back, or sets of queries are being computed."""
-        return self._rules.conflation.holds or bool(self._computing)
+        return self._rules.conflation.holds or self._rules.allowances.any or bool(self._computing)
 
     def partition(self, number: int) -> Partition:
         """A partition of which nothing is known yet."""

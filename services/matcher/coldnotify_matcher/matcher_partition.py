@@ -1,7 +1,6 @@
 """A partition of the matcher's job: what its records mean while it is loaded, claimed and owned, around its engine."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 import structlog
@@ -9,27 +8,34 @@ from coldnotify_common.paced import Paced
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_schemas.matcher_state import (
     FORMAT,
-    FORMAT_WITH_QUERIES,
+    FORMAT_WITH_CHANNELS,
     GENERATION_KEY,
+    ChannelsRecord,
     GenerationRecord,
     RegistrationsRecord,
     SessionRecord,
 )
-from coldnotify_streams.core.events import Record, Takeover
-from coldnotify_streams.core.job import NOT_UNDERSTOOD, RAISED, At, Ends, JobPartition, Outputs, Phase, Topics
+from coldnotify_streams.core.events import Block, Record, Takeover
+from coldnotify_streams.core.job import NOT_UNDERSTOOD, RAISED, At, Ends, JobPartition, Outputs, Phase
 from coldnotify_streams.errors import NewerFormat, TakenOver
 
+from coldnotify_matcher.channel_logs import ChannelLogs
 from coldnotify_matcher.engine import Engine, Rules, Step, Write
 from coldnotify_matcher.engine.rejected import rejected
-from coldnotify_matcher.record_headers import NOTHING_SAID, ObjectRecord
+from coldnotify_matcher.engine.use import Use
+from coldnotify_matcher.merged_records import Merged
+from coldnotify_matcher.record_headers import NOTHING_SAID, Ended, ObjectRecord
 from coldnotify_matcher.request_records import parse_request
 from coldnotify_matcher.run_topics import Cluster
 from coldnotify_matcher.state_records import (
     Unreadable,
     check_bucket_key,
+    check_channels_key,
     check_client_key,
+    check_generation,
     generation_of,
     is_generation_key,
+    parse_channels,
     parse_generation,
     parse_registrations,
     parse_session,
@@ -37,16 +43,19 @@ from coldnotify_matcher.state_records import (
 
 _paced = Paced(structlog.get_logger())
 
-TOPICS = Topics(requests=topics.REQUESTS, table=topics.OBJECTS, state=(topics.REGISTRATIONS, topics.SESSIONS))
-STATE = frozenset(TOPICS.state)
+STATE = frozenset((topics.REGISTRATIONS, topics.SESSIONS, topics.CHANNELS_STATE))
 ASIDE_MAX = 1_000
 """Records that wait to be rejected until the partition is owned. What comes above it is only counted and logged."""
 _NOTHING_IS_FRESH = 1 << 63
 """As the committed offset of objects: whatever is read, its owner is to reject and to move."""
-_NEED_BARRIER = frozenset(("open", "register", "sync", "catch_up"))
-"""Requests whose answer promises the newest version."""
+_NEED_BARRIER = frozenset(("open", "register", "sync", "catch_up", "is_there"))
+"""Requests whose answer promises the newest version, or that nothing was published."""
 
-R = TypeVar("R", RegistrationsRecord, SessionRecord)
+_CHECK_KEY: Mapping[str, Callable[[bytes], str]] = {
+    topics.REGISTRATIONS: check_bucket_key,
+    topics.SESSIONS: check_client_key,
+    topics.CHANNELS_STATE: check_channels_key,
+}
 
 
 class Partition(JobPartition):
@@ -67,10 +76,11 @@ class Partition(JobPartition):
 
         `computing`: has the numbers of the partitions that compute sets of queries.
         """
-        super().__init__(number, TOPICS)
+        super().__init__(number, cluster.topics)
         self.engine = Engine(number, cluster.partitions, cluster.epoch, registrations_max=registrations_max)
         if rules is not None:
             self.engine.rules = rules
+        self._logs = ChannelLogs(self.engine, cluster.logs, self.engine.rules.retentions)
         self._traced = traced
         self._computing = set() if computing is None else computing
         self._computing.discard(number)
@@ -79,8 +89,8 @@ class Partition(JobPartition):
         self._generation = 0
         self._claimed = 0
         self._last_generation: GenerationRecord | None = None
-        self._buckets: dict[str, RegistrationsRecord] = {}
-        self._sessions: dict[str, SessionRecord] = {}
+        self._buckets: Merged[RegistrationsRecord] = Merged()
+        self._sessions: Merged[SessionRecord] = Merged()
         self._to_rewrite: dict[tuple[str, str], None] = {}
         """(topic, key) of what stands last under its key and is no state, or an outdone one, which would be all that
         compaction leaves. It is overwritten once the partition is owned."""
@@ -121,7 +131,7 @@ class Partition(JobPartition):
     @property
     def clients(self) -> int:
         """How many are known."""
-        return len(self.engine.clients) or len(self._sessions)
+        return len(self.engine.clients) or len(self._sessions.winners)
 
     @property
     def about(self) -> dict[str, object]:
@@ -154,27 +164,33 @@ class Partition(JobPartition):
         """The reader is at the end of this topic's partition."""
         if topic == topics.OBJECTS:
             self.engine.on_objects_end(offset)
+        elif topic in self._logs:
+            self._logs.on_end(topic, offset)
         self.behind.discard(topic)
         self.note_progress(topic, offset)
 
     def on_record(self, record: Record, now_ms: int) -> None:
-        """One record of a compacted topic. Raises TakenOver, or what a handler raises over it."""
+        """One record of a compacted topic, or of a log. Raises TakenOver, or what a handler raises over it."""
         topic, _, offset, _, key, value, timestamp_ms, said = record
         if topic == topics.OBJECTS:
-            moved, traceparent, since = said or NOTHING_SAID
+            moved, traceparent, since, removes, urgent = said or NOTHING_SAID
             if traceparent and self._traced is not None and self.phase is Phase.OWNED:
                 traceparent = self._traced(record, traceparent)
             # Each is made here, a hundred thousand behind a long log: by its class it would take three times as long.
-            fields = (key, value, offset, timestamp_ms, moved, traceparent, since)
+            fields = (key, value, offset, timestamp_ms, moved, traceparent, since, removes, urgent)
             self.engine.on_object(tuple.__new__(ObjectRecord, fields), now_ms)
+        elif topic in self._logs:
+            self._logs.on_record(record, now_ms)
         elif key is not None:
-            self._on_state_record(topic, key, value, offset, now_ms)
+            self._on_state_record(record, key, now_ms)
         self.note_progress(topic, offset + 1)
 
     def skip(self, record: Record, reason: str) -> None:
         """One record that is set aside: it counts as read, and as nothing else."""
         if record.topic == topics.OBJECTS:
             self.engine.skip_object(record.key, record.offset)
+        elif record.topic in self._logs:
+            self._logs.skip(record)
         elif record.topic in STATE and record.key is not None and not is_generation_key(record.key):
             self._overwrite(record.topic, record.key)
         self.set_aside(record, reason, RAISED)
@@ -213,6 +229,34 @@ class Partition(JobPartition):
         """Whether its answer promises the newest version."""
         return request.WhichOneof("body") in _NEED_BARRIER
 
+    def needs_log(self, request: internal_pb2.Request) -> str | None:
+        """The log of channels that its answer promises to have been read."""
+        return self._logs.needed(request)
+
+    def times_of(self, request: internal_pb2.Request) -> Sequence[tuple[str, int]]:
+        """The times from which on channels are to be told."""
+        return self._logs.times_of(request)
+
+    def at_offsets(self, request: internal_pb2.Request, offsets: Sequence[int]) -> internal_pb2.Request:
+        """The same request, with offsets in their place."""
+        return self._logs.at_offsets(request, offsets)
+
+    def log_done(self, topic: str) -> int:
+        """Up to which offset of a log of channels all is told, and stored."""
+        return self._logs.done(topic)
+
+    def on_log_start(self, topic: str, log_start: int) -> None:
+        """Retention has removed what is below."""
+        self._logs.on_log_start(topic, log_start)
+
+    def wanted_blocks(self) -> Sequence[tuple[str, int]]:
+        """What sessions that are behind in channels wait for."""
+        return self._logs.wanted() if self.topics.logs else ()
+
+    def on_block(self, block: Block, now_ms: int) -> None:
+        """What was read of that."""
+        self._logs.on_block(block, now_ms)
+
     def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
         """A batch of (offset, request), in order."""
         self.engine.on_requests(requests, now_ms)
@@ -247,6 +291,11 @@ class Partition(JobPartition):
         """The engine's events since the last time."""
         counts, self.engine.counts = self.engine.counts, {}
         return counts
+
+    def take_use(self) -> dict[str, Use]:
+        """What domains used since the last time."""
+        use, self.engine.use = self.engine.use, {}
+        return use
 
     @property
     def claimed(self) -> bool:
@@ -297,17 +346,26 @@ class Partition(JobPartition):
     def own(self, now_ms: int, ends: Ends) -> None:
         """Everything is loaded and claimed: build the state and take over."""
         since = self._requests_since
-        for key, bucket in self._buckets.items():
+        for key, stored in self._logs.stored():
+            self.engine.at = key
+            if (words := self._logs.beyond(key, stored, ends.logs)) is None:
+                self.engine.load_channels(key, stored)
+            else:
+                self._disbelieve(topics.CHANNELS_STATE, key, stored, words, NOT_UNDERSTOOD)
+        if ends.logs:
+            self._logs.start(ends.logs)
+        for key, bucket in self._buckets.winners.items():
             self.engine.at = key.rpartition("/")[0]
             counts = bucket.generation >= since
             if self._is_believed(topics.REGISTRATIONS, key, bucket, ends, applied_counts=counts):
                 self.engine.load_registrations(key, bucket, applied_counts=counts)
-        for key, session in self._sessions.items():
+        for key, session in self._sessions.winners.items():
             self.engine.at = key
             counts = session.generation >= since
             if self._is_believed(topics.SESSIONS, key, session, ends, applied_counts=counts):
                 self.engine.load_session(key, session, now_ms, applied_counts=counts)
-        self._buckets, self._sessions = {}, {}
+        self._buckets, self._sessions = Merged(), Merged()
+        self._logs.forget_stored()
         takeover = self.takeover
         committed = None if takeover is None or not takeover.table_in_epoch else takeover.table_committed
         self.engine.finish_load(
@@ -336,22 +394,28 @@ class Partition(JobPartition):
             words, why = f"applied: is {record.applied}, and the requests end at {ends.requests}", NOT_UNDERSTOOD
         elif isinstance(record, SessionRecord) and self._is_beyond(record, ends):
             words, why = f"cursor: is {record.cursor}, and the objects end at {ends.table}", NOT_UNDERSTOOD
+        elif isinstance(record, SessionRecord) and self._logs.is_beyond(key, record, ends.logs):
+            words, why = f"channels_cursor: is {record.channels_cursor}, behind the end of the log", NOT_UNDERSTOOD
         else:
             return True
+        self._disbelieve(topic, key, record, words, why)
+        return False
+
+    def _disbelieve(self, topic: str, key: str, record: msgspec.Struct, words: str, why: str) -> None:
         write = rejected(topic, self.number, None, key.encode(), msgspec.json.encode(record), words)
         self._aside[topic, key.encode()] = write, why
         self._to_rewrite[topic, key] = None
-        return False
 
     def _is_beyond(self, record: SessionRecord, ends: Ends) -> bool:
         return record.epoch == self._cluster.epoch and record.cursor >= ends.table
 
-    def _on_state_record(self, topic: str, key: bytes, value: bytes | None, offset: int, now_ms: int) -> None:
+    def _on_state_record(self, record: Record, key: bytes, now_ms: int) -> None:
+        topic = record.topic
         if self.phase in (Phase.FOLLOWING, Phase.LOADING):
             self._aside.pop((topic, key), None)
             self._newer.pop((topic, key), None)
         try:
-            self._on_key_of_state(Record(topic, self.number, offset, end=False, key=key, value=value), now_ms)
+            self._on_key_of_state(record, now_ms)
         except NewerFormat as error:
             if self.phase is Phase.OWNED:
                 raise
@@ -367,7 +431,7 @@ class Partition(JobPartition):
                 self._claim_lost = True
             return
         try:
-            text = check_client_key(key) if topic == topics.SESSIONS else check_bucket_key(key)
+            text = _CHECK_KEY[topic](key)
         except Unreadable as error:
             self._strange_keys.pop((topic, key), None)
             if value is not None:
@@ -375,7 +439,7 @@ class Partition(JobPartition):
                 self._strange_keys[topic, key] = None
             return
         try:
-            self._on_state(topic, text, value, now_ms)
+            self._on_state(topic, text, value, record.said, now_ms)
         except Unreadable as error:
             self.set_aside(record, str(error), NOT_UNDERSTOOD)
             self._overwrite(topic, key)
@@ -383,7 +447,7 @@ class Partition(JobPartition):
     def _overwrite(self, topic: str, key: bytes) -> None:
         """What stands last under this key of a state topic is no state: ours, or a null, is written behind it."""
         try:
-            text = check_client_key(key) if topic == topics.SESSIONS else check_bucket_key(key)
+            text = _CHECK_KEY[topic](key)
         except Unreadable:
             self._strange_keys[topic, key] = None
             return
@@ -415,43 +479,36 @@ class Partition(JobPartition):
             self._generation = max(record.generation, self._claimed + 1 if self.phase is Phase.CLAIMING else 0)
             self._last_generation = record
 
-    def _on_state(self, topic: str, key: str, value: bytes | None, now_ms: int) -> None:
+    def _on_state(self, topic: str, key: str, value: bytes | None, said: object, now_ms: int) -> None:
         if self.phase is Phase.OWNED:
-            newest_format = FORMAT_WITH_QUERIES if topic == topics.REGISTRATIONS else FORMAT
+            newest_format = FORMAT_WITH_CHANNELS if topic == topics.REGISTRATIONS else FORMAT
             if value is None or generation_of(value, now_ms, newest_format=newest_format) < self._claimed:
                 self.engine.rewrite(topic, key, was_null=value is None)
             return
-        record: RegistrationsRecord | SessionRecord | None
+        record: RegistrationsRecord | SessionRecord | ChannelsRecord | None
+        ended_by = said.by if value is None and isinstance(said, Ended) else 0
+        check_generation(ended_by, now_ms)
         if topic == topics.REGISTRATIONS:
             record = None if value is None else parse_registrations(value, now_ms)
-            newest = _merge(self._buckets, key, record)
+            newest = self._buckets.merge(key, record, ended_by)
+        elif topic == topics.CHANNELS_STATE:
+            record = None if value is None else parse_channels(value, now_ms)
+            newest = self._logs.merge(key, record)
         else:
             record = None if value is None else parse_session(value, now_ms, inboxes=self._cluster.inboxes)
-            newest = _merge(self._sessions, key, record)
+            newest = self._sessions.merge(key, record, ended_by)
         if newest:
             self._to_rewrite.pop((topic, key), None)
         else:
             self._to_rewrite[topic, key] = None
-        if record is not None and self.phase is not Phase.CLAIMING:
+        if self.phase is not Phase.CLAIMING:
             # Should the claims themselves be lost: gateways would drop whatever a lower generation says.
-            self._generation = max(self._generation, record.generation)
+            self._generation = max(self._generation, ended_by if record is None else record.generation)
 
 
 def _set_aside(topic: str, why: str) -> str:
     """The engine's name of the event, for `metrics.count`."""
     return f"set_aside:{topic}:{why}"
-
-
-def _merge(records: dict[str, R], key: str, record: R | None) -> bool:
-    """Keep the record with the higher (generation, applied); a null ends them all. False: this one is outdone."""
-    if record is None:
-        records.pop(key, None)
-        return True
-    before = records.get(key)
-    if before is not None and (record.generation, record.applied) < (before.generation, before.applied):
-        return False
-    records[key] = record
-    return True
 
 
 def _inbox_writes(step: Step) -> Iterable[Write]:

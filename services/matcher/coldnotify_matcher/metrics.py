@@ -3,6 +3,8 @@
 from coldnotify_schemas import topics
 from prometheus_client import Counter, Gauge, Histogram
 
+from coldnotify_matcher import channel_metrics
+
 OUTCOMES = ("published", "repeated", "altered", "stale")
 """Of publishes, as the engine's history names them; their events come with the domain."""
 EVENTS = {
@@ -16,10 +18,35 @@ EVENTS = {
     "conflated": Counter(
         "coldnotify_matcher_publishes_conflated_total", "Publishes held back and then replaced by a newer one"
     ),
+    "urgent": Counter(
+        "coldnotify_matcher_publishes_urgent_total",
+        "Newer versions of high priority, which are held back by nothing and told also to sessions that are sent pages",
+    ),
+    "urgent_above_share": Counter(
+        "coldnotify_matcher_publishes_urgent_above_share_total",
+        "Newer versions that said they were of high priority and were told like all others, because their tenant has "
+        "published more of these than its high_priority_share",
+    ),
+    "urgent_deliveries": Counter(
+        "coldnotify_matcher_deliveries_urgent_total", "Sessions addressed by live notifications of high priority"
+    ),
     "stale": Counter("coldnotify_matcher_publishes_stale_total", "Records with a version below the newest"),
     "repaired": Counter(
         "coldnotify_matcher_objects_repaired_total",
         "Newest versions written again, because compaction would have kept another record",
+    ),
+    "removed": Counter(
+        "coldnotify_matcher_objects_removed_total",
+        "Objects removed, because they were neither published nor described for as long as --matcher-retention says, "
+        "or were deleted long ago",
+    ),
+    "descriptions_removed": Counter(
+        "coldnotify_matcher_descriptions_removed_total", "Descriptions removed with their objects"
+    ),
+    "nulls_void": Counter(
+        "coldnotify_matcher_nulls_void_total",
+        "Nulls under an object's key that removed nothing, because they named no version, or one that was published "
+        "anew since; the version in force is written again",
     ),
     "moved": Counter("coldnotify_matcher_records_moved_total", "Records moved out of a wrong partition"),
     "rejected": Counter(
@@ -77,6 +104,10 @@ EVENTS = {
     "differences": Counter(
         "coldnotify_matcher_differences_total", "Sessions addressed by live notifications of sets that have changed"
     ),
+    "redescribed": Counter(
+        "coldnotify_matcher_redescribed_total",
+        "Sessions addressed by live notifications of members that are described in another way",
+    ),
     "announced_anew": Counter(
         "coldnotify_matcher_sessions_announced_anew_total",
         "Sessions of clients with queries to be caught up after a takeover, because their sets are computed anew",
@@ -84,8 +115,57 @@ EVENTS = {
     "forgotten": Counter(
         "coldnotify_matcher_clients_forgotten_total", "Clients forgotten, because they were not seen for too long"
     ),
+    "forgotten_by_operators": Counter(
+        "coldnotify_matcher_clients_forgotten_by_operators_total", "Clients forgotten, because an operator asked for it"
+    ),
+    "disconnected": Counter(
+        "coldnotify_matcher_clients_disconnected_total", "Sessions ended, because an operator asked for it"
+    ),
     "pages": Counter("coldnotify_matcher_pages_total", "Catch-up pages made for sessions"),
     "paged": Counter("coldnotify_matcher_paged_total", "Objects in catch-up pages"),
+    "messages": Counter("coldnotify_matcher_messages_total", "Messages of channels that were followed"),
+    "messages_told": Counter(
+        "coldnotify_matcher_messages_told_total", "Sessions addressed by messages of channels as they came"
+    ),
+    "messages_paged": Counter(
+        "coldnotify_matcher_messages_paged_total", "Messages of channels in catch-up pages, by session"
+    ),
+    "messages_repeated": Counter(
+        "coldnotify_matcher_messages_repeated_total",
+        "Records of channels told to nobody, because their id or `moved` header was on an earlier one",
+    ),
+    "messages_moved": Counter(
+        "coldnotify_matcher_messages_moved_total", "Records of channels moved out of a wrong partition"
+    ),
+    "messages_rejected": Counter(
+        "coldnotify_matcher_messages_rejected_total",
+        "Records of channels that could not be understood, by the field that is wrong",
+        ("field",),
+    ),
+    "missed": Counter(
+        "coldnotify_matcher_missed_total",
+        "Sessions told that messages of a channel may be missing, by the reason",
+        ("reason",),
+    ),
+    "channel_pages": Counter("coldnotify_matcher_channel_pages_total", "Catch-up pages of channels made for sessions"),
+    "channel_sessions_put_off": Counter(
+        "coldnotify_matcher_channel_sessions_put_off_total",
+        "Sessions whose channels were live and come by pages for a while, because their tenant is above what may be "
+        "told of its messages",
+    ),
+    "blocks_served": Counter(
+        "coldnotify_matcher_blocks_served_total", "Sessions that waited for a block of a log of channels when it came"
+    ),
+    "channels_registered": Counter("coldnotify_matcher_channels_registered_total", "Registrations of channels added"),
+    "channels_unregistered": Counter(
+        "coldnotify_matcher_channels_unregistered_total", "Registrations of channels removed"
+    ),
+    "channels_refused": Counter(
+        "coldnotify_matcher_channels_refused_total", "Registrations of channels refused: the name, attributes, or limit"
+    ),
+    "channels_forgotten": Counter(
+        "coldnotify_matcher_channels_forgotten_total", "Channels forgotten, because retention has left none of theirs"
+    ),
     "closed": Counter("coldnotify_matcher_closed_total", "Sessions told to close"),
     "silent_gateways": Counter(
         "coldnotify_matcher_gateways_silent_total", "Gateways with sessions that were taken for dead"
@@ -105,6 +185,13 @@ UNKNOWN_FIELD = "unknown_field"
 """Instead of a name that the publisher made up: there is no end to those."""
 for _field in (*REJECTED_FIELDS, UNKNOWN_FIELD):
     EVENTS["rejected"].labels(_field)  # so that a rate is known before the first
+MESSAGE_FIELDS = ("key", "domain", "payload", "id", "to", "source", "expires_at", "priority", "time")
+for _field in (*MESSAGE_FIELDS, UNKNOWN_FIELD):
+    EVENTS["messages_rejected"].labels(_field)
+MISSED_REASONS = ("retention", "expired", "lost", "unreadable")
+for _reason in MISSED_REASONS:
+    EVENTS["missed"].labels(_reason)
+_LABELS = {"messages_rejected": MESSAGE_FIELDS, "missed": MISSED_REASONS}
 
 DOMAIN_PUBLISHES = Counter(
     "coldnotify_matcher_domain_publishes_total",
@@ -141,6 +228,15 @@ CONFLATION_INTERVAL_SECONDS = Gauge(
     "the longest of the partitions served",
     ("domain",),
 )
+REMOVALS_UNDER_WAY = Gauge(
+    "coldnotify_matcher_removals_under_way",
+    "Objects whose removal was written and not read back yet, in all partitions served; with 200 in a partition no "
+    "more are written",
+)
+RETENTION_NEXT_DUE = Gauge(
+    "coldnotify_matcher_retention_next_due_timestamp_seconds",
+    "When the first object is to be removed (Unix time), as of the last look at all objects; 0: none is",
+)
 QUERIES = Gauge(
     "coldnotify_matcher_queries",
     "Queries that have a set, counted by canonical form, in all partitions served; at most 10,000 a partition",
@@ -174,10 +270,12 @@ RELOADS = Counter(
 SET_ASIDE = Counter(
     "coldnotify_matcher_records_set_aside_total",
     "Records set aside to coldnotify.rejected, by topic and by reason: not_understood, or raised (the handler "
-    "raised an exception). For the objects topic only the latter",
+    "raised an exception). For the objects topic, and for those of channels, only the latter",
     ("topic", "why"),
 )
-for _topic in (topics.OBJECTS, topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS):
+for _topic in (
+    topics.OBJECTS, topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS, topics.CHANNELS_STATE, *topics.CHANNELS,
+):  # fmt: skip
     for _why in ("not_understood", "raised"):
         SET_ASIDE.labels(_topic, _why)
 PARTITION_RELOADS = Counter(
@@ -191,19 +289,23 @@ PARTITIONS_WAITING = Gauge(
 
 
 def count(event: str, by: int) -> None:
-    """`event`: the engine's name. With "rejected" comes the field, "rejected:key"; with an outcome the domain; with
-    "set_aside" the topic and why, "set_aside:topic:why".
+    """`event`: the engine's name. With "rejected" and "messages_rejected" comes the field, "rejected:key"; with
+    "missed" the reason; with an outcome the domain; with "set_aside" the topic and why, "set_aside:topic:why".
     """
     name, _, field = event.partition(":")
     if name == "set_aside":
         SET_ASIDE.labels(*field.split(":")).inc(by)
+        return
+    if name in channel_metrics.EVENTS:
+        channel_metrics.EVENTS[name].inc(by)
         return
     if not field or name in OUTCOMES:
         EVENTS[name].inc(by)
         if field and (row := _row_of(field, name)) is not None:
             DOMAIN_PUBLISHES.labels(row, name).inc(by)
         return
-    EVENTS[name].labels(field if field in REJECTED_FIELDS else UNKNOWN_FIELD).inc(by)
+    known = _LABELS.get(name, REJECTED_FIELDS)
+    EVENTS[name].labels(field if field in known else UNKNOWN_FIELD).inc(by)
 
 
 def _row_of(domain: str, outcome: str) -> str | None:

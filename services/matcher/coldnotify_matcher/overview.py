@@ -1,14 +1,16 @@
 """How delivery goes as a whole: the busiest groups, the slowest clients, the oldest undelivered; a group as a matrix.
 
 One look is a pass over all clients, some thousands at a time; a client that has all there is of its group costs one
-comparison, others one for each registration. A pass that takes too long ends early and says so (`partial`).
+comparison, others one for each registration by name. What clients lack of their queries' members is not counted: it
+would be asked of each set. A pass that takes too long ends early and says so (`partial`).
 """
 
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import nlargest, nsmallest
 from itertools import islice
@@ -17,6 +19,7 @@ from typing import Any, TypeVar
 from aiohttp import web
 from coldnotify_common.list_pages import page, page_request
 from coldnotify_common.query_numbers import whole_number
+from coldnotify_common.web import BadRequest
 
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
@@ -29,13 +32,19 @@ SHOWN_MAX = 20
 """Slowest clients and oldest objects, of each partition."""
 GROUPS_SHOWN_MAX = 200
 T = TypeVar("T")
-_SUMS = ("clients", "online", "lacking", "overdue", "objects")
+SEEN_MS = {"seen_1h": 3_600_000, "seen_1d": 86_400_000, "seen_7d": 7 * 86_400_000}
+"""Clients that are connected, or were not longer ago than this: fleets that only wake are never online."""
+_SUMS = ("clients", "online", "lacking", "overdue", "objects", *SEEN_MS)
 RECENT_MS = 60_000
 """What counts as the traffic of now."""
 PASS_S_MAX = 1.5
 OVERDUE_S_DEFAULT = 3600
 _OVERDUE_S_MAX = 10**9 - 1
 MATRIX_OBJECTS_MAX = 100
+MATRIX_FROM_MAX = 100_000
+"""Of `objects_from`: beyond, a look at the matrix would sort too much under the lock."""
+MATRIX_SCANNED_MAX = 5_000
+"""Clients that one request looks at, where only those that lack something are wanted."""
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
@@ -58,6 +67,8 @@ class _Group:
     lacking: int = 0
     overdue: int = 0
     oldest_since_ms: int | None = None
+    seen: Counter[str] = field(default_factory=Counter)
+    """By the names of SEEN_MS."""
 
 
 @dataclass
@@ -117,14 +128,34 @@ class Overview:
         )
 
     def matrix(self, request: web.Request) -> web.Response:
-        """GET .../groups/{group}/matrix: which client has applied which object; clients paged, the newest objects."""
+        """GET .../groups/{group}/matrix?lacking&objects_from: which client has applied which object.
+
+        Clients are paged; with `lacking=yes` a page has only those that lack something, and may be short although there
+        are more. Of the objects, the newest first, it shows MATRIX_OBJECTS_MAX from the place `objects_from` on.
+        """
         limit, after = page_request(request.query)
+        lacking = request.query.get("lacking", "no")
+        if lacking not in ("yes", "no"):
+            raise BadRequest("lacking", f"{lacking[:80]!r} is neither yes nor no")
+        objects_from = whole_number("objects_from", request.query.get("objects_from", "0"), maximum=MATRIX_FROM_MAX)
         with self._look.served(request) as (prefix, partition):
             engine = partition.engine
             keys = sorted(key for key, one in engine.clients.items() if key.startswith(prefix) and not one.looks)
             of_group = [key for key in engine.objects if key.startswith(prefix)]
-            newest = nlargest(MATRIX_OBJECTS_MAX, of_group, key=engine.objects.offset_of)
-            objects = [engine.objects[key] for key in newest]
+            newest = nlargest(objects_from + MATRIX_OBJECTS_MAX, of_group, key=engine.objects.offset_of)
+            objects = [engine.objects[key] for key in newest[objects_from:]]
+
+            def row(name: str) -> dict[str, Any]:
+                return _matrix_row(engine, engine.clients[prefix + name], objects)
+
+            names = [key.removeprefix(prefix) for key in keys]
+            if lacking == "yes":
+                lack = _of_those_that_lack(
+                    names, limit, after, lambda name: bool(engine.clients[prefix + name].lacking())
+                )
+                clients: dict[str, Any] = {"items": [row(name) for name in lack[0]], "next": lack[1]}
+            else:
+                clients = {**page(names, limit, after, row)}
             shown: dict[str, Any] = {
                 "objects": [
                     {
@@ -136,17 +167,13 @@ class Overview:
                 ],
                 "objects_count": len(of_group),
                 "clients_count": len(keys),
-                **page(
-                    [key.removeprefix(prefix) for key in keys],
-                    limit,
-                    after,
-                    lambda name: _matrix_row(engine, engine.clients[prefix + name], objects),
-                ),
+                **clients,
             }
         return web.json_response(shown | {"now_ms": time.time_ns() // 1_000_000})
 
     def _pass(self, partition: Partition, overdue_before_ms: int, deadline_s: float) -> _Pass:
         found = _Pass()
+        now_ms = time.time_ns() // 1_000_000
         with self._look.lock():
             objects = partition.engine.objects
             keys = iter(list(objects))
@@ -160,7 +187,7 @@ class Overview:
                 group.newest_offset = max(group.newest_offset, objects.offset_of(key))
         for of_clients in self._parts(partition, portions(clients)):
             for client in of_clients:
-                _take(found, partition.engine, client, overdue_before_ms)
+                _take(found, partition.engine, client, overdue_before_ms, now_ms)
             if time.monotonic() > deadline_s:
                 found.partial = True
                 break
@@ -175,11 +202,13 @@ class Overview:
                 yield part
 
 
-def _take(found: _Pass, engine: Engine, client: Client, overdue_before_ms: int) -> None:
+def _take(found: _Pass, engine: Engine, client: Client, overdue_before_ms: int, now_ms: int) -> None:
     group = found.groups.setdefault(client.group_key, _Group())
     group.clients += 1
     online = client.session is not None
     group.online += online
+    for name, within_ms in SEEN_MS.items():
+        group.seen[name] += online or client.last_seen_ms > now_ms - within_ms
     if client.cursor >= group.newest_offset:
         return
     lacked = client.lacking()
@@ -210,6 +239,7 @@ def _show_group(key: str, group: _Group, publishes: int) -> dict[str, Any]:
         "lacking": group.lacking,
         "overdue": group.overdue,
         "oldest_since_ms": group.oldest_since_ms,
+        **{name: group.seen[name] for name in SEEN_MS},
         "publishes": publishes,
     }
 
@@ -245,6 +275,21 @@ def _show_undelivered(obj: Obj, since_ms: int, lacking: int, asleep: int) -> dic
         "asleep": asleep,
         "registered": obj.registered,
     }
+
+
+def _of_those_that_lack(
+    names: list[str], limit: int, after: str | None, lacks: Callable[[str], bool]
+) -> tuple[list[str], str | None]:
+    """Of the sorted `names` above `after`, the first `limit` that lack something; behind which may be more."""
+    start = 0 if after is None else bisect_right(names, after)
+    part = names[start : start + MATRIX_SCANNED_MAX]
+    found: list[str] = []
+    for name in part:
+        if lacks(name):
+            found.append(name)
+            if len(found) == limit:
+                return found, name if name != names[-1] else None
+    return found, part[-1] if start + len(part) < len(names) else None
 
 
 def _matrix_row(engine: Engine, client: Client, objects: list[Obj]) -> dict[str, Any]:

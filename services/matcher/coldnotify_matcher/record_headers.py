@@ -1,9 +1,14 @@
-"""The headers of an objects record that mean something to a matcher. Whatever else a publisher adds is passed over."""
+"""The headers of records that mean something to a matcher. Whatever else a publisher adds is passed over."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from coldnotify_schemas.records import MOVED_HEADER, SINCE_HEADER
+from coldnotify_schemas import topics
+from coldnotify_schemas.channels import MessageHeaders, parse_message_headers
+from coldnotify_schemas.matcher_state import ENDED_BY_HEADER, ended_by
+from coldnotify_schemas.priority import HIGH, HIGH_VALUE, PRIORITY_HEADER
+from coldnotify_schemas.records import MOVED_HEADER, SINCE_HEADER, InvalidRecord
+from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_schemas.traceparent import sampled_in
 
 Headers = Iterable[tuple[str, str | bytes | None]]
@@ -18,6 +23,10 @@ class Said(NamedTuple):
     """The trace that its publisher keeps; "" without one."""
     since: bytes = b""
     """Where its version was first, as one of our matchers wrote it down again (`records.since_of`); b"" without one."""
+    removes: bytes = b""
+    """Which version the null removes (`removals.removal_of`); b"" without one."""
+    urgent: bool = False
+    """Its publisher says that it is of high priority."""
 
 
 NOTHING_SAID = Said()
@@ -33,14 +42,56 @@ class ObjectRecord(NamedTuple):
     moved: bool
     traceparent: str
     since: bytes
+    removes: bytes = b""
+    urgent: bool = False
+
+
+class Ended(NamedTuple):
+    """What the headers of a null of registrations or sessions say."""
+
+    by: int = 0
+    """The generation that wrote it; 0: it does not say."""
+
+
+_CHANNELS = frozenset(topics.CHANNELS)
+_OF_CLIENTS = frozenset((topics.REGISTRATIONS, topics.SESSIONS))
+
+
+def headers_of(topic: str, headers: Headers | None) -> Said | Ended | MessageHeaders | str:
+    """What the headers of a topic's record say. None: a name in them is no UTF-8.
+
+    Of a channel's message: a text says why they cannot be understood. It is rejected then: told without what it says
+    it might go to those whom it is not for.
+    """
+    if topic in _OF_CLIENTS:
+        return _ended(headers or ())
+    if topic not in _CHANNELS:
+        return NOTHING_SAID if headers is None else read_headers(headers)
+    if headers is None:
+        return "headers: a name is not UTF-8"
+    try:
+        return parse_message_headers(
+            (name, value.encode() if isinstance(value, str) else value) for name, value in headers
+        )
+    except InvalidRecord as error:
+        return str(error)
 
 
 def read_headers(headers: Headers) -> Said:
-    """What they say; a header that is damaged counts as none."""
-    moved, since = False, b""
+    """What those of an objects record say; a header that is damaged counts as none."""
+    moved, since, removes, urgent = False, b"", b"", False
     for name, value in headers:
         if name == MOVED_HEADER:
             moved = True
         elif name == SINCE_HEADER and isinstance(value, bytes):
             since = value
-    return Said(moved, sampled_in(headers), since)
+        elif name == REMOVES_HEADER and isinstance(value, bytes):
+            removes = value
+        elif name == PRIORITY_HEADER:
+            urgent = value in (HIGH_VALUE, HIGH)
+    return Said(moved, sampled_in(headers), since, removes, urgent)
+
+
+def _ended(headers: Headers) -> Ended:
+    said = [value for name, value in headers if name == ENDED_BY_HEADER and isinstance(value, bytes)]
+    return Ended(ended_by(said[-1])) if said else Ended()

@@ -5,7 +5,7 @@ Whoever may write to the topic may write anything. A request that is not underst
 
 from collections.abc import Sequence
 
-from coldnotify_schemas import internal_pb2
+from coldnotify_schemas import internal_pb2, wire_pb2
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.matcher_state import generation_max
 from coldnotify_schemas.names import InvalidName, check_name, check_object
@@ -13,6 +13,7 @@ from coldnotify_schemas.partitioner import home_of
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
 from google.protobuf.message import DecodeError
 
+from coldnotify_matcher.engine.operating import KINDS as OF_AN_OPERATOR
 from coldnotify_matcher.state_records import Unreadable
 
 PAGE_MAX = (1 << 32) - 2
@@ -20,6 +21,8 @@ PAGE_MAX = (1 << 32) - 2
 
 _OF_A_GATEWAY = frozenset(("acks", "beat"))
 """Requests that are no client's."""
+REASON_CHARS_MAX = 400
+"""Of what an operator has a client told: gateways pass on at most 1,000."""
 
 
 def parse_request(value: bytes, *, partition: int, partitions: int, inboxes: int, now_ms: int) -> internal_pb2.Request:
@@ -36,12 +39,20 @@ def parse_request(value: bytes, *, partition: int, partitions: int, inboxes: int
     kind = request.WhichOneof("body")
     if kind is None:
         raise Unreadable("body: is missing, or of a kind that this release does not know")
+    if kind in OF_AN_OPERATOR:
+        _check_client(request, partition, partitions)
+        reason = request.forget.reason if kind == "forget" else request.disconnect.reason
+        if len(reason) > REASON_CHARS_MAX:
+            raise Unreadable(f"reason: has {len(reason)} characters (at most {REASON_CHARS_MAX})")
+        return request
     if not request.gateway:
         raise Unreadable("gateway: is 0, which stands for all gateways")
     if request.inbox >= inboxes:
         raise Unreadable(f"inbox: is {request.inbox}, and there are {inboxes}")
     if kind not in _OF_A_GATEWAY:
         _check_client(request, partition, partitions)
+        if not request.session:
+            raise Unreadable("session: is 0")
     _check_body(request, kind, now_ms)
     return request
 
@@ -54,8 +65,6 @@ def _check_client(request: internal_pb2.Request, partition: int, partitions: int
         raise Unreadable(str(error)) from None
     if home != partition:
         raise Unreadable(f"group: {request.domain}/{request.group} belongs to partition {home}, not to {partition}")
-    if not request.session:
-        raise Unreadable("session: is 0")
 
 
 def _check_body(request: internal_pb2.Request, kind: str, now_ms: int) -> None:
@@ -63,18 +72,36 @@ def _check_body(request: internal_pb2.Request, kind: str, now_ms: int) -> None:
         case "open":
             _check_objects("register", request.open.register)
             _check_objects("unregister", request.open.unregister)
+            _check_channels(request.open.channels)
         case "register":
             _check_objects("objects", request.register.objects)
+            _check_channels(request.register.channels)
         case "unregister":
             _check_objects("objects", request.unregister.objects)
         case "sync":
             _check_objects("objects", request.sync.objects)
+            _check_channels(request.sync.channels)
+        case "is_there":
+            _check_objects("object", [request.is_there.object])
         case "catch_up" if request.catch_up.page > PAGE_MAX:
             raise Unreadable(f"page: is {request.catch_up.page} (at most {PAGE_MAX})")
+        case "catch_up_channels" if request.catch_up_channels.page > PAGE_MAX:
+            raise Unreadable(f"page: is {request.catch_up_channels.page} (at most {PAGE_MAX})")
+        case "acks" if len(request.acks.channels_sessions) != len(request.acks.channels_completes):
+            raise Unreadable("acks: sessions and completes of channels are not equally many")
         case "acks" if len(request.acks.sessions) != len(request.acks.completes):
             raise Unreadable("acks: sessions and completes are not equally many")
         case "beat" if request.beat.generation > generation_max(now_ms):
             raise Unreadable(f"generation: {request.beat.generation} takeovers cannot have been")
+
+
+def _check_channels(channels: Sequence[wire_pb2.Channel]) -> None:
+    """A channel's name and attributes are its client's to answer for: the engine refuses what they cannot be."""
+    if len(channels) > OBJECTS_PER_FRAME_MAX:
+        raise Unreadable(f"channels: has {len(channels)} channels (at most {OBJECTS_PER_FRAME_MAX} are allowed)")
+    for channel in channels:
+        if channel.since not in wire_pb2.Since.values():
+            raise Unreadable(f"since: is {channel.since}, which this release does not know")
 
 
 def _check_objects(field: str, objects: Sequence[str]) -> None:

@@ -1,19 +1,32 @@
 """The topics of a matcher, as they are when a run begins: their ids and sizes must not change while it lasts."""
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from coldnotify_common.kafka import describe_topics
+from coldnotify_common.kafka import TopicForbidden, TopicMissing, describe_topics
 from coldnotify_schemas import topics
-from coldnotify_streams.core.job import EPOCH_MARK
+from coldnotify_schemas.channels import Retention, Retentions
+from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
+from coldnotify_streams.core.job import EPOCH_MARK, Topics
 from coldnotify_streams.errors import Failure
 from confluent_kafka.admin import AdminClient
 
-from coldnotify_matcher.epoch import epoch_of
+from coldnotify_matcher.epoch import channels_epoch_of, epoch_of
 
 KAFKA_TIMEOUT_S = 5.0
 
+TOPICS = Topics(requests=topics.REQUESTS, table=topics.OBJECTS, state=(topics.REGISTRATIONS, topics.SESSIONS))
+"""Of a matcher without channels."""
 _BESIDE = (topics.REQUESTS, topics.REGISTRATIONS, topics.SESSIONS)
 """The topics that have as many partitions as objects."""
+
+
+class ChannelsLog(NamedTuple):
+    """The log of the channels of one retention."""
+
+    retention: Retention
+    topic_id: str
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +39,22 @@ class Cluster:
     requests_topic_id: str
     epoch: int
     state_topic_ids: tuple[str, ...] = ()
-    """Of registrations and sessions: what was read from the ones of before is no longer what is durable."""
+    """Of the topics of state: what was read from the ones of before is no longer what is durable."""
+    logs: tuple[ChannelsLog, ...] = ()
+    """Of the retentions that domains have. Empty: there are no channels."""
+    channels_missing: str = ""
+    """Why there are none: a topic that `coldnotify topics apply` of this release would make."""
+
+    @property
+    def topics(self) -> Topics:
+        """What a matcher reads."""
+        if not self.logs:
+            return TOPICS
+        return TOPICS._replace(
+            state=(*TOPICS.state, topics.CHANNELS_STATE),
+            logs=tuple(log.retention.topic for log in self.logs),
+            logs_before=REPEATS_KNOWN_OFFSETS,
+        )
 
     @property
     def marks(self) -> dict[str, str]:
@@ -38,15 +66,25 @@ class Cluster:
         objects = self.objects_topic_id
         if self.epoch != epoch_of(objects, self.partitions, 0):
             objects += f"{EPOCH_MARK}{self.epoch:08x}"
-        return {topics.REQUESTS: self.requests_topic_id, topics.OBJECTS: objects}
+        logs = {log.retention.topic: f"{log.topic_id}{EPOCH_MARK}{log.epoch:08x}" for log in self.logs}
+        return {topics.REQUESTS: self.requests_topic_id, topics.OBJECTS: objects, **logs}
 
 
-def cluster_of(admin: AdminClient, epoch_counter: int) -> Cluster:
-    """The topics as they are now. Raises Failure if they do not fit together, ServiceError if they are not known."""
-    found = describe_topics(admin, (topics.OBJECTS, topics.NOTIFICATIONS, *_BESIDE), KAFKA_TIMEOUT_S)
-    objects, beside = found[topics.OBJECTS], {topic: found[topic] for topic in _BESIDE}
+def cluster_of(admin: AdminClient, epoch_counter: int, retentions: Retentions | None = None) -> Cluster:
+    """The topics as they are now. Raises Failure if they do not fit together, ServiceError if they are not known.
+
+    `retentions`: of domains' channels; None: as if no operator had said anything. Where topics of theirs do not exist,
+    as under release 0.1.0, there are no channels.
+    """
+    used = (retentions or Retentions()).used
+    of_channels = (topics.CHANNELS_STATE, *(retention.topic for retention in used))
+    found, channels_missing = _describe(admin, (topics.OBJECTS, topics.NOTIFICATIONS, *_BESIDE), of_channels)
+    objects = found[topics.OBJECTS]
     inboxes = len(found[topics.NOTIFICATIONS].partitions)
-    for topic, other in beside.items():
+    for topic in (*_BESIDE, *of_channels):
+        other = found.get(topic)
+        if other is None:
+            continue
         count = len(other.partitions)
         if count != len(objects.partitions):
             raise Failure(
@@ -55,11 +93,40 @@ def cluster_of(admin: AdminClient, epoch_counter: int) -> Cluster:
             )
     objects_id = str(objects.topic_id)
     epoch = epoch_of(objects_id, len(objects.partitions), epoch_counter)
-    requests_id, *state_ids = (str(other.topic_id) for other in beside.values())
-    return Cluster(len(objects.partitions), inboxes, objects_id, requests_id, epoch, tuple(state_ids))
+    ids = {topic: str(other.topic_id) for topic, other in found.items()}
+    partitions = len(objects.partitions)
+    logs = [
+        ChannelsLog(retention, id_, channels_epoch_of(id_, partitions, epoch_counter, retention))
+        for retention in used
+        if (id_ := ids.get(retention.topic)) is not None
+    ]
+    return Cluster(
+        partitions,
+        inboxes,
+        objects_id,
+        ids[topics.REQUESTS],
+        epoch,
+        tuple(ids[topic] for topic in (*TOPICS.state, topics.CHANNELS_STATE) if topic in ids),
+        tuple(logs),
+        channels_missing,
+    )
 
 
-def check_topics(admin: AdminClient, epoch_counter: int, expected: Cluster) -> None:
+def _describe(admin: AdminClient, needed: tuple[str, ...], of_channels: tuple[str, ...]) -> tuple[dict[str, Any], str]:
+    """What Kafka says of these, and why it says nothing of those of channels; "": it does."""
+    try:
+        return describe_topics(admin, (*needed, *of_channels), KAFKA_TIMEOUT_S), ""
+    except (TopicMissing, TopicForbidden):
+        found = describe_topics(admin, needed, KAFKA_TIMEOUT_S)
+    try:
+        return found | describe_topics(admin, of_channels, KAFKA_TIMEOUT_S), ""
+    except (TopicMissing, TopicForbidden) as error:
+        return found, str(error)
+
+
+def check_topics(
+    admin: AdminClient, epoch_counter: int, expected: Cluster, retentions: Retentions | None = None
+) -> None:
     """Raises Failure if they are not what a run began with, ServiceError if they are not known."""
-    if cluster_of(admin, epoch_counter) != expected:
-        raise Failure("a topic was recreated or resized")
+    if cluster_of(admin, epoch_counter, retentions) != expected:
+        raise Failure("a topic was recreated or resized, or topics of channels are there that were not")

@@ -2,19 +2,23 @@
 
 from dataclasses import dataclass
 
+from coldnotify_common.channel_settings import ChannelSettings
 from coldnotify_common.inside import InsideSettings
 from coldnotify_common.settings import SettingInfo, describe, setting
 from coldnotify_schemas.internal_protocol import MATCHER_PORT
 from coldnotify_schemas.protocol import ANSWER_S, REGISTRATIONS_MAX
 
-from coldnotify_matcher.engine import CONFLATION_MS_MAX, Bounds, Rules, parse_intervals
+from coldnotify_matcher.engine import CONFLATION_MS_MAX, Bounds, Rules, parse_intervals, parse_retention
+from coldnotify_matcher.engine.channel_bounds import ChannelBounds
 
 FORGOTTEN_AFTER_S_MIN = 60
 """A gateway that stands still for a moment (15 s: its sessions are offline) must not have its clients unregistered."""
+DELETED_KEPT_LONGER_S = 3600
+"""Than the clients that may lack the deletion are remembered: these are looked at in turn, a million in 17 minutes."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class MatcherSettings(InsideSettings):
+class MatcherSettings(ChannelSettings, InsideSettings):
     """The matcher's settings."""
 
     matcher_id: str = setting(
@@ -61,6 +65,12 @@ class MatcherSettings(InsideSettings):
         minimum=0,
         maximum=100 * 365 * 86_400,
     )
+    matcher_retention: str = setting(
+        "*=never",
+        "time for which objects are kept after they were last published or described, by domain: "
+        "domain=30d,other.domain=12h,*=never; *: all other domains; units s, m, h, d; at least 10s. Deleted objects "
+        "are kept for an hour longer than --matcher-client-forgotten-after-s at most",
+    )
     matcher_conflation: str = setting(
         "*=0",
         "time (ms) after a publish of an object for which its next publishes are held and merged, by domain: "
@@ -78,6 +88,19 @@ class MatcherSettings(InsideSettings):
         "longest interval (ms) of a domain with auto, however far gateways lag",
         minimum=1,
         maximum=CONFLATION_MS_MAX,
+    )
+
+    matcher_channels_tail_bytes_max: int = setting(
+        ChannelBounds().tail_bytes_max,
+        "maximum memory (bytes), per partition and topic of channels, for its latest messages; who is behind by no "
+        "more than these is caught up from memory",
+        minimum=1024 * 1024,
+    )
+    matcher_channels_blocks_bytes_max: int = setting(
+        ChannelBounds().blocks_bytes_max,
+        "maximum memory (bytes), per partition and topic of channels, for older messages that were read once more for "
+        "clients who are behind; what several want is then read once",
+        minimum=1024 * 1024,
     )
 
     def __post_init__(self) -> None:
@@ -98,10 +121,23 @@ class MatcherSettings(InsideSettings):
             conflation = parse_intervals(self.matcher_conflation, bounds)
         except ValueError as error:
             raise _info("matcher_conflation").error(str(error)) from None
+        forgotten_after_s = self.matcher_client_forgotten_after_s
+        deleted_kept_s = forgotten_after_s + DELETED_KEPT_LONGER_S if forgotten_after_s else 0
+        try:
+            retention = parse_retention(self.matcher_retention, deleted_ms=deleted_kept_s * 1000)
+        except ValueError as error:
+            raise _info("matcher_retention").error(str(error)) from None
         return Rules(
             forgotten_after_ms=self.matcher_client_forgotten_after_s * 1000,
             conflation=conflation,
+            retention=retention,
             half_sets_bytes_max=self.matcher_half_sets_bytes_max,
+            retentions=self.retentions(),
+            message_bytes_max=self.channel_message_bytes_max,
+            channel_bounds=ChannelBounds(
+                tail_bytes_max=self.matcher_channels_tail_bytes_max,
+                blocks_bytes_max=self.matcher_channels_blocks_bytes_max,
+            ),
         )
 
 

@@ -16,6 +16,7 @@ from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_streams.core.job import Phase
 
+from coldnotify_matcher.channel_standing import cursor_of, show_channels
 from coldnotify_matcher.engine import Engine
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.description_store import NEVER, Described
@@ -47,7 +48,8 @@ def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
         web.get("/v1/partitions", in_a_thread(look.partitions)),
         web.get(f"{group}/clients", in_a_thread(look.clients)),
         web.get(f"{group}/clients/{{client}}", in_a_thread(look.client)),
-        web.get(f"{group}/objects/{{object:.+}}", in_a_thread(look.object)),
+        # (?s: a name may have line feeds, too.
+        web.get(f"{group}/objects/{{object:(?s:.+)}}", in_a_thread(look.object)),
     ]
 
 
@@ -129,6 +131,8 @@ class Look:
             registrations = page(sorted(by_name), limit, after, lambda name: _registration(client, by_name[name]))
             queries = [_query(query) for query in sorted(client.queries.values(), key=lambda query: query.text)]
             shown = {**client_summary(client), "registrations": registrations, "queries": queries}
+            shown["channels"] = show_channels(client, partition.engine.state.log_of(client))
+            shown["channels_cursor"] = cursor_of(client)
         return web.json_response(shown)
 
     def objects(self, request: web.Request) -> web.Response:

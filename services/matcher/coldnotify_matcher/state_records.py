@@ -6,12 +6,15 @@ Every number has bounds here: one that no matcher can have come to would otherwi
 from typing import TypeVar
 
 import msgspec
-from coldnotify_schemas.interests import check_query
+from coldnotify_schemas.channels import Retention
+from coldnotify_schemas.interests import channel_of, channel_text, check_query
 from coldnotify_schemas.matcher_state import (
     BUCKET_OBJECTS_MAX,
+    CHANNEL_BUCKETS,
     FORMAT,
-    FORMAT_WITH_QUERIES,
+    FORMAT_WITH_CHANNELS,
     GENERATION_KEY,
+    ChannelsRecord,
     GenerationRecord,
     RegistrationsRecord,
     SessionRecord,
@@ -26,6 +29,8 @@ OFFSET_MAX = (1 << 63) - 1
 CLOCKS_APART_MS_MAX = 366 * 86_400_000
 """A client last seen so far in the future was seen by nobody. A predecessor's clock may have been wrong by less."""
 _GATEWAY_DIGITS = 16
+_EPOCH_MAX = (1 << 32) - 1
+_RETENTIONS = {retention.value: retention for retention in Retention}
 _GENERATION_KEY = GENERATION_KEY.encode()
 
 R = TypeVar("R")
@@ -44,6 +49,7 @@ _head = msgspec.json.Decoder(_Head)
 _registrations = msgspec.json.Decoder(RegistrationsRecord)
 _session = msgspec.json.Decoder(SessionRecord)
 _generation = msgspec.json.Decoder(GenerationRecord)
+_channels = msgspec.json.Decoder(ChannelsRecord)
 
 
 def is_generation_key(key: bytes | None) -> bool:
@@ -72,6 +78,21 @@ def check_bucket_key(key: bytes) -> str:
     return f"{check_client_key(client)}/{bucket.decode()}"
 
 
+def check_channels_key(key: bytes) -> str:
+    """The key of a record of channels_state, if it is retention/bucket. Raises Unreadable."""
+    text = _text(key)
+    retention, _, bucket = text.partition("/")
+    if retention not in _RETENTIONS or not (bucket.isascii() and bucket.isdigit() and str(int(bucket[:9])) == bucket):
+        raise Unreadable(f"key: {key[:80]!r} is not retention/bucket")
+    _check("key's bucket", int(bucket), 0, CHANNEL_BUCKETS - 1)
+    return text
+
+
+def retention_of(key: str) -> Retention:
+    """Whose log a record of channels_state is of, by a key that was checked."""
+    return _RETENTIONS[key.partition("/")[0]]
+
+
 def _text(key: bytes) -> str:
     try:
         return key.decode()
@@ -85,8 +106,13 @@ def generation_of(value: bytes, now_ms: int, *, newest_format: int = FORMAT) -> 
     if head.format > newest_format:
         raise NewerFormat(f"a state record has format {head.format}: a matcher of this release knows {newest_format}")
     _check("format", head.format, FORMAT, newest_format)
-    _check("generation", head.generation, 0, generation_max(now_ms))
+    check_generation(head.generation, now_ms)
     return head.generation
+
+
+def check_generation(generation: int, now_ms: int) -> None:
+    """Whether takeovers can have come to this one. Raises Unreadable."""
+    _check("generation", generation, 0, generation_max(now_ms))
 
 
 def parse_generation(value: bytes, now_ms: int) -> GenerationRecord:
@@ -99,17 +125,24 @@ def parse_generation(value: bytes, now_ms: int) -> GenerationRecord:
 
 def parse_registrations(value: bytes, now_ms: int) -> RegistrationsRecord:
     """Raises Unreadable, NewerFormat."""
-    generation_of(value, now_ms, newest_format=FORMAT_WITH_QUERIES)
+    generation_of(value, now_ms, newest_format=FORMAT_WITH_CHANNELS)
     record = _decode(_registrations, value)
     _check("applied", record.applied, -1, OFFSET_MAX)
-    _check("objects and queries", len(record.objects) + len(record.queries), 0, BUCKET_OBJECTS_MAX)
+    interests = len(record.objects) + len(record.queries) + len(record.channels)
+    _check("objects, queries and channels", interests, 0, BUCKET_OBJECTS_MAX)
+    for channel in record.channels:
+        _check("channel's position", channel.position, -1, OFFSET_MAX)
+        _check("channel's epoch", channel.epoch, 0, _EPOCH_MAX)
     try:
         for name in record.objects:
             check_object(name)
         for text in record.queries:
             check_query(text)
+        for channel in record.channels:
+            if channel_text(*channel_of(channel.text)) != channel.text:
+                raise Unreadable(f"channels: {channel.text[:80]!r} is not a name and sorted attributes")
     except InvalidName as error:
-        raise Unreadable(f"objects or queries: {error}") from None
+        raise Unreadable(f"objects, queries or channels: {error}") from None
     return record
 
 
@@ -125,6 +158,20 @@ def parse_session(value: bytes, now_ms: int, *, inboxes: int) -> SessionRecord:
     _check("cursor", record.cursor, -1, OFFSET_MAX)
     _check("digest", record.digest or 0, 0, (1 << 64) - 1)
     _check("last_seen", record.last_seen, 0, now_ms + CLOCKS_APART_MS_MAX)
+    _check("channels_epoch", record.channels_epoch, 0, _EPOCH_MAX)
+    _check("channels_cursor", record.channels_cursor, -1, OFFSET_MAX)
+    return record
+
+
+def parse_channels(value: bytes, now_ms: int) -> ChannelsRecord:
+    """Raises Unreadable, NewerFormat. What it says of channels' names is not looked at: nothing rests on it."""
+    generation_of(value, now_ms)
+    record = _decode(_channels, value)
+    _check("epoch", record.epoch, 0, _EPOCH_MAX)
+    _check("through", record.through, 0, OFFSET_MAX)
+    _check("forgotten", record.forgotten, -1, OFFSET_MAX)
+    _check("last", max(record.last.values(), default=0), 0, OFFSET_MAX)
+    _check("last", min(record.last.values(), default=0), 0, OFFSET_MAX)
     return record
 
 

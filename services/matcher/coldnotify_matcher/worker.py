@@ -1,10 +1,14 @@
 """The matcher's worker: the shell of a stream job, with the matcher's job, metrics and spans."""
 
 import secrets
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
+import structlog
 from coldnotify_common.stop import StopFlag
+from coldnotify_common.tenancy.tenancy import PartitionStock, Tenancy, Used
 from coldnotify_common.tracing import Attributes, Span, Tracer
 from coldnotify_streams.core.actions import Looked
 from coldnotify_streams.core.events import Record
@@ -13,20 +17,33 @@ from coldnotify_streams.lag import Gauges
 from coldnotify_streams.worker import Member
 from coldnotify_streams.worker import Worker as StreamWorker
 
-from coldnotify_matcher import metrics
+from coldnotify_matcher import channel_metrics, metrics
+from coldnotify_matcher.engine.allowances import Allowances, OutAgreement
+from coldnotify_matcher.engine.ceilings import Ceilings, Held
+from coldnotify_matcher.engine.high_shares import HighAgreement, HighShares
 from coldnotify_matcher.matcher_job import MatcherJob
-from coldnotify_matcher.matcher_partition import TOPICS, Partition
-from coldnotify_matcher.record_headers import read_headers
-from coldnotify_matcher.run_topics import Cluster, check_topics, cluster_of
+from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.record_headers import headers_of
+from coldnotify_matcher.run_topics import TOPICS, Cluster, check_topics, cluster_of
 from coldnotify_matcher.settings import MatcherSettings
 
-_GAUGES = Gauges(metrics.LAG_REQUESTS, metrics.LAG_OBJECTS, metrics.LAG_STANDBY, metrics.PARTITIONS_STANDBY)
+log = structlog.get_logger()
+
+_GAUGES = Gauges(
+    metrics.LAG_REQUESTS,
+    metrics.LAG_OBJECTS,
+    metrics.LAG_STANDBY,
+    metrics.PARTITIONS_STANDBY,
+    channel_metrics.LAG,
+)
 
 
 class Worker(StreamWorker):
     """Serves the partitions that the group assigns to this matcher."""
 
-    def __init__(self, settings: MatcherSettings, stop: StopFlag, tracer: Tracer | None = None) -> None:
+    def __init__(
+        self, settings: MatcherSettings, stop: StopFlag, tracer: Tracer | None = None, tenancy: Tenancy | None = None
+    ) -> None:
         member = Member(
             settings=settings,
             group=settings.matcher_group,
@@ -34,10 +51,16 @@ class Worker(StreamWorker):
             session_timeout_ms=settings.matcher_session_timeout_ms,
             standby=settings.matcher_standby,
         )
-        super().__init__(member, TOPICS, stop, _GAUGES, read_headers=read_headers)
+        super().__init__(member, TOPICS, stop, _GAUGES, read_headers=headers_of)
         self._settings = settings
-        self._rules = settings.rules()
         self._tracer = tracer
+        self._tenancy = tenancy
+        self._allowances = Allowances(None if tenancy is None else tenancy.tenant_of)
+        self._ceilings = Ceilings(None if tenancy is None else tenancy.tenant_of)
+        self._high_shares = HighShares(None if tenancy is None else tenancy.tenant_of)
+        self._rules = replace(
+            settings.rules(), allowances=self._allowances, ceilings=self._ceilings, high_shares=self._high_shares
+        )
         self._spans: list[Span] = []
         """Of the publishes that this step handles."""
         self._cluster: Cluster | None = None
@@ -54,8 +77,14 @@ class Worker(StreamWorker):
 
     def begin(self) -> MatcherJob:
         """Look at the topics, and make the run's job. Raises Failure, ServiceError."""
-        self._cluster = cluster_of(self.admin, self._settings.epoch_counter)
+        self._cluster = cluster_of(self.admin, self._settings.epoch_counter, self._rules.retentions)
         metrics.PARTITIONS.set(self._cluster.partitions)
+        channel_metrics.FOLLOWED.set(len(self._cluster.logs))
+        if self._cluster.channels_missing:
+            log.warning(
+                "there are no channels: clients' registrations of them stay pending",
+                reason=self._cluster.channels_missing,
+            )
         return MatcherJob(
             self._cluster,
             f"{self._settings.matcher_id}:{secrets.token_hex(4)}",
@@ -67,13 +96,17 @@ class Worker(StreamWorker):
     def check_topics(self) -> None:
         """Raises Failure if the topics are not those that the run began with, ServiceError if they are not known."""
         assert self._cluster is not None
-        check_topics(self.admin, self._settings.epoch_counter, self._cluster)
+        check_topics(self.admin, self._settings.epoch_counter, self._cluster, self._rules.retentions)
 
     def on_durable(self, partitions: Sequence[JobPartition]) -> None:
         """Their events are counted; spans end."""
         for partition in partitions:
             for name, by in partition.take_counts().items():
                 metrics.count(name, by)
+            if self._tenancy is not None:
+                used = cast(Partition, partition).take_use()
+                self._tenancy.used((domain, Used(*use.counts, use.high)) for domain, use in used.items())
+                self._tenancy.turned_away(cast(Partition, partition).engine.take_refusals().items())
         if self._spans:
             spans, self._spans = self._spans, []
             for span in spans:
@@ -94,8 +127,20 @@ class Worker(StreamWorker):
         if looked.tick:
             owned = cast(Sequence[Partition], looked.owned)
             self._show_intervals(owned)
+            metrics.REMOVALS_UNDER_WAY.set(sum(partition.engine.removals_under_way for partition in owned))
+            due_ms = [due for partition in owned if (due := partition.engine.next_removal_ms)]
+            metrics.RETENTION_NEXT_DUE.set(min(due_ms, default=0) / 1000)
             metrics.QUERIES.set(sum(partition.engine.queries for partition in owned))
+            channel_metrics.WAITING.set(sum(partition.engine.awaited_blocks for partition in owned))
             metrics.QUERY_MEMBERS.set(sum(partition.engine.query_members for partition in owned))
+            if self._tenancy is not None:
+                self._tenancy.holds(
+                    PartitionStock(one.number, str(one.engine.generation), one.engine.take_stock()) for one in owned
+                )
+                self._ceilings.agree(Held(*limit) for limit in self._tenancy.held_limits())
+                self._high_shares.agree(HighAgreement(*share) for share in self._tenancy.high_shares())
+                limits = (OutAgreement(*limit) for limit in self._tenancy.out_limits())
+                self._allowances.agree(limits, time.time_ns() // 1_000_000)
 
     def on_stepped(self, seconds: float) -> None:
         """A step that had something to do took so long."""

@@ -12,7 +12,7 @@ from urllib.request import Request
 import pytest
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.kafka import KafkaUnavailable
-from coldnotify_matcher.description_log import LogEnd, NotWritten
+from coldnotify_matcher.asked_writes import LogEnd, NotWritten
 from coldnotify_matcher.description_pages import Descriptions, routes
 from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of

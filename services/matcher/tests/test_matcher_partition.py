@@ -7,12 +7,18 @@ from random import Random
 import pytest
 from coldnotify_matcher.engine import Write
 from coldnotify_matcher.epoch import epoch_of
-from coldnotify_matcher.matcher_partition import TOPICS, Partition
-from coldnotify_matcher.run_topics import Cluster
+from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.record_headers import Headers, headers_of
+from coldnotify_matcher.run_topics import TOPICS, Cluster
 from coldnotify_schemas import topics
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.internal_pb2 import Request
-from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX, generation_max
+from coldnotify_schemas.matcher_state import (
+    BUCKET_OBJECTS_MAX,
+    GENERATIONS_ALWAYS_BELIEVED,
+    ended_by_header,
+    generation_max,
+)
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import PLACE_HEADER
 from coldnotify_streams.core.events import Record, Takeover
@@ -55,11 +61,13 @@ def partition(owner: str = "a", *, cluster: Cluster = CLUSTER, **ends: int) -> P
     return one
 
 
-def record(topic: str, key: str | bytes, value: object, offset: int = 0) -> Record:
+def record(topic: str, key: str | bytes, value: object, offset: int = 0, headers: Headers = ()) -> Record:
     encoded = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
+    said = headers_of(topic, headers)
     return Record(
-        topic, PARTITION, offset, end=False, key=key if isinstance(key, bytes) else key.encode(), value=encoded
-    )
+        topic, PARTITION, offset, end=False, key=key if isinstance(key, bytes) else key.encode(), value=encoded,
+        said=said,
+    )  # fmt: skip
 
 
 def claim(generation: int, owner: str, **more: object) -> dict[str, object]:
@@ -192,12 +200,51 @@ def test_a_generation_that_gateways_are_beyond_is_claimed_over() -> None:
     assert written(again.claim())["generation"] == 8
 
 
+def test_clients_are_counted_also_while_they_are_loaded() -> None:
+    one = partition()
+    assert one.clients == 0
+    one.on_record(record(topics.SESSIONS, KEY, session()), 0)
+    assert one.clients == 1
+    assert own(one).clients == 1
+
+
 def test_a_null_ends_what_stood_before_it() -> None:
     one = partition()
     one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", bucket("a")), 0)
     one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", None, 1), 0)
 
     assert own(one).engine.clients == {}
+
+
+def test_what_an_earlier_generation_writes_behind_a_null_is_ended_too_and_a_null_is_written_again() -> None:
+    one = partition()
+    null = record(topics.REGISTRATIONS, f"{KEY}/0", None, 0, [ended_by_header(2)])
+    one.on_record(null, 0)
+    one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", bucket("a", generation=1), 1), 0)
+
+    assert own(one).engine.clients == {}
+    (again,) = [w for w in one.engine.take_step(0).state if w.topic == topics.REGISTRATIONS]
+    assert (again.key, again.value, again.headers) == (f"{KEY}/0".encode(), None, (ended_by_header(3),))
+
+
+def test_a_null_of_an_earlier_generation_ends_nothing_and_the_record_is_written_again() -> None:
+    one = partition()
+    one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", bucket("a", generation=2)), 0)
+    one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", None, 1, [ended_by_header(1)]), 0)
+
+    assert [obj.name for obj in own(one).engine.clients[KEY].objects()] == ["a"]
+    (again,) = [w for w in one.engine.take_step(0).state if w.topic == topics.REGISTRATIONS]
+    assert written(again) == bucket(generation=3) | {"objects": ["a"]}
+
+
+def test_a_null_of_a_generation_that_nobody_can_have_claimed_is_set_aside_and_ends_nothing() -> None:
+    one = partition()
+    one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", bucket("a")), 0)
+    forged = ended_by_header(GENERATIONS_ALWAYS_BELIEVED + 1)
+    one.on_record(record(topics.REGISTRATIONS, f"{KEY}/0", None, 1, [forged]), 0)
+
+    assert [obj.name for obj in own(one).engine.clients[KEY].objects()] == ["a"]
+    assert topics.REGISTRATIONS in {w.topic for w in one.engine.take_step(0).state}
 
 
 def test_what_comes_between_claim_and_its_return_still_counts() -> None:
@@ -596,8 +643,8 @@ def test_requests_count_as_handled_only_when_those_that_wait_are() -> None:
     assert one.requests_handled == 3
     one.requests_position = 9
     assert one.requests_handled == 9
-    one.pending.append(PendingRequests(100, [(5, Request()), (6, Request())]))
-    one.pending.append(PendingRequests(200, [(8, Request())]))
+    one.pending.append(PendingRequests({topics.OBJECTS: 100}, [(5, Request()), (6, Request())]))
+    one.pending.append(PendingRequests({topics.OBJECTS: 200}, [(8, Request())]))
     assert one.requests_handled == 5
     one.pending.popleft()
     assert one.requests_handled == 8

@@ -218,3 +218,6 @@ def test_the_ledger_says_it_with_who_lacks_the_version(port: int, bench: Bench) 
     for query in ("", f"&partition={PARTITION + 1}&offset=1", f"&partition={PARTITION}&offset=7"):
         assert "outcome" not in fetch(url + query).json()
     assert fetch(f"{url}&partition={PARTITION}").json()["field"] == "offset"
+    assert fetch(f"{url}&offset=1").json()["field"] == "partition"
+    assert fetch(f"{url}&partition={2**63}&offset=1").json()["field"] == "partition"
+    assert fetch(f"{url}&partition={PARTITION + 1}&offset=-1").json()["field"] == "offset"

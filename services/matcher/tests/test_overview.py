@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -65,7 +66,22 @@ def test_groups_clients_and_objects_that_wait(port: int, monkeypatch: pytest.Mon
     assert (waiting["object"], waiting["since_ms"], waiting["lacking"], waiting["asleep"]) == ("b", 2000, 2, 1)
     assert (body["clients"], body["online"], body["partial"]) == (3, 2, False)
     sums = {"clients": 3, "online": 2, "lacking": 2, "overdue": 2, "objects": 2, "groups_count": 1}
+    sums |= {"seen_1h": 2, "seen_1d": 2, "seen_7d": 2}
     assert body["domains"] == {DOMAIN: sums}
+
+
+def test_who_only_wakes_is_seen_within_an_hour_a_day_a_week_or_longer_ago(bench: Bench, port: int) -> None:
+    client = next(one for one in bench.partition.engine.clients.values() if one.name == "c3")
+    hour_ms = 3_600_000
+    for ago_ms, seen in (
+        (1000, (3, 3, 3)),
+        (2 * hour_ms, (2, 3, 3)),
+        (48 * hour_ms, (2, 2, 3)),
+        (200 * hour_ms, (2, 2, 2)),
+    ):
+        client.last_seen_ms = time.time_ns() // 1_000_000 - ago_ms
+        (group,) = get(port, "/v1/overview")["groups"]
+        assert (group["seen_1h"], group["seen_1d"], group["seen_7d"]) == seen
 
 
 def test_what_is_overdue_is_for_the_one_who_asks_to_say(port: int) -> None:
@@ -87,3 +103,24 @@ def test_a_groups_matrix(port: int) -> None:
     (last,) = get(port, f"{MATRIX}?limit=2&after={body['next']}")["items"]
     assert (last["client"], last["cells"], last["state"], last["since_ms"]) == ("c3", ["lacks", ""], "asleep", 2000)
     assert (body["clients_count"], body["objects_count"]) == (3, 2)
+
+
+def test_of_a_groups_matrix_those_that_lack_something_and_older_objects(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lacking(query: str) -> tuple[list[str], str | None]:
+        body = get(port, f"{MATRIX}?lacking=yes&{query}")
+        assert body["clients_count"] == 3
+        return [one["client"] for one in body["items"]], body["next"]
+
+    assert lacking("limit=9") == (["c1", "c3"], None)
+    assert lacking("limit=1") == (["c1"], "c1")
+    assert lacking("limit=1&after=c1") == (["c3"], None)
+    monkeypatch.setattr(overview, "MATRIX_SCANNED_MAX", 1)
+    assert lacking("limit=9&after=c1") == ([], "c2"), "one request looks at so many"
+    body = get(port, f"{MATRIX}?objects_from=1")
+    assert ([one["object"] for one in body["objects"]], body["objects_count"]) == (["a"], 2)
+    assert [one["cells"] for one in body["items"]] == [["has"], ["has"], [""]]
+    for wrong in ("lacking=maybe", "objects_from=-1", "objects_from=x"):
+        with pytest.raises(urllib.request.HTTPError, match="400"):
+            get(port, f"{MATRIX}?{wrong}")

@@ -1,8 +1,11 @@
 """Headers are anybody's: what they say is taken where it has its form, and passed over where not."""
 
 import pytest
-from coldnotify_matcher.record_headers import Headers, Said, read_headers
+from coldnotify_matcher.record_headers import Ended, Headers, Said, headers_of, read_headers
+from coldnotify_schemas import topics
+from coldnotify_schemas.matcher_state import ENDED_BY_HEADER, ended_by_header
 from coldnotify_schemas.records import MOVED_HEADER, SINCE_HEADER, since_header, since_of
+from coldnotify_schemas.removals import REMOVES_HEADER, removes_header
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 
 TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
@@ -15,6 +18,7 @@ TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
         ([("x", b"y"), ("", None), (MOVED_HEADER, b"3@9")], Said(moved=True)),
         ([(TRACEPARENT_HEADER, TRACE.encode()), since_header(77, 9)], Said(traceparent=TRACE, since=b"0000004d/9")),
         ([(SINCE_HEADER, None), (TRACEPARENT_HEADER, None)], Said()),
+        ([removes_header(1, 2, 77, 9), (REMOVES_HEADER, None)], Said(removes=b"1/2@0000004d/9")),
         ([(SINCE_HEADER, b"a"), (SINCE_HEADER, b"b")], Said(since=b"b")),
     ],
 )
@@ -30,3 +34,20 @@ def test_since_when_a_version_is_there_holds_in_its_epoch_and_for_what_lies_behi
     value: bytes, since: int | None
 ) -> None:
     assert since_of(value, 77, 9) == since
+
+
+@pytest.mark.parametrize(
+    ("headers", "by"),
+    [
+        (None, 0),
+        ([], 0),
+        ([ended_by_header(7)], 7),
+        ([ended_by_header(7), ended_by_header(8)], 8),
+        ([(ENDED_BY_HEADER, None)], 0),
+        ([(ENDED_BY_HEADER, b"-1")], 0),
+        ([(ENDED_BY_HEADER, b"9" * 20)], 0),
+    ],
+)
+@pytest.mark.parametrize("topic", [topics.REGISTRATIONS, topics.SESSIONS])
+def test_a_null_of_state_says_which_generation_wrote_it(topic: str, headers: Headers | None, by: int) -> None:
+    assert headers_of(topic, headers) == Ended(by)

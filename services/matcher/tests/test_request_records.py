@@ -3,10 +3,22 @@
 from contextlib import suppress
 
 import pytest
-from coldnotify_matcher.request_records import PAGE_MAX, parse_request
+from coldnotify_matcher.request_records import PAGE_MAX, REASON_CHARS_MAX, parse_request
 from coldnotify_matcher.state_records import Unreadable
 from coldnotify_schemas import wire_pb2
-from coldnotify_schemas.internal_pb2 import Acks, Beat, CatchUp, CheckDigest, Leave, Open, Request
+from coldnotify_schemas.internal_pb2 import (
+    Acks,
+    Beat,
+    CatchUp,
+    CatchUpChannels,
+    CheckDigest,
+    Disconnect,
+    Forget,
+    IsThere,
+    Leave,
+    Open,
+    Request,
+)
 from coldnotify_schemas.matcher_state import generation_max
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
 from coldnotify_testkit.engine_bench import DOMAIN, GROUP, INBOXES, PARTITION, PARTITIONS
@@ -38,11 +50,21 @@ def request(**fields: object) -> Request:
         request(catch_up=CatchUp(page=PAGE_MAX, page_bytes=2**32 - 1, ask=2**32 - 1)),
         request(check_digest=CheckDigest(digest=2**64 - 1)),
         request(leave=Leave(complete=2**64 - 1)),
+        request(catch_up_channels=CatchUpChannels(page=PAGE_MAX, cursor=2**64 - 1)),
+        request(is_there=IsThere(object="x" * 255, ask=2**32 - 1)),
+        request(
+            register=wire_pb2.Register(
+                request=1, channels=[wire_pb2.Channel(name="a/b", since=wire_pb2.SINCE_BEGINNING, at=2**64 - 1)]
+            )
+        ),
+        request(acks=Acks(channels_sessions=[1], channels_completes=[2**64 - 1]), domain="", session=0),
         request(acks=Acks(sessions=[1], completes=[2**64 - 1]), domain="", group="", client="", session=0),
         request(beat=Beat(generation=generation_max(NOW_MS), serial=2**64 - 1), domain="", session=0),
+        request(disconnect=Disconnect(reason="x" * REASON_CHARS_MAX), gateway=0, session=0),
+        request(forget=Forget(reason="by hand"), gateway=0, session=0),
     ],
 )
-def test_what_gateways_say_is_understood(fine: Request) -> None:
+def test_what_gateways_and_operators_say_is_understood(fine: Request) -> None:
     assert parsed(fine.SerializeToString()) == fine
 
 
@@ -50,11 +72,18 @@ def test_what_gateways_say_is_understood(fine: Request) -> None:
     ("field", "wrong"),
     [
         ("format", request(format=2)),
+        ("client", request(forget=Forget(), client="@generation", gateway=0, session=0)),
+        ("group", request(disconnect=Disconnect(), group="another", gateway=0, session=0)),
+        ("reason", request(forget=Forget(reason="x" * (REASON_CHARS_MAX + 1)), gateway=0, session=0)),
         ("body", Request(format=1, gateway=7)),
         ("gateway", request(gateway=0)),
         ("inbox", request(inbox=INBOXES)),
         ("inbox", request(inbox=2**32 - 1)),
         ("session", request(session=0)),
+        ("page", request(catch_up_channels=CatchUpChannels(page=PAGE_MAX + 1))),
+        ("acks", request(acks=Acks(channels_sessions=[1]))),
+        ("since", request(sync=wire_pb2.SyncChunk(channels=[wire_pb2.Channel(name="a", since=6)]))),  # type: ignore[arg-type]
+        ("channels", request(open=Open(channels=[wire_pb2.Channel(name="a")] * (OBJECTS_PER_FRAME_MAX + 1)))),
         ("domain", request(domain="")),
         ("domain", request(domain="a/b")),
         ("group", request(group="x" * 65)),
@@ -67,6 +96,7 @@ def test_what_gateways_say_is_understood(fine: Request) -> None:
         ("objects", request(register=wire_pb2.Register(objects=["a"] * (OBJECTS_PER_FRAME_MAX + 1)))),
         ("objects", request(unregister=wire_pb2.Unregister(objects=["x" * 256]))),
         ("objects", request(sync=wire_pb2.SyncChunk(objects=["ø" * 128], last=True))),
+        ("object", request(is_there=IsThere())),
         ("page", request(catch_up=CatchUp(page=2**32 - 1))),
         ("acks", request(acks=Acks(sessions=[1, 2], completes=[1]))),
         ("generation", request(beat=Beat(generation=generation_max(NOW_MS) + 1))),

@@ -29,6 +29,16 @@ def test_bounds_of_intervals_that_tune_themselves() -> None:
     assert (conflation.auto, conflation.bounds) == (frozenset({"a.b"}), Bounds(50, 1000))
 
 
+def test_objects_are_kept_unless_they_were_deleted_longer_ago_than_clients_are_remembered() -> None:
+    retention = load(MatcherSettings, {}).rules().retention
+    assert retention.of("any", deleted=False) == 0
+    assert retention.of("any", deleted=True) == 180 * 86_400_000 + 3_600_000
+
+    given = {"COLDNOTIFY_MATCHER_CLIENT_FORGOTTEN_AFTER_S": "0", "COLDNOTIFY_MATCHER_RETENTION": "a.b=30d,*=never"}
+    retention = load(MatcherSettings, given).rules().retention
+    assert [retention.of(domain, deleted=True) for domain in ("a.b", "any")] == [30 * 86_400_000, 0]
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -39,6 +49,8 @@ def test_bounds_of_intervals_that_tune_themselves() -> None:
         ("COLDNOTIFY_MATCHER_CLIENT_FORGOTTEN_AFTER_S", "59"),
         ("COLDNOTIFY_MATCHER_CLIENT_FORGOTTEN_AFTER_S", "-1"),
         ("COLDNOTIFY_MATCHER_CONFLATION", "*=soon"),
+        ("COLDNOTIFY_MATCHER_RETENTION", "*=30"),
+        ("COLDNOTIFY_MATCHER_RETENTION", "animal.observer=9s"),
         ("COLDNOTIFY_MATCHER_CONFLATION_AUTO_MIN_MS", "1001"),
         ("COLDNOTIFY_MATCHER_CONFLATION_AUTO_MIN_MS", "-1"),
         ("COLDNOTIFY_MATCHER_CONFLATION_AUTO_MAX_MS", "0"),

@@ -9,14 +9,22 @@ import pytest
 from coldnotify_matcher.state_records import (
     Unreadable,
     check_bucket_key,
+    check_channels_key,
     check_client_key,
     generation_of,
     is_generation_key,
+    parse_channels,
     parse_generation,
     parse_registrations,
     parse_session,
 )
-from coldnotify_schemas.matcher_state import GenerationRecord, RegistrationsRecord, SessionRecord
+from coldnotify_schemas.matcher_state import (
+    ChannelsRecord,
+    GenerationRecord,
+    RegisteredChannel,
+    RegistrationsRecord,
+    SessionRecord,
+)
 from coldnotify_streams.errors import NewerFormat
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,8 +35,9 @@ VALUE_PARSERS = (
     partial(parse_generation, now_ms=NOW_MS),
     partial(parse_registrations, now_ms=NOW_MS),
     partial(parse_session, now_ms=NOW_MS, inboxes=4),
+    partial(parse_channels, now_ms=NOW_MS),
 )
-PARSERS = (*VALUE_PARSERS, check_bucket_key, check_client_key)
+PARSERS = (*VALUE_PARSERS, check_bucket_key, check_client_key, check_channels_key)
 
 
 @given(st.one_of(st.binary(), st.text().map(str.encode)), st.sampled_from(PARSERS))
@@ -76,15 +85,52 @@ def test_round_trips(parse: Callable[[bytes], object], record: object) -> None:
 def test_a_later_format_is_no_garbage() -> None:
     for parse in VALUE_PARSERS:
         with pytest.raises(NewerFormat):
-            parse(b'{"format":%d,"generation":1}' % (3 if parse is VALUE_PARSERS[2] else 2))
+            parse(b'{"format":%d,"generation":1}' % (4 if parse is VALUE_PARSERS[2] else 2))
 
 
 def test_a_bucket_with_queries_is_of_a_later_format() -> None:
     record = RegistrationsRecord(2, 2, -1, ["a"], ["Room = 410"])
 
     assert VALUE_PARSERS[2](msgspec.json.encode(record)) == record
-    with pytest.raises(Unreadable, match="objects or queries: query: "):
+    with pytest.raises(Unreadable, match="objects, queries or channels: query: "):
         VALUE_PARSERS[2](msgspec.json.encode(RegistrationsRecord(2, 2, -1, [], [""])))
+
+
+CHANNELS = ChannelsRecord(1, 2, 77, 10, -1, {"d/g/c": 9})
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong"),
+    [("epoch", 1 << 32), ("through", -1), ("forgotten", -2), ("last", {"d/g/c": -1}), ("last", {"d/g/c": 1 << 63})],
+)
+def test_the_last_offsets_of_channels_have_bounds(field: str, wrong: object) -> None:
+    said = msgspec.to_builtins(CHANNELS)
+    assert parse_channels(msgspec.json.encode(said), NOW_MS) == CHANNELS
+    with pytest.raises(Unreadable, match=field):
+        parse_channels(msgspec.json.encode(said | {field: wrong}), NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("channel", "words"),
+    [
+        (RegisteredChannel("a\0y\0x", 1, 77), "sorted attributes"),
+        (RegisteredChannel("", 1, 77), "channels: "),
+        (RegisteredChannel("a", -2, 77), "position"),
+        (RegisteredChannel("a", 1, 1 << 32), "epoch"),
+    ],
+)
+def test_a_bucket_with_channels_says_what_they_are(channel: RegisteredChannel, words: str) -> None:
+    good = RegistrationsRecord(3, 2, -1, ["a"], [], [RegisteredChannel("a\0x\0y", -1, 77)])
+    assert VALUE_PARSERS[2](msgspec.json.encode(good)) == good
+    with pytest.raises(Unreadable, match=words):
+        VALUE_PARSERS[2](msgspec.json.encode(RegistrationsRecord(3, 2, -1, [], [], [channel])))
+
+
+@pytest.mark.parametrize("key", ["1d/1024", "1d/017", "1d", "2d/1", "1d/-1", "1d/x", "1d/1/1", "1d/\u0661"])
+def test_what_is_no_bucket_of_channels(key: str) -> None:
+    assert check_channels_key(b"30d/1023") == "30d/1023"
+    with pytest.raises(Unreadable, match="key"):
+        check_channels_key(key.encode())
 
 
 def test_keys() -> None:

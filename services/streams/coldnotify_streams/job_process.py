@@ -68,6 +68,7 @@ def serve(
     inside: Inside,
     *,
     what: str,
+    api: str = "service",
     make_worker: Callable[[StopFlag], W],
     routes: Routes[W],
     on_reload: Callable[[], None],
@@ -75,7 +76,7 @@ def serve(
     """Serve until SIGTERM or SIGINT. Exit code 0: stopped in order; 1: the HTTP port cannot be opened.
 
     `routes`: called when the HTTP port is served, beside /healthz, /readyz and /metrics. `on_reload`: a run has failed.
-    `what`: the job, as / says it.
+    `what`: the job, as / says it. `api`: the kind of port, one of openapi.PORTS.
     """
     inside.announce(port.setting, port.host)
     current: Current[W] = Current()
@@ -85,7 +86,7 @@ def serve(
         log.error("cannot start", error=str(error))
         return 1
     with closing(listener), stop_flag() as stop:
-        http = _HttpPort(current, listener, port.host, inside, stop, routes, what)
+        http = _HttpPort(current, listener, port.host, inside, stop, routes, what, api)
         http.start()
         log.info(f"{name} started", http_port=listener.getsockname()[1], kafka=kafka)
         retry_s = RETRY_FIRST_S
@@ -121,6 +122,7 @@ class _HttpPort(threading.Thread, Generic[W]):
         stop: StopFlag,
         routes: Routes[W],
         what: str,
+        api: str,
     ) -> None:
         """`listener` listens on `host`."""
         super().__init__(name="http-begins", daemon=True)
@@ -131,6 +133,7 @@ class _HttpPort(threading.Thread, Generic[W]):
         self._stopping = stop
         self._routes = routes
         self._what = what
+        self._api = api
         self._admin: AdminThread | None = None
         self.error: Exception | None = None
 
@@ -156,6 +159,7 @@ class _HttpPort(threading.Thread, Generic[W]):
             listener=self._listener,
             inside=self._inside,
             what=self._what,
+            api=self._api,
         )
         self._admin = AdminThread(server)
         self._admin.start()

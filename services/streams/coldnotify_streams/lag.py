@@ -10,7 +10,7 @@ from coldnotify_streams.core.job import JobPartition, Phase, Topics
 
 
 class Gauges(NamedTuple):
-    """Those that a job shows; all but the last by partition."""
+    """Those that a job shows; all but `standing_by` by partition."""
 
     requests: Gauge
     table: Gauge
@@ -18,6 +18,8 @@ class Gauges(NamedTuple):
     """Of what is followed."""
     standing_by: Gauge
     """How many partitions are followed, and were read to their end."""
+    logs: Gauge | None = None
+    """By topic and partition; None: the job has no logs."""
 
 
 class Lag:
@@ -26,36 +28,41 @@ class Lag:
     def __init__(self, topics: Topics, gauges: Gauges) -> None:
         self._topics = topics
         self._gauges = gauges
-        self._shown: set[tuple[Gauge, str]] = set()
+        self._shown: set[tuple[Gauge, tuple[str, ...]]] = set()
 
     def topics_of(
         self, owned: Mapping[int, JobPartition], followed: Mapping[int, JobPartition]
     ) -> list[tuple[str, int]]:
         """The (topic, partition) of which `show` needs the ends."""
-        inputs = [(topic, number) for number in list(owned) for topic in (self._topics.table, self._topics.requests)]
+        read = (self._topics.table, self._topics.requests, *self._topics.logs)
+        inputs = [(topic, number) for number in list(owned) for topic in read]
         return inputs + [(topic, number) for number in list(followed) for topic in self._topics.compacted]
 
     def show(self, owned: Mapping[int, JobPartition], followed: Mapping[int, JobPartition], ends: Offsets) -> None:
         """Set the gauges, and forget the partitions that are neither owned nor followed any more."""
-        lags: dict[tuple[Gauge, str], int] = {}
+        lags: dict[tuple[Gauge, tuple[str, ...]], int] = {}
         for number, partition in list(owned.items()):
             for topic, gauge, handled in (
                 (self._topics.table, self._gauges.table, partition.position),
                 (self._topics.requests, self._gauges.requests, partition.requests_handled),
             ):
                 if (topic, number) in ends:
-                    lags[gauge, str(number)] = max(0, ends[topic, number] - handled)
+                    lags[gauge, (str(number),)] = max(0, ends[topic, number] - handled)
+            for log in self._topics.logs:
+                if self._gauges.logs is not None and (log, number) in ends and log in partition.positions:
+                    lag = max(0, ends[log, number] - partition.positions[log])
+                    lags[self._gauges.logs, (log, str(number))] = lag
         up_to_date = 0
         for number, partition in list(followed.items()):
             if any((topic, number) not in ends for topic in self._topics.compacted):
                 continue
             read = ((topic, partition.positions.get(topic, 0)) for topic in self._topics.compacted)
-            lags[self._gauges.standby, str(number)] = sum(max(0, ends[topic, number] - at) for topic, at in read)
+            lags[self._gauges.standby, (str(number),)] = sum(max(0, ends[topic, number] - at) for topic, at in read)
             up_to_date += partition.phase is Phase.FOLLOWING and not partition.behind
-        for gauge, label in self._shown - lags.keys():
-            gauge.remove(label)
-        for (gauge, label), lag in lags.items():
-            gauge.labels(label).set(lag)
+        for gauge, labels in self._shown - lags.keys():
+            gauge.remove(*labels)
+        for (gauge, labels), lag in lags.items():
+            gauge.labels(*labels).set(lag)
         self._shown = set(lags)
         self._gauges.standing_by.set(up_to_date)
 

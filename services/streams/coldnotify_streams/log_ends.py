@@ -42,6 +42,28 @@ class LogEnds:
         ends = {(tp.topic, tp.partition): tp.offset for tp in answers if tp.error is None and tp.offset >= 0}
         return ends if len(ends) == len(places) else log_ends(self._admin, places, uncommitted=True)
 
+    def at_times(self, times: Iterable[tuple[tuple[str, int], int]]) -> list[int]:
+        """Of each (topic, partition) and time (Unix ms): the offset of the first record that is of then or later.
+
+        Where there is none, the offset that the next record will get. Raises KafkaUnavailable.
+        """
+        asked = list(times)
+        found: list[int] = []
+        for (topic, partition), time_ms in asked:  # one by one: an answer names its partition, and not the time
+            try:
+                asked_one = [TopicPartition(topic, partition, time_ms)]
+                (answer,) = self._consumer.offsets_for_times(asked_one, timeout=_QUICK_S)
+            except KafkaException:
+                answer = None
+            if answer is not None and answer.error is None:
+                found.append(answer.offset)
+                continue
+            spec = OffsetSpec.for_timestamp(time_ms)
+            found.append(_offsets(self._admin, [(topic, partition)], spec)[topic, partition])
+        late = {place for (place, _), offset in zip(asked, found, strict=True) if offset < 0}
+        ends = self.uncommitted(late) if late else {}
+        return [ends[place] if offset < 0 else offset for (place, _), offset in zip(asked, found, strict=True)]
+
     def close(self) -> None:
         """It is asked no more."""
         self._consumer.close()

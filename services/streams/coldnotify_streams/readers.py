@@ -1,4 +1,4 @@
-"""The two consumers, each in a thread of its own: requests (a member of the group), and the compacted topics.
+"""Two consumers, each in a thread of its own: requests (a member of the group); the compacted topics, and the logs.
 
 They put what they read into one bounded queue, from which the worker takes it: so a publish does not wait behind a poll
 for requests, and the engine is in one thread. Whatever is done to a consumer is done in its own thread (`Reader.do`): a
@@ -65,8 +65,8 @@ REVOKE_TIMEOUT_S = 20
 """Longer than a step with a flush that has to wait for a broker's restart, shorter than the group's poll limit."""
 
 
-ReadHeaders = Callable[[Headers], object]
-"""What a job makes of a record's headers; it stands in `Record.said`."""
+ReadHeaders = Callable[[str, Headers | None], object]
+"""What a job makes of the headers of a topic's record; it stands in `Record.said`. None: a name in them is no UTF-8."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +139,7 @@ class Reader(threading.Thread):
                 if first is None:
                     continue
                 messages = [first, *self.consumer.consume(self._batch_records_max - 1, 0)]
-                self.put(Records([_record(message, self._read_headers) for message in messages]))
+                self.put(Records([record_of(message, self._read_headers) for message in messages]))
         except BaseException as error:
             self.put(Failed(error))
         self._commit(self.final_offsets)
@@ -159,8 +159,8 @@ class Reader(threading.Thread):
         return hand_on(self._events, event, self._stopping.is_set)
 
 
-def _record(message: Message, read_headers: ReadHeaders | None) -> Record:
-    """Raises KafkaException where the consumer says by the message that it cannot go on."""
+def record_of(message: Message, read_headers: ReadHeaders | None) -> Record:
+    """What a job needs of it. Raises KafkaException where the consumer says by the message that it cannot go on."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     error = message.error()
     if error is not None:
@@ -183,13 +183,13 @@ def _said_by(message: Message, read_headers: ReadHeaders) -> object:
     try:
         headers: Headers | None = message.headers()  # type: ignore[assignment]
     except UnicodeDecodeError:
-        return None  # a name that is no UTF-8: nothing that a job would look for
-    return read_headers(headers) if headers else None
+        return read_headers(message.topic() or "", None)
+    return read_headers(message.topic() or "", headers) if headers else None
 
 
-def begin_reading(reader: Reader, topics: Topics, number: int, offsets: Mapping[str, int]) -> None:
+def begin_reading(reader: Reader, number: int, offsets: Mapping[str, int]) -> None:
     """Have the compacted topics of a partition read, by topic from these offsets on; `Began` is said before."""
-    beginnings = [TopicPartition(topic, number, offsets[topic]) for topic in topics.compacted]
+    beginnings = [TopicPartition(topic, number, offset) for topic, offset in offsets.items()]
 
     def begin(consumer: Consumer) -> None:
         consumer.incremental_assign(beginnings)
@@ -198,10 +198,17 @@ def begin_reading(reader: Reader, topics: Topics, number: int, offsets: Mapping[
     reader.do(begin)
 
 
-def stop_reading(reader: Reader, topics: Topics, number: int) -> None:
-    """Have the compacted topics of a partition read no more."""
-    places = [TopicPartition(topic, number) for topic in topics.compacted]
-    reader.do(lambda consumer: consumer.incremental_unassign(places))
+def read_on(reader: Reader, number: int, offsets: Mapping[str, int]) -> None:
+    """Have these topics of a partition read, too."""
+    beginnings = [TopicPartition(topic, number, offset) for topic, offset in offsets.items()]
+    reader.do(lambda consumer: consumer.incremental_assign(beginnings))
+
+
+def stop_reading(reader: Reader, number: int, topics: Iterable[str]) -> None:
+    """Have these topics of a partition, all of which are read, read no more."""
+    places = [TopicPartition(topic, number) for topic in topics]
+    if places:
+        reader.do(lambda consumer: consumer.incremental_unassign(places))
 
 
 class RequestsReader(Reader):
@@ -217,7 +224,7 @@ class RequestsReader(Reader):
     ) -> None:
         """`check_topics` raises Failure if the topics are not those that this run began with."""
         super().__init__("requests-reader", {**config, "on_commit": self._on_commit}, events)
-        self._topics = topics
+        self.topics = topics
         self._admin = admin
         self._check_topics = check_topics
         self.assigned: set[int] | None = None
@@ -241,7 +248,7 @@ class RequestsReader(Reader):
 
     def _subscribe(self, consumer: Consumer) -> None:
         consumer.subscribe(
-            [self._topics.requests], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            [self.topics.requests], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
         )
 
     def serve(self, partition: int, *, from_beginning: bool) -> None:
@@ -251,8 +258,8 @@ class RequestsReader(Reader):
             if partition not in (self.assigned or ()):
                 return  # given up meanwhile
             if from_beginning:
-                consumer.seek(TopicPartition(self._topics.requests, partition, OFFSET_BEGINNING))
-            consumer.resume([TopicPartition(self._topics.requests, partition)])
+                consumer.seek(TopicPartition(self.topics.requests, partition, OFFSET_BEGINNING))
+            consumer.resume([TopicPartition(self.topics.requests, partition)])
 
         self.do(resume)
 
@@ -261,7 +268,7 @@ class RequestsReader(Reader):
 
         def pause(consumer: Consumer) -> None:
             if partition in (self.assigned or ()):
-                consumer.pause([TopicPartition(self._topics.requests, partition)])
+                consumer.pause([TopicPartition(self.topics.requests, partition)])
 
         self.do(pause)
 
@@ -270,8 +277,8 @@ class RequestsReader(Reader):
 
         def rewind(consumer: Consumer) -> None:
             if partition in (self.assigned or ()):
-                consumer.pause([TopicPartition(self._topics.requests, partition)])
-                consumer.seek(TopicPartition(self._topics.requests, partition, offset))
+                consumer.pause([TopicPartition(self.topics.requests, partition)])
+                consumer.seek(TopicPartition(self.topics.requests, partition, offset))
                 self.put(Rewound(partition))
 
         self.do(rewind)
@@ -295,7 +302,7 @@ class RequestsReader(Reader):
             assigned = self._positions(consumer, [tp.partition for tp in partitions])
             # A table that was made anew, loaded as if it were the one before, would be answered from by its epoch.
             self._check_topics()
-            starts = [TopicPartition(self._topics.requests, a.partition, a.takeover.requests_start) for a in assigned]
+            starts = [TopicPartition(self.topics.requests, a.partition, a.takeover.requests_start) for a in assigned]
             consumer.incremental_assign(starts)
             consumer.pause(starts)
         except BaseException as error:
@@ -312,9 +319,11 @@ class RequestsReader(Reader):
 
     def _positions(self, consumer: Consumer, partitions: list[int]) -> list[Assigned]:
         """From where on each partition's inputs are to be handled."""
-        both = [(topic, partition) for partition in partitions for topic in (self._topics.requests, self._topics.table)]
+        requests_topic, table_topic, logs = self.topics.requests, self.topics.table, self.topics.logs
+        both = [(topic, partition) for partition in partitions for topic in (requests_topic, table_topic)]
+        inputs = [TopicPartition(topic, partition) for partition in partitions for topic in self.topics.inputs]
         committed, in_epoch = {}, {}
-        for tp in consumer.committed([TopicPartition(*tp) for tp in both], timeout=KAFKA_TIMEOUT_S):
+        for tp in consumer.committed(inputs, timeout=KAFKA_TIMEOUT_S):
             if tp.error is not None:
                 raise KafkaException(tp.error)
             mark = tp.metadata or ""
@@ -325,7 +334,7 @@ class RequestsReader(Reader):
         starts, ends = log_starts(self._admin, both), log_ends(self._admin, both)
         assigned = []
         for partition in partitions:
-            requests, table = (self._topics.requests, partition), (self._topics.table, partition)
+            requests, table = (requests_topic, partition), (table_topic, partition)
             # Nothing committed, or an offset that is no more: the topic was recreated, or retention took it.
             handled = starts[requests] <= committed[requests] <= ends[requests]
             start = committed[requests] if handled else starts[requests]
@@ -335,6 +344,12 @@ class RequestsReader(Reader):
                 requests_committed=committed[requests] >= 0,
                 table_committed=table_committed,
                 table_in_epoch=in_epoch[table],
+                # In another epoch all is void that was known of a log, so it is read from its beginning.
+                logs_committed={
+                    log: committed[log, partition]
+                    for log in logs
+                    if committed[log, partition] >= 0 and in_epoch[log, partition]
+                },
             )
             assigned.append(Assigned(partition, takeover))
         return assigned

@@ -27,7 +27,7 @@ class Standby:
     def __init__(self, settings: ServiceSettings, group: str, topics: Topics, read_headers: ReadHeaders | None) -> None:
         self._settings = settings
         self._group = group
-        self._topics = topics
+        self.topics = topics
         self._read_headers = read_headers
         self._events: queue.Queue[Event] = queue.Queue(QUEUE_BATCHES_MAX)
         self._reader: Reader | None = None
@@ -43,12 +43,12 @@ class Standby:
             self._events = queue.Queue(QUEUE_BATCHES_MAX)
             self._reader = self._new_reader()
             self._reader.start()
-        begin_reading(self._reader, self._topics, number, dict.fromkeys(self._topics.compacted, OFFSET_BEGINNING))
+        begin_reading(self._reader, number, dict.fromkeys(self.topics.compacted, OFFSET_BEGINNING))
 
     def drop(self, number: int) -> None:
         """Read this partition no more."""
         if self._reader is not None:
-            stop_reading(self._reader, self._topics, number)
+            stop_reading(self._reader, number, self.topics.compacted)
 
     def take(self) -> Event | None:
         """One small batch, if there is one. After Failed the reader is gone, and reads nothing any more."""

@@ -1,22 +1,26 @@
 """What a run looks at in Kafka now and then, in a thread of its own: the topics, how far they go, who serves them."""
 
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 
 import structlog
 from coldnotify_common.errors import ServiceError
 from coldnotify_common.stop import StopFlag
 from confluent_kafka.admin import AdminClient
 
+from coldnotify_streams.core.events import Event, Failed, LogStarts
 from coldnotify_streams.core.job import JobPartition
 from coldnotify_streams.errors import Failure
 from coldnotify_streams.lag import Lag
-from coldnotify_streams.log_ends import log_ends
+from coldnotify_streams.log_ends import log_ends, log_starts
 from coldnotify_streams.unserved_partitions import Unserved
 
 log = structlog.get_logger()
 
 EVERY_S = 5.0
+LOG_STARTS_EVERY_S = 60.0
+"""Retention removes whole segments, the shortest of which are of ten minutes."""
 KAFKA_TIMEOUT_S = 5.0
 """For questions about topics."""
 
@@ -36,26 +40,29 @@ class TopicsWatch(threading.Thread):
         reads: Callable[[], bool],
         *,
         check_topics: Callable[[], None],
-        fail: Callable[[BaseException], object],
+        hand_on: Callable[[Event], object],
         lag: Lag,
         owned: Mapping[int, JobPartition],
         followed: Followed,
         member: tuple[str, Callable[[], None], int],
+        logs: Collection[str] = (),
     ) -> None:
-        """`reads`: whether the run's reader still does. `check_topics` raises Failure: then `fail` ends the run.
+        """`reads`: whether the run's reader still does. `hand_on` tells the run that `check_topics` has raised Failure.
 
         `owned`, `followed`: its partitions, which change meanwhile. `member`: the group, how to join it again, and how
-        many partitions it shares out.
+        many partitions it shares out. `logs`: topics whose beginnings the run is told now and then.
         """
         super().__init__(name="topics-watcher", daemon=True)
         self._admin = admin
         self._stopping = stop
         self._reads = reads
         self._check_topics = check_topics
-        self._fail = fail
+        self._hand_on = hand_on
         self._lag = lag
         self._owned = owned
         self._followed = followed
+        self._logs = logs
+        self._log_starts_at_s = 0.0
         self._group, self._join_again, self._partitions = member
         self.kafka_away: str | None = None
         """Why the last look failed; None: it did not."""
@@ -72,7 +79,7 @@ class TopicsWatch(threading.Thread):
             try:
                 self._check_topics()
             except Failure as error:
-                self._fail(error)
+                self._hand_on(Failed(error))
                 return
             except Exception as error:
                 self.kafka_away = str(error)
@@ -80,6 +87,7 @@ class TopicsWatch(threading.Thread):
                 continue
             self.kafka_away = None
             self._show_lag()
+            self._tell_log_starts()
             if not unserved.settled and unserved.look(self._admin, self._group, KAFKA_TIMEOUT_S):
                 self._join_again()
 
@@ -91,3 +99,16 @@ class TopicsWatch(threading.Thread):
             log.warning("how far the topics go is not known", error=str(error))
             return
         self._lag.show(owned, followed, ends)
+
+    def _tell_log_starts(self) -> None:
+        """Where the logs of the partitions that it owns begin."""
+        places = [(topic, number) for number in list(self._owned) for topic in self._logs]
+        if not places or time.monotonic() - self._log_starts_at_s < LOG_STARTS_EVERY_S:
+            return
+        try:
+            starts = log_starts(self._admin, places)
+        except ServiceError as error:
+            log.warning("where logs begin is not known", error=str(error))
+            return
+        self._log_starts_at_s = time.monotonic()
+        self._hand_on(LogStarts(starts))

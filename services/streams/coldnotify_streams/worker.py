@@ -17,9 +17,11 @@ from coldnotify_common.stop import StopFlag
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from coldnotify_streams.block_reader import FETCHED_KIB_MAX as BLOCKS_FETCHED_KIB_MAX
+from coldnotify_streams.block_reader import BlockReader
 from coldnotify_streams.core import actions
 from coldnotify_streams.core.actions import Action, Doing, Offset
-from coldnotify_streams.core.events import Event, Failed, Now, Offsets, Revoked
+from coldnotify_streams.core.events import Event, Now, Offsets, Revoked
 from coldnotify_streams.core.job import Job, JobPartition, Phase, Refused, Topics
 from coldnotify_streams.core.run import TICK_S, Limits, Run
 from coldnotify_streams.errors import Failure
@@ -33,6 +35,7 @@ from coldnotify_streams.readers import (
     Revocation,
     begin_reading,
     hand_on,
+    read_on,
     stop_reading,
 )
 from coldnotify_streams.standby import Standby
@@ -45,6 +48,10 @@ log = structlog.get_logger()
 HUNG_AFTER_S = 120.0
 """A step that takes so long waits for something that does not come: even its three flushes give up before."""
 EVENTS_A_STEP_MAX = 64
+FETCH_WAIT_MS_MAX = 250
+"""How long Kafka may wait for records before it answers a reader that there are none. What comes is answered at once.
+Partitions that are to be read, too, wait for that answer: a takeover by one who serves others waits for two of them.
+Such an answer costs Kafka 0.6 ms of CPU: with waits of 100 ms, two readers took 1 % of a core for nothing."""
 GC_THRESHOLDS = (10_000, 20, 10)
 """Of Python's garbage collector. A batch is thousands of tuples, which go without it; the default of 700 has it look
 through them several times a batch, and now and then through all clients: 0.2 s without a publish for 60,000 of them."""
@@ -82,7 +89,9 @@ class Worker(ABC):
         self._member = member
         self._topics = topics
         self._stop = stop
-        self._lag = Lag(topics, gauges)
+        self._gauges = gauges
+        self._read: dict[int, list[str]] = {}
+        """By partition, what the reader of compacted topics and logs reads."""
         self._writer = Writer(member.settings, stop)
         self._log_ends = LogEnds(member.settings, f"{member.group}-ends", self.admin)
         self._events: queue.Queue[Event] = queue.Queue(QUEUE_BATCHES_MAX)
@@ -95,7 +104,7 @@ class Worker(ABC):
                 session_timeout_ms=member.session_timeout_ms,
                 heartbeat_interval_ms=max(300, member.session_timeout_ms // 6),
                 partition_assignment_strategy="cooperative-sticky",
-                fetch_wait_max_ms=100,
+                fetch_wait_max_ms=FETCH_WAIT_MS_MAX,
             ),
             self._events,
             self.admin,
@@ -109,7 +118,18 @@ class Worker(ABC):
                 f"{member.group}-state",
                 name="compacted-reader",
                 enable_partition_eof=True,
-                fetch_wait_max_ms=100,
+                fetch_wait_max_ms=FETCH_WAIT_MS_MAX,
+            ),
+            self._events,
+            read_headers=read_headers,
+        )
+        self._blocks = BlockReader(
+            consumer_config(
+                member.settings,
+                f"{member.group}-blocks",
+                # By this name Kafka's quotas know it. It has no statistics: whoever has them must poll all the time.
+                client_id="coldnotify-block-reader",
+                queued_max_messages_kbytes=BLOCKS_FETCHED_KIB_MAX,
             ),
             self._events,
             read_headers=read_headers,
@@ -124,11 +144,14 @@ class Worker(ABC):
         self._doing: dict[type[Action], Callable[[Any], object]] = {
             actions.AskBounds: self._ask_bounds,
             actions.AskEnds: self._ask_ends,
+            actions.AskTimes: lambda action: self._log_ends.at_times(action.times),
             actions.Write: lambda action: self._writer.write(action.records),
             actions.Flush: self._flush,
             actions.TakeFollowed: lambda _: None if self._standby is None else self._standby.take(),
-            actions.Read: lambda action: begin_reading(self._compacted, topics, action.partition, action.offsets),
-            actions.Drop: lambda action: stop_reading(self._compacted, topics, action.partition),
+            actions.Read: self._begin_reading,
+            actions.ReadLogs: self._read_logs,
+            actions.ReadBlock: lambda action: self._blocks.read(action),
+            actions.Drop: self._drop,
             actions.Serve: lambda action: self._requests.serve(action.partition, from_beginning=action.from_beginning),
             actions.Pause: lambda action: self._requests.hold_back(action.partition),
             actions.Rewind: lambda action: self._requests.rewind(action.partition, action.offset),
@@ -216,6 +239,10 @@ class Worker(ABC):
         gc.set_threshold(*GC_THRESHOLDS)
         self._writer.connect_soon()
         job = self.begin()
+        # Which logs there are depends on the topics that there are, and on what the operator says.
+        topics = self._topics = self._requests.topics = job.topics
+        if self._standby is not None:
+            self._standby.topics = topics
         run = Run(job, standby=self._standby is not None, limits=self.limits)
         self._run = run
         self._watch = TopicsWatch(
@@ -223,15 +250,17 @@ class Worker(ABC):
             self._stop,
             self._requests.is_alive,
             check_topics=self.check_topics,
-            fail=lambda error: hand_on(self._events, Failed(error), self._requests.stopped),
-            lag=self._lag,
+            hand_on=lambda event: hand_on(self._events, event, self._requests.stopped),
+            lag=Lag(topics, self._gauges),
             owned=run.partitions,
             followed=lambda: run.followed,
             member=(self._member.group, self._requests.join_again, job.partitions),
+            logs=topics.logs,
         )
         self._requests.marks = job.marks
         self._requests.start()
         self._compacted.start()
+        self._blocks.start()
         self._watch.start()
         clean = False
         try:
@@ -301,6 +330,17 @@ class Worker(ABC):
     def _ask_ends(self, action: actions.AskEnds) -> Offsets:
         return self._log_ends.uncommitted(action.places) if action.uncommitted else log_ends(self.admin, action.places)
 
+    def _begin_reading(self, action: actions.Read) -> None:
+        self._read[action.partition] = list(action.offsets)
+        begin_reading(self._compacted, action.partition, action.offsets)
+
+    def _read_logs(self, action: actions.ReadLogs) -> None:
+        self._read[action.partition] += action.offsets
+        read_on(self._compacted, action.partition, action.offsets)
+
+    def _drop(self, action: actions.Drop) -> None:
+        stop_reading(self._compacted, action.partition, self._read.pop(action.partition, ()))
+
     def _flush(self, _: actions.Flush) -> list[Refused]:
         self._writer.flush()
         return self._writer.take_refused()
@@ -332,7 +372,7 @@ class Worker(ABC):
         self._closing = True
         if commit:
             self._requests.final_offsets = committable(run.last_offsets())
-        readers: list[Reader | Standby] = [self._requests, self._compacted]
+        readers: list[Reader | BlockReader | Standby] = [self._requests, self._compacted, self._blocks]
         if self._standby is not None:
             readers.append(self._standby)
         for reader in readers:
@@ -355,11 +395,13 @@ def committable(offsets: Iterable[Offset]) -> list[TopicPartition]:
 
 
 def _wait_s(run: Run) -> float:
-    """Until a tick may be due, or something that was put off."""
+    """Until a tick may be due, or something that was put off, or the next block of a log."""
     if run.careful:
         return 0.001
     due_ms = run.next_due_ms()
-    return TICK_S / 4 if due_ms is None else min(TICK_S / 4, max(0.001, due_ms / 1000 - time.time()))
+    wait_s = TICK_S / 4 if due_ms is None else min(TICK_S / 4, max(0.001, due_ms / 1000 - time.time()))
+    block_s = run.blocks.due_in_s(time.monotonic())
+    return wait_s if block_s is None else min(wait_s, max(0.001, block_s))
 
 
 def _say(action: actions.Say) -> None:

@@ -1,7 +1,7 @@
 """Which offsets are committed: of what is durable, each once, with the topic's id, and again where it failed."""
 
 import pytest
-from coldnotify_matcher.matcher_partition import TOPICS
+from coldnotify_matcher.run_topics import TOPICS
 from coldnotify_schemas import internal_pb2, topics
 from coldnotify_streams.core import commits as module
 from coldnotify_streams.core.actions import Offset
@@ -28,7 +28,7 @@ def offset_of(offsets: list[Offset], topic: str) -> int | None:
 def test_nothing_is_committed_that_waits_for_the_objects() -> None:
     commits, partition = new(), Bench().partition
     partition.requests_position = 9
-    partition.pending.append(PendingRequests(100, [(6, internal_pb2.Request())]))
+    partition.pending.append(PendingRequests({topics.OBJECTS: 100}, [(6, internal_pb2.Request())]))
     commits.note(partition)
     assert offset_of(commits.take_due(1.0), topics.REQUESTS) == 6
 

@@ -1,7 +1,8 @@
 """What the lag gauges show: records that are not handled yet, of partitions that are served or followed now."""
 
 from coldnotify_matcher import metrics
-from coldnotify_matcher.matcher_partition import TOPICS, Partition
+from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.run_topics import TOPICS
 from coldnotify_schemas import topics
 from coldnotify_streams.lag import Gauges, Lag
 from coldnotify_testkit.engine_bench import CLUSTER, Bench

@@ -57,6 +57,27 @@ def test_what_is_behind_an_open_transaction_is_not_there_yet(fresh_kafka: Embedd
 
 
 @pytest.mark.kafka
+def test_from_which_offset_on_records_are_of_a_time_or_later(
+    fresh_kafka: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where = (topics.OBJECTS, 3)
+    admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
+    producer = Producer({"bootstrap.servers": fresh_kafka.bootstrap})
+    began_ms = int(time.time() * 1000) - 60_000
+    for second in range(5):
+        producer.produce(topics.OBJECTS, b"x", b"key", partition=3, timestamp=began_ms + 1000 * second)
+    assert producer.flush(60) == 0
+    asked = [(where, began_ms + 1500), (where, 0), (where, began_ms + 5000), ((topics.OBJECTS, 4), began_ms)]
+    by_consumer = LogEnds(ServiceSettings(kafka=fresh_kafka.bootstrap), "ends", admin)
+    try:
+        assert by_consumer.at_times(asked) == [2, 0, 5, 0]
+        monkeypatch.setattr(module, "_QUICK_S", 0.0)  # the consumer gives no answer: the admin client is asked
+        assert by_consumer.at_times(asked) == [2, 0, 5, 0]
+    finally:
+        by_consumer.close()
+
+
+@pytest.mark.kafka
 def test_a_topic_that_is_not_there(fresh_kafka: EmbeddedBroker) -> None:
     admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
 

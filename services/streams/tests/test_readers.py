@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from coldnotify_common.kafka import KafkaUnavailable, consumer_config
 from coldnotify_common.settings import ServiceSettings
-from coldnotify_matcher.matcher_partition import TOPICS
-from coldnotify_matcher.record_headers import Said, read_headers
+from coldnotify_matcher.record_headers import Said, headers_of
+from coldnotify_matcher.run_topics import TOPICS
 from coldnotify_schemas import topics
 from coldnotify_schemas.records import MOVED_HEADER
 from coldnotify_streams.core.events import Assigned, Began, Event, Failed, Record, Records, Revoked
@@ -49,7 +49,7 @@ def start(bootstrap: str) -> Iterator[Callable[[Reader], Reader]]:
 
 def reader(bootstrap: str, events: "queue.Queue[Event]") -> Reader:
     config = consumer_config(ServiceSettings(kafka=bootstrap), "state", enable_partition_eof=True)
-    return Reader("compacted-reader", config, events, read_headers=read_headers)
+    return Reader("compacted-reader", config, events, read_headers=headers_of)
 
 
 def requests_reader(

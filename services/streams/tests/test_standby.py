@@ -8,8 +8,9 @@ from typing import cast
 import pytest
 from coldnotify_matcher.engine import Engine, Rules
 from coldnotify_matcher.matcher_job import MatcherJob
-from coldnotify_matcher.matcher_partition import TOPICS, Partition
-from coldnotify_matcher.record_headers import read_headers
+from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.record_headers import headers_of
+from coldnotify_matcher.run_topics import TOPICS
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
@@ -44,7 +45,7 @@ class Standby:
     def __init__(self, settings: MatcherSettings) -> None:
         job = MatcherJob(CLUSTER, "a", rules=Rules(), registrations_max=100)
         self.following = Following(job)
-        self.reading = Reading(settings, "group", TOPICS, read_headers)
+        self.reading = Reading(settings, "group", TOPICS, headers_of)
         self.now_s = 100.0
 
     @property

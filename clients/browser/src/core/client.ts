@@ -17,16 +17,19 @@
  */
 
 import { type ColdNotifyError, ServiceRefused, type StateError } from "../errors.js";
+import type { Notification } from "../notification.js";
 import { closeCodeName, mayComeBack } from "./closeCodes.js";
 import { Delivery, type Job } from "./delivery.js";
 import { type Document, encodeDocument } from "./document.js";
 import type { Floor } from "./floors.js";
-import { type Interest, isName } from "./interests.js";
+import { type Channel, type Interest, isName, isQuery } from "./interests.js";
 import { Journal } from "./journal.js";
 import { CloseCode } from "./protocol.js";
+import { Publications } from "./publications.js";
 import { Addresses, Backoff, type Random } from "./reconnect.js";
 import { Registrations } from "./registrations.js";
 import { type Ended, type Parts, type Phase, Session } from "./session.js";
+import type { Since } from "./since.js";
 import { REPORTS_MAX, SAVE_RETRY_MAX_S, SAVE_RETRY_MIN_S, type Settings } from "./settings.js";
 
 /** What a client is doing, for looking in. */
@@ -41,12 +44,15 @@ export interface Status {
   readonly registrations: number;
   /** Operations that are not settled. */
   readonly pending: number;
-  /** Objects of which something waits to be told, or waits for a subscriber. */
+  /** Objects and channels of which something waits to be told, or waits for a subscriber. */
   readonly waiting: number;
-  /** Objects whose callbacks failed too often. */
+  /** Objects, queries and channels whose callbacks failed too often. */
   readonly parked: readonly string[];
   readonly epoch: number | null;
   readonly cursor: bigint | null;
+  /** Of the log of the domain's channels. null: not known. */
+  readonly channelsEpoch: number | null;
+  readonly channelsCursor: bigint | null;
   /** Why the last connection ended or failed; null once caught up. */
   readonly lastProblem: string | null;
   /** Seconds until the next try, if it waits for one. */
@@ -59,6 +65,8 @@ export interface Save {
   readonly document: string;
   readonly epoch: number | null;
   readonly cursor: bigint | null;
+  readonly channelsEpoch: number | null;
+  readonly channelsCursor: bigint | null;
 }
 
 /** One client, from its document to its end. */
@@ -88,7 +96,15 @@ export class Client {
   #saidBye = false;
   #giveUpSaving = false;
 
-  constructor(document: Document, addresses: readonly string[], settings: Settings, random: Random, now: number) {
+  /** `publications`: what it publishes; they outlive it. */
+  constructor(
+    document: Document,
+    addresses: readonly string[],
+    settings: Settings,
+    random: Random,
+    now: number,
+    publications = new Publications(),
+  ) {
     const journal = new Journal();
     const registrations = new Registrations(journal, document.wanted, document.pending);
     const report = (error: ColdNotifyError): void => {
@@ -97,11 +113,13 @@ export class Client {
     };
     const delivery = new Delivery(journal, registrations, settings, report, {
       floors: floorsOf(document),
+      newest: document.newest,
       queries: document.queries,
       epoch: document.epoch,
       cursor: document.cursor,
+      channels: document.channels,
     });
-    this.#parts = { identity: document.identity, journal, registrations, delivery, settings, report };
+    this.#parts = { identity: document.identity, journal, registrations, delivery, publications, settings, report };
     this.#addresses = new Addresses(addresses, settings.addressRestS, random);
     this.#backoff = new Backoff(settings, random);
     this.#connectAt = now;
@@ -119,14 +137,25 @@ export class Client {
     if (this.#parts.registrations.unregister(interest)) this.#parts.delivery.forget(interest);
   }
 
-  /** Want exactly these objects; queries stay as they are. */
+  /** Want every message of this channel. `since` counts if none of this name is wanted. */
+  registerChannel(channel: Channel, since: Since): void {
+    this.#parts.delivery.channels.want(channel, since);
+  }
+
+  /** Want it no more. Its subscribers stay. */
+  unregisterChannel(name: string): void {
+    const interest = this.#parts.delivery.channels.of(name);
+    if (interest !== null) this.unregister(interest);
+  }
+
+  /** Want exactly these objects; queries and channels stay as they are. */
   registerOnly(names: ReadonlySet<string>): void {
     const others = [...this.#parts.registrations.wanted].filter((interest) => isName(interest) && !names.has(interest));
     for (const name of others.sort()) this.unregister(name);
     for (const name of [...names].sort()) this.register(name);
   }
 
-  /** Callback number `subscriber` is for this object, or for the members of this query. */
+  /** Callback number `subscriber` is for this object, for the members of this query, or for this channel's messages. */
   subscribe(interest: Interest, subscriber: number): void {
     this.#parts.delivery.subscribe(interest, subscriber);
   }
@@ -144,6 +173,26 @@ export class Client {
   /** Members callback number `subscriber` is no more. */
   unsubscribeMembers(query: Interest, subscriber: number): void {
     this.#parts.delivery.unsubscribeMembers(query, subscriber);
+  }
+
+  /** Callback number `subscriber` is told what is missed of the channel of this name. */
+  subscribeMissed(name: string, subscriber: number): void {
+    this.#parts.delivery.channels.subscribeMissed(name, subscriber);
+  }
+
+  /** Callback number `subscriber` is no more. */
+  unsubscribeMissed(name: string, subscriber: number): void {
+    this.#parts.delivery.channels.unsubscribeMissed(name, subscriber);
+  }
+
+  /** What callbacks were told of this object last; null: nothing, or it is not kept. */
+  current(name: string): Notification | null {
+    return this.#parts.delivery.newest.get(name);
+  }
+
+  /** The newest version of this object that is known here; -1: none. */
+  floor(name: string): bigint {
+    return this.#parts.delivery.floors.get(name)?.version ?? -1n;
   }
 
   /** Of a query: as the members callbacks are told, or as the service said if there are none. */
@@ -272,7 +321,9 @@ export class Client {
     delivery.prepare();
     if (this.#saving !== null || journal.isDurable(journal.revision)) return null;
     const { epoch, cursor } = delivery;
-    this.#saving = { revision: journal.revision, document: encodeDocument(this.#document()), epoch, cursor };
+    const { epoch: channelsEpoch, cursor: channelsCursor } = delivery.channels;
+    const document = encodeDocument(this.#document());
+    this.#saving = { revision: journal.revision, document, epoch, cursor, channelsEpoch, channelsCursor };
     return this.#saving;
   }
 
@@ -284,7 +335,9 @@ export class Client {
     this.#parts.journal.durable = save.revision;
     this.#savedAt = now;
     this.#greet(now);
-    if (save.epoch === this.#parts.delivery.epoch) this.#session?.acknowledge(save.cursor, now);
+    const { delivery } = this.#parts;
+    if (save.epoch === delivery.epoch) this.#session?.acknowledge(save.cursor, now);
+    if (save.channelsEpoch === delivery.channels.epoch) this.#session?.acknowledgeChannels(save.channelsCursor, now);
   }
 
   /** It could not be written; it will be tried again. Nothing that rests on it leaves until then. */
@@ -304,7 +357,9 @@ export class Client {
       wanted: registrations.wanted,
       pending: new Map([...registrations.pending].map(([name, { kind }]) => [name, kind])),
       applied: delivery.floors,
+      newest: delivery.newest.kept(delivery.floors),
       queries: delivery.queries.kept,
+      channels: delivery.channels.kept,
       epoch: delivery.epoch,
       cursor: delivery.cursor,
     };
@@ -369,7 +424,8 @@ export class Client {
   /** Whether everything owed has been told: caught up, all registrations answered, all callbacks returned. */
   get caughtUp(): boolean {
     const { registrations, delivery } = this.#parts;
-    return this.#session?.phase === "live" && registrations.allArrived && delivery.idle;
+    const isLive = this.#session?.phase === "live" && this.#session.channelsAreLive;
+    return isLive && registrations.allArrived && delivery.idle;
   }
 
   /** What the application should hear of since the last call. */
@@ -390,6 +446,8 @@ export class Client {
       parked: [...delivery.parked].sort(),
       epoch: delivery.epoch,
       cursor: delivery.cursor,
+      channelsEpoch: delivery.channels.epoch,
+      channelsCursor: delivery.channels.cursor,
       lastProblem: this.#lastProblem,
       nextConnectS: this.#connectAt === null ? null : Math.max(0, this.#connectAt - now),
     };
@@ -406,7 +464,7 @@ export class Client {
 
 /** Those of what is wanted. What was told of an answer that broke off counts still. */
 function floorsOf({ wanted, pending, applied, queries }: Document): [string, Floor][] {
-  if ([...pending].some(([interest, kind]) => kind === "register" && !isName(interest))) return [...applied];
+  if ([...pending].some(([interest, kind]) => kind === "register" && isQuery(interest))) return [...applied];
   const isWanted = (name: string): boolean =>
     wanted.has(name) || [...queries.values()].some(({ members, answer }) => members.has(name) || answer?.has(name));
   return [...applied].filter(([name]) => isWanted(name));

@@ -8,9 +8,12 @@
 
 import { CallbackFailed, type ColdNotifyError, ObjectParked, PayloadUnreadable } from "../errors.js";
 import type { Notification } from "../notification.js";
+import { Channels, type KeptChannels, NO_CHANNELS } from "./channels.js";
+import type { ChannelJob } from "./feed.js";
 import { compareFloors, type Floor, Floors } from "./floors.js";
 import { Frontier, type Hold } from "./frontier.js";
-import { type Interest, isName, queryOf } from "./interests.js";
+import { channelOf, type Interest, isName, queryOf } from "./interests.js";
+import { type KeptPayload, Newest } from "./newest.js";
 import type { Journal } from "./journal.js";
 import type { Kept } from "./membership.js";
 import { Queries } from "./queries.js";
@@ -35,8 +38,8 @@ export interface ValueJob {
   readonly update: Update;
 }
 
-/** Callbacks to run: those of an object, or those of a query's members. */
-export type Job = ValueJob | MembersJob;
+/** Callbacks to run: those of an object, those of a query's members, or those of a channel. */
+export type Job = ValueJob | MembersJob | ChannelJob;
 
 /** Below every version. */
 const UNKNOWN: Floor = { incarnation: -1n, version: -1n };
@@ -65,10 +68,13 @@ class Slot {
 
 export interface Applied {
   readonly floors: Iterable<readonly [string, Floor]>;
+  /** By name. */
+  readonly newest?: ReadonlyMap<string, KeptPayload>;
   /** By text. */
   readonly queries?: ReadonlyMap<string, Kept>;
   readonly epoch: number | null;
   readonly cursor: bigint | null;
+  readonly channels?: KeptChannels;
 }
 
 const fromUtf8 = new TextDecoder("utf-8", { fatal: true });
@@ -78,6 +84,11 @@ const NOBODY: ReadonlySet<number> = new Set();
 /** What is received and not applied yet, the floors and the cursor. */
 export class Delivery {
   readonly queries: Queries;
+  readonly channels: Channels;
+  /** Callbacks of channels went first the last time. */
+  #channelsTurn = false;
+  /** What callbacks were told last. */
+  readonly newest: Newest;
   readonly #journal: Journal;
   readonly #registrations: Registrations;
   readonly #settings: Settings;
@@ -100,6 +111,7 @@ export class Delivery {
     this.#settings = settings;
     this.#report = report;
     this.#floors = new Floors(journal, applied.floors);
+    this.newest = new Newest(settings.newestBytesMax, applied.newest ?? new Map(), this.#floors.told);
     this.#epoch = applied.epoch;
     this.#frontier = new Frontier(applied.cursor);
     const objects = {
@@ -108,7 +120,7 @@ export class Delivery {
       isHeard: (query: Interest) => this.#subscribers.has(query),
       newest: (name: string) => this.#slots.get(name)?.newest ?? null,
       offer: (name: string) => this.#offer(name),
-      unknownTo: (query: Interest, name: string) => this.#floors.unknownTo(query, name),
+      unknownTo: (query: Interest, name: string) => this.#unknownTo(query, name),
       forgottenBy: (query: Interest, name: string) => this.#floors.forgottenBy(query, name),
       withoutCallbacks: (query: Interest) => this.#floors.without(query),
       unwanted: (name: string) => this.#unwanted(name),
@@ -116,6 +128,7 @@ export class Delivery {
       report,
     };
     this.queries = new Queries(journal, registrations, settings, objects, applied.queries ?? new Map());
+    this.channels = new Channels(journal, registrations, settings, report, applied.channels ?? NO_CHANNELS);
   }
 
   // What a session says
@@ -169,6 +182,13 @@ export class Delivery {
     return others;
   }
 
+  /** The query's callbacks do not know what others know of the object, nor what waits for others to be told. */
+  #unknownTo(query: Interest, name: string): void {
+    this.#floors.unknownTo(query, name);
+    const slot = this.#slots.get(name);
+    if (slot?.waiting) for (const subscriber of this.#subscribers.get(query) ?? NOBODY) slot.told.delete(subscriber);
+  }
+
   /** Nobody tells it again: the cursor has to wait. */
   #holds(name: string, memberships: Iterable<{ readonly interest: Interest }>): boolean {
     if (this.#registrations.wanted.has(name) && !this.#registrations.isOwed(name)) return true;
@@ -212,8 +232,14 @@ export class Delivery {
     else if (this.queries.know(interest)) this.#floors.unknownTo(interest, interest);
   }
 
-  /** Another callback for this object, or for the versions of this query's members; what waited for one is ready now. */
+  /** Another callback for this object, for the versions of this query's members, or for this channel's messages; what
+   * waited for one is ready now. */
   subscribe(interest: Interest, subscriber: number): void {
+    const channel = channelOf(interest);
+    if (channel !== null) {
+      this.channels.subscribe(channel.name, subscriber);
+      return;
+    }
     const subscribers = this.#subscribers.get(interest) ?? new Set();
     this.#subscribers.set(interest, subscribers.add(subscriber));
     if (isName(interest)) this.#offer(interest);
@@ -222,6 +248,11 @@ export class Delivery {
 
   /** One callback less. A job that has begun with it is not called back. */
   unsubscribe(interest: Interest, subscriber: number): void {
+    const channel = channelOf(interest);
+    if (channel !== null) {
+      this.channels.unsubscribe(channel.name, subscriber);
+      return;
+    }
     const subscribers = this.#subscribers.get(interest);
     subscribers?.delete(subscriber);
     if (subscribers !== undefined && subscribers.size > 0) return;
@@ -231,13 +262,16 @@ export class Delivery {
       this.#offer(interest);
       return;
     }
+    // What is under way is told to others now.
+    for (const name of this.#slots.keys()) this.queries.missed(name);
     for (const name of this.#slots.keys()) this.#offer(name);
     this.queries.unheard(interest);
   }
 
-  /** Another callback for what enters and leaves this query. */
+  /** Another callback for what enters and leaves this query. What was ready may have to wait for it. */
   subscribeMembers(query: Interest, subscriber: number): void {
     this.queries.callbacks.subscribe(query, this.queries.get(query), subscriber);
+    for (const name of [...this.#ready]) this.#offer(name);
   }
 
   /** One callback less. A job that has begun with it is not called back. */
@@ -248,6 +282,10 @@ export class Delivery {
 
   /** It is not wanted any more: nothing of it waits, nothing is held, its floor goes. Subscribers stay. */
   forget(interest: Interest): void {
+    if (channelOf(interest) !== null) {
+      this.channels.forget(interest);
+      return;
+    }
     const membership = this.queries.get(interest);
     if (membership !== undefined) {
       this.queries.forget(membership);
@@ -272,8 +310,14 @@ export class Delivery {
     this.queries.callbacks.prepare();
   }
 
-  /** The callbacks to run next, or null. */
+  /** The callbacks to run next, or null. Objects and channels take turns. */
   nextJob(now: number): Job | null {
+    this.#channelsTurn = !this.#channelsTurn;
+    if (this.#channelsTurn) return this.#nextOfObjects(now) ?? this.channels.nextJob(now);
+    return this.channels.nextJob(now) ?? this.#nextOfObjects(now);
+  }
+
+  #nextOfObjects(now: number): Job | null {
     this.#wakeRetries(now);
     const job = this.queries.callbacks.nextJob(now) ?? this.#nextValueJob();
     if (job !== null) this.#jobs.add(job);
@@ -301,6 +345,10 @@ export class Delivery {
 
   /** The job's callbacks have returned, or threw what `failed` says by subscriber. */
   done(job: Job, failed: ReadonlyMap<number, unknown>, now: number): void {
+    if ("feed" in job) {
+      this.channels.done(job, failed, now);
+      return;
+    }
     this.#jobs.delete(job);
     if ("membership" in job) {
       const isWanted = this.queries.get(job.membership.interest) === job.membership;
@@ -332,31 +380,31 @@ export class Delivery {
     return this.#frontier.cursor;
   }
 
-  /** Objects, and texts of queries, whose callbacks failed too often, since the start and until they succeed. */
+  /** Objects, texts of queries, and channels, whose callbacks failed too often, since the start and until they succeed. */
   get parked(): ReadonlySet<string> {
-    return new Set([...this.#parked, ...this.queries.callbacks.parked]);
+    return new Set([...this.#parked, ...this.queries.callbacks.parked, ...this.channels.parked]);
   }
 
-  /** Objects of which something waits to be told, be it for a subscriber. */
+  /** Objects and channels of which something waits to be told, be it for a subscriber. */
   get waiting(): number {
-    return this.#slots.size;
+    return this.#slots.size + this.channels.waiting;
   }
 
   /** Whether all callbacks have returned: what still waits has no subscriber. */
   get idle(): boolean {
-    if (this.#ready.size > 0 || this.running || !this.queries.callbacks.idle) return false;
+    if (this.#ready.size > 0 || this.running || !this.queries.callbacks.idle || !this.channels.idle) return false;
     return this.#retries.length === 0 || ![...this.#slots.values()].some((slot) => slot.retryAt !== null);
   }
 
   /** Whether a job is out. */
   get running(): boolean {
-    return this.#jobs.size > 0;
+    return this.#jobs.size > 0 || this.channels.running;
   }
 
   /** When the next job can begin: -Infinity is now; Infinity: nothing waits for a time. */
   readyAt(): number {
     if (this.#ready.size > 0) return -Infinity;
-    return Math.min(this.#retries[0]?.at ?? Infinity, this.queries.callbacks.readyAt());
+    return Math.min(this.#retries[0]?.at ?? Infinity, this.queries.callbacks.readyAt(), this.channels.readyAt());
   }
 
   // One slot
@@ -411,7 +459,10 @@ export class Delivery {
       [...(this.#subscribers.get(interest) ?? NOBODY)].every((one) => told.has(one) || slot.told.has(one));
     // It may enter again before the application hears that it has left.
     for (const { interest } of this.queries.leaving(name)) if (!knows(interest)) this.#floors.unknownTo(interest, name);
-    if (update.version !== null) this.#floors.raise(name, floorOf(update), knows);
+    if (update.version !== null) {
+      this.#floors.raise(name, floorOf(update), knows);
+      this.newest.put(name, floorOf(update), update.payload, update.deleted);
+    }
     this.#parked.delete(name);
     slot.failures = 0;
     this.#journal.changed();
@@ -495,6 +546,7 @@ export class Delivery {
       return;
     }
     this.#gone(name);
+    this.newest.forget(name);
     this.#parked.delete(name);
     if (!this.queries.know(name)) this.#floors.forget(name);
   }

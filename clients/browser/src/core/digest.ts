@@ -21,6 +21,11 @@ export function queryHash(text: string): bigint {
   return shortened(Uint8Array.of(0xff, 0x71, ...encoder.encode(text)));
 }
 
+/** The same of a registration of a channel: its name and the attributes of the subscription, sorted, each once. */
+export function channelHash(name: string, attributes: readonly string[] = []): bigint {
+  return shortened(Uint8Array.of(0xff, 0x63, ...encoder.encode([name, ...attributes].join("\0"))));
+}
+
 /** The digest of several sets of objects: of each, the hash of its query and the digest of its members. */
 export function setsDigest(sets: Iterable<readonly [hash: bigint, members: bigint]>): bigint {
   let sum = 0n;

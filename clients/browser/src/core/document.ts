@@ -5,6 +5,7 @@
  *      "epoch": 7 or null, "cursor": "1234" or null,
  *      "wanted": ["camera-config"], "pending": {"camera-config": "register"},
  *      "applied": {"camera-config": ["incarnation", "version"]},
+ *      "newest": {"camera-config": {"payload": text, "deleted": true}},    if there is one; of the version in "applied"
  *      "check": CRC-32 of the JSON of all the other fields}
  *
  * Numbers of 64 bits are texts: JSON's own are rounded above 2^53. The check finds what another script of the same page
@@ -14,11 +15,14 @@
 import { StateDamaged, StateMismatch } from "../errors.js";
 import { crc32 } from "./digest.js";
 import type { Floor } from "./floors.js";
+import { type KeptChannels, NO_CHANNELS } from "./channels.js";
 import { byQuery, type Interest, isName, namesOf } from "./interests.js";
 import { checkObject } from "./names.js";
-import { STATE_FORMAT, STATE_FORMAT_WITH_QUERIES } from "./protocol.js";
+import type { KeptPayload } from "./newest.js";
+import { STATE_FORMAT, STATE_FORMAT_WITH_CHANNELS, STATE_FORMAT_WITH_QUERIES } from "./protocol.js";
 import type { Kept } from "./membership.js";
 import type { Kind } from "./registrations.js";
+import { decodeChannels, encodeChannels } from "./storedChannels.js";
 import { decodeQueries, encodeQueries } from "./storedQueries.js";
 
 const U64_MAX = 2n ** 64n - 1n;
@@ -36,16 +40,19 @@ export interface Document {
   readonly wanted: ReadonlySet<Interest>;
   readonly pending: ReadonlyMap<Interest, Kind>;
   readonly applied: ReadonlyMap<string, Floor>;
+  /** What is kept of the versions in `applied`. */
+  readonly newest: ReadonlyMap<string, KeptPayload>;
   /** Of each query that is wanted, by its text. */
   readonly queries: ReadonlyMap<string, Kept>;
+  readonly channels: KeptChannels;
   readonly epoch: number | null;
   readonly cursor: bigint | null;
 }
 
 /** Of a client that has never been anywhere. */
 export function emptyDocument(identity: Identity): Document {
-  const [wanted, pending, applied, queries] = [new Set<Interest>(), new Map(), new Map(), new Map()];
-  return { identity, wanted, pending, applied, queries, epoch: null, cursor: null };
+  const [wanted, pending, applied, newest, queries] = [new Set<Interest>(), new Map(), new Map(), new Map(), new Map()];
+  return { identity, wanted, pending, applied, newest, queries, channels: NO_CHANNELS, epoch: null, cursor: null };
 }
 
 /** The document as JSON. */
@@ -56,8 +63,10 @@ export function encodeDocument(document: Document): string {
     [String(floor.incarnation), String(floor.version)],
   ]);
   const queries = encodeQueries(document.queries, document.pending, pairs);
+  const channels = encodeChannels(document.channels, document.pending, pairs);
+  const withQueries = "queries" in queries ? STATE_FORMAT_WITH_QUERIES : STATE_FORMAT;
   const fields = {
-    format: "queries" in queries ? STATE_FORMAT_WITH_QUERIES : STATE_FORMAT,
+    format: "channels" in channels ? STATE_FORMAT_WITH_CHANNELS : withQueries,
     domain: identity.domain,
     group: identity.group,
     client: identity.client,
@@ -66,7 +75,9 @@ export function encodeDocument(document: Document): string {
     wanted: [...document.wanted].filter(isName).sort(),
     pending: pairs(namesOf(document.pending)),
     applied: pairs(applied as [string, unknown][]),
+    ...encodeNewest(document.newest),
     ...queries,
+    ...channels,
   };
   return JSON.stringify({ ...fields, check: checkOf(fields) });
 }
@@ -75,12 +86,14 @@ export function encodeDocument(document: Document): string {
 export function decodeDocument(text: string, identity: Identity): Document {
   const fields = parse(text);
   const format = fields["format"];
-  if (typeof format === "number" && format > STATE_FORMAT_WITH_QUERIES) {
-    throw new StateMismatch(`format: is ${format}, this library reads ${STATE_FORMAT_WITH_QUERIES}`);
+  if (typeof format === "number" && format > STATE_FORMAT_WITH_CHANNELS) {
+    throw new StateMismatch(`format: is ${format}, this library reads ${STATE_FORMAT_WITH_CHANNELS}`);
   }
   const { check, ...checked } = fields;
   if (check !== checkOf(checked)) throw new StateDamaged("check: does not fit the rest");
-  if (format !== STATE_FORMAT_WITH_QUERIES && format !== STATE_FORMAT) throw new StateDamaged("format: is missing or unknown");
+  if (![STATE_FORMAT, STATE_FORMAT_WITH_QUERIES, STATE_FORMAT_WITH_CHANNELS].includes(format as number)) {
+    throw new StateDamaged("format: is missing or unknown");
+  }
   for (const name of ["domain", "group", "client"] as const) {
     if (fields[name] !== identity[name]) {
       const theirs = [fields["domain"], fields["group"], fields["client"]].join("/");
@@ -111,11 +124,35 @@ export function decodeDocument(text: string, identity: Identity): Document {
     }
     applied.set(name, { incarnation: number64("applied", floor[0]), version: number64("applied", floor[1]) });
   }
-  const stored = format === STATE_FORMAT_WITH_QUERIES ? decodeQueries(fields, { table, object, number64 }) : null;
+  const newest = new Map("newest" in fields ? table(fields, "newest").map(payload) : []);
+  const reading = { table, object, number64 };
+  const withChannels = format === STATE_FORMAT_WITH_CHANNELS;
+  const withQueries = format === STATE_FORMAT_WITH_QUERIES || (withChannels && "queries" in fields);
+  const stored = withQueries ? decodeQueries(fields, reading) : null;
   for (const text of stored?.queries.keys() ?? []) wanted.add(byQuery(text));
   for (const [interest, kind] of stored?.pending ?? []) pending.set(interest, kind);
   const queries = stored?.queries ?? new Map<string, Kept>();
-  return { identity, wanted, pending, applied, queries, epoch: epoch as number | null, cursor };
+  const told = withChannels ? decodeChannels(fields, reading) : null;
+  const channels = told?.kept ?? NO_CHANNELS;
+  for (const interest of channels.channels.keys()) wanted.add(interest);
+  for (const [interest, kind] of told?.pending ?? []) pending.set(interest, kind);
+  return { identity, wanted, pending, applied, newest, queries, channels, epoch: epoch as number | null, cursor };
+}
+
+/** The field, or none. */
+function encodeNewest(newest: ReadonlyMap<string, KeptPayload>): Record<string, unknown> {
+  if (newest.size === 0) return {};
+  const entry = ({ payload, deleted }: KeptPayload): object => ({ ...(payload && { payload }), ...(deleted && { deleted }) });
+  return { newest: pairs([...newest].map(([name, kept]) => [name, entry(kept)])) };
+}
+
+function payload([name, entry]: [string, unknown]): [string, KeptPayload] {
+  if (typeof entry !== "object" || entry === null) throw new StateDamaged("newest: has an entry that is no object");
+  const { payload = "", deleted = false } = entry as Record<string, unknown>;
+  if (typeof payload !== "string" || typeof deleted !== "boolean") {
+    throw new StateDamaged("newest: payload is no text, or deleted is not true or false");
+  }
+  return [object("newest", name), { payload, deleted }];
 }
 
 function parse(text: string): Record<string, unknown> {

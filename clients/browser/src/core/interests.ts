@@ -1,14 +1,21 @@
 /**
- * Interests: what a client registers for, an object by its name or objects by a query, as one text.
+ * Interests: what a client registers for, an object by its name, objects by a query, or a channel, as one text.
  *
- * So whatever is kept by interest is a Map, and whoever has no queries has nothing but names in it.
+ * So whatever is kept by interest is a Map, and whoever has no queries or channels has nothing but names in it.
  */
 
-import { objectDigest, queryHash } from "./digest.js";
+import { channelHash, objectDigest, queryHash } from "./digest.js";
 import { CLIENT_FRAME_BYTES_MAX, HELLO_QUERY_BYTES_MAX, OBJECTS_PER_FRAME_MAX } from "./protocol.js";
 
-/** A name as it is, or a query's text behind `MARK`. */
+/** A name as it is, or a query's or a channel's text behind a mark. */
 export type Interest = string;
+
+/** A channel, and the attributes of the subscription. A client wants at most one of a name. */
+export interface Channel {
+  readonly name: string;
+  /** Sorted. */
+  readonly attributes: readonly string[];
+}
 
 const encoder = new TextEncoder();
 
@@ -17,21 +24,43 @@ const ENTRY_BYTES = 32;
 /** Of a Hello beside its operations: names and a token. */
 const HEAD_BYTES = 4096;
 /** Half a character: no name has it. */
-const MARK = "\udc71";
+const QUERY_MARK = "\udc71";
+const CHANNEL_MARK = "\udc63";
+const BETWEEN = "\0";
+/** Of a channel in a frame, beside its text: where it begins. */
+const CHANNEL_BYTES = 24;
 
 /** The interest in the objects that this query describes. */
 export function byQuery(text: string): Interest {
-  return MARK + text;
+  return QUERY_MARK + text;
 }
 
-/** The query's text; null: it is a name. */
+/** The query's text; null: it is none. */
 export function queryOf(interest: Interest): string | null {
-  return interest.startsWith(MARK) ? interest.slice(MARK.length) : null;
+  return interest.startsWith(QUERY_MARK) ? interest.slice(QUERY_MARK.length) : null;
+}
+
+/** The interest in every message of this channel. */
+export function byChannel(channel: Channel): Interest {
+  return CHANNEL_MARK + channelText(channel);
+}
+
+/** The channel; null: it is none. */
+export function channelOf(interest: Interest): Channel | null {
+  if (!isChannel(interest)) return null;
+  const [name = "", ...attributes] = interest.slice(CHANNEL_MARK.length).split(BETWEEN);
+  return { name, attributes };
+}
+
+/** As it is registered: the name, and each attribute behind a zero byte. */
+export function channelText({ name, attributes }: Channel): string {
+  return [name, ...attributes].join(BETWEEN);
 }
 
 /** What it adds to the digest of the wanted set. */
 export function interestDigest(interest: Interest): bigint {
-  const text = queryOf(interest);
+  const [text, channel] = [queryOf(interest), channelOf(interest)];
+  if (channel !== null) return channelHash(channel.name, channel.attributes);
   return text === null ? objectDigest(interest) : queryHash(text);
 }
 
@@ -41,7 +70,15 @@ export function startsWith(prefix: string): string {
 }
 
 export function isName(interest: Interest): boolean {
-  return !interest.startsWith(MARK);
+  return !isQuery(interest) && !isChannel(interest);
+}
+
+export function isQuery(interest: Interest): boolean {
+  return interest.startsWith(QUERY_MARK);
+}
+
+export function isChannel(interest: Interest): boolean {
+  return interest.startsWith(CHANNEL_MARK);
 }
 
 /** Those that are names. */
@@ -54,17 +91,24 @@ export function hashesOf(interests: readonly Interest[]): bigint[] {
   return interests.map(queryOf).flatMap((text) => (text === null ? [] : queryHash(text)));
 }
 
-/** What a frame has room for still: so many interests in all, and so much text of queries. */
+/** By which the wire names those that are channels. */
+export function channelHashesOf(interests: readonly Interest[]): bigint[] {
+  return interests.filter(isChannel).map(interestDigest);
+}
+
+/** What a frame has room for still: so many interests in all, and so much text of queries and channels. */
 export class Room {
   #interests = OBJECTS_PER_FRAME_MAX;
-  #queryBytes = HELLO_QUERY_BYTES_MAX;
+  #textBytes = HELLO_QUERY_BYTES_MAX;
 
   /** Put it into the frame. False: there is no room for it. */
   takes(interest: Interest): boolean {
-    const bytes = isName(interest) ? 0 : bytesOf(interest);
-    if (this.#interests === 0 || bytes > this.#queryBytes) return false;
+    const channel = channelOf(interest);
+    const text = isName(interest) ? 0 : bytesOf(interest);
+    const bytes = channel === null ? text : text + CHANNEL_BYTES + channel.attributes.length;
+    if (this.#interests === 0 || bytes > this.#textBytes) return false;
     this.#interests -= 1;
-    this.#queryBytes -= bytes;
+    this.#textBytes -= bytes;
     return true;
   }
 }
@@ -77,7 +121,7 @@ export function spareBytes(interests: readonly Interest[]): number {
 
 /** Of the text. */
 export function bytesOf(interest: Interest): number {
-  return encoder.encode(queryOf(interest) ?? interest).length;
+  return encoder.encode(isName(interest) ? interest : interest.slice(1)).length;
 }
 
 /** Whether all of them fit in one frame. */

@@ -1,6 +1,6 @@
-/** What names may look like: domain, group, client and object; and texts of queries. */
+/** What names may look like: domain, group, client, object and channel; attributes; and texts of queries. */
 
-import { NAME_LENGTH_MAX, OBJECT_BYTES_MAX, QUERY_BYTES_MAX } from "./protocol.js";
+import { CHANNEL_ATTRIBUTES_MAX, NAME_LENGTH_MAX, OBJECT_BYTES_MAX, QUERY_BYTES_MAX } from "./protocol.js";
 
 const NAME = new RegExp(`^[A-Za-z0-9._-]{1,${NAME_LENGTH_MAX}}$`);
 const encoder = new TextEncoder();
@@ -17,6 +17,23 @@ export function checkName(field: string, value: unknown): string {
 /** `value`, if it can be an object's name: 1 to 255 bytes of UTF-8. Raises RangeError. */
 export function checkObject(value: unknown): string {
   return checkText("object", value, OBJECT_BYTES_MAX);
+}
+
+/** `value`, if it can be a channel's name: as an object's, without a zero byte. Raises RangeError. */
+export function checkChannel(value: unknown): string {
+  const name = checkText("channel", value, OBJECT_BYTES_MAX);
+  if (name.includes("\0")) throw new RangeError(`channel: ${show(value)} has a zero byte`);
+  return name;
+}
+
+/** Attributes of a subscription to a channel, or of a message: sorted, each once. Raises RangeError. */
+export function checkAttributes(values: Iterable<unknown>, field = "attributes"): string[] {
+  if (typeof values === "string") throw new RangeError(`${field}: is one text, not several`);
+  const attributes = [...new Set(Array.from(values, (value) => checkName(field, value)))].sort();
+  if (attributes.length > CHANNEL_ATTRIBUTES_MAX) {
+    throw new RangeError(`${field}: are ${attributes.length} (at most ${CHANNEL_ATTRIBUTES_MAX} are allowed)`);
+  }
+  return attributes;
 }
 
 /** `value`, if objects' names can begin with it: 1 to 255 bytes of UTF-8. Raises RangeError. */

@@ -41,6 +41,21 @@ export const QUERY_BYTES_MAX = 4096;
 /** Of the texts of all queries in one Hello or Register: with 64 of the longest names it fits in a frame. */
 export const HELLO_QUERY_BYTES_MAX = 16 * 1024;
 
+/** Attributes of a subscription to a channel, and of those that a message is for. They stand in each reg-sync. */
+export const CHANNEL_ATTRIBUTES_MAX = 16;
+
+/** Of a channel's message, which needs not be JSON. An operator may allow less. */
+export const MESSAGE_BYTES_MAX = 64 * 1024;
+
+/** Of a message's id, by which its repeats are known: a UUID is 36. */
+export const MESSAGE_ID_BYTES_MAX = 64;
+
+/** A message whose id, or `moved` header, was on one of its channel among so many offsets before is told to nobody. */
+export const REPEATS_KNOWN_OFFSETS = 10_000;
+
+/** Publishes of one session that wait for their answers. A gateway refuses further ones, and reads on. */
+export const PUBLISHES_UNANSWERED_MAX = 64;
+
 /** Hex digits in the random name of a page that only looks: 96 bits, so no two pages draw the same. */
 export const LOOKING_DIGITS = 24;
 
@@ -141,6 +156,9 @@ export const STATE_FORMAT = 1;
 /** Of one with queries: a library refuses a higher one than it knows, and 0.1.0 would lose them. */
 export const STATE_FORMAT_WITH_QUERIES = 2;
 
+/** Of one with channels: a library that knows none would tell no message of them. */
+export const STATE_FORMAT_WITH_CHANNELS = 3;
+
 /** Why a gateway ends a session. */
 export const CloseCode = {
   GOING_AWAY: 1,
@@ -151,6 +169,8 @@ export const CloseCode = {
   UNKNOWN_SESSION: 6,
   HANDSHAKE_TIMEOUT: 7,
   EXPIRED: 8,
+  DISCONNECTED: 9,
+  ABOVE_AGREEMENT: 10,
   PROTOCOL_ERROR: 64,
   FRAME_TOO_LARGE: 65,
   BAD_NAME: 66,

@@ -123,8 +123,8 @@ export class Queries {
   /** As the members callbacks are told; where there is none, as the service said. */
   members(interest: Interest): ReadonlySet<string> {
     const membership = this.get(interest);
-    const members = this.callbacks.areFor(interest) ? membership?.members : membership?.received;
-    return new Set(members);
+    if (!this.callbacks.areFor(interest)) return new Set(membership?.received);
+    return new Set(membership?.followed ? [] : membership?.members);
   }
 
   /** There is a callback for the members' versions, and there was none. */
@@ -295,7 +295,7 @@ export class Queries {
     for (const membership of known) {
       membership.held = this.#mismatches === 1 && (membership.held || this.#mayStay(membership));
       membership.isInDoubt = false;
-      if (this.#mismatches > 2) this.#registrations.owe(membership.interest);
+      if (this.#mismatches > 2) this.owe(membership);
       else this.#registrations.askAgain(membership.interest);
     }
   }
@@ -385,7 +385,10 @@ export class Queries {
   /** Its version came with the frame that says that it entered these. */
   awaitsAsEntered(name: string, hashes: readonly bigint[]): void {
     for (const membership of this.#registered(hashes)) {
-      if (this.#objects.isHeard(membership.interest)) membership.entering.add(name);
+      if (!this.#objects.isHeard(membership.interest)) continue;
+      membership.entering.add(name);
+      // It has come again: what is left is to tell it, and nothing to be asked for.
+      membership.doubtful.delete(name);
     }
   }
 

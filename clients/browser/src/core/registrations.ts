@@ -1,7 +1,7 @@
 /** The wanted set and the operations that are pending: what is asked for, and how far the asking has come. */
 
 import { add } from "./digest.js";
-import { fitInFrame, type Interest, interestDigest, isName, Room } from "./interests.js";
+import { fitInFrame, type Interest, interestDigest, isChannel, isQuery, Room } from "./interests.js";
 import type { Journal } from "./journal.js";
 
 export type Kind = "register" | "unregister";
@@ -11,7 +11,7 @@ export type Kind = "register" | "unregister";
  *
  * confirmed: the service has it, durably; the object's newest version is to come. arrived: that came; its callbacks
  * have not returned (or failed too often). Both are of registrations only; a query's members are what comes for it.
- * withheld: a query's, and this service knows names only.
+ * withheld: a query's or a channel's, and this service knows none.
  */
 export type Stage = "unsent" | "sent" | "confirmed" | "arrived" | "withheld";
 
@@ -37,7 +37,14 @@ export class Registrations {
   readonly #stages: Record<Stage, number> = { unsent: 0, sent: 0, confirmed: 0, arrived: 0, withheld: 0 };
   #namesDigest = 0n;
   #queriesDigest = 0n;
+  #channelsDigest = 0n;
+  /** Those of the wanted set. */
+  readonly #channels = new Set<Interest>();
   #knowsQueries = true;
+  /** As the service said last. */
+  #knowsChannels = true;
+  /** It has said in this session that it knows none. */
+  #withholdsChannels = false;
 
   constructor(journal: Journal, wanted: Iterable<Interest> = [], pending: Iterable<readonly [Interest, Kind]> = []) {
     this.#journal = journal;
@@ -54,15 +61,31 @@ export class Registrations {
     return this.#pending;
   }
 
-  /** Of the wanted set, so of the registrations as they are after the pending operations. Queries are in it unless the
-   * service is known to know none. */
+  /** Of the wanted set, so of the registrations as they are after the pending operations. Queries and channels are in it
+   * unless the service is known to know none. */
   get digest(): bigint {
-    return this.#knowsQueries ? add(this.#namesDigest, this.#queriesDigest) : this.#namesDigest;
+    const digest = this.#knowsQueries ? add(this.#namesDigest, this.#queriesDigest) : this.#namesDigest;
+    return this.#knowsChannels ? add(digest, this.#channelsDigest) : digest;
   }
 
   /** Whether a query is wanted, or to be unregistered. */
   get hasQueries(): boolean {
-    return [this.#wanted, this.#pending.keys()].some((all) => [...all].some((interest) => !isName(interest)));
+    return [this.#wanted, this.#pending.keys()].some((all) => [...all].some(isQuery));
+  }
+
+  /** The channels in the wanted set. */
+  get channels(): ReadonlySet<Interest> {
+    return this.#channels;
+  }
+
+  /** Whether a channel is wanted, or to be unregistered. */
+  get hasChannels(): boolean {
+    return this.#channels.size > 0 || [...this.#pending.keys()].some(isChannel);
+  }
+
+  /** Whether the service knows channels, as it said last. */
+  get knowsChannels(): boolean {
+    return this.#knowsChannels;
   }
 
   /** Whether the service knows queries, as far as it has said. */
@@ -121,6 +144,7 @@ export class Registrations {
 
   /** A new session: nothing is sent yet. The operations for its Hello, as sent: all, or none if they are many. */
   beginSession(): Operations {
+    this.#withholdsChannels = false;
     for (const [interest, operation] of this.#pending) this.#move(interest, operation, "unsent");
     return fitInFrame(this.#pending.keys()) ? this.#allSent() : new Map();
   }
@@ -135,6 +159,7 @@ export class Registrations {
     for (const interest of this.#wanted) {
       if (!this.#pending.has(interest)) this.#add(interest, new Operation("register", revision));
     }
+    if (!this.#knowsChannels) this.#withholdChannels();
     return this.#allSent();
   }
 
@@ -142,10 +167,27 @@ export class Registrations {
   knowQueries(knowsQueries: boolean): void {
     this.#knowsQueries = knowsQueries;
     for (const [interest, operation] of this.#pending) {
-      if (isName(interest)) continue;
+      if (!isQuery(interest)) continue;
       if (!knowsQueries) this.#move(interest, operation, "withheld");
       else if (operation.stage === "withheld") this.#move(interest, operation, "unsent");
     }
+  }
+
+  /** The same of channels. Their cursor stays where it is: those that are not pending wait for nothing. */
+  knowChannels(knowsChannels: boolean): void {
+    this.#knowsChannels = knowsChannels;
+    this.#withholdsChannels = !knowsChannels;
+    if (!knowsChannels) {
+      this.#withholdChannels();
+      return;
+    }
+    for (const [interest, operation] of this.#pending) {
+      if (isChannel(interest) && operation.stage === "withheld") this.#move(interest, operation, "unsent");
+    }
+  }
+
+  #withholdChannels(): void {
+    for (const [interest, operation] of this.#pending) if (isChannel(interest)) this.#move(interest, operation, "withheld");
   }
 
   /** Operations of one kind for the next request, as sent; null if nothing is to be sent, or not durable yet. */
@@ -259,8 +301,15 @@ export class Registrations {
   /** It comes to the digest (1n), or goes (-1n). */
   #count(interest: Interest, sign: bigint): void {
     const share = sign * interestDigest(interest);
-    if (isName(interest)) this.#namesDigest = add(this.#namesDigest, share);
-    else this.#queriesDigest = add(this.#queriesDigest, share);
+    if (isQuery(interest)) {
+      this.#queriesDigest = add(this.#queriesDigest, share);
+    } else if (isChannel(interest)) {
+      this.#channelsDigest = add(this.#channelsDigest, share);
+      if (sign > 0n) this.#channels.add(interest);
+      else this.#channels.delete(interest);
+    } else {
+      this.#namesDigest = add(this.#namesDigest, share);
+    }
   }
 
   #put(interest: Interest, kind: Kind, stage: Stage, urgent: boolean): void {
@@ -269,7 +318,8 @@ export class Registrations {
   }
 
   #add(interest: Interest, operation: Operation): void {
-    if (!this.#knowsQueries && !isName(interest)) operation.stage = "withheld";
+    if (isQuery(interest) && !this.#knowsQueries) operation.stage = "withheld";
+    if (isChannel(interest) && this.#withholdsChannels && operation.stage === "unsent") operation.stage = "withheld";
     this.#pending.set(interest, operation);
     this.#stages[operation.stage] += 1;
     if (operation.stage === "unsent") this.#unsent.set(interest, operation);

@@ -17,7 +17,19 @@ import type { Delivery, Report } from "./delivery.js";
 import { objectCrc } from "./digest.js";
 import type { Identity } from "./document.js";
 import { FrameBuffer, FrameError } from "./frames.js";
-import { framesOf, hashesOf, type Interest, isName, namesOf, queryOf } from "./interests.js";
+import {
+  channelHashesOf,
+  channelOf,
+  framesOf,
+  hashesOf,
+  type Interest,
+  interestDigest,
+  isChannel,
+  isName,
+  isQuery,
+  namesOf,
+  queryOf,
+} from "./interests.js";
 import type { Journal } from "./journal.js";
 import {
   GATEWAY_FRAME_BYTES_MAX,
@@ -26,7 +38,9 @@ import {
   WELCOME_S,
 } from "./protocol.js";
 import type { Queries } from "./queries.js";
+import { Publications } from "./publications.js";
 import { type Kind, type Operations, type Registrations, type Stage } from "./registrations.js";
+import { SessionChannels } from "./sessionChannels.js";
 import { OUT_BYTES_MAX, type Settings, silenceS } from "./settings.js";
 import {
   CAPABILITY_NAMES,
@@ -90,6 +104,8 @@ export interface Parts {
   readonly journal: Journal;
   readonly registrations: Registrations;
   readonly delivery: Delivery;
+  /** What it publishes; a client that publishes nothing may leave it out. */
+  readonly publications?: Publications;
   readonly settings: Settings;
   readonly report: Report;
 }
@@ -114,6 +130,8 @@ export class Session {
   #request = 0;
   #sync: Sync | null = null;
   #helloOperations: Operations;
+  readonly #channels: SessionChannels;
+  readonly #publications: Publications;
 
   #acknowledged: bigint | null;
   #acknowledgeable: bigint | null = null;
@@ -133,6 +151,9 @@ export class Session {
     this.#acknowledged = parts.delivery.cursor;
     this.#sentAt = this.#heardAt = this.#waitUntil = now;
     this.#welcomeDue = now + WELCOME_S;
+    this.#channels = new SessionChannels(parts.delivery.channels, parts.registrations, parts.report);
+    this.#publications = parts.publications ?? new Publications();
+    this.#publications.beginSession();
     parts.delivery.queries.beginSession();
     this.#helloOperations = parts.registrations.beginSession();
     this.#hello(token, now);
@@ -185,24 +206,41 @@ export class Session {
     } else if (frame.pageEnd) {
       this.#onPageEnd(frame.pageEnd);
     } else if (frame.pong) {
-      if (frame.pong.complete !== undefined) this.#parts.delivery.complete(frame.pong.complete);
+      const { complete, channelsComplete } = frame.pong;
+      if (complete !== undefined) this.#parts.delivery.complete(complete);
+      if (channelsComplete !== undefined) this.#parts.delivery.channels.complete(channelsComplete);
+    } else if (frame.message) {
+      this.#endIf(this.#parts.delivery.channels.message(frame.message));
+    } else if (frame.missed) {
+      this.#endIf(this.#parts.delivery.channels.missed(frame.missed));
+    } else if (frame.channelsEnd) {
+      this.#channels.pageEnded(frame.channelsEnd);
     } else if (frame.registered) {
       this.#onRegistered(frame.registered, now);
     } else if (frame.unregistered) {
       this.#onAnswer(frame.unregistered.request, [], now);
+    } else if (frame.published) {
+      this.#publications.published(frame.published.request, frame.published.offset);
+    } else if (frame.notPublished) {
+      const { request, reason, retryAfterMs } = frame.notPublished;
+      this.#publications.notPublished(request, reason, retryAfterMs, now);
     }
   }
 
-  #onWelcome({ inSync, epoch, refused, kinds }: Welcome): void {
+  #onWelcome(welcome: Welcome): void {
+    const { inSync, epoch, refused, kinds, positions } = welcome;
     this.#welcomeDue = null;
     if (epoch !== undefined) {
       this.#parts.delivery.newEpoch(epoch);
       this.#acknowledged = this.#acknowledgeable = this.#ackDue = null;
     }
+    this.#endIf(this.#channels.welcomed(welcome));
     const sync = this.#sync;
     const operations = sync?.operations ?? this.#helloOperations;
-    if (this.#asksForKinds) this.#know(kinds);
+    if (this.#asksForKinds && this.#parts.registrations.hasQueries) this.#know(kinds);
+    this.#channels.learn(welcome, this.#asksForKinds);
     this.#refuse(refused, operations);
+    this.#parts.delivery.channels.resolved(positions, operations);
     this.#sync = null;
     this.#helloOperations = new Map();
     if (inSync) {
@@ -237,23 +275,25 @@ export class Session {
     this.#queries.pageEnd(pageEnd);
   }
 
-  #onCaughtUp({ complete, setsDigest }: CaughtUp, now: number): void {
+  #onCaughtUp(caughtUp: CaughtUp, now: number): void {
+    const { complete, setsDigest } = caughtUp;
     if (NEXT[this.#phase]["caught up"] === undefined) return;
     this.#advance("caught up");
     if (setsDigest !== undefined) this.#queries.compare(setsDigest);
     this.#queries.caughtUp();
     if (complete !== undefined) this.#parts.delivery.complete(complete);
     // What was confirmed before, and has not come, was lost on its way.
-    const { registrations } = this.#parts;
-    registrations.resend(registrations.unanswered(), "confirmed");
+    this.#parts.registrations.resend(this.#channels.caughtUp(caughtUp), "confirmed");
     this.#answered = [];
     this.#caughtUpAt ??= now;
   }
 
-  #onRegistered({ request, refused, kinds, begun, answered, unchanged }: Registered, now: number): void {
+  #onRegistered(registered: Registered, now: number): void {
+    const { request, refused, kinds, begun, answered, unchanged } = registered;
     const operations = this.#requests.get(request)?.operations;
     if (operations === undefined) for (const refusal of refused) this.#refuseLater(refusal);
-    else if (operations.size > namesOf(operations).size) this.#know(kinds);
+    else if ([...operations.keys()].some(isQuery)) this.#know(kinds);
+    this.#endIf(this.#channels.registered(registered, operations ?? new Map()));
     this.#onAnswer(request, refused, now);
     this.#queries.begun(begun);
     this.#queries.answered(answered);
@@ -275,13 +315,16 @@ export class Session {
   }
 
   #confirm(operations: Operations): void {
-    this.#queries.confirmed(this.#parts.registrations.confirm(operations));
+    const confirmed = this.#parts.registrations.confirm(operations);
+    this.#queries.confirmed(confirmed);
+    this.#parts.delivery.channels.confirmed(confirmed);
   }
 
   #refuse(refused: readonly Refusal[], operations: Operations): void {
-    for (const { object, query: hash, reason } of refused) {
-      const query = [...operations.keys()].find((interest) => hashesOf([interest])[0] === hash);
-      const interest = hash === undefined ? object : query;
+    for (const { object, query, channel, reason } of refused) {
+      const [isKind, hash] = query === undefined ? [isChannel, channel] : [isQuery, query];
+      const named = [...operations.keys()].find((interest) => isKind(interest) && interestDigest(interest) === hash);
+      const interest = hash === undefined ? object : named;
       if (interest !== undefined && this.#parts.registrations.refuse(interest, operations)) this.#refused(interest, reason);
     }
   }
@@ -294,8 +337,8 @@ export class Session {
 
   #refused(interest: Interest, reason: string): void {
     this.#parts.delivery.forget(interest);
-    const query = queryOf(interest);
-    this.#parts.report(new RegistrationRefused(query === null ? interest : "", reason, query));
+    const channel = channelOf(interest)?.name ?? null;
+    this.#parts.report(new RegistrationRefused(isName(interest) ? interest : "", reason, queryOf(interest), channel));
   }
 
   /** The service said what can be registered. */
@@ -317,6 +360,10 @@ export class Session {
     this.#phase = NEXT[this.#phase][said] ?? this.#phase;
   }
 
+  #endIf(problem: string): void {
+    if (problem !== "") this.#end(null, problem);
+  }
+
   #end(code: number | null, reason: string): void {
     this.#ended ??= { code, reason };
   }
@@ -326,12 +373,10 @@ export class Session {
   /** The next bytes for the gateway, at most a little over OUT_BYTES_MAX. Ask again when these are written. */
   dataToSend(now: number): Uint8Array {
     if (this.#ended === null && !this.#saidBye) {
-      if (this.#pageEnd !== 0) {
-        this.#sendAck(now, this.#pageEnd);
-        this.#pageEnd = 0;
-      }
+      if (this.#pageEnd !== 0 || this.#channels.pageEnd !== 0) this.#sendAck(now);
       this.#sendChunks(now);
       this.#sendRequests(now);
+      this.#sendPublications(now);
     }
     const data = new Uint8Array(this.#outBytes);
     let at = 0;
@@ -346,7 +391,7 @@ export class Session {
   /** The application disconnects: what is durably applied is acknowledged, then the session ends. */
   bye(now: number): void {
     if (this.#saidBye || this.#ended !== null) return;
-    if (this.#acknowledgement !== null) this.#sendAck(now);
+    if (this.#acknowledgement !== null || this.#channels.acknowledgement !== null) this.#sendAck(now);
     this.#send({ bye: {} }, now);
     this.#saidBye = true;
   }
@@ -357,9 +402,21 @@ export class Session {
     if (this.#acknowledgement !== null) this.#ackDue ??= now + this.#parts.settings.ackDelayS;
   }
 
+  /** The same of the cursor of channels. Both leave together. */
+  acknowledgeChannels(cursor: bigint | null, now: number): void {
+    this.#channels.acknowledgeable = cursor;
+    if (this.#channels.acknowledgement !== null) this.#ackDue ??= now + this.#parts.settings.ackDelayS;
+  }
+
+  /** Whether messages of channels come as they are sent, or there is no channel. */
+  get channelsAreLive(): boolean {
+    return this.#channels.areLive;
+  }
+
   #hello(token: string, now: number): void {
     const { identity, registrations, delivery, settings } = this.#parts;
-    this.#asksForKinds = registrations.hasQueries;
+    const isTooMuch = this.#helloOperations.size === 0 && registrations.pending.size > 0;
+    this.#asksForKinds = registrations.hasQueries || (isTooMuch && registrations.hasChannels);
     this.#names = this.#asksForKinds || !this.#use([...new Set([...registrations.wanted, ...registrations.pending.keys()])]);
     const ofKind = (kind: Kind): Interest[] =>
       [...this.#helloOperations].filter(([, operation]) => operation.kind === kind).map(([interest]) => interest);
@@ -381,6 +438,7 @@ export class Session {
           token,
           queries: this.#queries.said(register),
           unregisterQueries: hashesOf(unregister),
+          ...this.#channels.hello(register, unregister),
         },
       },
       now,
@@ -391,11 +449,13 @@ export class Session {
     const { journal, registrations, delivery } = this.#parts;
     this.#requests.clear();
     this.#answered = [];
+    delivery.channels.beginSync();
     const operations = registrations.beginSync();
     delivery.oweAll();
     const wanted = [...registrations.wanted].sort();
-    const queries = registrations.knowsQueries ? wanted.filter((interest) => !isName(interest)) : [];
-    const chunks = framesOf([...wanted.filter(isName), ...queries]);
+    const queries = registrations.knowsQueries ? wanted.filter(isQuery) : [];
+    const channels = registrations.knowsChannels ? wanted.filter(isChannel) : [];
+    const chunks = framesOf([...wanted.filter(isName), ...queries, ...channels]);
     this.#sync = { revision: journal.revision, operations, chunks, chunksSent: 0, allSent: false, due: null };
   }
 
@@ -407,7 +467,8 @@ export class Session {
       const last = sync.chunksSent === sync.chunks.length - 1;
       this.#useOrAsk(chunk, now);
       const [objects, queries] = [chunk.filter(isName), this.#queries.said(chunk)];
-      this.#send({ sync: { index: sync.chunksSent, last, objects, queries } }, now);
+      const channels = this.#parts.delivery.channels.said(chunk);
+      this.#send({ sync: { index: sync.chunksSent, last, objects, queries, channels } }, now);
       sync.chunksSent += 1;
       sync.allSent = last;
     }
@@ -424,15 +485,26 @@ export class Session {
       const objects = interests.filter(isName);
       this.#request += 1;
       this.#useOrAsk(interests, now);
-      const queries = kind === "register" ? this.#queries.said(interests) : hashesOf(interests);
-      this.#send({ [kind]: { request: this.#request, objects, queries } }, now);
+      const isRegister = kind === "register";
+      const queries = isRegister ? this.#queries.said(interests) : hashesOf(interests);
+      const channels = isRegister ? this.#parts.delivery.channels.said(interests) : channelHashesOf(interests);
+      this.#send({ [kind]: { request: this.#request, objects, queries, channels } }, now);
       const due = now + this.#parts.settings.requestTimeoutS;
       this.#requests.set(this.#request, { stage: "sent", operations, due });
     }
   }
 
+  #sendPublications(now: number): void {
+    if (this.#phase !== "catching up" && this.#phase !== "live") return;
+    while (this.#outBytes < OUT_BYTES_MAX) {
+      const publish = this.#publications.next(now);
+      if (publish === null) return;
+      this.#send({ publish }, now);
+    }
+  }
+
   #useOrAsk(interests: readonly Interest[], now: number): void {
-    if (interests.every(isName) && this.#use(interests)) return;
+    if (!interests.some(isQuery) && this.#use(interests)) return;
     if (this.#names) return;
     this.#send({ useNames: {} }, now);
     this.#names = true;
@@ -455,11 +527,14 @@ export class Session {
     return this.#acknowledgeable === this.#acknowledged ? null : this.#acknowledgeable;
   }
 
-  #sendAck(now: number, page = 0): void {
+  /** Both cursors, and the pages that have come. */
+  #sendAck(now: number): void {
     const complete = this.#acknowledgement;
     if (complete !== null) this.#acknowledged = complete;
     this.#ackDue = null;
-    this.#send({ ack: { complete: complete ?? undefined, page } }, now);
+    const page = this.#pageEnd;
+    this.#pageEnd = 0;
+    this.#send({ ack: { complete: complete ?? undefined, page, ...this.#channels.acknowledge() } }, now);
   }
 
   #send(frame: ClientFramePart, now: number): void {
@@ -496,7 +571,7 @@ export class Session {
 
   /** When `tick` has something to do next. */
   deadline(): number {
-    const due = [this.#pingAt, this.#ackDue, this.#welcomeDue];
+    const due = [this.#pingAt, this.#ackDue, this.#welcomeDue, this.#publications.deadline()];
     for (const request of this.#requests.values()) due.push(this.#overdue(request.due));
     if (this.#answered[0]) due.push(this.#overdue(this.#answered[0].due));
     if (this.#sync?.due != null) due.push(this.#overdue(this.#sync.due));

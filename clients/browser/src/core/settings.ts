@@ -24,8 +24,14 @@ export const OUT_BYTES_MAX = 64 * 1024;
 export const SAVE_RETRY_MIN_S = 1;
 /** ...up to this. */
 export const SAVE_RETRY_MAX_S = 60;
+/** Of all messages that wait for their callbacks. Above it, what came last of the longest channel is asked for again
+ * later: a callback that takes its time must not fill the memory of a small machine. */
+export const CHANNELS_BACKLOG_BYTES_MAX = 4 * 1024 * 1024;
 /** Reports that wait to be told; beyond, the oldest are dropped. */
 export const REPORTS_MAX = 1000;
+
+/** Of what is kept for `current`: a browser gives a page 5 MB or 10 MB, and the document is written as a whole. */
+export const NEWEST_BYTES_MAX = 256 * 1024;
 
 /** All times in seconds. */
 export interface Settings {
@@ -57,6 +63,8 @@ export interface Settings {
   readonly displacedMinS: number;
   /** ...up to this. */
   readonly displacedMaxS: number;
+  /** So much is kept of what callbacks were told last, for `current`, in memory and in the state; 0: nothing. */
+  readonly newestBytesMax: number;
 }
 
 export const DEFAULTS: Settings = {
@@ -74,6 +82,7 @@ export const DEFAULTS: Settings = {
   addressRestS: 60,
   displacedMinS: DISPLACED_MIN_S,
   displacedMaxS: DISPLACED_MAX_S,
+  newestBytesMax: NEWEST_BYTES_MAX,
 };
 
 /** The defaults but for what is given. Raises RangeError, whose message begins with the setting's name. */

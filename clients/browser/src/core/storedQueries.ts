@@ -16,7 +16,7 @@ import type { Change, Kept } from "./membership.js";
 import { checkQuery } from "./names.js";
 import type { Kind } from "./registrations.js";
 
-type Fields = Record<string, unknown>;
+export type Fields = Record<string, unknown>;
 
 /** How fields are read: each throws StateDamaged. */
 export interface Reading {

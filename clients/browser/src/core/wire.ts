@@ -9,12 +9,38 @@ export const CAPABILITY_NAMES = 1;
 export const CAPABILITY_QUERIES = 2;
 /** In `kinds`: the service knows queries. */
 export const KINDS_QUERIES = 2;
+/** In `kinds`: the service knows channels. */
+export const KINDS_CHANNELS = 4;
+
+/** Where a channel's subscription begins: `Since` of wire.proto. */
+export const SINCE = {
+  SINCE_NOW: 0,
+  SINCE_OLDEST: 1,
+  SINCE_NEWEST: 2,
+  SINCE_TIME: 3,
+  SINCE_POSITION: 4,
+  SINCE_BEGINNING: 5,
+} as const;
+/** Why messages of a channel may be missing: `Reason` of wire.proto. */
+export const REASON = { REASON_UNSAID: 0, RETENTION: 1, EXPIRED: 2, LOST: 3, UNREADABLE: 4 } as const;
 
 const QUERY = {
   text: { number: 1, type: "string" },
   held: { number: 2, type: "fixed64", label: "optional" },
   reached: { number: 3, type: "string" },
   reachedAt: { number: 4, type: "fixed64" },
+} as const satisfies Table;
+
+const CHANNEL = {
+  name: { number: 1, type: "string" },
+  attributes: { number: 2, type: "string", label: "repeated" },
+  since: { number: 3, type: "uint32", names: SINCE },
+  at: { number: 4, type: "uint64" },
+} as const satisfies Table;
+
+const CHANNEL_POSITION = {
+  channel: { number: 1, type: "fixed64" },
+  position: { number: 2, type: "fixed64", label: "optional" },
 } as const satisfies Table;
 
 const HELLO = {
@@ -32,18 +58,24 @@ const HELLO = {
   token: { number: 12, type: "string" },
   queries: { number: 13, type: QUERY, label: "repeated" },
   unregisterQueries: { number: 14, type: "fixed64", label: "repeated" },
+  channelsCursor: { number: 15, type: "fixed64", label: "optional" },
+  channelsEpoch: { number: 16, type: "fixed32", label: "optional" },
+  channels: { number: 17, type: CHANNEL, label: "repeated" },
+  unregisterChannels: { number: 18, type: "fixed64", label: "repeated" },
 } as const satisfies Table;
 
 const REGISTER = {
   request: { number: 1, type: "uint32" },
   objects: { number: 2, type: "string", label: "repeated" },
   queries: { number: 3, type: QUERY, label: "repeated" },
+  channels: { number: 4, type: CHANNEL, label: "repeated" },
 } as const satisfies Table;
 
 const UNREGISTER = {
   request: { number: 1, type: "uint32" },
   objects: { number: 2, type: "string", label: "repeated" },
   queries: { number: 3, type: "fixed64", label: "repeated" },
+  channels: { number: 4, type: "fixed64", label: "repeated" },
 } as const satisfies Table;
 
 const SYNC_CHUNK = {
@@ -51,11 +83,28 @@ const SYNC_CHUNK = {
   last: { number: 2, type: "bool" },
   objects: { number: 3, type: "string", label: "repeated" },
   queries: { number: 4, type: QUERY, label: "repeated" },
+  channels: { number: 5, type: CHANNEL, label: "repeated" },
 } as const satisfies Table;
 
 const ACK = {
   complete: { number: 1, type: "fixed64", label: "optional" },
   page: { number: 2, type: "uint32" },
+  channelsComplete: { number: 3, type: "fixed64", label: "optional" },
+  channelsPage: { number: 4, type: "uint32" },
+} as const satisfies Table;
+
+const PUBLISH = {
+  request: { number: 1, type: "uint32" },
+  object: { number: 2, type: "string" },
+  channel: { number: 3, type: "string" },
+  version: { number: 4, type: "uint64" },
+  incarnation: { number: 5, type: "uint64" },
+  payload: { number: 6, type: "bytes" },
+  deleted: { number: 7, type: "bool" },
+  id: { number: 8, type: "string" },
+  expiresAt: { number: 9, type: "uint64" },
+  to: { number: 10, type: "string", label: "repeated" },
+  priority: { number: 11, type: "uint32" },
 } as const satisfies Table;
 
 const PING = { digest: { number: 1, type: "fixed64", label: "optional" } } as const satisfies Table;
@@ -65,6 +114,7 @@ const REFUSAL = {
   object: { number: 1, type: "string" },
   reason: { number: 2, type: "string" },
   query: { number: 3, type: "fixed64", label: "optional" },
+  channel: { number: 4, type: "fixed64", label: "optional" },
 } as const satisfies Table;
 
 const WELCOME = {
@@ -72,6 +122,8 @@ const WELCOME = {
   epoch: { number: 2, type: "fixed32", label: "optional" },
   refused: { number: 3, type: REFUSAL, label: "repeated" },
   kinds: { number: 4, type: "uint32" },
+  channelsEpoch: { number: 5, type: "fixed32", label: "optional" },
+  positions: { number: 6, type: CHANNEL_POSITION, label: "repeated" },
 } as const satisfies Table;
 
 const NOTIFICATION = {
@@ -88,11 +140,51 @@ const NOTIFICATION = {
   left: { number: 11, type: "fixed64", label: "repeated" },
 } as const satisfies Table;
 
-const COMPLETE = { complete: { number: 1, type: "fixed64", label: "optional" } } as const satisfies Table;
+const PONG = {
+  complete: { number: 1, type: "fixed64", label: "optional" },
+  channelsComplete: { number: 2, type: "fixed64", label: "optional" },
+} as const satisfies Table;
+
+const MESSAGE = {
+  channel: { number: 1, type: "fixed64" },
+  offset: { number: 2, type: "uint64" },
+  back: { number: 3, type: "uint64" },
+  payload: { number: 4, type: "bytes" },
+  id: { number: 5, type: "string" },
+  source: { number: 6, type: "string" },
+  publishedMs: { number: 7, type: "uint64" },
+  paged: { number: 8, type: "bool" },
+} as const satisfies Table;
+
+const MISSED = {
+  channel: { number: 1, type: "fixed64" },
+  after: { number: 2, type: "fixed64", label: "optional" },
+  before: { number: 3, type: "fixed64" },
+  reason: { number: 4, type: "uint32", names: REASON },
+  paged: { number: 5, type: "bool" },
+} as const satisfies Table;
+
+const CHANNELS_END = {
+  page: { number: 1, type: "uint32" },
+  last: { number: 2, type: "bool" },
+  complete: { number: 3, type: "fixed64", label: "optional" },
+} as const satisfies Table;
+
+const PUBLISHED = {
+  request: { number: 1, type: "uint32" },
+  offset: { number: 2, type: "uint64" },
+} as const satisfies Table;
+
+const NOT_PUBLISHED = {
+  request: { number: 1, type: "uint32" },
+  reason: { number: 2, type: "string" },
+  retryAfterMs: { number: 3, type: "uint32" },
+} as const satisfies Table;
 
 const CAUGHT_UP = {
   complete: { number: 1, type: "fixed64", label: "optional" },
   setsDigest: { number: 2, type: "fixed64", label: "optional" },
+  channelsComplete: { number: 3, type: "fixed64", label: "optional" },
 } as const satisfies Table;
 
 const REGISTERED = {
@@ -102,6 +194,8 @@ const REGISTERED = {
   answered: { number: 4, type: "fixed64", label: "repeated" },
   unchanged: { number: 5, type: "fixed64", label: "repeated" },
   begun: { number: 6, type: "fixed64", label: "repeated" },
+  positions: { number: 7, type: CHANNEL_POSITION, label: "repeated" },
+  channelsEpoch: { number: 8, type: "fixed32", label: "optional" },
 } as const satisfies Table;
 
 const PAGE_END = {
@@ -127,6 +221,7 @@ export const CLIENT_FRAME = {
   ping: { number: 6, type: PING, label: "optional" },
   useNames: { number: 7, type: NOTHING, label: "optional" },
   bye: { number: 8, type: NOTHING, label: "optional" },
+  publish: { number: 9, type: PUBLISH, label: "optional" },
 } as const satisfies Table;
 
 /** What a gateway sends. */
@@ -137,9 +232,14 @@ export const GATEWAY_FRAME = {
   registered: { number: 4, type: REGISTERED, label: "optional" },
   unregistered: { number: 5, type: { request: { number: 1, type: "uint32" } }, label: "optional" },
   pageEnd: { number: 6, type: PAGE_END, label: "optional" },
-  pong: { number: 7, type: COMPLETE, label: "optional" },
+  pong: { number: 7, type: PONG, label: "optional" },
   wait: { number: 8, type: { seconds: { number: 1, type: "uint32" } }, label: "optional" },
   close: { number: 9, type: CLOSE, label: "optional" },
+  message: { number: 10, type: MESSAGE, label: "optional" },
+  missed: { number: 11, type: MISSED, label: "optional" },
+  channelsEnd: { number: 12, type: CHANNELS_END, label: "optional" },
+  published: { number: 13, type: PUBLISHED, label: "optional" },
+  notPublished: { number: 14, type: NOT_PUBLISHED, label: "optional" },
 } as const satisfies Table;
 
 export type ClientFrame = MessageOf<typeof CLIENT_FRAME>;
@@ -148,11 +248,17 @@ export type GatewayFrame = MessageOf<typeof GATEWAY_FRAME>;
 export type GatewayFramePart = MessagePart<typeof GATEWAY_FRAME>;
 export type Welcome = MessageOf<typeof WELCOME>;
 export type WireQuery = MessagePart<typeof QUERY>;
+export type WireChannel = MessagePart<typeof CHANNEL>;
+export type ChannelPosition = MessageOf<typeof CHANNEL_POSITION>;
+export type WireMessage = MessageOf<typeof MESSAGE>;
+export type WireMissed = MessageOf<typeof MISSED>;
+export type ChannelsEnd = MessageOf<typeof CHANNELS_END>;
 export type Registered = MessageOf<typeof REGISTERED>;
 export type CaughtUp = MessageOf<typeof CAUGHT_UP>;
 export type PageEnd = MessageOf<typeof PAGE_END>;
 export type WireNotification = MessageOf<typeof NOTIFICATION>;
 export type Refusal = MessageOf<typeof REFUSAL>;
+export type WirePublish = MessagePart<typeof PUBLISH>;
 
 /** One frame: the message's length as a varint, then the message. */
 export function encodeFrame<T extends Table>(table: T, message: MessagePart<T>): Uint8Array {

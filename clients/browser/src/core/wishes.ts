@@ -1,16 +1,20 @@
 /** What the application asks for while no client is running. */
 
 import type { Client } from "./client.js";
-import { type Interest, isName } from "./interests.js";
+import { type Channel, type Interest, isName } from "./interests.js";
+import type { Since } from "./since.js";
 
 /** What an application may want; a client does it, else it is noted until there is one. */
-export type Wishes = Pick<Client, "register" | "unregister" | "registerOnly">;
+export type Wishes = Pick<Client, "register" | "unregister" | "registerOnly" | "registerChannel" | "unregisterChannel">;
 
 /** What the application asked for while no client was running: applied to the document once it is read. */
 export class Asked implements Wishes {
   #only: ReadonlySet<string> | null = null;
   /** By interest: unregister (false), register (true), or both in this order. */
   #steps = new Map<Interest, readonly boolean[]>();
+
+  /** By name: whether it is unregistered first, and what is registered then. */
+  readonly #channels = new Map<string, { ends: boolean; wanted: (readonly [Channel, Since])[] }>();
 
   register(interest: Interest): void {
     this.#steps.set(interest, this.#steps.get(interest)?.includes(false) ? [false, true] : [true]);
@@ -27,6 +31,16 @@ export class Asked implements Wishes {
     );
   }
 
+  registerChannel(channel: Channel, since: Since): void {
+    const { ends, wanted } = this.#channels.get(channel.name) ?? { ends: false, wanted: [] };
+    // Of those of one name, the first says where it begins, the last which attributes it has.
+    this.#channels.set(channel.name, { ends, wanted: [...wanted.slice(0, 1), [channel, since]] });
+  }
+
+  unregisterChannel(name: string): void {
+    this.#channels.set(name, { ends: true, wanted: [] });
+  }
+
   apply(client: Client): void {
     if (this.#only !== null) client.registerOnly(this.#only);
     for (const [interest, steps] of this.#steps) {
@@ -34,6 +48,10 @@ export class Asked implements Wishes {
         if (wanted) client.register(interest);
         else client.unregister(interest);
       }
+    }
+    for (const [name, { ends, wanted }] of this.#channels) {
+      if (ends) client.unregisterChannel(name);
+      for (const [channel, since] of wanted) client.registerChannel(channel, since);
     }
   }
 }

@@ -17,7 +17,7 @@ newest version of each has been told; or the query is a pending registration. Wh
 
 - `frontier`   The cursor. Frames may carry `complete`: a number the cursor may become once all that was received up
                to that frame is applied. What is received and not applied yet holds it back. O(1) for every step.
-- `delivery`   What waits for its callbacks: one slot per object, in which a newer version replaces an older one that
+- `delivery`   What waits for its callbacks: one `slot` per object, in which a newer version replaces an older one that
                has not begun. Its hold on the frontier ends when the callbacks have returned - or when the object
                becomes a pending registration (nobody subscribed; callbacks failed too often), which is the sentence's
                second half.
@@ -26,10 +26,15 @@ newest version of each has been told; or the query is a pending registration. Wh
 - `queries`    What the service says of queries' members. What differs between a name and a query is here, in
                `interests` (what can be registered for), `membership` (one query's sets: as told, as the service said,
                as an answer says) and `telling` (members callbacks).
+- `channels`   What the service says of channels, and what their callbacks are told; with `feed` (one channel), `since`
+  (where it begins) and `channel_cursor`. They have a cursor of their own: messages are in another log.
 - `journal`    Counts the document's revisions, and knows which one is on disk. What rests on the document waits for it:
                requests, reg-sync chunks and acknowledgements leave only after the revision that they belong to is
                durable.
-- `session`    One connection: frames in, frames out. Its phases are a table: OPENING, SYNCING, CATCHING, LIVE.
+- `session`    One connection: frames in, frames out. Its phases are a table (`phases`): OPENING, SYNCING, CATCHING,
+               LIVE. What concerns channels as a whole is in `session_channels`, what a CRC means in `names_in_use`.
+- `publications`  What it publishes, across connections, until it is answered. `outgoing` is what is published,
+               `outbox_queue` what waits of it, in which order, `outbox_log` that as bytes.
 - `reconnect`  When to connect again, and where.
 - `document`   The document as JSON.
 - `client`     Holds all of these together: what there is to do.

@@ -6,19 +6,22 @@ which order it is done.
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coldnotify_schemas.close_codes import CloseCode, may_come_back
 
-from coldnotify._core.delivery import Delivery, Job
+from coldnotify._core.delivery import AnyJob, Delivery
 from coldnotify._core.document import Document, encode
-from coldnotify._core.interests import Interest, Query
+from coldnotify._core.interests import Channel, Interest, Query
 from coldnotify._core.journal import Journal
+from coldnotify._core.member_descriptions import parsed
+from coldnotify._core.phases import Phase
+from coldnotify._core.publications import Publications
 from coldnotify._core.reconnect import Address, Addresses, Backoff
 from coldnotify._core.registrations import Registrations
-from coldnotify._core.session import Ended, Phase, Session
+from coldnotify._core.session import Ended, Session
 from coldnotify._core.settings import (
     REPORTS_MAX,
     SAVE_INTERVAL_S_MAX,
@@ -26,8 +29,9 @@ from coldnotify._core.settings import (
     SAVE_RETRY_S,
     Settings,
 )
-from coldnotify._core.telling import MembersJob
+from coldnotify._core.since import Since
 from coldnotify.errors import ServiceRefused, StateError
+from coldnotify.notification import Notification
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +45,22 @@ class Status:
     caught_up: bool
     """All that was published when the session began is applied, and all callbacks have returned."""
     registrations: int
-    """Size of the wanted set: names and queries."""
+    """Size of the wanted set: names, queries and channels."""
     pending: int
     """Operations that are not settled."""
     waiting: int
-    """Objects of which something waits to be told, or waits for a subscriber."""
+    """Objects and channels of which something waits to be told, or waits for a subscriber."""
     parked: tuple[str, ...]
-    """Objects, and texts of queries, whose callbacks failed too often."""
+    """Objects, texts of queries, and channels, whose callbacks failed too often."""
     epoch: int | None
     cursor: int | None
     last_problem: str | None
     """Why the last connection ended or failed; None once caught up."""
     next_connect_s: float | None
     """Seconds until the next try, if it waits for one."""
+    channels_epoch: int | None = None
+    """Of the log of its domain's channels; None: not known."""
+    channels_cursor: int | None = None
 
 
 class Save(NamedTuple):
@@ -64,19 +71,31 @@ class Save(NamedTuple):
     epoch: int | None
     cursor: int | None
     begun_at: float
+    channels_epoch: int | None = None
+    channels_cursor: int | None = None
 
 
 class Client:
     """One client, from its document to its end. Not thread-safe."""
 
     def __init__(
-        self, document: Document, addresses: Sequence[Address], settings: Settings, random: Random, now: float
+        self,
+        document: Document,
+        addresses: Sequence[Address],
+        settings: Settings,
+        random: Random,
+        now: float,
+        publications: Publications | None = None,
     ) -> None:
+        """`publications`: what it publishes; they outlive it."""
+        self._publications = publications
         self._identity = document.identity
         self._settings = settings
         self._journal = Journal()
         kept = {Query(text): one for text, one in document.queries.items()}
-        self._registrations = Registrations(self._journal, document.wanted, document.operations, kept)
+        self._registrations = Registrations(
+            self._journal, document.wanted, document.operations, kept, document.channels
+        )
         self._reports: deque[Exception] = deque(maxlen=REPORTS_MAX)
         self._delivery = Delivery(
             self._journal,
@@ -86,8 +105,13 @@ class Client:
             floors=document.floors,
             epoch=document.epoch,
             cursor=document.cursor,
+            newest=document.newest,
             queries=kept,
+            channels=document.channels,
+            channels_epoch=document.channels_epoch,
+            channels_cursor=document.channels_cursor,
         )
+        self._channels = self._delivery.channels
         self._addresses = Addresses(addresses, settings.address_rest_s, random)
         self._backoff = Backoff(settings, random)
 
@@ -125,6 +149,16 @@ class Client:
         if self._registrations.unregister(interest):
             self._delivery.forget(interest)
 
+    def register_channel(self, channel: Channel, since: Since) -> None:
+        """Want this channel's messages. `since` counts if none of this name is wanted."""
+        self._channels.want(channel, since)
+
+    def unregister_channel(self, name: str) -> None:
+        """Want it no more. Its subscribers stay."""
+        channel = self._channels.of(name)
+        if channel is not None:
+            self.unregister(channel)
+
     def register_only(self, names: Iterable[str]) -> None:
         """Want exactly these objects, by name. Queries stay as they are."""
         names = set(names)
@@ -143,9 +177,28 @@ class Client:
         """The queries in the wanted set."""
         return self._registrations.queries
 
+    def floor(self, name: str) -> int:
+        """The newest version of this object that the application was told; -1: none was."""
+        floor = self._delivery.floors.get(name)
+        return -1 if floor is None else floor[1]
+
+    def current(self, name: str) -> Notification | None:
+        """What callbacks were told of this object last, if that is kept."""
+        found = self._delivery.told_last.get(name)
+        description = None if found is None else parsed(self._delivery.queries.descriptions.of(name))
+        return found if found is None or description is None else replace(found, description=description)
+
     def members(self, query: Query) -> frozenset[str]:
         """Of a query: as the members callbacks are told, or as the service said if there are none."""
         return self._delivery.queries.members(query)
+
+    def ask_descriptions(self, query: Query, *, wanted: bool) -> None:
+        """Be told how the members of this query are described, or not."""
+        self._delivery.queries.descriptions.ask(query, wanted=wanted)
+
+    def descriptions(self, query: Query) -> dict[str, dict[str, Any] | None]:
+        """Of the members of a query that asks for them, as the service said last; None: the object has none."""
+        return {name: parsed(said) for name, said in self._delivery.queries.descriptions.get(query).items()}
 
     def subscribe(self, interest: Interest, subscriber: int) -> None:
         """Callback number `subscriber` is for this object, or for the versions of this query's members."""
@@ -163,6 +216,14 @@ class Client:
         """Members callback number `subscriber` is no more."""
         self._delivery.unsubscribe_members(query, subscriber)
 
+    def subscribe_missed(self, channel: Channel, subscriber: int) -> None:
+        """Callback number `subscriber` is told what is missed of the channel of this name."""
+        self._channels.subscribe_missed(channel.name, subscriber)
+
+    def unsubscribe_missed(self, channel: Channel, subscriber: int) -> None:
+        """Callback number `subscriber` is no more."""
+        self._channels.unsubscribe_missed(channel.name, subscriber)
+
     def stop(self, *, abandon: bool = False) -> None:
         """Begin no job any more; when those that run are done: save, acknowledge, say Bye. Then `finished`.
 
@@ -175,7 +236,7 @@ class Client:
 
     # The callbacks
 
-    def next_job(self, now: float) -> Job | MembersJob | None:
+    def next_job(self, now: float) -> AnyJob | None:
         """Callbacks to run, or None. One job after another keeps the order of versions of an object in any case."""
         return None if self.stopping else self._delivery.next_job(now)
 
@@ -184,7 +245,7 @@ class Client:
         ready_at = self._delivery.ready_at()
         return float("inf") if self.stopping or ready_at is None else ready_at
 
-    def job_done(self, job: Job | MembersJob, failed: Mapping[int, BaseException], now: float) -> None:
+    def job_done(self, job: AnyJob, failed: Mapping[int, BaseException], now: float) -> None:
         """The job's callbacks returned, or raised what `failed` says by subscriber."""
         self._delivery.done(job, failed, now)
 
@@ -220,6 +281,7 @@ class Client:
                 self._reports.append,
                 now,
                 self._token,
+                self._publications,
             )
 
     def receive(self, data: bytes, now: float) -> None:
@@ -280,7 +342,13 @@ class Client:
         if self._saving is not None or self._save_at() > now:
             return None
         self._saving = Save(
-            self._journal.revision, encode(self._document()), self._delivery.epoch, self._delivery.cursor, now
+            self._journal.revision,
+            encode(self._document()),
+            self._delivery.epoch,
+            self._delivery.cursor,
+            now,
+            self._channels.epoch,
+            self._channels.cursor,
         )
         return self._saving
 
@@ -294,8 +362,11 @@ class Client:
         took_s = now - save.begun_at
         self._save_interval_s = max(self._settings.save_interval_s, min(SAVE_INTERVAL_S_MAX, SAVE_LOAD * took_s))
         self._greet(now)
-        if self._session is not None and save.epoch == self._delivery.epoch:
-            self._session.acknowledge(save.cursor, now)
+        if self._session is not None:
+            if save.epoch == self._delivery.epoch:
+                self._session.acknowledge(save.cursor, now)
+            if save.channels_epoch == self._channels.epoch:
+                self._session.acknowledge_channels(save.channels_cursor, now)
 
     def save_failed(self, save: Save, error: StateError, now: float) -> None:
         """It could not be written; it will be tried again. Nothing that rests on it leaves until then."""
@@ -319,9 +390,18 @@ class Client:
             pending_queries={
                 query.text: operation.kind
                 for query, operation in self._registrations.pending.items()
-                if not isinstance(query, str)
+                if isinstance(query, Query)
             },
+            channels=self._channels.kept,
+            pending_channels={
+                channel: operation.kind
+                for channel, operation in self._registrations.pending.items()
+                if isinstance(channel, Channel)
+            },
+            channels_epoch=self._channels.epoch,
+            channels_cursor=self._channels.cursor,
             applied=self._delivery.floors,
+            newest=self._delivery.told_last.kept(self._delivery.floors),
             epoch=self._delivery.epoch,
             cursor=self._delivery.cursor,
         )
@@ -388,7 +468,7 @@ class Client:
     def caught_up(self) -> bool:
         """Whether everything owed has been told: caught up, all registrations answered, all callbacks returned."""
         session = self._session
-        live = session is not None and session.phase is Phase.LIVE
+        live = session is not None and session.phase is Phase.LIVE and session.channels_are_live
         return live and self._registrations.all_arrived and self._delivery.idle
 
     def take_reports(self) -> list[Exception]:
@@ -403,14 +483,18 @@ class Client:
             phase=self._phase(),
             address=None if self._address is None else str(self._address),
             caught_up=self.caught_up,
-            registrations=len(self._registrations.wanted) + len(self._registrations.queries),
+            registrations=len(self._registrations.wanted)
+            + len(self._registrations.queries)
+            + len(self._registrations.channels),
             pending=len(self._registrations.pending),
             waiting=self._delivery.waiting,
-            parked=tuple(sorted({*self._delivery.parked, *self._delivery.queries.parked})),
+            parked=tuple(sorted({*self._delivery.parked, *self._delivery.queries.parked, *self._channels.parked})),
             epoch=self._delivery.epoch,
             cursor=self._delivery.cursor,
             last_problem=self._last_problem,
             next_connect_s=None if self._connect_at is None else max(0.0, self._connect_at - now),
+            channels_epoch=self._channels.epoch,
+            channels_cursor=self._channels.cursor,
         )
 
     def _phase(self) -> str:

@@ -1,24 +1,26 @@
 """From a received notification to callbacks that returned: floors, slots, retries, parking, and the cursor they hold.
 
-Each wanted object has at most one slot: one version that its callbacks are being told, and one newer that waits. A
-still newer one replaces the waiting one, so what waits is bounded by the number of objects, however much is
-published.
+Each wanted object has at most one slot, so what waits is bounded by the number of objects, however much is published.
 """
 
 import heapq
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 
+from coldnotify._core.channels import Channels
+from coldnotify._core.feed import ChannelJob, KeptChannel
 from coldnotify._core.frontier import Frontier, Hold
-from coldnotify._core.interests import Interest, Query
+from coldnotify._core.interests import Channel, Interest, Query
 from coldnotify._core.journal import Journal
-from coldnotify._core.membership import Floor, Kept
+from coldnotify._core.member_descriptions import parsed
+from coldnotify._core.membership import Floor, Kept, Membership
+from coldnotify._core.newest import KeptPayload, Newest
 from coldnotify._core.queries import Queries
 from coldnotify._core.registrations import Registrations
 from coldnotify._core.settings import Settings
+from coldnotify._core.slot import Job, Slot, Update
 from coldnotify._core.telling import MembersJob
 from coldnotify.errors import (
     CallbackFailed,
@@ -32,52 +34,7 @@ from coldnotify.notification import Notification
 Report = Callable[[ColdNotifyError], None]
 
 
-class Update(NamedTuple):
-    """What a Notification frame says of its object."""
-
-    incarnation: int
-    version: int | None
-    payload: bytes = b""
-    deleted: bool = False
-
-    @property
-    def floor(self) -> Floor:
-        """For comparison; *unknown* is below every version."""
-        return (-1, -1) if self.version is None else (self.incarnation, self.version)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Job:
-    """Run the callbacks of these subscribers with this notification, then say `Delivery.done`."""
-
-    notification: Notification
-    subscribers: tuple[int, ...]
-    update: Update
-
-    @property
-    def arguments(self) -> tuple[Notification]:
-        """For a callback."""
-        return (self.notification,)
-
-
-@dataclass(slots=True, eq=False)
-class _Slot:
-    waiting: Update | None = None
-    waiting_hold: Hold | None = None
-    told: set[int] = field(default_factory=set)
-    """Subscribers whose callback has returned for `waiting`: a retry leaves them out."""
-    running: Job | None = None
-    running_hold: Hold | None = None
-    failures: int = 0
-    retry_at: float | None = None
-
-    @property
-    def newest(self) -> Floor:
-        """Of the version that waits or else runs; a slot has one of them."""
-        if self.waiting is not None:
-            return self.waiting.floor
-        assert self.running is not None, "an empty slot is removed"
-        return self.running.update.floor
+AnyJob = Job | MembersJob | ChannelJob
 
 
 class Delivery:
@@ -93,16 +50,21 @@ class Delivery:
         floors: Mapping[str, Floor],
         epoch: int | None,
         cursor: int | None,
+        newest: Mapping[str, KeptPayload] | None = None,
         queries: Mapping[Query, Kept] | None = None,
+        channels: Mapping[Channel, KeptChannel] | None = None,
+        channels_epoch: int | None = None,
+        channels_cursor: int | None = None,
     ) -> None:
         self._journal = journal
         self._registrations = registrations
         self._settings = settings
         self.report = report
         self.floors = dict(floors)
+        self.told_last = Newest(settings.newest_bytes_max, newest or {}, self.floors)
         self.epoch = epoch
         self._frontier = Frontier(cursor)
-        self._slots: dict[str, _Slot] = {}
+        self._slots: dict[str, Slot] = {}
         self._subscribers: dict[Interest, set[int]] = {}
         self._ready: OrderedDict[str, None] = OrderedDict()
         self._retries: list[tuple[float, str]] = []
@@ -113,6 +75,11 @@ class Delivery:
         """Objects whose callbacks failed too often, since the start and until they succeed."""
         self.queries = Queries(journal, registrations, settings, self, queries or {})
         self._of = self.queries.of
+        self.channels = Channels(
+            journal, registrations, settings, report, channels or {}, channels_epoch, channels_cursor
+        )
+        self._channels_turn = False
+        """Callbacks of channels went first the last time."""
 
     # What a session says
 
@@ -121,38 +88,66 @@ class Delivery:
         if name not in self._registrations.wanted and not self.queries.have(name):
             return
         self._registrations.arrived(name)
+        if update.version is not None and name in self._of:
+            self.queries.missed(name)
         known = self._known.pop(name, None) if self._known else None
         slot = self._slots.get(name)
         floor = self.floors.get(name)
-        if update.version is not None and floor is not None and update.floor <= floor:
+        again = known is not None and floor == known[0] == update.floor
+        if update.version is not None and floor is not None and update.floor <= floor and not again:
             if slot is None:
                 self._settle(name)
             return
         if slot is None:
-            slot = self._slots[name] = _Slot()
+            slot = self._slots[name] = Slot()
         elif update.floor <= slot.newest and not (known and slot.waiting is None and update.floor == known[0]):
+            self._hold(name, slot)
             return
         if name in self._of:
-            self.queries.arrived(name)
+            self.queries.replaced(name)
+            # What waited may have been for nobody; then it was passed over by this, and its slot is gone.
+            slot = self._slots.setdefault(name, slot)
         slot.waiting = update
         slot.told = known[1] if known and update.floor <= known[0] else set()
-        if slot.waiting_hold is None and not self._registrations.is_owed(name):
+        if slot.waiting_hold is None and self._holds(name):
             slot.waiting_hold = self._frontier.hold()
         self._offer(name, slot)
 
     def changed(
-        self, name: str, update: Update, entered: Collection[int], left: Collection[int], *, answer: bool
+        self,
+        name: str,
+        update: Update,
+        entered: Collection[int],
+        left: Collection[int],
+        *,
+        answer: bool,
+        description: bytes | None = None,
     ) -> None:
-        """A notification that says which of the client's queries the object entered and left."""
+        """A notification that says which of the client's queries the object entered and left, or how it is described.
+
+        `description`: JSON; empty: it has none; None: the frame does not say.
+        """
         new = self.queries.enter(name, entered, answer=answer)
-        if update.version is not None:
-            if new:
-                self._tell_also(name, {number for one in new for number in self._subscribers[one.query]})
+        described: list[Membership] = []
+        if description is not None:
+            telling = partial(self._telling, name)
+            described += self.queries.descriptions.say(name, description, telling)
+            self._leave_out(name, [one for one in self._of.get(name, ()) if one not in described])
+            asks = [one for one in new if one.descriptions is not None and one not in described]
+            described += [one for one in asks if telling(one) != description]
+        if described:
+            update = self._tell_description(name, update, self._subscribers_of(described))
+        if update.version is not None or described:
+            if new and update.version is not None:
+                self._tell_also(name, self._subscribers_of(new))
             self.arrived(name, update)
             if entered and name in self._slots:
                 self.queries.await_version(name, entered, answer=answer)
         elif entered and self._registrations.is_awaited(name):
             self.arrived(name, update)
+        slot = self._slots.get(name)
+        if described and (slot is None or slot.waiting is None):
+            self.queries.descriptions.told(name)
         self.queries.leave(name, left)
 
     def complete(self, complete: int) -> None:
@@ -174,11 +169,14 @@ class Delivery:
         """It is wanted from now on. Who registers for an object by its name is told it, whoever was told it before."""
         if isinstance(interest, Query):
             self.queries.add(interest)
-        elif interest in self._of:
+        elif isinstance(interest, str) and interest in self._of:
             self._tell_also(interest, self._subscribers.get(interest, set()))
 
     def subscribe(self, interest: Interest, subscriber: int) -> None:
         """Another callback for this object, or for a query's members; what waited for one is ready now."""
+        if isinstance(interest, Channel):
+            self.channels.subscribe(interest.name, subscriber)
+            return
         subscribers = self._subscribers.setdefault(interest, set())
         subscribers.add(subscriber)
         if isinstance(interest, Query):
@@ -189,6 +187,9 @@ class Delivery:
 
     def unsubscribe(self, interest: Interest, subscriber: int) -> None:
         """One callback less. A job that has begun with it is not called back."""
+        if isinstance(interest, Channel):
+            self.channels.unsubscribe(interest.name, subscriber)
+            return
         subscribers = self._subscribers.get(interest, set())
         subscribers.discard(subscriber)
         if not subscribers:
@@ -199,8 +200,10 @@ class Delivery:
                 self.offer(interest)
 
     def subscribe_members(self, query: Query, subscriber: int) -> None:
-        """Another callback for what enters and leaves this query."""
+        """Another callback for what enters and leaves this query. What was ready may have to wait for it."""
         self.queries.callbacks.subscribe(query, self.queries.get(query), subscriber)
+        for name in list(self._ready):
+            self._offer(name, self._slots[name])
 
     def unsubscribe_members(self, query: Query, subscriber: int) -> None:
         """One callback less. A job that has begun with it is not called back."""
@@ -208,7 +211,9 @@ class Delivery:
 
     def forget(self, interest: Interest) -> None:
         """It is not wanted any more: nothing of it waits, nothing is held, its floor goes. Subscribers stay."""
-        if isinstance(interest, Query):
+        if isinstance(interest, Channel):
+            self.channels.forget(interest)
+        elif isinstance(interest, Query):
             self.queries.forget(interest)
         elif interest in self._of:
             self.offer(interest)
@@ -228,8 +233,14 @@ class Delivery:
         """What the document is to have in it before callbacks begin. Called before it is written."""
         self.queries.callbacks.prepare()
 
-    def next_job(self, now: float) -> Job | MembersJob | None:
-        """The callbacks to run next, or None."""
+    def next_job(self, now: float) -> AnyJob | None:
+        """The callbacks to run next, or None. Objects and channels take turns."""
+        self._channels_turn = not self._channels_turn
+        if self._channels_turn:
+            return self._next_of_objects(now) or self.channels.next_job(now)
+        return self.channels.next_job(now) or self._next_of_objects(now)
+
+    def _next_of_objects(self, now: float) -> Job | MembersJob | None:
         self._wake_retries(now)
         if self.queries.callbacks.telling:
             members_job = self.queries.callbacks.next_job(now)
@@ -245,17 +256,23 @@ class Delivery:
             subscribers = audience - slot.told
             if not subscribers:
                 # Those whose callback failed have gone; the others know already.
-                self._take(slot)
+                slot.take()
+                self.queries.descriptions.told(name)
                 self._applied(name, slot, update)
                 continue
-            slot.running = Job(self._notification(name, update), tuple(sorted(subscribers)), update)
+            description = self.queries.descriptions.of(name) if name in self._of else None
+            notification = self._notification(name, update, description)
+            slot.running = Job(notification, tuple(sorted(subscribers)), update, description)
             self._jobs.add(slot.running)
-            self._take(slot)
+            slot.take()
             return slot.running
         return None
 
-    def done(self, job: Job | MembersJob, failed: Mapping[int, BaseException], now: float) -> None:
+    def done(self, job: AnyJob, failed: Mapping[int, BaseException], now: float) -> None:
         """The job's callbacks have returned, or raised what `failed` says by subscriber."""
+        if isinstance(job, ChannelJob):
+            self.channels.done(job, failed, now)
+            return
         self._jobs.discard(job)
         if isinstance(job, MembersJob):
             for cause in failed.values():
@@ -271,6 +288,9 @@ class Delivery:
         for cause in failed.values():
             self.report(CallbackFailed(name, job.update.version, cause))
         if not failed:
+            if job.description is not None:
+                heard = {one.query for one in self._of.get(name, ()) if self._is_told(one, job.subscribers)}
+                self.queries.descriptions.told_as(name, job.description, heard)
             self._applied(name, slot, job.update)
         else:
             self._failed(name, slot, job, failed, now)
@@ -284,26 +304,30 @@ class Delivery:
 
     @property
     def waiting(self) -> int:
-        """Objects of which something waits to be told, be it for a subscriber."""
-        return len(self._slots)
+        """Objects and channels of which something waits to be told, be it for a subscriber."""
+        return len(self._slots) + self.channels.waiting
 
     @property
     def idle(self) -> bool:
         """Whether all callbacks have returned: what still waits has no subscriber."""
-        if self._ready or self._jobs or not self.queries.callbacks.idle:
+        if self._ready or self._jobs or not (self.queries.callbacks.idle and self.channels.idle):
             return False
         return not (self._retries and any(slot.retry_at is not None for slot in self._slots.values()))
 
     @property
     def running(self) -> bool:
         """Whether a job is out."""
-        return bool(self._jobs)
+        return bool(self._jobs) or self.channels.running
 
     def ready_at(self) -> float | None:
         """When the next job can begin: -inf for now; None: nothing waits for a time."""
         if self._ready:
             return float("-inf")
-        at = min(self._retries[0][0] if self._retries else float("inf"), self.queries.callbacks.ready_at())
+        at = min(
+            self._retries[0][0] if self._retries else float("inf"),
+            self.queries.callbacks.ready_at(),
+            self.channels.ready_at(),
+        )
         return None if at == float("inf") else at
 
     # What queries ask
@@ -334,6 +358,7 @@ class Delivery:
     def unwanted(self, name: str) -> None:
         """Nothing wants the object any more: nothing of it waits, nothing is held."""
         self._drop(name)
+        self.told_last.forget(name)
         self.parked.discard(name)
         self._known.pop(name, None)
 
@@ -342,9 +367,29 @@ class Delivery:
         if self.floors.pop(name, None) is not None:
             self._journal.changed()
 
+    def is_telling(self, name: str) -> bool:
+        """Whether callbacks are being told a version of this object."""
+        slot = self._slots.get(name)
+        return slot is not None and slot.running is not None
+
     # One slot
 
-    def _offer(self, name: str, slot: _Slot) -> None:
+    def _holds(self, name: str) -> bool:
+        """Whether nobody tells the object's version again: then the cursor waits for it. That the object is a pending
+        registration helps its queries nothing, if it is unregistered before it is told."""
+        if name in self._registrations.wanted and not self._registrations.is_owed(name):
+            return True
+        return any(membership.query in self._subscribers for membership in self._of.get(name, ()))
+
+    def _hold(self, name: str, slot: Slot) -> None:
+        """The version in the slot has come again: a query that the object has entered may need it."""
+        if slot.waiting_hold is None and slot.running_hold is None and self._holds(name):
+            if slot.waiting is not None:
+                slot.waiting_hold = self._frontier.hold()
+            else:
+                slot.running_hold = self._frontier.hold()
+
+    def _offer(self, name: str, slot: Slot) -> None:
         """Let the waiting version run as soon as it may."""
         if name not in self._subscribers and not (name in self._of and self._audience(name, slot.waiting)):
             self._ready.pop(name, None)
@@ -359,18 +404,21 @@ class Delivery:
                 self._ready[name] = None
 
     def _audience(self, name: str, update: Update | None = None) -> set[int]:
-        """Who is told a version of this object. That there is none is told to those who asked for it by its name."""
+        """Who is told a version of this object. That there is none is told to those who asked for it by its name, or
+        for its description."""
         subscribers = self._subscribers.get(name, set())
-        if update is not None and update.version is None:
-            return subscribers
+        unknown = update is not None and update.version is None
         for membership in self._of.get(name, ()):
+            if unknown and membership.descriptions is None:
+                continue
             subscribers = subscribers | self._subscribers.get(membership.query, set())
         return subscribers
 
-    def _pass_over(self, name: str, slot: _Slot) -> None:
+    def _pass_over(self, name: str, slot: Slot) -> None:
         """A version of a member that nobody has a callback for: its queries know that they missed it."""
         if slot.waiting is not None:
-            self.queries.arrived(name)
+            self.queries.missed(name)
+            self.queries.replaced(name)
         slot.waiting = None
         if slot.running is None:
             self._drop(name)
@@ -391,16 +439,67 @@ class Delivery:
             self._known[name] = self.floors[name], self._audience(name) - numbers
             self.forget_floor(name)
 
-    def _take(self, slot: _Slot) -> None:
-        slot.waiting = None
-        slot.running_hold, slot.waiting_hold = slot.waiting_hold, None
+    def _tell_description(self, name: str, update: Update, numbers: set[int]) -> Update:
+        """The object is described in another way than these subscribers were told: its version is told them again.
 
-    def _applied(self, name: str, slot: _Slot, update: Update) -> None:
+        Returns what is to be told: without the version, where that is older than one that was told.
+        """
+        slot = self._slots.get(name)
+        newest = self.floors.get(name, update.floor) if slot is None else slot.newest
+        if update.floor < newest:
+            if slot is not None and slot.waiting is not None:
+                return update  # what waits is told with the description
+            # The object was removed, or its versions have begun over. Who wants it by its name hears nothing of it.
+            update = Update(update.incarnation, None)
+            self._known[name] = update.floor, self._by_name_alone(name)
+        elif self.floors.get(name) == newest and (slot is None or slot.waiting is None) and name not in self._known:
+            # All others have been told the version, if it is told anew now.
+            self._known[name] = newest, self._audience(name) - numbers
+        elif slot is not None or name in self._known:
+            self._tell_also(name, numbers)
+        elif update.version is None:
+            # Who wants it by its name has been told that there is no version.
+            self._known[name] = update.floor, self._by_name_alone(name)
+        return update
+
+    def _by_name_alone(self, name: str) -> set[int]:
+        """Who has heard of the object's version by its name, and not of its description."""
+        return set() if self._registrations.is_owed(name) else set(self._subscribers.get(name, ()))
+
+    def _is_told(self, membership: Membership, subscribers: Collection[int]) -> bool:
+        return not self._subscribers.get(membership.query, set()).isdisjoint(subscribers)
+
+    def _leave_out(self, name: str, memberships: Iterable[Membership]) -> None:
+        """These know how the object is described, or are being told: the same version that waits is not for them."""
+        slot = self._slots.get(name)
+        if slot is None or slot.waiting is None:
+            return
+        for one in memberships:
+            if one.descriptions is not None:
+                hearing = slot.running is not None and self._telling(name, one) is not None
+                heard = slot.running.update.floor if slot.running is not None and hearing else self.floors.get(name)
+                if heard == slot.waiting.floor:
+                    slot.told |= self._subscribers.get(one.query, set())
+
+    def _telling(self, name: str, membership: Membership) -> bytes | None:
+        """The description that the callbacks of a query are being told of this object; None: they are told none now."""
+        slot = self._slots.get(name)
+        if slot is None or slot.running is None:
+            return None
+        hearing = self._subscribers.get(membership.query, set()) <= set(slot.running.subscribers)
+        return slot.running.description if hearing else None
+
+    def _subscribers_of(self, memberships: Iterable[Membership]) -> set[int]:
+        return {number for one in memberships for number in self._subscribers[one.query]}
+
+    def _applied(self, name: str, slot: Slot, update: Update) -> None:
         # The same version may have come again, for those of a query that the object has entered.
         all_told = slot.waiting is None or slot.waiting.floor != update.floor
         # And it is still to come for those who have subscribed while it was being told.
         if update.version is not None and all_told and name not in self._known:
             self.floors[name] = update.floor
+        if update.version is not None or name not in self.floors:
+            self.told_last.put(name, update)
         self.parked.discard(name)
         slot.failures = 0
 
@@ -414,13 +513,17 @@ class Delivery:
         if slot.waiting is None:
             del self._slots[name]
             self._settle(name)
+            if update.version is not None:
+                self.queries.note_leaving(name)
         else:
             self._offer(name, slot)
         if all_told and name in self._of:
             self.queries.told(name, update.floor)
 
-    def _failed(self, name: str, slot: _Slot, job: Job, failed: Mapping[int, BaseException], now: float) -> None:
+    def _failed(self, name: str, slot: Slot, job: Job, failed: Mapping[int, BaseException], now: float) -> None:
         if slot.waiting is None:
+            # Those who have come meanwhile are told with the ones who are to be told again.
+            self._known.pop(name, None)
             slot.waiting = job.update
             slot.told |= set(job.subscribers) - set(failed)
             slot.waiting_hold, slot.running_hold = slot.running_hold, None
@@ -456,7 +559,7 @@ class Delivery:
                 slot.retry_at = None
                 self._offer(name, slot)
 
-    def _owe(self, name: str, slot: _Slot) -> None:
+    def _owe(self, name: str, slot: Slot) -> None:
         """What is in this slot cannot be told for now: let the object be answered again, and the cursor pass."""
         self._registrations.owe(name)
         self._move(lambda: self._release(slot))
@@ -467,7 +570,7 @@ class Delivery:
         if slot is not None:
             self._move(lambda: self._release(slot))
 
-    def _release(self, slot: _Slot) -> None:
+    def _release(self, slot: Slot) -> None:
         for hold in (slot.running_hold, slot.waiting_hold):
             if hold is not None:
                 self._frontier.release(hold)
@@ -483,11 +586,11 @@ class Delivery:
         if self._frontier.cursor != before:
             self._journal.changed()
 
-    def _notification(self, name: str, update: Update) -> Notification:
+    def _notification(self, name: str, update: Update, description: bytes | None) -> Notification:
         payload = None
         if update.payload:
             try:
                 payload = json.loads(update.payload)
             except (ValueError, RecursionError):
                 self.report(PayloadUnreadable(name, update.version))
-        return Notification(name, update.version, payload, update.deleted)
+        return Notification(name, update.version, payload, update.deleted, parsed(description))

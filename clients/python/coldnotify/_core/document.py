@@ -4,6 +4,7 @@
      "epoch": 7 or null, "cursor": 1234 or null,
      "wanted": ["camera-config"], "pending": {"camera-config": "register"},
      "applied": {"camera-config": [incarnation, version]},
+     "newest": {"camera-config": {"payload": text, "deleted": true}},    if there is one; of the version in "applied"
      "check": CRC-32 of the JSON of all the other fields}
 
 A document with a query has format 2, and these fields besides, before the check:
@@ -11,8 +12,17 @@ A document with a query has format 2, and these fields besides, before the check
      "queries": {text: {"members": [...],                    as the application was told, once it is told `telling`
                         "telling": {"added": [...], "removed": [...]},
                         "followed": true, "dropped": true, "entering": [...],
-                        "answer": {"members": [...], "reached": name, "reached_at": offset}}},
+                        "answer": {"members": [...], "reached": name, "reached_at": offset},
+                        "descriptions": {name: JSON as text, "" for none}}},    if they are asked for; as told
      "pending_queries": {text: "register"}
+
+A document with a channel has format 3, the fields of queries if there are any, and these, before the check:
+
+     "channels_epoch": 7 or null, "channels_cursor": 1234 or null,
+     "channels": {text: {"since": "oldest", ...             until the service has said the position
+                         "position": 1200 or null,          while it is pending: all up to there is known
+                         "told": 1210, "lost": true}},
+     "pending_channels": {text: "register"}
 
 The check is there because worn-out flash flips bits: a damaged cursor that still parses would lose notifications
 without anybody noticing. A file without a check is taken as it is.
@@ -26,12 +36,15 @@ from typing import Any
 
 from coldnotify_schemas.interests import check_query
 from coldnotify_schemas.names import InvalidName, check_object
-from coldnotify_schemas.protocol import STATE_FORMAT, STATE_FORMAT_WITH_QUERIES
+from coldnotify_schemas.protocol import STATE_FORMAT, STATE_FORMAT_WITH_CHANNELS, STATE_FORMAT_WITH_QUERIES
 
-from coldnotify._core.interests import Interest, Query
+from coldnotify._core.feed import BEGINNING, KeptChannel
+from coldnotify._core.interests import Channel, Interest, Query, channel_from
 from coldnotify._core.membership import Change, Floor, Kept, Reached
+from coldnotify._core.newest import KeptPayload
 from coldnotify._core.registrations import Kind
 from coldnotify._core.session import Identity
+from coldnotify._core.since import since_from
 from coldnotify.errors import StateDamaged, StateMismatch
 
 _U64 = (1 << 64) - 1
@@ -45,19 +58,27 @@ class Document:
     wanted: frozenset[str] = frozenset()
     pending: Mapping[str, Kind] = field(default_factory=dict)
     applied: Mapping[str, Floor] = field(default_factory=dict)
+    newest: Mapping[str, KeptPayload] = field(default_factory=dict)
+    """What is kept of the versions in `applied`."""
     queries: Mapping[str, Kept] = field(default_factory=dict)
     """The queries in the wanted set, by text."""
     pending_queries: Mapping[str, Kind] = field(default_factory=dict)
     """As `pending`, by text."""
     epoch: int | None = None
     cursor: int | None = None
+    channels: Mapping[Channel, KeptChannel] = field(default_factory=dict)
+    """The channels in the wanted set."""
+    pending_channels: Mapping[Channel, Kind] = field(default_factory=dict)
+    channels_epoch: int | None = None
+    channels_cursor: int | None = None
 
     @property
     def operations(self) -> dict[Interest, Kind]:
         """All that is pending."""
         operations: dict[Interest, Kind] = {Query(text): kind for text, kind in self.pending_queries.items()}
-        operations.update(self.pending)
-        return operations
+        channels: dict[Interest, Kind] = dict(self.pending_channels.items())
+        names: dict[Interest, Kind] = dict(self.pending.items())
+        return operations | channels | names
 
     @property
     def floors(self) -> dict[str, Floor]:
@@ -70,8 +91,10 @@ class Document:
 def encode(document: Document) -> bytes:
     """The document as JSON, one line."""
     has_queries = bool(document.queries or document.pending_queries)
+    has_channels = bool(document.channels or document.pending_channels)
+    with_queries = STATE_FORMAT_WITH_QUERIES if has_queries else STATE_FORMAT
     fields: dict[str, Any] = {
-        "format": STATE_FORMAT_WITH_QUERIES if has_queries else STATE_FORMAT,
+        "format": STATE_FORMAT_WITH_CHANNELS if has_channels else with_queries,
         "domain": document.identity.domain,
         "group": document.identity.group,
         "client": document.identity.client,
@@ -81,9 +104,18 @@ def encode(document: Document) -> bytes:
         "pending": {name: kind.value for name, kind in document.pending.items()},
         "applied": {name: list(floor) for name, floor in document.applied.items()},
     }
+    if document.newest:
+        fields["newest"] = {name: _of_payload(kept) for name, kept in document.newest.items()}
     if has_queries:
         fields["queries"] = {text: _of_kept(document.queries[text]) for text in sorted(document.queries)}
         fields["pending_queries"] = {text: kind.value for text, kind in document.pending_queries.items()}
+    if has_channels:
+        fields["channels_epoch"] = document.channels_epoch
+        fields["channels_cursor"] = document.channels_cursor
+        fields["channels"] = {
+            channel.text: _of_channel(document.channels[channel]) for channel in sorted(document.channels)
+        }
+        fields["pending_channels"] = {channel.text: kind.value for channel, kind in document.pending_channels.items()}
     fields["check"] = _check(fields)
     return _dump(fields) + b"\n"
 
@@ -96,8 +128,8 @@ def decode(data: bytes, identity: Identity) -> Document:
         raise StateDamaged(f"is not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise StateDamaged("is not a JSON object")
-    if isinstance(fields.get("format"), int) and fields["format"] > STATE_FORMAT_WITH_QUERIES:
-        raise StateMismatch(f"format: is {fields['format']}, this library reads {STATE_FORMAT_WITH_QUERIES}")
+    if isinstance(fields.get("format"), int) and fields["format"] > STATE_FORMAT_WITH_CHANNELS:
+        raise StateMismatch(f"format: is {fields['format']}, this library reads {STATE_FORMAT_WITH_CHANNELS}")
     check = fields.pop("check", None)
     if check is not None and check != _check(fields):
         raise StateDamaged("check: does not fit the rest")
@@ -116,7 +148,8 @@ class _Wrong(Exception):
 
 
 def _document(fields: dict[str, Any]) -> Document:
-    if fields.get("format") not in (STATE_FORMAT, STATE_FORMAT_WITH_QUERIES) or isinstance(fields["format"], bool):
+    formats = (STATE_FORMAT, STATE_FORMAT_WITH_QUERIES, STATE_FORMAT_WITH_CHANNELS)
+    if fields.get("format") not in formats or isinstance(fields["format"], bool):
         raise _Wrong("format: is missing or unknown")
     identity = Identity(*(_text(fields, name) for name in ("domain", "group", "client")))
     epoch, cursor = _number(fields, "epoch", (1 << 32) - 1), _number(fields, "cursor", _U64)
@@ -129,7 +162,8 @@ def _document(fields: dict[str, Any]) -> Document:
     pending = _pending("pending", _table(fields, "pending"), names, "wanted")
     queries: dict[str, Kept] = {}
     pending_queries: dict[str, Kind] = {}
-    if fields["format"] != STATE_FORMAT:
+    with_channels = fields["format"] == STATE_FORMAT_WITH_CHANNELS
+    if fields["format"] == STATE_FORMAT_WITH_QUERIES or (with_channels and "queries" in fields):
         queries = {text: _kept(entry) for text, entry in _table(fields, "queries", check_query)}
         operations = _table(fields, "pending_queries", check_query)
         pending_queries = _pending("pending_queries", operations, queries, "queries")
@@ -138,16 +172,89 @@ def _document(fields: dict[str, Any]) -> Document:
         if not (isinstance(floor, list) and len(floor) == 2 and all(_is_number(n, _U64) for n in floor)):
             raise _Wrong(f"applied: {name!r} has no [incarnation, version]")
         applied[name] = (floor[0], floor[1])
+    newest = _table(fields, "newest") if "newest" in fields else ()
     return Document(
         identity=identity,
         wanted=names,
         pending=pending,
         applied=applied,
+        newest={name: _kept_payload(entry) for name, entry in newest},
         queries=queries,
         pending_queries=pending_queries,
         epoch=epoch,
         cursor=cursor,
+        **(_channels(fields) if with_channels else {}),
     )
+
+
+def _of_payload(kept: KeptPayload) -> dict[str, object]:
+    """An object's entry; what is not there has its usual value."""
+    entry: dict[str, object] = {"payload": kept.payload} if kept.payload else {}
+    return entry | {"deleted": True} if kept.deleted else entry
+
+
+def _kept_payload(entry: object) -> KeptPayload:
+    if not isinstance(entry, dict):
+        raise _Wrong("newest: has an entry that is no object")
+    payload, deleted = entry.get("payload", ""), entry.get("deleted", False)
+    if not isinstance(payload, str) or not isinstance(deleted, bool):
+        raise _Wrong("newest: payload is no text, or deleted is not true or false")
+    return KeptPayload(payload, deleted)
+
+
+def _channels(fields: dict[str, Any]) -> dict[str, Any]:
+    """What is said of channels."""
+    epoch = _number(fields, "channels_epoch", (1 << 32) - 1)
+    cursor = _number(fields, "channels_cursor", _U64)
+    if cursor is not None and epoch is None:
+        raise _Wrong("channels_cursor: is there without an epoch")
+    table = _table(fields, "channels", _channel_text)
+    channels = {channel_from(text): _kept_channel(entry) for text, entry in table}
+    texts = {text for text, _ in table}
+    if len({channel.name for channel in channels}) < len(channels):
+        raise _Wrong("channels: has one name twice")
+    operations = _pending("pending_channels", _table(fields, "pending_channels", _channel_text), texts, "channels")
+    pending = {channel_from(text): kind for text, kind in operations.items()}
+    for channel, kept in channels.items():
+        if channel not in pending and (cursor is None or kept.since is not None or kept.position is not None):
+            raise _Wrong(f"channels: {channel.name!r} is behind the cursor, and not pending")
+    return {
+        "channels": channels, "pending_channels": pending, "channels_epoch": epoch, "channels_cursor": cursor
+    }  # fmt: skip
+
+
+def _channel_text(text: str) -> str:
+    return channel_from(text).text
+
+
+def _of_channel(kept: KeptChannel) -> dict[str, object]:
+    """A channel's entry."""
+    entry: dict[str, object] = {} if kept.since is None else dict(kept.since.parts)
+    if kept.since is None and kept.position is not None:
+        entry["position"] = None if kept.position == BEGINNING else kept.position
+    if kept.told is not None:
+        entry["told"] = kept.told
+    if kept.lost:
+        entry["lost"] = True
+    return entry
+
+
+def _kept_channel(entry: object) -> KeptChannel:
+    if not isinstance(entry, dict):
+        raise _Wrong("channels: has an entry that is no object")
+    lost = entry.get("lost", False)
+    if not isinstance(lost, bool):
+        raise _Wrong("channels: lost is not true or false")
+    since = position = None
+    if "since" in entry:
+        try:
+            since = since_from(entry)
+        except ValueError as error:
+            raise _Wrong(f"channels: {error}") from None
+    elif "position" in entry:
+        position = _number(entry, "position", _U64)
+        position = BEGINNING if position is None else position
+    return KeptChannel(since=since, position=position, told=_number(entry, "told", _U64), lost=lost)
 
 
 def _pending(field_: str, table: list[tuple[str, Any]], wanted: Container[str], of: str) -> dict[str, Kind]:
@@ -178,6 +285,8 @@ def _of_kept(kept: Kept) -> dict[str, object]:
             "reached": kept.reached.name,
             "reached_at": kept.reached.offset,
         }
+    if kept.descriptions is not None:
+        entry["descriptions"] = {name: kept.descriptions[name].decode() for name in sorted(kept.descriptions)}
     return entry
 
 
@@ -195,6 +304,12 @@ def _kept(entry: object) -> Kept:
         if offset is None or not _is_number(offset, _U64):
             raise _Wrong(f"queries: answer.reached_at is no number from 0 to {_U64}")
         reached = Reached(_object("queries", came.get("reached")), offset)
+    descriptions: dict[str, bytes] | None = None
+    if "descriptions" in entry:
+        texts = _part(entry, "descriptions")
+        if not all(isinstance(text, str) for text in texts.values()):
+            raise _Wrong("queries: descriptions has an entry that is no text")
+        descriptions = {_object("queries", name): text.encode() for name, text in texts.items()}
     flags = {}
     for name in ("followed", "dropped"):
         flags[name] = entry.get(name, False)
@@ -206,6 +321,7 @@ def _kept(entry: object) -> Kept:
         entering=_names(entry, "entering", "entering") if "entering" in entry else frozenset(),
         answer=answer,
         reached=reached,
+        descriptions=descriptions,
         **flags,
     )
 

@@ -25,21 +25,28 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coldnotify._core.client import Client, Save, Status
-from coldnotify._core.delivery import Job
+from coldnotify._core.delivery import AnyJob
 from coldnotify._core.document import Document
-from coldnotify._core.interests import Interest, Query
+from coldnotify._core.feed import ChannelJob
+from coldnotify._core.interests import Channel, Interest, Query
+from coldnotify._core.publications import Publications
 from coldnotify._core.reconnect import Address
 from coldnotify._core.settings import LINGER_S, REPORTS_MAX, Settings
+from coldnotify._core.since import Since
+from coldnotify._core.slot import Job
 from coldnotify._core.telling import MembersJob
 from coldnotify.errors import StateError
+from coldnotify.notification import Notification
 
 __all__ = [
     "Action",
+    "AnyJob",
     "Call",
     "CallAction",
+    "ChannelJob",
     "Close",
     "Connect",
     "Driver",
@@ -94,7 +101,7 @@ class Tell(NamedTuple):
 class Call(NamedTuple):
     """Run the callbacks of the job's subscribers with its `arguments`. Tell `called` when they have returned."""
 
-    job: Job | MembersJob
+    job: AnyJob
 
 
 class End:
@@ -132,9 +139,11 @@ class Driver:
         random: Random,
         now: float,
         untold: "deque[Exception] | None" = None,
+        publications: Publications | None = None,
     ) -> None:
-        """A client that has this document. `untold`: reports that wait for their Tell, and who keeps them."""
-        self._client = Client(document, addresses, settings, random, now)
+        """A client that has this document. `untold`: reports that wait for their Tell, and who keeps them.
+        `publications`: what it publishes, and who keeps that."""
+        self._client = Client(document, addresses, settings, random, now, publications)
         self._settings = settings
         self._link: _Link | None = None
         self._calling = False
@@ -152,12 +161,25 @@ class Driver:
         """Want it no more. Its subscribers stay, until the shell says otherwise."""
         self._client.unregister(interest)
 
+    def register_channel(self, channel: Channel, since: Since) -> None:
+        """Want this channel's messages. `since` counts if none of this name is wanted."""
+        self._client.register_channel(channel, since)
+
+    def unregister_channel(self, name: str) -> None:
+        """Want it no more. Its subscribers stay, until the shell says otherwise."""
+        self._client.unregister_channel(name)
+
     def register_only(self, names: Iterable[str]) -> None:
         """Want exactly these objects, by name. Queries stay as they are."""
         self._client.register_only(names)
 
+    def ask_descriptions(self, query: Query, *, wanted: bool) -> None:
+        """Be told how the members of this query are described, or not."""
+        self._client.ask_descriptions(query, wanted=wanted)
+
     def subscribe(self, interest: Interest, subscriber: int) -> None:
-        """Callback number `subscriber` is for this object, or for the versions of this query's members."""
+        """Callback number `subscriber` is for this object, for this query's members' versions, or for the messages of
+        the channel of this name."""
         self._client.subscribe(interest, subscriber)
 
     def unsubscribe(self, interest: Interest, subscriber: int) -> None:
@@ -171,6 +193,14 @@ class Driver:
     def unsubscribe_members(self, query: Query, subscriber: int) -> None:
         """Members callback number `subscriber` is no more."""
         self._client.unsubscribe_members(query, subscriber)
+
+    def subscribe_missed(self, channel: Channel, subscriber: int) -> None:
+        """Callback number `subscriber` is told what is missed of the channel of this name."""
+        self._client.subscribe_missed(channel, subscriber)
+
+    def unsubscribe_missed(self, channel: Channel, subscriber: int) -> None:
+        """Callback number `subscriber` is no more."""
+        self._client.unsubscribe_missed(channel, subscriber)
 
     def stop(self, *, abandon: bool = False) -> None:
         """Begin to stop. `abandon`: do not wait for the callback that runs; what it tells is told again."""
@@ -291,7 +321,7 @@ class Driver:
         """When a callback may run next: -inf is now, inf is when something comes."""
         return float("inf") if self._calling else self._client.next_job_at()
 
-    def called(self, job: Job | MembersJob, failed: Mapping[int, BaseException], now: float) -> None:
+    def called(self, job: AnyJob, failed: Mapping[int, BaseException], now: float) -> None:
         """The callbacks have returned, or raised what `failed` says by subscriber."""
         self._calling = False
         self._client.job_done(job, failed, now)
@@ -318,9 +348,21 @@ class Driver:
         """The queries in the wanted set."""
         return self._client.queries
 
+    def floor(self, name: str) -> int:
+        """The newest version of this object that the application was told; -1: none was."""
+        return self._client.floor(name)
+
+    def current(self, name: str) -> Notification | None:
+        """What callbacks were told of this object last, if that is kept."""
+        return self._client.current(name)
+
     def members(self, query: Query) -> frozenset[str]:
         """Of a query: as the members callbacks are told, or as the service said if there are none."""
         return self._client.members(query)
+
+    def descriptions(self, query: Query) -> dict[str, dict[str, Any] | None]:
+        """Of the members of a query that asks for them, as the service said last; None: the object has none."""
+        return self._client.descriptions(query)
 
     @property
     def needs_new_start(self) -> bool:

@@ -1,13 +1,15 @@
-"""What a client registers for: an object by its name, or objects by a query. A name is its own text, a query a Query.
+"""What a client registers for: an object by its name, objects by a query, a channel. A name is its own text.
 
-What is kept by interest is kept as it was for names alone: a client without queries pays nothing for them.
+What is kept by interest is kept as it was for names alone: a client without queries or channels pays nothing for them.
 """
 
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from coldnotify_schemas.digest import object_digest
-from coldnotify_schemas.interests import check_query, query_hash
+from coldnotify_schemas.interests import channel_hash, channel_of, channel_text, check_query, query_hash
+from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.protocol import (
     CLIENT_FRAME_BYTES_MAX,
     HELLO_QUERY_BYTES_MAX,
@@ -28,7 +30,46 @@ class Query(NamedTuple):
         return query_hash(self.text)
 
 
-Interest = str | Query
+class Channel(NamedTuple):
+    """A channel, and the attributes of the subscription. A client wants at most one of a name."""
+
+    name: str
+    attributes: tuple[str, ...]
+    """Sorted."""
+
+    @property
+    def text(self) -> str:
+        """As it is registered."""
+        return channel_text(self.name, self.attributes)
+
+    @property
+    def hash(self) -> int:
+        """What names it on the wire."""
+        return channel_hash(self.text)
+
+
+Interest = str | Query | Channel
+
+
+def channel_from(text: str) -> Channel:
+    """The channel that has this `text`. Raises InvalidName, a ValueError."""
+    name, attributes = channel_of(text)
+    channel = channel_by(name, attributes)
+    if channel.text != text:
+        raise InvalidName(f"channel: the attributes of {name[:80]!r} are not sorted")
+    return channel
+
+
+def channel_by(name: str, attributes: Iterable[str] = ()) -> Channel:
+    """The channel of this name. Raises InvalidName, a ValueError that names the field."""
+    texts = () if isinstance(attributes, str) else tuple(attributes)
+    if isinstance(attributes, str) or not all(isinstance(one, str) for one in texts):
+        raise InvalidName(f"attributes: {attributes!r} are not several texts")
+    try:
+        name, sorted_attributes = channel_of(channel_text(name if isinstance(name, str) else "", texts))
+    except InvalidName as error:
+        raise InvalidName(re.sub("^object", "channel", str(error))) from None
+    return Channel(name, tuple(sorted_attributes))
 
 
 def query_of(text: str) -> Query:
@@ -57,23 +98,30 @@ def names_of(interests: Iterable[Interest]) -> list[str]:
 
 def queries_of(interests: Iterable[Interest]) -> list[Query]:
     """Those that are queries."""
-    return [interest for interest in interests if not isinstance(interest, str)]
+    return [interest for interest in interests if isinstance(interest, Query)]
+
+
+def channels_of(interests: Iterable[Interest]) -> list[Channel]:
+    """Those that are channels."""
+    return [interest for interest in interests if isinstance(interest, Channel)]
 
 
 class Room:
-    """What a frame has room for still: so many interests in all, and so much text of queries."""
+    """What a frame has room for still: so many interests in all, and so much text of queries and channels."""
 
     def __init__(self) -> None:
         self.interests = OBJECTS_PER_FRAME_MAX
-        self.query_bytes = HELLO_QUERY_BYTES_MAX
+        self.text_bytes = HELLO_QUERY_BYTES_MAX
 
     def take(self, interest: Interest) -> bool:
         """Put it into the frame. False: there is no room for it."""
         size = 0 if isinstance(interest, str) else len(interest.text.encode())
-        if not self.interests or size > self.query_bytes:
+        if isinstance(interest, Channel):
+            size += _CHANNEL_BYTES + len(interest.attributes)
+        if not self.interests or size > self.text_bytes:
             return False
         self.interests -= 1
-        self.query_bytes -= size
+        self.text_bytes -= size
         return True
 
 
@@ -102,6 +150,8 @@ def spare_bytes(interests: Iterable[Interest]) -> int:
     return CLIENT_FRAME_BYTES_MAX - _HEAD_BYTES - said
 
 
+_CHANNEL_BYTES = 24
+"""Of a channel in a frame, beside its text: where it begins."""
 _ENTRY_BYTES = 32
 """Of a name or a query in a frame, beside its text and the name reached: tags, lengths and numbers."""
 _HEAD_BYTES = 4096

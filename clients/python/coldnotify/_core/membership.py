@@ -3,6 +3,7 @@
 Pure bookkeeping. What comes of a change (who is told, what waits for it) is `queries`' and `telling`'s.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from coldnotify_schemas.digest import digest
 
 from coldnotify._core.frontier import Hold
 from coldnotify._core.interests import Query
+from coldnotify._core.member_descriptions import Descriptions
 
 Floor = tuple[int, int]
 """(incarnation, version): the order of an object's versions."""
@@ -47,6 +49,8 @@ class Kept:
     """The members of an answer that is not whole yet. Never there without `reached`."""
     reached: Reached | None = None
     """What need not be answered again of it."""
+    descriptions: Mapping[str, bytes] | None = None
+    """Of members, as the application was told; None: it did not ask for them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -69,15 +73,18 @@ class Membership:
         "answering",
         "candidate",
         "deferred",
+        "descriptions",
         "doubtful",
         "dropped",
         "entering",
         "failures",
         "followed",
         "fresh",
+        "given_up",
         "held",
         "hold",
         "members",
+        "missed",
         "parked",
         "query",
         "reached",
@@ -102,6 +109,8 @@ class Membership:
         self.dropped = kept.dropped
         self.answer = None if kept.answer is None else set(kept.answer)
         self.reached = kept.reached
+        self.descriptions = None if kept.descriptions is None else Descriptions(kept.descriptions)
+        """None: the application does not ask for them."""
         # What the service said
         self.received = self.members | (self.answer or set())
         self.registered = registered
@@ -115,6 +124,8 @@ class Membership:
         self.held = False
         """Only which sets differ is to be found out: the digest of what is held is said."""
         self.said_held = False
+        self.given_up = False
+        """The sets never fit in this session: the registration is not settled before the next one."""
         # What is to be told
         self.touched = set(self.received - self.members)
         """Names that may differ between `received` and `members`."""
@@ -126,6 +137,8 @@ class Membership:
         self.doubtful = set(kept.entering)
         """What was `entering` before a restart, until it comes again. A service that does not know who entered does not
         send it again, though it has the same members."""
+        self.missed: set[str] = set()
+        """Members that have left, which is still to be told, and got versions since that were told to others only."""
         self.untold: set[str] = set()
         """Members of which a version is to be told before the registration is settled."""
         self.candidate: tuple[Reached, set[str]] | None = None
@@ -148,10 +161,16 @@ class Membership:
             telling=None if self.telling is None else self.telling.change,
             followed=self.followed,
             dropped=self.dropped,
-            entering=frozenset(self.entering | self.doubtful),
+            entering=frozenset(self.entering | self.doubtful | self.missed),
             answer=frozenset(self.answer) if resumable and self.answer is not None else None,
             reached=self.reached if resumable else None,
+            descriptions=None if self.descriptions is None else dict(self.descriptions.told),
         )
+
+    @property
+    def undescribed(self) -> bool:
+        """Descriptions are asked for, and one of a member was never said."""
+        return self.descriptions is not None and self.descriptions.lack(self.received)
 
     @property
     def digest(self) -> int:
@@ -179,7 +198,9 @@ class Membership:
         self.deferred.pop(name, None)
         self.received.add(name)
         if name in self.members:
-            return answer and self.dropped
+            is_new = name in self.missed or name in self.doubtful or (answer and self.dropped)
+            self.missed.discard(name)
+            return is_new
         self.touched.add(name)
         return True
 
@@ -223,7 +244,7 @@ class Membership:
 
     def begin_session(self) -> None:
         """What was under way is told again, behind what was reached."""
-        self.answering = self.said_held = False
+        self.answering = self.said_held = self.given_up = False
         self.resuming = self.candidate = None
         if self.reached is None:
             self.answer = None
@@ -250,5 +271,6 @@ class Membership:
         removed = {name for name in self.touched if name in self.members and not self.concerns(name)}
         self.members |= added
         self.members -= removed
+        self.missed -= removed
         self.touched = set(self.deferred)
         return Change(frozenset(added), frozenset(removed)), removed

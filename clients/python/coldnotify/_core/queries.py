@@ -11,6 +11,7 @@ from typing import Protocol
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.digest import sets_digest
 
+from coldnotify._core.asked_descriptions import AskedDescriptions
 from coldnotify._core.frontier import Hold
 from coldnotify._core.interests import Interest, Query, queries_of, spare_bytes
 from coldnotify._core.journal import Journal
@@ -41,6 +42,9 @@ class Objects(Protocol):
 
     def offer(self, name: str) -> None:
         """The object's version may be told, if one waits."""
+
+    def is_telling(self, name: str) -> bool:
+        """Whether callbacks are being told a version of the object."""
 
     def unwanted(self, name: str) -> None:
         """Nothing of the object is to be told any more."""
@@ -76,7 +80,8 @@ class Queries:
         """The service has not said that it forgot some differences, since it began to catch this session up."""
         self._mismatches = 0
         """So many times in a row the service's sets were others than ours."""
-        for query in registrations.queries:
+        self.descriptions = AskedDescriptions(journal, self)
+        for query in sorted(registrations.queries):
             membership = Membership(query, kept.get(query, Kept()), registered=True)
             self.by_hash[query.hash] = membership
             for name in membership.received:
@@ -98,7 +103,7 @@ class Queries:
         names = {*membership.received, *membership.deferred}
         told, membership.members, membership.received = membership.members, set(), set()
         membership.deferred.clear()
-        for name in names:
+        for name in sorted(names):
             self._unindex(membership, name)
         self.gone(told)
         self._journal.changed()
@@ -112,7 +117,9 @@ class Queries:
         membership = self.get(query)
         if membership is None:
             return frozenset()
-        return frozenset(membership.members if self.callbacks.are_for(query) else membership.received)
+        if not self.callbacks.are_for(query):
+            return frozenset(membership.received)
+        return frozenset() if membership.followed else frozenset(membership.members)
 
     @property
     def kept(self) -> dict[str, Kept]:
@@ -140,7 +147,9 @@ class Queries:
         membership = self.get(query)
         if membership is None:
             return
-        for name in [*membership.received, *membership.deferred]:
+        for name in sorted({*membership.received, *membership.deferred}):
+            if name in membership.received and self._objects.newest(name) is not None:
+                self.miss(membership)  # it is told to others now
             if name in membership.deferred:
                 self._undefer(membership, name)
             self._objects.offer(name)
@@ -154,11 +163,17 @@ class Queries:
         """A new session."""
         self._mismatches = 0
         self._all_known = True
+        self.descriptions.begin_session()
         for membership in self.by_hash.values():
             membership.begin_session()
 
     def begin_sync(self) -> None:
         """The service is told all registrations anew, and answers them all."""
+        for membership in self.by_hash.values():
+            self._restart(membership)
+
+    def unknown(self) -> None:
+        """The service knows no queries. What it passes over is answered, whole, by one that does."""
         for membership in self.by_hash.values():
             self._restart(membership)
 
@@ -180,6 +195,8 @@ class Queries:
             membership = self.by_hash.get(query.hash)
             if membership is None:
                 continue
+            if membership.undescribed:
+                self._spoil(membership)
             entry = wire.Query(text=query.text)
             reached = membership.reached
             if membership.held:
@@ -197,7 +214,10 @@ class Queries:
         new = []
         for membership in self._registered(hashes):
             was_indexed = membership.concerns(name)
-            if membership.enter(name, answer=answer) and self._objects.is_heard(membership.query):
+            is_new = membership.enter(name, answer=answer)
+            # One that comes back before that it left was told: who tells its version now, does so without this query.
+            is_new = is_new or (not was_indexed and self._objects.is_telling(name))
+            if is_new and self._objects.is_heard(membership.query):
                 new.append(membership)
             if not was_indexed:
                 self.of.setdefault(name, []).append(membership)
@@ -218,6 +238,10 @@ class Queries:
         for membership in self._registered(hashes):
             if self._objects.is_heard(membership.query):
                 (membership.untold if answer else membership.entering).add(name)
+                if name in membership.doubtful:
+                    # It has come again: what is left is to tell it, and nothing to be asked for.
+                    membership.doubtful.remove(name)
+                    membership.entering.add(name)
 
     def page_end(self, page_end: wire.PageEnd) -> None:
         """What a page said need not come again, once it is told."""
@@ -242,7 +266,7 @@ class Queries:
         for membership in self._registered(hashes):
             if membership.answer is not None:
                 whole = membership.whole or membership.resuming is not None
-                for name in membership.end_answer():
+                for name in sorted(membership.end_answer()):
                     self._leave(membership, name)
                 self._end_answer(membership, whole=whole)
 
@@ -281,14 +305,15 @@ class Queries:
             )
             membership.held = membership.held and not membership.doubtful
             if self._mismatches > _MISMATCHES_MAX:
+                membership.given_up = True
                 self._registrations.owe(membership.query)
             else:
                 self._registrations.ask_again(membership.query)
 
     def new_epoch(self) -> None:
         """The client has no cursor: all queries are answered whole."""
-        for query in self._registrations.queries:
-            membership = self.by_hash[query.hash]
+        for membership in self.by_hash.values():
+            query = membership.query
             said_more = membership.said_held or membership.resuming is not None
             self._restart(membership)
             if said_more and self._registrations.is_owed(query):
@@ -299,6 +324,7 @@ class Queries:
     def caught_up(self) -> None:
         """The client is complete."""
         self.callbacks.begun = True
+        self.descriptions.caught_up()
         if self._all_known:
             self._mismatches = 0  # what the service does not know the next time is another matter
             for membership in self.by_hash.values():
@@ -312,13 +338,24 @@ class Queries:
         memberships = self.of.get(name)
         return memberships is not None and any(name in one.received for one in memberships)
 
-    def arrived(self, name: str) -> None:
-        """A version of the object came: it stands in for one that waited. Who has no callback for it missed it."""
+    def missed(self, name: str) -> None:
+        """A version of the object came, be it told to others already: who has no callback for it misses it."""
+        for membership in list(self.of[name]):
+            if name not in membership.deferred and not self._objects.is_heard(membership.query):
+                self.miss(membership)
+
+    def replaced(self, name: str) -> None:
+        """A version of the object stands in for one that waited."""
         for membership in list(self.of[name]):
             if name in membership.deferred:
                 self._undefer(membership, name)
-            elif not self._objects.is_heard(membership.query):
-                self._miss(membership)
+
+    def note_leaving(self, name: str) -> None:
+        """A version was told. Queries that the object has left, and which have not heard of that, were not told it; it
+        may enter them again before."""
+        for one in self.by_hash.values():
+            if name in one.members and not one.concerns(name) and self._objects.is_heard(one.query):
+                one.missed.add(name)
 
     def told(self, name: str, floor: Floor) -> None:
         """This version of the object was told."""
@@ -382,8 +419,7 @@ class Queries:
     def settle(self, membership: Membership) -> None:
         """If all was told, the registration is settled."""
         missed = membership.dropped and self._objects.is_heard(membership.query)
-        given_up = self._mismatches > _MISMATCHES_MAX
-        if not (membership.telling or membership.touched or membership.untold or missed or given_up):
+        if not (membership.telling or membership.touched or membership.untold or missed or membership.given_up):
             self._registrations.settle(membership.query)
 
     # One query
@@ -430,6 +466,8 @@ class Queries:
         self._unindex(membership, name)
 
     def _unindex(self, membership: Membership, name: str) -> None:
+        if membership.descriptions is not None:
+            membership.descriptions.forget(name)
         memberships = self.of[name]
         memberships.remove(membership)
         if memberships:
@@ -456,14 +494,20 @@ class Queries:
             membership.reached, membership.candidate = membership.candidate[0], None
             self._journal.changed()
 
-    def _miss(self, membership: Membership) -> None:
-        """A version of a member is dropped, as there is no callback for it."""
+    def miss(self, membership: Membership) -> None:
+        """A version of a member is dropped, or its description, as there is no callback for it."""
         if not membership.dropped:
             membership.dropped = True
             self._journal.changed()
         self._spoil(membership)
         if not self.callbacks.are_for(membership.query):
             self.owe(membership)
+
+    def ask_whole(self, membership: Membership) -> None:
+        """It is to be answered again, whole."""
+        self._spoil(membership)
+        if not self._registrations.is_owed(membership.query):
+            self._registrations.ask_again(membership.query)
 
     def _spoil(self, membership: Membership) -> None:
         """A version is missing in its answer: the next one is to be whole."""

@@ -7,7 +7,7 @@ from enum import Enum
 
 from coldnotify_schemas.digest import MODULUS
 
-from coldnotify._core.interests import Interest, Query, Room, fit_in_frame, hash_of
+from coldnotify._core.interests import Channel, Interest, Query, Room, fit_in_frame, hash_of
 from coldnotify._core.journal import Journal
 
 
@@ -23,7 +23,7 @@ class Stage(Enum):
 
     UNSENT = "unsent"
     WITHHELD = "withheld"
-    """The service does not know queries: it waits for one that does. Queries only."""
+    """The service does not know its kind: it waits for one that does. Queries and channels only."""
     SENT = "sent"
     CONFIRMED = "confirmed"
     """The service has it, durably; the object's newest version is to come. Registrations only."""
@@ -50,17 +50,22 @@ class Registrations:
         wanted: Iterable[str] = (),
         pending: Mapping[Interest, Kind] | Mapping[str, Kind] | None = None,
         queries: Iterable[Query] = (),
+        channels: Iterable[Channel] = (),
     ) -> None:
         self._journal = journal
         self.wanted = set(wanted)
         """Names."""
         self.queries = set(queries)
-        self._names_digest = sum(map(hash_of, self.wanted)) % MODULUS
-        self._queries_digest = sum(map(hash_of, self.queries)) % MODULUS
-        self.queries_known = True
-        """Whether the service knows queries, as it said last."""
-        self._withholds = False
-        """It has said in this session that it knows none."""
+        self.channels = set(channels)
+        self._digests: dict[type, int] = {
+            str: sum(map(hash_of, self.wanted)) % MODULUS,
+            Query: sum(map(hash_of, self.queries)) % MODULUS,
+            Channel: sum(map(hash_of, self.channels)) % MODULUS,
+        }
+        self._unknown: set[type] = set()
+        """Kinds that the service does not know, as it said last: Query, Channel."""
+        self._withheld: set[type] = set()
+        """Those of which it has said so in this session."""
         self.pending: dict[Interest, Operation] = {
             interest: Operation(kind, journal.revision) for interest, kind in (pending or {}).items()
         }
@@ -70,13 +75,19 @@ class Registrations:
 
     @property
     def digest(self) -> int:
-        """Of the wanted set, so of the registrations as they are after the pending operations; without queries while
-        the service knows none."""
-        return (self._names_digest + (self._queries_digest if self.queries_known else 0)) % MODULUS
+        """Of the wanted set, so of the registrations as they are after the pending operations; without queries, or
+        channels, while the service knows none."""
+        return sum(one for kind, one in self._digests.items() if kind not in self._unknown) % MODULUS
 
     def wants(self, interest: Interest) -> bool:
         """Whether it is in the wanted set."""
-        return interest in (self.wanted if isinstance(interest, str) else self.queries)
+        if isinstance(interest, str):
+            return interest in self.wanted
+        return interest in (self.queries if isinstance(interest, Query) else self.channels)
+
+    def knows(self, kind: type) -> bool:
+        """Whether the service knows this kind, Query or Channel, as it said last."""
+        return kind not in self._unknown
 
     # What the application asks for
 
@@ -86,10 +97,11 @@ class Registrations:
             return False
         if isinstance(interest, str):
             self.wanted.add(interest)
-            self._names_digest = (self._names_digest + hash_of(interest)) % MODULUS
-        else:
+        elif isinstance(interest, Query):
             self.queries.add(interest)
-            self._queries_digest = (self._queries_digest + hash_of(interest)) % MODULUS
+        else:
+            self.channels.add(interest)
+        self._digests[_kind(interest)] += hash_of(interest)
         self._put(interest, Kind.REGISTER, self._first(interest), urgent=True)
         return True
 
@@ -108,15 +120,15 @@ class Registrations:
         if self.wants(interest) and interest not in self.pending:
             self._put(interest, Kind.REGISTER, Stage.ARRIVED)
 
-    def ask_again(self, query: Query) -> None:
-        """Register for this query again, as soon as that is durable."""
-        if query in self.queries:
-            self._put(query, Kind.REGISTER, self._first(query), urgent=True)
+    def ask_again(self, interest: Query | Channel) -> None:
+        """Register for this again, as soon as that is durable."""
+        if self.wants(interest):
+            self._put(interest, Kind.REGISTER, self._first(interest), urgent=True)
 
-    def expect(self, query: Query) -> None:
-        """The service is going to answer this query without being asked."""
-        if query in self.queries and query not in self.pending:
-            self._put(query, Kind.REGISTER, Stage.CONFIRMED)
+    def expect(self, interest: Query | Channel) -> None:
+        """The service is going to answer this without being asked."""
+        if self.wants(interest) and interest not in self.pending:
+            self._put(interest, Kind.REGISTER, Stage.CONFIRMED)
 
     def is_owed(self, interest: Interest) -> bool:
         """Whether it is a pending registration: then it need not hold the cursor."""
@@ -135,14 +147,19 @@ class Registrations:
     @property
     def has_queries(self) -> bool:
         """Whether a query is wanted, or to be unregistered."""
-        return bool(self.queries) or any(not isinstance(interest, str) for interest in self.pending)
+        return bool(self.queries) or any(isinstance(interest, Query) for interest in self.pending)
+
+    @property
+    def has_channels(self) -> bool:
+        """Whether a channel is wanted, or to be unregistered."""
+        return bool(self.channels) or any(isinstance(interest, Channel) for interest in self.pending)
 
     # What a session does with it
 
     def begin_session(self) -> dict[Interest, Operation]:
         """A new session: nothing is sent yet. The operations for its Hello, as sent: all of them, or none if they are
         many."""
-        self._withholds = False
+        self._withheld.clear()
         for interest, operation in self.pending.items():
             self._move(interest, operation, Stage.UNSENT)
         if not fit_in_frame(self.pending):
@@ -151,12 +168,17 @@ class Registrations:
             self._move(interest, operation, Stage.SENT)
         return dict(self.pending)
 
-    def know_queries(self, known: bool) -> None:
-        """The service said whether it knows queries. If not, their operations wait for one that does."""
-        self.queries_known = known
-        self._withholds = not known
+    def know(self, kind: type, *, known: bool) -> None:
+        """The service said whether it knows this kind. If not, its operations wait for a service that does. So do all
+        queries, also those that were settled, since the cursor passes what this service does not tell. The cursor of
+        channels stays where it is."""
+        for kinds in (self._unknown, self._withheld):
+            (kinds.discard if known else kinds.add)(kind)
+        if kind is Query and not known:
+            for query in sorted(self.queries - self.pending.keys()):
+                self._put(query, Kind.REGISTER, Stage.WITHHELD)
         for interest, operation in self.pending.items():
-            if isinstance(interest, Query):
+            if isinstance(interest, kind):
                 if not known:
                     self._move(interest, operation, Stage.WITHHELD)
                 elif operation.stage is Stage.WITHHELD:
@@ -168,13 +190,13 @@ class Registrations:
         The revision that this makes has to be durable before the first chunk leaves.
         """
         revision = self._journal.changed(urgent=True)
-        everything: tuple[Interest, ...] = (*self.wanted, *self.queries)
+        # In one order, here and wherever a set is gone through: a run can be played again, whatever its hashes.
+        everything: tuple[Interest, ...] = (*sorted(self.wanted), *sorted(self.queries), *sorted(self.channels))
         for interest in everything:
             if interest not in self.pending:
                 self._add(interest, Operation(Kind.REGISTER, revision))
         for interest, operation in self.pending.items():
-            known = self.queries_known or isinstance(interest, str)
-            self._move(interest, operation, Stage.SENT if known else Stage.WITHHELD)
+            self._move(interest, operation, Stage.SENT if self.knows(_kind(interest)) else Stage.WITHHELD)
         return {interest: one for interest, one in self.pending.items() if one.stage is Stage.SENT}
 
     def next_request(self) -> tuple[Kind, dict[Interest, Operation]] | None:
@@ -202,18 +224,17 @@ class Registrations:
             if self.pending.get(interest) is operation and operation.stage is stage:
                 self._move(interest, operation, Stage.UNSENT)
 
-    def confirm(self, operations: Mapping[Interest, Operation]) -> list[Query]:
+    def confirm(self, operations: Mapping[Interest, Operation]) -> list[Interest]:
         """The service has these, durably. Answers to operations that have been replaced change nothing.
 
-        The queries among them whose answers are to come now.
+        Those whose answers are to come now.
         """
-        confirmed = []
+        confirmed: list[Interest] = []
         for interest, operation in operations.items():
             if self.pending.get(interest) is operation and operation.stage is Stage.SENT:
                 if operation.kind is Kind.REGISTER:
                     self._move(interest, operation, Stage.CONFIRMED)
-                    if isinstance(interest, Query):
-                        confirmed.append(interest)
+                    confirmed.append(interest)
                 else:
                     self._remove(interest)
                     self._journal.changed()
@@ -276,14 +297,15 @@ class Registrations:
             return False
         if isinstance(interest, str):
             self.wanted.remove(interest)
-            self._names_digest = (self._names_digest - hash_of(interest)) % MODULUS
-        else:
+        elif isinstance(interest, Query):
             self.queries.remove(interest)
-            self._queries_digest = (self._queries_digest - hash_of(interest)) % MODULUS
+        else:
+            self.channels.remove(interest)
+        self._digests[_kind(interest)] -= hash_of(interest)
         return True
 
     def _first(self, interest: Interest) -> Stage:
-        return Stage.WITHHELD if self._withholds and isinstance(interest, Query) else Stage.UNSENT
+        return Stage.WITHHELD if _kind(interest) in self._withheld else Stage.UNSENT
 
     def _put(self, interest: Interest, kind: Kind, stage: Stage, *, urgent: bool = False) -> None:
         self._remove(interest)
@@ -309,3 +331,7 @@ class Registrations:
             self._unsent[interest] = operation
         else:
             self._unsent.pop(interest, None)
+
+
+def _kind(interest: Interest) -> type:
+    return str if isinstance(interest, str) else type(interest)

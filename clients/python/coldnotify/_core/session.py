@@ -1,11 +1,6 @@
 """One connection, from Hello to its end: bytes in, bytes out. See `docs/protocol.md`, "A session".
 
-A session is in one of four phases, and only three things move it on; `_NEXT` is all of it.
-
-    OPENING   Hello is sent, Welcome is awaited
-    SYNCING   the service's set differs from ours: the whole wanted set is sent, in chunks
-    CATCHING  in sync; what is missing comes, page by page
-    LIVE      caught up; versions come as they are published
+A session is in one of four phases (`phases`). What concerns channels as a whole is in `session_channels`.
 
 Frames are made when the shell asks for bytes (`data_to_send`), not before, so what waits to be sent is bounded and is
 the newest there is to say.
@@ -13,11 +8,9 @@ the newest there is to say.
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from enum import Enum
 from typing import NamedTuple
 
 from coldnotify_schemas import wire_pb2 as wire
-from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, parse_gateway_frame
 from coldnotify_schemas.protocol import (
     GATEWAY_FRAME_BYTES_MAX,
@@ -26,42 +19,17 @@ from coldnotify_schemas.protocol import (
     WELCOME_S,
 )
 
-from coldnotify._core.delivery import Delivery, Update
-from coldnotify._core.interests import Interest, Query, frames_of, names_of, queries_of
+from coldnotify._core.delivery import Delivery
+from coldnotify._core.interests import Channel, Interest, Query, channels_of, frames_of, names_of, queries_of
 from coldnotify._core.journal import Journal
+from coldnotify._core.names_in_use import NamesInUse
+from coldnotify._core.phases import NEXT, Phase, Said
+from coldnotify._core.publications import Publications
 from coldnotify._core.registrations import Kind, Operation, Registrations, Stage
+from coldnotify._core.session_channels import SessionChannels
 from coldnotify._core.settings import OUT_BYTES_MAX, Settings
-from coldnotify.errors import QueriesUnknown, RegistrationRefused
-
-
-class Phase(Enum):
-    """Where a session is."""
-
-    OPENING = "opening"
-    SYNCING = "syncing"
-    CATCHING = "catching up"
-    LIVE = "live"
-
-
-class _Said(Enum):
-    IN_SYNC = "Welcome, in sync"
-    NOT_IN_SYNC = "Welcome, not in sync"
-    CAUGHT_UP = "CaughtUp"
-
-
-_NEXT = {
-    (Phase.OPENING, _Said.IN_SYNC): Phase.CATCHING,
-    (Phase.OPENING, _Said.NOT_IN_SYNC): Phase.SYNCING,
-    (Phase.SYNCING, _Said.IN_SYNC): Phase.CATCHING,
-    (Phase.SYNCING, _Said.NOT_IN_SYNC): Phase.SYNCING,  # begin again at chunk 0
-    (Phase.CATCHING, _Said.IN_SYNC): Phase.CATCHING,
-    (Phase.CATCHING, _Said.NOT_IN_SYNC): Phase.SYNCING,
-    (Phase.CATCHING, _Said.CAUGHT_UP): Phase.LIVE,
-    (Phase.LIVE, _Said.IN_SYNC): Phase.CATCHING,
-    (Phase.LIVE, _Said.NOT_IN_SYNC): Phase.SYNCING,  # a Ping's digest was not the agreed one
-    (Phase.LIVE, _Said.CAUGHT_UP): Phase.LIVE,  # after a slow phase
-}
-"""What is not in here is not expected, and ignored."""
+from coldnotify._core.slot import Update
+from coldnotify.errors import DescriptionsUnknown, QueriesUnknown, RegistrationRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +82,7 @@ class Session:
         report: Callable[[Exception], None],
         now: float,
         token: str = "",
+        publications: Publications | None = None,
     ) -> None:
         self._journal = journal
         self._registrations = registrations
@@ -127,8 +96,7 @@ class Session:
         self._out = bytearray()
         self._said_bye = False
 
-        self._crcs: dict[int, str] = {}
-        self._names = False
+        self._crcs = NamesInUse()
         self._requests: dict[int, _Request] = {}
         self._answered: list[_Request] = []
         self._request = 0
@@ -139,6 +107,7 @@ class Session:
         self._ack_due: float | None = None
         self._page_end = 0
         """The page to acknowledge with the next bytes that leave; 0: none."""
+        self._channels = SessionChannels(delivery.channels, registrations, report)
 
         self._sent_at = now
         self._heard_at = now
@@ -149,7 +118,11 @@ class Session:
         self._queries = delivery.queries
         self._queries.begin_session()
         self._hello_operations = registrations.begin_session()
-        self._asks_for_kinds = registrations.has_queries
+        many_channels = any(registrations.unanswered(Stage.UNSENT)) and registrations.has_channels
+        self._asks_for_kinds = registrations.has_queries or many_channels
+        self._asks_descriptions = self._queries.descriptions.asked
+        self._publications = Publications() if publications is None else publications
+        self._publications.begin_session()
         self._hello(identity, token, now)
 
     # Bytes in
@@ -185,23 +158,43 @@ class Session:
                 self._on_caught_up(frame.caught_up, now)
             case "page_end":
                 self._on_page_end(frame.page_end)
-            case "pong" if frame.pong.HasField("complete"):
-                self._delivery.complete(frame.pong.complete)
+            case "pong":
+                self._on_pong(frame.pong)
+            case "message":
+                self._end_if(self._delivery.channels.message(frame.message))
+            case "missed":
+                self._end_if(self._delivery.channels.missed(frame.missed))
+            case "channels_end":
+                self._channels.page_ended(frame.channels_end)
             case "registered":
                 self._on_registered(frame.registered, now)
             case "unregistered":
                 self._on_answer(frame.unregistered.request, (), now)
+            case "published":
+                self._publications.published(frame.published.request, frame.published.offset)
+            case "not_published":
+                refusal = frame.not_published
+                self._publications.not_published(refusal.request, refusal.reason, refusal.retry_after_ms, now)
 
     def _on_welcome(self, welcome: wire.Welcome, now: float) -> None:
         self._welcome_due = None
         if welcome.HasField("epoch"):
             self._delivery.new_epoch(welcome.epoch)
             self._acknowledged = self._acknowledgeable = self._ack_due = None
+        self._end_if(self._channels.welcomed(welcome))
         sync = self._sync
         operations = sync.operations if sync is not None else self._hello_operations
-        if self._asks_for_kinds:
+        if self._asks_for_kinds and self._registrations.has_queries:
             self._know(welcome.kinds)
+        if self._asks_descriptions:
+            descriptions, told = self._queries.descriptions, bool(welcome.kinds & wire.KINDS_DESCRIPTIONS)
+            descriptions.welcomed(told=told)
+            if not told and not descriptions.told_unknown:
+                descriptions.told_unknown = True
+                self._report(DescriptionsUnknown())
+        self._channels.learn(welcome, asked=self._asks_for_kinds)
         self._refuse(welcome.refused, operations)
+        self._delivery.channels.resolved(welcome.positions, operations)
         self._sync = None
         self._hello_operations = {}
         if welcome.in_sync:
@@ -211,35 +204,42 @@ class Session:
                 # the same, the next Ping tells.
                 self._registrations.resend(operations, Stage.SENT)
             self._confirm(operations)
-            self._advance(_Said.IN_SYNC)
+            self._advance(Said.IN_SYNC)
         else:
-            self._advance(_Said.NOT_IN_SYNC)
+            self._advance(Said.NOT_IN_SYNC)
             self._begin_sync()
 
     def _on_notification(self, notification: wire.Notification) -> None:
-        name = notification.name or self._crcs.get(notification.crc)
+        name = notification.name or self._crcs.name_of(notification.crc)
         if name is not None:
             version = notification.version if notification.HasField("version") else None
             update = Update(notification.incarnation, version, notification.payload, notification.deleted)
-            entered, left = (notification.entered, notification.left) if self._queries.by_hash else ((), ())
-            if entered or left:
-                self._delivery.changed(name, update, entered, left, answer=notification.answer)
+            description = notification.description if notification.HasField("description") else None
+            if notification.entered or notification.left or description is not None:
+                self._delivery.changed(
+                    name,
+                    update,
+                    notification.entered,
+                    notification.left,
+                    answer=notification.answer,
+                    description=description,
+                )
             else:
                 self._delivery.arrived(name, update)
         if not notification.answer and notification.offset >= notification.behind:
             self._delivery.complete(notification.offset - notification.behind)
 
     def _on_caught_up(self, caught_up: wire.CaughtUp, now: float) -> None:
-        if (self.phase, _Said.CAUGHT_UP) not in _NEXT:
+        if (self.phase, Said.CAUGHT_UP) not in NEXT:
             return
-        self._advance(_Said.CAUGHT_UP)
+        self._advance(Said.CAUGHT_UP)
         if caught_up.HasField("sets_digest"):
             self._queries.compare(caught_up.sets_digest)
         self._queries.caught_up()
         if caught_up.HasField("complete"):
             self._delivery.complete(caught_up.complete)
         # What was confirmed before, and has not come, was lost on its way.
-        self._registrations.resend(self._registrations.unanswered(Stage.CONFIRMED), Stage.CONFIRMED)
+        self._registrations.resend(self._channels.caught_up(caught_up), Stage.CONFIRMED)
         self._answered.clear()
         if self.caught_up_at is None:
             self.caught_up_at = now
@@ -250,10 +250,21 @@ class Session:
             self._queries.ask_all()
         self._queries.page_end(page_end)
 
+    def _on_pong(self, pong: wire.Pong) -> None:
+        if pong.HasField("complete"):
+            self._delivery.complete(pong.complete)
+        if pong.HasField("channels_complete"):
+            self._delivery.channels.complete(pong.channels_complete)
+
+    def _end_if(self, problem: str) -> None:
+        if problem:
+            self._end(None, problem)
+
     def _on_registered(self, registered: wire.Registered, now: float) -> None:
         request = self._requests.get(registered.request)
         if request is not None and queries_of(request.operations):
             self._know(registered.kinds)
+        self._end_if(self._channels.registered(registered, {} if request is None else request.operations))
         self._on_answer(registered.request, registered.refused, now)
         for refusal in registered.refused if request is None else ():
             if refusal.HasField("query"):
@@ -267,13 +278,17 @@ class Session:
     def _know(self, kinds: int) -> None:
         """The service said what can be registered."""
         knows = bool(kinds & wire.KINDS_QUERIES)
-        self._registrations.know_queries(knows)
+        self._registrations.know(Query, known=knows)
+        if not knows:
+            self._queries.unknown()
         if not knows and not self._queries.told_unknown:
             self._queries.told_unknown = True
             self._report(QueriesUnknown())
 
     def _confirm(self, operations: dict[Interest, Operation]) -> None:
-        self._queries.confirmed(self._registrations.confirm(operations))
+        confirmed = self._registrations.confirm(operations)
+        self._queries.confirmed(queries_of(confirmed))
+        self._delivery.channels.confirmed(channels_of(confirmed))
 
     def _on_answer(self, number: int, refused: Collection[wire.Refusal], now: float) -> None:
         request = self._requests.pop(number, None)
@@ -290,9 +305,13 @@ class Session:
             self._answered.append(_Request(Stage.CONFIRMED, names, due))
 
     def _refuse(self, refused: Collection[wire.Refusal], operations: dict[Interest, Operation]) -> None:
-        by_hash = {query.hash: query for query in queries_of(operations)} if refused else {}
+        by_hash: dict[int, Interest] = {}
+        if refused:
+            by_hash = {one.hash: one for one in operations if not isinstance(one, str)}
         for refusal in refused:
-            interest = by_hash.get(refusal.query) if refusal.HasField("query") else refusal.object
+            interest: Interest | None = refusal.object
+            if refusal.HasField("query") or refusal.HasField("channel"):
+                interest = by_hash.get(refusal.query if refusal.HasField("query") else refusal.channel)
             if interest is not None and self._registrations.refuse(interest, operations):
                 self._refused(interest, refusal.reason)
 
@@ -300,11 +319,13 @@ class Session:
         self._delivery.forget(interest)
         if isinstance(interest, Query):
             self._report(RegistrationRefused("", reason, query=interest.text))
+        elif isinstance(interest, Channel):
+            self._report(RegistrationRefused("", reason, channel=interest.name))
         else:
             self._report(RegistrationRefused(interest, reason))
 
-    def _advance(self, said: _Said) -> None:
-        self.phase = _NEXT.get((self.phase, said), self.phase)
+    def _advance(self, said: Said) -> None:
+        self.phase = NEXT.get((self.phase, said), self.phase)
 
     def _end(self, code: int | None, reason: str) -> None:
         self.ended = self.ended or Ended(code, reason)
@@ -314,11 +335,11 @@ class Session:
     def data_to_send(self, now: float) -> bytes:
         """The next bytes for the gateway, at most a little over OUT_BYTES_MAX. Ask again when these are written."""
         if self.ended is None and not self._said_bye:
-            if self._page_end:
-                self._send_ack(now, page=self._page_end)
-                self._page_end = 0
+            if self._page_end or self._channels.page_end:
+                self._send_ack(now)
             self._send_chunks(now)
             self._send_requests(now)
+            self._send_publications(now)
         data = bytes(self._out)
         self._out.clear()
         return data
@@ -327,7 +348,7 @@ class Session:
         """The application disconnects: what is durably applied is acknowledged, then the session ends."""
         if self._said_bye or self.ended is not None:
             return
-        if self._acknowledgement() is not None:
+        if self._acknowledgement() is not None or self._channels.acknowledgement is not None:
             self._send_ack(now)
         self._send(wire.ClientFrame(bye=wire.Bye()), now)
         self._said_bye = True
@@ -338,12 +359,23 @@ class Session:
         if self._acknowledgement() is not None and self._ack_due is None:
             self._ack_due = now + self._settings.ack_delay_s
 
+    def acknowledge_channels(self, cursor: int | None, now: float) -> None:
+        """The same of the cursor of channels. Both leave together."""
+        self._channels.acknowledgeable = cursor
+        if self._channels.acknowledgement is not None and self._ack_due is None:
+            self._ack_due = now + self._settings.ack_delay_s
+
+    @property
+    def channels_are_live(self) -> bool:
+        """Whether messages of channels come as they are sent, or there is no channel."""
+        return self._channels.are_live
+
     def _hello(self, identity: Identity, token: str, now: float) -> None:
         operations = self._hello_operations
-        if self._asks_for_kinds:
-            self._names = True
-        else:
-            self._names = not self._use({*self._registrations.wanted, *names_of(self._registrations.pending)})
+        if self._asks_for_kinds or not self._crcs.use(
+            {*self._registrations.wanted, *names_of(self._registrations.pending)}
+        ):
+            self._crcs.are_said = True
         registered = [one for one, operation in operations.items() if operation.kind is Kind.REGISTER]
         unregistered = [one for one, operation in operations.items() if operation.kind is Kind.UNREGISTER]
         hello = wire.Hello(
@@ -362,20 +394,24 @@ class Session:
             queries=self._queries.said(registered),
             unregister_queries=[query.hash for query in queries_of(unregistered)],
         )
+        self._channels.put_into(hello, registered, unregistered)
         self._send(wire.ClientFrame(hello=hello), now)
 
     @property
     def _capabilities(self) -> int:
-        names = wire.CAPABILITY_NAMES if self._names else wire.CAPABILITY_NONE
-        return names | (wire.CAPABILITY_QUERIES if self._asks_for_kinds else wire.CAPABILITY_NONE)
+        names = wire.CAPABILITY_NAMES if self._crcs.are_said else wire.CAPABILITY_NONE
+        queries = wire.CAPABILITY_QUERIES if self._asks_for_kinds else wire.CAPABILITY_NONE
+        return names | queries | (wire.CAPABILITY_DESCRIPTIONS if self._asks_descriptions else wire.CAPABILITY_NONE)
 
     def _begin_sync(self) -> None:
         self._requests.clear()
         self._answered.clear()
+        self._delivery.channels.begin_sync()
         operations = self._registrations.begin_sync()
         self._delivery.owe_all()
-        queries = sorted(self._registrations.queries if self._registrations.queries_known else ())
-        chunks = frames_of([*sorted(self._registrations.wanted), *queries])
+        queries = sorted(self._registrations.queries if self._registrations.knows(Query) else ())
+        channels = sorted(self._registrations.channels if self._registrations.knows(Channel) else ())
+        chunks = frames_of([*sorted(self._registrations.wanted), *queries, *channels])
         self._sync = _Sync(self._journal.revision, operations, chunks)
 
     def _send_chunks(self, now: float) -> None:
@@ -387,7 +423,11 @@ class Session:
             last = sync.chunks_sent + 1 == len(sync.chunks)
             self._use_or_ask(interests, now)
             chunk = wire.SyncChunk(
-                index=sync.chunks_sent, last=last, objects=names_of(interests), queries=self._queries.said(interests)
+                index=sync.chunks_sent,
+                last=last,
+                objects=names_of(interests),
+                queries=self._queries.said(interests),
+                channels=self._delivery.channels.said(interests),
             )
             self._send(wire.ClientFrame(sync=chunk), now)
             sync.chunks_sent += 1
@@ -407,48 +447,49 @@ class Session:
             self._use_or_ask(operations, now)
             names = names_of(operations)
             if kind is Kind.REGISTER:
-                queries = self._queries.said(operations)
-                frame = wire.ClientFrame(register=wire.Register(request=self._request, objects=names, queries=queries))
-            else:
-                hashes = [query.hash for query in queries_of(operations)]
+                queries, channels = self._queries.said(operations), self._delivery.channels.said(operations)
                 frame = wire.ClientFrame(
-                    unregister=wire.Unregister(request=self._request, objects=names, queries=hashes)
+                    register=wire.Register(request=self._request, objects=names, queries=queries, channels=channels)
+                )
+            else:
+                query_hashes = [query.hash for query in queries_of(operations)]
+                channel_hashes = [channel.hash for channel in channels_of(operations)]
+                frame = wire.ClientFrame(
+                    unregister=wire.Unregister(
+                        request=self._request, objects=names, queries=query_hashes, channels=channel_hashes
+                    )
                 )
             self._send(frame, now)
             due = now + self._settings.request_timeout_s
             self._requests[self._request] = _Request(Stage.SENT, operations, due)
 
+    def _send_publications(self, now: float) -> None:
+        if self.phase in (Phase.CATCHING, Phase.LIVE):
+            while len(self._out) < OUT_BYTES_MAX and (publish := self._publications.next(now)) is not None:
+                self._send(wire.ClientFrame(publish=publish), now)
+
     def _use_or_ask(self, interests: Collection[Interest], now: float) -> None:
         names = names_of(interests)
-        has_query = len(names) < len(interests)
-        if not self._names and (has_query or not self._use(names)):
+        has_query = bool(queries_of(interests))
+        if not self._crcs.are_said and (has_query or not self._crcs.use(names)):
             self._send(wire.ClientFrame(use_names=wire.UseNames()), now)
-            self._names = True
-
-    def _use(self, names: Collection[str]) -> bool:
-        """These names are going to be used. False where two names of the session would share a CRC: ask for names
-        first."""
-        if self._names:
-            return True
-        fresh: dict[int, str] = {}
-        for name in names:
-            crc = object_crc(name)
-            if self._crcs.get(crc, name) != name or fresh.setdefault(crc, name) != name:
-                return False
-        self._crcs |= fresh
-        return True
+            self._crcs.are_said = True
 
     def _acknowledgement(self) -> int | None:
         if self._acknowledgeable is None or self._acknowledgeable == self._acknowledged:
             return None
         return self._acknowledgeable
 
-    def _send_ack(self, now: float, page: int = 0) -> None:
+    def _send_ack(self, now: float) -> None:
+        """Both cursors, and the pages that have come."""
         complete = self._acknowledgement()
         if complete is not None:
             self._acknowledged = complete
         self._ack_due = None
-        self._send(wire.ClientFrame(ack=wire.Ack(complete=complete, page=page)), now)
+        ack = wire.Ack(complete=complete, page=self._page_end)
+        self._page_end = 0
+        self._channels.acknowledge(ack)
+        self._send(wire.ClientFrame(ack=ack), now)
 
     def _send(self, frame: wire.ClientFrame, now: float) -> None:
         self._out += encode(frame)
@@ -459,6 +500,9 @@ class Session:
     def tick(self, now: float) -> None:
         """Do what is due: acknowledge, ping, ask again, give up."""
         if self.ended is not None or self._said_bye:
+            return
+        if self._queries.descriptions.asked and not self._asks_descriptions:
+            self._end(None, "the next session asks for descriptions")
             return
         if self._ack_due is not None and self._ack_due <= now:
             self._send_ack(now)
@@ -481,7 +525,7 @@ class Session:
 
     def deadline(self) -> float:
         """When `tick` has something to do next."""
-        due = [self._ping_at()]
+        due = [self._ping_at(), self._publications.deadline()]
         due += [at for at in (self._ack_due, self._welcome_due) if at is not None]
         due += [self._overdue(request.due) for request in (*self._requests.values(), *self._answered[:1])]
         if self._sync is not None and self._sync.due is not None:

@@ -30,6 +30,11 @@ SAVE_INTERVAL_S_MAX = 10.0
 """...but not longer than this."""
 LINGER_S = 1.0
 """After Bye, the gateway has so long to close its side; then we do."""
+CHANNELS_BACKLOG_BYTES_MAX = 4 * 1024 * 1024
+"""Of all messages that wait for their callbacks. Above it, what came last of the longest channel is asked for again
+later: a callback that takes its time must not fill the memory of a small machine."""
+NEWEST_BYTES_MAX = 64 * 1024
+"""Of what is kept for `current`: the document, which has it, is written as a whole, to flash as a rule."""
 REPORTS_MAX = 1000
 """Reports that wait to be told; beyond, the oldest are dropped (they are logged all the same)."""
 
@@ -52,6 +57,7 @@ class Settings:
     address_rest_s: float = 60.0
     displaced_min_s: float = DISPLACED_MIN_S
     displaced_max_s: float = DISPLACED_MAX_S
+    newest_bytes_max: int = NEWEST_BYTES_MAX
 
     @property
     def silence_s(self) -> float:

@@ -98,7 +98,7 @@ class MembersCallbacks:
         self._subscribers.setdefault(query, set()).add(subscriber)
         if membership is None:
             return
-        if self.begun and not membership.followed and membership.members:
+        if self.begun and not membership.followed:
             membership.fresh.add(subscriber)
             if membership.telling is not None:
                 membership.telling.spared.add(subscriber)
@@ -253,7 +253,7 @@ class MembersCallbacks:
         subscribers = self._subscribers.get(query, set())
         if membership.fresh:
             late, membership.fresh = membership.fresh & subscribers, set()
-            if late:
+            if late and membership.members:
                 membership.running = True
                 return MembersJob(membership, tuple(sorted(late)), frozenset(membership.members), frozenset(), None)
         if telling is not None and self._journal.may_rest_on(telling.revision):
@@ -272,7 +272,7 @@ class MembersCallbacks:
     def _end_telling(self, membership: Membership, telling: Telling) -> None:
         self._rest(membership, telling.hold)
         telling.hold = None
-        for name in telling.change.added:
+        for name in sorted(telling.change.added):
             self._keeper.offer(name)
 
     def _failed(self, membership: Membership, now: float) -> None:
@@ -286,7 +286,7 @@ class MembersCallbacks:
         membership.failures = 0
         self._keeper.owe(membership)
         self._release(membership)
-        for name in list(membership.received):
+        for name in sorted(membership.received):
             self._keeper.offer(name)
 
     def try_again(self, membership: Membership) -> None:

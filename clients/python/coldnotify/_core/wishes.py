@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from coldnotify._core.interests import Interest
+from coldnotify._core.interests import Channel, Interest, Query
+from coldnotify._core.since import Since
 
 if TYPE_CHECKING:
     from coldnotify._core.driver import Driver
@@ -15,6 +16,10 @@ class Wishes:
         self.only: set[str] | None = None
         self.steps: dict[Interest, tuple[bool, ...]] = {}
         """By interest: unregister (False), register (True), or both in this order."""
+        self.descriptions: dict[Query, bool] = {}
+        """Of queries that are registered: whether descriptions are asked for."""
+        self.channels: dict[str, tuple[bool, list[tuple[Channel, Since]]]] = {}
+        """By name: whether it is unregistered first, and what is registered then."""
 
     def register(self, interest: Interest) -> None:
         """Want this."""
@@ -23,6 +28,20 @@ class Wishes:
     def unregister(self, interest: Interest) -> None:
         """Want this no more."""
         self.steps[interest] = (False,)
+
+    def ask_descriptions(self, query: Query, *, wanted: bool) -> None:
+        """Be told how the members of this query are described, or not."""
+        self.descriptions[query] = wanted
+
+    def register_channel(self, channel: Channel, since: Since) -> None:
+        """Want this channel's messages."""
+        ends, wanted = self.channels.get(channel.name, (False, []))
+        # Of those of one name, the first says where it begins, the last which attributes it has.
+        self.channels[channel.name] = ends, [*wanted[:1], (channel, since)]
+
+    def unregister_channel(self, name: str) -> None:
+        """Want it no more."""
+        self.channels[name] = True, []
 
     def register_only(self, names: set[str]) -> None:
         """Want exactly these objects, by name: what was asked for others before means nothing any more."""
@@ -40,3 +59,10 @@ class Wishes:
         for interest, steps in self.steps.items():
             for wanted in steps:
                 (driver.register if wanted else driver.unregister)(interest)
+        for query, asked in self.descriptions.items():
+            driver.ask_descriptions(query, wanted=asked)
+        for name, (ends, wanted_channels) in self.channels.items():
+            if ends:
+                driver.unregister_channel(name)
+            for channel, since in wanted_channels:
+                driver.register_channel(channel, since)

@@ -1,23 +1,35 @@
 """Names and records as an application gives them, checked before anything is sent. Pure."""
 
+import secrets
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
+from coldnotify_schemas.channels import MessageHeaders, check_id, check_message
 from coldnotify_schemas.descriptions import Description, Value, check_description
+from coldnotify_schemas.interests import channel_text, check_attributes
 from coldnotify_schemas.names import InvalidName, check_name, object_key
+from coldnotify_schemas.priority import HIGH
 from coldnotify_schemas.records import (
     VERSION_MAX,
     InvalidRecord,
     PublicRecord,
     encode_public_record,
+    is_high,
     parse_public_record,
+    prioritized,
     raw_payload,
 )
 
-_FIELDS = frozenset(PublicRecord.__struct_fields__)
+from coldnotify._core.outgoing import Outgoing
+
+_ID_BYTES = 12
+"""Random: no two messages of a channel have the same by chance."""
+_FIELDS = frozenset((*PublicRecord.__struct_fields__, "priority"))
 Fields = Mapping[str, Any]
-"""What publish() takes after the object's name: version, payload, source, expires_at, deleted, incarnation."""
+"""What publish() takes after the object's name: version, payload, source, expires_at, deleted, incarnation, priority,
+description."""
 Many = Mapping[str, Fields] | Iterable[tuple[str, Fields]]
 
 
@@ -39,6 +51,62 @@ def make_description(description: Mapping[str, Value] | None) -> DescriptionReco
     return DescriptionRecord(check_description(description))
 
 
+class MessageRecord(NamedTuple):
+    """A message of a channel."""
+
+    payload: bytes
+    said: MessageHeaders
+
+
+def make_message(
+    payload: object,
+    *,
+    id: str | None = None,  # noqa: A002  (the field's name)
+    to: Iterable[str] = (),
+    expires_at: int | None = None,
+    source: str | None = None,
+) -> MessageRecord:
+    """The message that says this: bytes as they are, anything else as JSON. Raises InvalidRecord and InvalidName."""
+    if isinstance(to, str):
+        raise InvalidRecord(f"to: {to!r} is text, and not several attributes")
+    if expires_at is not None and (not isinstance(expires_at, int) or isinstance(expires_at, bool)):
+        raise InvalidRecord(f"expires_at: {expires_at!r} is not a whole number")
+    if expires_at is not None and not 0 <= expires_at <= VERSION_MAX:
+        raise InvalidRecord(f"expires_at: {expires_at} is not from 0 to {VERSION_MAX}")
+    if source is not None:
+        _check_text("source", source)
+        check_name("source", source)
+    if id is not None:
+        _check_text("id", id)
+    attributes = list(to)
+    for attribute in attributes:
+        _check_text("to", attribute)
+    if isinstance(payload, bytes | bytearray | memoryview):
+        value = bytes(payload)
+    else:
+        try:
+            value = msgspec.json.encode(payload)
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise InvalidRecord(f"payload: cannot be written as JSON: {error}") from None
+    headers = MessageHeaders(
+        id=secrets.token_hex(_ID_BYTES) if id is None else check_id(id),
+        to=tuple(check_attributes("to", attributes)),
+        expires_at=expires_at,
+        source=source,
+        time_ms=time.time_ns() // 1_000_000,
+    )
+    return MessageRecord(check_message(value), headers)
+
+
+def check_channel(domain: str, group: str, channel: str) -> None:
+    """Raises InvalidName."""
+    for field, value in (("domain", domain), ("group", group), ("channel", channel)):
+        _check_text(field, value)
+    check_name("domain", domain)
+    check_name("group", group)
+    channel_text(channel)
+
+
 def make_record(
     version: int | None = None,
     payload: object = None,
@@ -47,6 +115,7 @@ def make_record(
     expires_at: int | None = None,
     deleted: bool = False,
     incarnation: int | None = None,
+    priority: str | None = None,
 ) -> PublicRecord:
     """The public record that says this. Raises InvalidRecord, whose message begins with the field at fault."""
     for name, number in (("version", version), ("expires_at", expires_at), ("incarnation", incarnation)):
@@ -68,7 +137,7 @@ def make_record(
         incarnation=incarnation,
     )
     # What everybody else will read is what gets checked in full.
-    return parse_public_record(encode_public_record(record))
+    return prioritized(parse_public_record(encode_public_record(record)), priority)
 
 
 def check_key(domain: str, group: str, object_: str) -> None:
@@ -82,16 +151,58 @@ def _check_text(field: str, value: object) -> None:
         raise InvalidName(f"{field}: {value!r} is not text")
 
 
-def checked_records(domain: str, group: str, objects: Many) -> list[tuple[str, PublicRecord]]:
-    """Names and records of publish_many, all checked. Raises ValueError naming object and field."""
+def checked_many(
+    domain: str, group: str, objects: Many
+) -> tuple[list[tuple[str, PublicRecord]], list[tuple[str, DescriptionRecord]]]:
+    """Names and records of publish_many, all checked, and those of descriptions. Raises ValueError naming object and
+    field."""
     pairs = objects.items() if isinstance(objects, Mapping) else objects
-    records = []
+    records, descriptions = [], []
     for object_, fields in pairs:
         check_key(domain, group, object_)
+        description = fields.get("description")
+        fields = {name: field for name, field in fields.items() if name != "description"}
         if unknown := fields.keys() - _FIELDS:
             raise InvalidRecord(f"{object_}: {min(unknown)}: no record has this field")
         try:
             records.append((object_, make_record(**fields)))
+            if description is not None:
+                descriptions.append((object_, make_description(description)))
         except ValueError as error:
             raise InvalidRecord(f"{object_}: {error}") from None
-    return records
+    return records, descriptions
+
+
+def outgoing_version(domain: str, group: str, object_: str, record: PublicRecord, trace: str | None) -> Outgoing:
+    """The record as an outbox keeps it."""
+    return Outgoing(
+        domain,
+        group,
+        object_,
+        payload=None if isinstance(record.payload, msgspec.UnsetType) else bytes(record.payload),
+        version=record.version,
+        incarnation=record.incarnation,
+        deleted=record.deleted,
+        expires_at=record.expires_at,
+        source=record.source,
+        traceparent=trace,
+        priority=HIGH if is_high(record) else None,
+    )
+
+
+def outgoing_message(domain: str, group: str, channel: str, record: MessageRecord, trace: str | None) -> Outgoing:
+    """Likewise."""
+    said = record.said
+    return Outgoing(
+        domain,
+        group,
+        channel,
+        is_message=True,
+        payload=record.payload,
+        id=said.id,
+        to=said.to,
+        expires_at=said.expires_at,
+        source=said.source,
+        time_ms=said.time_ms,
+        traceparent=trace,
+    )

@@ -27,6 +27,16 @@ class Repeat(Published):
         return False
 
 
+class Sent(NamedTuple):
+    """An acknowledged message of a channel: durable in Kafka, for as long as the domain's retention says."""
+
+    partition: int
+    offset: int
+    """-1: Kafka does not say (its first acknowledgement was lost on the way)."""
+    id: str
+    """By which its repeats are known."""
+
+
 class PublishError(Exception):
     """Kafka did not take a record."""
 
@@ -38,6 +48,13 @@ class PublishError(Exception):
 
 class PublishTimeout(PublishError):
     """Kafka did not acknowledge a record in time."""
+
+
+class PublishRejected(PublishError):
+    """A record is refused, and would be refused again: it is too large, or may not be published there."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, indeterminate=False)
 
 
 class PublishManyError(PublishError):

@@ -4,28 +4,33 @@ import concurrent.futures
 import logging
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple, cast
 
+from coldnotify_schemas.channels import Retentions, message_headers
 from coldnotify_schemas.descriptions import KEY_PREFIX, encode_description_record
+from coldnotify_schemas.flow.beginnings import KAFKA
+from coldnotify_schemas.flow.flow_limit import FlowLimit
+from coldnotify_schemas.flow.windows import Window
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.records import PublicRecord, encode_public_record
+from coldnotify_schemas.priority import priority_header
+from coldnotify_schemas.records import PublicRecord, encode_public_record, is_high
 from coldnotify_schemas.topics import OBJECTS
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from coldnotify._publishing.checks import DescriptionRecord
-from coldnotify._publishing.published import Published, PublishError, PublishTimeout, Repeat
+from coldnotify._publishing.checks import DescriptionRecord, MessageRecord
+from coldnotify._publishing.published import Published, PublishError, PublishRejected, PublishTimeout, Repeat
 
 _logger = logging.getLogger("coldnotify.publisher")
 
 QUEUE_MAX = 10_000
-"""Records on their way at once: at most some 50 MiB of the largest; more would only wait in another place."""
+"""The most records on their way at once: some 50 MiB of the largest; more would only wait in another place."""
 MEMORY_MAX = 10_000
 """Objects of which the last publish is remembered."""
 REPEAT_TRUST_S = 1
@@ -56,6 +61,8 @@ _REFUSED = frozenset(
     }
 )
 """Errors after which the record is certainly not in Kafka."""
+_REJECTED = frozenset({KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD})
+"""Those of them that would come again for the same record."""
 _TIMEOUTS = frozenset(
     {
         KafkaError._MSG_TIMED_OUT,
@@ -70,13 +77,31 @@ _TOPIC_CHANGED = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOW
 
 Sending = concurrent.futures.Future[Published]
 Lookup = concurrent.futures.Future[Any]
+Room = concurrent.futures.Future[None]
 
 
 class NotNow(Exception):
     """The record cannot be taken at this moment; the message says why. Trying again soon will help."""
 
 
-_QUEUE_FULL = "too many records are on their way"
+class NoRoom(NotNow):
+    """As many records are on their way as may be: `Sender.room` says when that is over."""
+
+
+class Flow(NamedTuple):
+    """How a publisher's flow control stands."""
+
+    limit: int
+    """Records that may be on their way at once, at the moment."""
+    in_flight: int
+    """Records on their way."""
+    waiting: int
+    """Publishes of asyncio tasks that wait for one of these to be acknowledged."""
+    window: Window | None
+    """The last measurement: throughput and time to acknowledgement; None: there is none yet."""
+
+
+_QUEUE_FULL = "as many records are on their way as Kafka acknowledges without a queue"
 
 
 class _Last(NamedTuple):
@@ -94,13 +119,27 @@ class Sender:
     """
 
     def __init__(
-        self, kafka: str, timeout_s: float, kafka_config: Mapping[str, Any], queue_max: int, sole_publisher: bool
+        self,
+        kafka: str,
+        timeout_s: float,
+        kafka_config: Mapping[str, Any],
+        queue_max: int,
+        sole_publisher: bool,
+        controller: str,
+        retentions: Retentions,
+        *,
+        gives_up: bool = True,
     ) -> None:
-        """Starts its thread. Raises ValueError if librdkafka does not take the configuration."""
+        """Starts its thread. `gives_up`: a record that is not acknowledged within `timeout_s` fails; else it is sent
+        again until close(), so that none overtakes an earlier one of its partition.
+
+        Raises ValueError if there is no such controller, or librdkafka does not take the configuration."""
         self._kafka = kafka
         self._timeout_s = timeout_s
+        self._gives_up = gives_up
         self._queue_max = queue_max
         self._sole_publisher = sole_publisher
+        self._retentions = retentions
         self._config: dict[str, Any] = {
             "bootstrap.servers": kafka,
             "logger": _logger,
@@ -111,7 +150,9 @@ class Sender:
         }
         self._settled = threading.Condition()
         """Guards what follows; notified at each acknowledgement."""
-        self._under_way = 0
+        # Several publishers of one Kafka measure at the same times, by Unix time.
+        self._flow = FlowLimit.named(controller, queue_max, KAFKA, unix_s=time.time() - time.monotonic())
+        self._waiting: deque[Room] = deque()
         self._memory: OrderedDict[str, _Last] = OrderedDict()
         self._topic_id: str | None = None
         self._partitions: int | None = None
@@ -171,26 +212,40 @@ class Sender:
         domain: str,
         group: str,
         object_: str,
-        record: PublicRecord | DescriptionRecord,
+        record: PublicRecord | DescriptionRecord | MessageRecord,
         traceparent: str | None = None,
+        *,
+        waited: bool = False,
     ) -> Sending:
         """Hands the record to librdkafka; the future is settled by its acknowledgement, or by a PublishError.
 
-        `traceparent`: the trace context that the record carries in a header; None: none.
+        `traceparent`: the trace context that the record carries in a header; None: none. `waited`: it is this one's
+        turn; others let those go first that wait for room.
 
         Raises NotNow, and PublishError when the record cannot be sent at all.
         """
         key = f"{domain}/{group}/{object_}"
+        topic = OBJECTS
+        headers: list[tuple[str, str | bytes | None]] = []
+        if traceparent:
+            headers.append((TRACEPARENT_HEADER, traceparent.encode()))
+        version: int | None = None
         if isinstance(record, PublicRecord):
             version, value = record.version, encode_public_record(record)
+            if is_high(record):
+                headers.append(priority_header())
+        elif isinstance(record, MessageRecord):
+            topic, value = self._retentions.of(domain).topic, record.payload
+            headers += message_headers(record.said)
         else:
             key = KEY_PREFIX + key
-            version, value = None, encode_description_record(record.description)
+            value = encode_description_record(record.description)
+        remembered = topic == OBJECTS
         value_hash = blake2b(value, digest_size=16).digest()
         with self._settled:
             if self._closed:
                 raise PublishError("the publisher is closed; nothing was sent", indeterminate=False)
-            last = self._memory.get(key)
+            last = self._memory.get(key) if remembered else None
             if last is not None and self._is_known_repeat(last, record, value_hash):
                 if self._known_for_less_than(REPEAT_TRUST_S):
                     repeat: Sending = concurrent.futures.Future()
@@ -199,8 +254,9 @@ class Sender:
                 if self._lookup is None or time.monotonic() - self._asked_at_s >= _LOOKUP_PAUSE_S:
                     self._ask()
                 raise NotNow(f"whether {OBJECTS} is still the same topic is not known yet")
-            if self._under_way >= self._queue_max:
-                raise NotNow(_QUEUE_FULL)
+            # Where nothing is on its way, nobody who waits will be woken: there is nobody to let go first.
+            if not self._flow.free or (self._waiting and self._flow.in_flight and not waited):
+                raise NoRoom(_QUEUE_FULL)
             if self._fatal:
                 self._replace_producer()
             if self._partitions is None:  # a failure took the knowledge back since the look-up
@@ -208,37 +264,60 @@ class Sender:
             # Two versions of one object, or of its description, that are named by their time need different times.
             timestamp_ms = max(int(time.time() * 1000), last.timestamp_ms + 1 if last else 0)
             future: Sending = concurrent.futures.Future()
+            taken_s = time.monotonic()
             future.set_running_or_notify_cancel()  # whoever waits may go, the record cannot be taken back
             try:
                 self._producer.produce(
-                    OBJECTS,
+                    topic,
                     key=key.encode(),
                     value=value,
                     partition=partition_of(domain, group, self._partitions),
                     timestamp=timestamp_ms,
-                    headers=[(TRACEPARENT_HEADER, traceparent.encode())] if traceparent else None,
-                    on_delivery=partial(self._on_delivery, future, version),
+                    headers=headers or None,
+                    on_delivery=partial(self._on_delivery, future, version, taken_s),
                 )
             except BufferError:
-                raise NotNow(_QUEUE_FULL) from None
+                raise NotNow("librdkafka's queue is full") from None
             except KafkaException as error:
                 if error.args[0].code() == KafkaError._UNKNOWN_PARTITION:
                     # New partitions: librdkafka's own knowledge of the topic is older than ours.
                     self._metadata_wanted = True
-                    raise NotNow(f"partitions of {OBJECTS} are not known yet") from None
+                    raise NotNow(f"partitions of {topic} are not known yet") from None
                 self._note(error.args[0])
+                if error.args[0].code() in _REJECTED:
+                    raise PublishRejected(f"{_words(error)}; nothing was sent") from None
                 raise PublishError(f"{_words(error)}; nothing was sent", indeterminate=False) from None
-            self._under_way += 1
-            self._memory[key] = _Last(value_hash, timestamp_ms, future)
-            self._memory.move_to_end(key)
-            if len(self._memory) > MEMORY_MAX:
-                self._memory.popitem(last=False)
+            self._flow.take()
+            if remembered:
+                self._memory[key] = _Last(value_hash, timestamp_ms, future)
+                self._memory.move_to_end(key)
+                if len(self._memory) > MEMORY_MAX:
+                    self._memory.popitem(last=False)
             return future
+
+    @property
+    def flow(self) -> Flow:
+        """How its flow control stands."""
+        with self._settled:
+            return Flow(self._flow.limit, self._flow.in_flight, len(self._waiting), self._flow.window)
 
     def wait_for_room(self, timeout_s: float) -> None:
         """After NotNow: returns when trying again may help, at most after `timeout_s`."""
         with self._settled:
             self._settled.wait(timeout_s)
+
+    def room(self, *, first: bool) -> Room:
+        """After NoRoom: settled when there is room for whoever asked, or cancelled by him. `first`: not behind the
+        others; he has waited already."""
+        room: Room = concurrent.futures.Future()
+        with self._settled:
+            if self._flow.free and not self._waiting:
+                room.set_result(None)
+            elif first:
+                self._waiting.appendleft(room)
+            else:
+                self._waiting.append(room)
+        return room
 
     def timeout(self) -> PublishTimeout:
         """The error of a record that was sent and not acknowledged in time."""
@@ -248,7 +327,7 @@ class Sender:
             indeterminate=True,
         )
 
-    def _is_known_repeat(self, last: _Last, record: PublicRecord | DescriptionRecord, value_hash: bytes) -> bool:
+    def _is_known_repeat(self, last: _Last, record: object, value_hash: bytes) -> bool:
         return (
             isinstance(record, PublicRecord)
             and last.value_hash == value_hash
@@ -263,8 +342,8 @@ class Sender:
     def flush(self, timeout_s: float) -> int:
         """Waits until nothing is on its way, at most `timeout_s`; how many records still are."""
         with self._settled:
-            self._settled.wait_for(lambda: not self._under_way, timeout_s)
-            return self._under_way
+            self._settled.wait_for(lambda: not self._flow.in_flight, timeout_s)
+            return self._flow.in_flight
 
     def close(self, timeout_s: float) -> None:
         """Takes nothing more, waits as flush() does, gives up the rest. May be called twice."""
@@ -290,7 +369,7 @@ class Sender:
                 # What the promise rests on is not for kafka_config to change.
                 "enable.idempotence": True,
                 "acks": "all",
-                "message.timeout.ms": max(1, int(self._timeout_s * 1000)),
+                "message.timeout.ms": max(1, int(self._timeout_s * 1000)) if self._gives_up else 0,
                 "error_cb": self._note,
             }
         )
@@ -325,7 +404,7 @@ class Sender:
         _logger.debug("Kafka: %s", error.str())
 
     def _on_delivery(
-        self, future: Sending, version: int | None, error: KafkaError | None, message: Message | None
+        self, future: Sending, version: int | None, taken_s: float, error: KafkaError | None, message: Message | None
     ) -> None:
         try:
             if error is not None:
@@ -338,7 +417,16 @@ class Sender:
                 future.set_result(Published(timestamp_ms if version is None else version, partition, max(-1, offset)))
         finally:
             with self._settled:
-                self._under_way -= 1
+                if error is None:
+                    self._flow.acknowledged(time.monotonic(), taken_s)
+                else:
+                    self._flow.failed()
+                free = self._flow.free
+                while free > 0 and self._waiting:
+                    room = self._waiting.popleft()
+                    if room.set_running_or_notify_cancel():
+                        room.set_result(None)
+                        free -= 1
                 self._settled.notify_all()
 
     def _failure(self, error: KafkaError) -> PublishError:
@@ -347,6 +435,8 @@ class Sender:
             return PublishTimeout("the record was given up before it was sent", indeterminate=False)
         if code in _TIMEOUTS:
             return self.timeout()
+        if code in _REJECTED:
+            return PublishRejected(f"Kafka refused the record: {error.str()}")
         if code in _REFUSED:
             return PublishError(f"Kafka refused the record: {error.str()}", indeterminate=False)
         return PublishError(

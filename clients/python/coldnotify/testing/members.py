@@ -50,9 +50,9 @@ def hashes(queries: Iterable[str]) -> list[int]:
     return [query_hash(query) for query in queries]
 
 
-def digest_of(names: Iterable[str], queries: Iterable[str]) -> int:
-    """The digest of a wanted set."""
-    return (digest(names) + sum(hashes(queries))) % MODULUS
+def digest_of(names: Iterable[str], queries: Iterable[str], channels: Iterable[int]) -> int:
+    """The digest of a wanted set; of channels by their hashes."""
+    return (digest(names) + sum(hashes(queries)) + sum(channels)) % MODULUS
 
 
 def is_held(query: wire.Query, members: Collection[str]) -> bool:

@@ -4,13 +4,16 @@ import select
 import socket
 import ssl
 import threading
+import time
+from collections.abc import Collection
 from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from coldnotify_schemas import wire_pb2 as wire
 
-from coldnotify.testing.service import Service, Session
+from coldnotify.testing.service import Service
+from coldnotify.testing.service_session import Session
 
 
 class FakeService:
@@ -54,6 +57,33 @@ class FakeService:
             )
         self.wake()
         return version
+
+    def send(
+        self,
+        domain: str,
+        group: str,
+        channel: str,
+        payload: object = None,
+        *,
+        data: bytes | None = None,
+        id: str = "",  # noqa: A002 - as a message calls it
+        source: str = "",
+        to: Collection[str] = (),
+        published_ms: int | None = None,
+    ) -> int:
+        """A back-end sends a message to a channel; see `Service.send`. `published_ms`: Unix time, now if it is None."""
+        at_ms = time.time_ns() // 1_000_000 if published_ms is None else published_ms
+        with self.lock:
+            offset = self.service.send(
+                domain, group, channel, payload, data=data, id=id, source=source, to=to, published_ms=at_ms
+            )
+        self.wake()
+        return offset
+
+    def retain(self, domain: str, group: str, start: int) -> None:
+        """The log of channels keeps what is from this offset on: what a client lacks below is told as missed."""
+        with self.lock:
+            self.service.retain(domain, group, start)
 
     def enter(self, domain: str, group: str, query: str, object_: str) -> None:
         """The object is a member of the query from here on; see `Service.enter`."""

@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 from coldnotify._core.client import Client, Save
-from coldnotify._core.delivery import Job
 from coldnotify._core.document import Document, decode
 from coldnotify._core.reconnect import Address
 from coldnotify._core.registrations import Kind
 from coldnotify._core.session import Identity
 from coldnotify._core.settings import Settings
+from coldnotify._core.slot import Job
 from coldnotify.errors import ObjectParked, RegistrationRefused, ServiceRefused, StateError
 from coldnotify.testing import Service, Session
 from coldnotify_schemas.close_codes import CloseCode

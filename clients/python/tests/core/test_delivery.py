@@ -1,14 +1,18 @@
-"""Slots, floors, retries and parking."""
+"""Slots, floors, retries and parking.
+
+Stands for: delivery, slot
+"""
 
 from typing import Any
 
 import pytest
-from coldnotify._core.delivery import Delivery, Job, Update
+from coldnotify._core.delivery import Delivery
 from coldnotify._core.interests import Query
 from coldnotify._core.journal import Journal
 from coldnotify._core.membership import Kept
 from coldnotify._core.registrations import Registrations
 from coldnotify._core.settings import Settings
+from coldnotify._core.slot import Job, Update
 from coldnotify.errors import CallbackFailed, ObjectParked, PayloadUnreadable
 from coldnotify.notification import Notification
 

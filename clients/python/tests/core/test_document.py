@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from coldnotify._core.document import Document, decode, encode
 from coldnotify._core.membership import Change, Kept, Reached
+from coldnotify._core.newest import KeptPayload
 from coldnotify._core.registrations import Kind
 from coldnotify._core.session import Identity
 from coldnotify.errors import StateDamaged, StateMismatch
@@ -21,6 +22,7 @@ SOME = Document(
     wanted=frozenset({"a", "ü/b"}),
     pending={"a": Kind.REGISTER, "gone": Kind.UNREGISTER},
     applied={"a": (0, (1 << 63) - 1)},
+    newest={"a": KeptPayload('{"ü": [1]}', deleted=True), "b": KeptPayload()},
     epoch=7,
     cursor=1 << 40,
 )
@@ -76,6 +78,10 @@ def test_a_file_that_is_cut_off_is_damaged(length):
     [
         ("format", 0, "format"),
         ("format", None, "format"),
+        ("newest", [], "newest"),
+        ("newest", {"a": 7}, "newest"),
+        ("newest", {"a": {"payload": 7}}, "newest"),
+        ("newest", {"a": {"deleted": "yes"}}, "newest"),
         ("domain", 3, "domain"),
         ("epoch", 1 << 32, "epoch"),
         ("cursor", -1, "cursor"),
@@ -148,7 +154,7 @@ def test_the_state_of_another_client_is_refused():
 
 def test_the_state_of_a_newer_library_is_not_thrown_away():
     with pytest.raises(StateMismatch, match="format"):
-        decode(b'{"format": 3}', ME)
+        decode(b'{"format": 4}', ME)
 
 
 def test_the_example_of_the_documentation_is_written_so():

@@ -3,17 +3,20 @@
 Stands for: queries, interests
 """
 
+from dataclasses import replace
 from random import Random
 
 import pytest
 from coldnotify._core.client import Client
 from coldnotify._core.document import Document, decode, encode
+from coldnotify._core.driver import ChannelJob
 from coldnotify._core.interests import Query, frames_of, prefix_of, query_of
 from coldnotify._core.membership import Change, Kept, Reached
 from coldnotify._core.reconnect import Address
 from coldnotify._core.registrations import Kind
 from coldnotify._core.session import Identity
 from coldnotify._core.settings import Settings
+from coldnotify._core.slot import Job
 from coldnotify._core.telling import MembersJob
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.digest import digest, sets_digest
@@ -75,6 +78,7 @@ class Bench:
         told: list[object] = []
         self.save()
         while (job := self.client.next_job(self.now)) is not None:
+            assert not isinstance(job, ChannelJob)
             told.append(job.arguments if isinstance(job, MembersJob) else (job.notification.object_id, job.subscribers))
             self.client.job_done(job, {}, self.now)
             self.save()
@@ -104,6 +108,79 @@ def test_a_hello_with_a_query() -> None:
     hello = bench.connect()
     assert (list(hello.queries), list(hello.unregister_queries)) == ([], [LAMPS.hash])
     assert hello.digest == digest({"a"})
+
+
+def test_who_comes_to_ask_for_descriptions_opens_another_session() -> None:
+    bench = Bench()
+    bench.client.register(LAMPS)
+    assert bench.connect().capabilities == wire.CAPABILITY_NAMES | wire.CAPABILITY_QUERIES
+    bench.say(welcome=wire.Welcome(in_sync=True, epoch=1, kinds=3))
+    bench.client.ask_descriptions(LAMPS, wanted=True)
+    bench.client.tick(bench.now)
+    assert not bench.client.link_wanted
+    bench.client.link_down("", bench.now)
+    hello = bench.connect()
+    assert hello.capabilities == wire.CAPABILITY_NAMES | wire.CAPABILITY_QUERIES | wire.CAPABILITY_DESCRIPTIONS
+    for _ in range(2):
+        bench.say(welcome=wire.Welcome(in_sync=True, kinds=3))
+    assert [type(error).__name__ for error in bench.client.take_reports()] == ["DescriptionsUnknown"]
+
+
+def described() -> Bench:
+    """A client that knows version 1 of a lamp, and is told how it is described; two callbacks, one by its name."""
+    document = replace(kept("a", descriptions={"a": b"{}"}), applied={"a": (0, 1)}, wanted=frozenset({"a"}))
+    bench = Bench(document)
+    bench.client.subscribe(LAMPS, 1)
+    bench.client.subscribe("a", 2)
+    bench.connect()
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=wire.KINDS_QUERIES | wire.KINDS_DESCRIPTIONS))
+    return bench
+
+
+def test_a_description_that_comes_again_while_it_is_told_is_told_once() -> None:
+    bench = described()
+    said = wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}')
+    bench.say(notification=said)
+    job = bench.client.next_job(bench.now)
+    assert isinstance(job, Job)
+    assert (job.subscribers, job.notification.description) == ((1,), {"on": True})
+    bench.say(notification=said)
+    bench.client.job_done(job, {}, bench.now)
+    assert bench.client._document().queries[LAMPS.text].descriptions == {"a": b'{"on":true}'}
+    assert bench.client.next_job(bench.now) is None
+
+
+def test_the_description_of_before_is_told_after_another_one_that_is_being_told() -> None:
+    """And who wants the object by its name hears nothing of either."""
+    bench = described()
+    bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
+    first = bench.client.next_job(bench.now)
+    assert isinstance(first, Job)
+    heard = [(first.subscribers, first.notification.description)]
+    for offset, said in enumerate((b"{}", b'{"on":true}', b"{}"), 12):
+        bench.say(notification=wire.Notification(name="a", version=1, offset=offset, description=said))
+    bench.client.job_done(first, {}, bench.now)
+    assert bench.client._document().cursor == 11
+    while isinstance(job := bench.client.next_job(bench.now), Job):
+        heard.append((job.subscribers, job.notification.description))
+        bench.client.job_done(job, {}, bench.now)
+    assert heard == [((1,), {"on": True}), ((1,), {})]
+
+
+@pytest.mark.parametrize("version", [None, 0])
+def test_of_an_older_version_the_description_alone_is_told_to_those_who_ask(version: int | None) -> None:
+    """The object was removed, and published again by somebody who began its versions over, or not at all."""
+    bench = described()
+    bench.say(notification=wire.Notification(name="a", version=version, offset=11, description=b'{"on":true}'))
+    assert bench.client._document().cursor == 10
+    job = bench.client.next_job(bench.now)
+    assert isinstance(job, Job)
+    said = job.notification
+    assert (job.subscribers, said.version, said.description) == ((1,), None, {"on": True})
+    bench.client.job_done(job, {}, bench.now)
+    assert bench.client.next_job(bench.now) is None
+    document = bench.client._document()
+    assert (document.cursor, document.applied["a"]) == (11, (0, 1))
 
 
 def test_the_first_query_of_a_session_asks_for_names() -> None:
@@ -241,6 +318,24 @@ def test_who_entered_before_a_crash_and_was_not_told_is_answered_again() -> None
     assert not register.register.queries[0].HasField("held"), "the sets are the same, and a's version was not told"
 
 
+def test_who_entered_before_a_crash_and_comes_again_is_told_once() -> None:
+    bench = Bench(kept("a", entering=frozenset("a")))
+    bench.client.subscribe(LAMPS, 2)
+    bench.connect()
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
+    bench.enter("a", LAMPS, version=3, offset=12)
+    bench.save()
+    running = bench.client.next_job(bench.now)
+    assert isinstance(running, Job)
+    bench.say(caught_up=wire.CaughtUp(complete=20, sets_digest=sets_digest([(LAMPS.hash, digest("a"))])))
+    assert bench.out() == [], "its version is being told"
+    saved = decode(encode(bench.client._document()), ME)
+    assert saved.queries["lamps"].entering == {"a"}, "a crash would have it come again"
+    bench.client.job_done(running, {}, bench.now)
+    assert bench.tell() == []
+    assert decode(encode(bench.client._document()), ME).queries["lamps"] == Kept(members=frozenset("a"))
+
+
 def test_a_deleted_member_is_told_as_deleted_before_it_leaves() -> None:
     bench = Bench(kept("a"))
     bench.client.subscribe_members(LAMPS, 1)
@@ -272,6 +367,239 @@ def test_members_callbacks_wait_until_the_change_is_durable() -> None:
     assert document.cursor == 10
     bench.client.saved(save, bench.now)
     assert bench.client.next_job(bench.now) is not None
+
+
+def live(document: Document, *names: str) -> Bench:
+    """Caught up: what the document has is registered, and these names have callback 1, the query's members 3."""
+    bench = Bench(document)
+    bench.client.subscribe_members(LAMPS, 3)
+    for name in names:
+        bench.client.subscribe(name, 1)
+    bench.connect()
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
+    bench.say(caught_up=wire.CaughtUp(complete=10))
+    return bench
+
+
+def test_a_query_without_a_callback_misses_also_what_others_were_told() -> None:
+    bench = live(replace(kept(), wanted=frozenset("a")), "a")
+    bench.say(notification=wire.Notification(name="a", version=1, offset=11))
+    bench.enter("a", LAMPS, version=1, offset=12)
+    assert bench.tell() == [({"a"}, set()), ("a", (1,))]
+    bench.out()
+    bench.client.subscribe(LAMPS, 2)
+    (register,) = bench.out()
+    bench.say(registered=wire.Registered(request=register.register.request, kinds=KINDS))
+    bench.say(registered=wire.Registered(begun=[LAMPS.hash]))
+    bench.enter("a", LAMPS, version=1, answer=True)
+    bench.say(registered=wire.Registered(answered=[LAMPS.hash]))
+    assert bench.tell() == [("a", (2,))]
+
+
+def test_a_query_that_loses_its_callback_misses_what_is_under_way_to_others() -> None:
+    bench = live(replace(kept("a"), wanted=frozenset("a")), "a")
+    bench.client.subscribe(LAMPS, 2)
+    bench.say(notification=wire.Notification(name="a", version=1, offset=11))
+    bench.client.unsubscribe(LAMPS, 2)
+    assert bench.tell() == [("a", (1,))]
+    bench.client.subscribe(LAMPS, 5)
+    (register,) = bench.out()
+    assert [query.text for query in register.register.queries] == ["lamps"]
+
+
+def test_what_leaves_with_a_version_that_is_known_leaves() -> None:
+    bench = live(replace(kept("a"), wanted=frozenset("a"), applied={"a": (0, 1)}), "a")
+    bench.say(notification=wire.Notification(name="a", version=1, offset=11, left=[LAMPS.hash]))
+    assert bench.tell() == [(set(), {"a"})]
+    assert bench.client.members(LAMPS) == frozenset()
+
+
+@pytest.mark.parametrize("under_way", [False, True])
+def test_who_comes_back_before_its_leaving_was_told_has_its_version_told(under_way: bool) -> None:
+    bench = live(replace(kept("a"), wanted=frozenset("a"), applied={"a": (0, 1)}), "a")
+    bench.client.subscribe(LAMPS, 2)
+    bench.enter("b", LAMPS, offset=11)
+    bench.save()
+    entering = bench.client.next_job(bench.now)
+    assert isinstance(entering, MembersJob)
+    # While members callbacks hear of b, a leaves, gets a version, and comes back.
+    bench.say(notification=wire.Notification(name="a", offset=12, left=[LAMPS.hash]))
+    bench.say(notification=wire.Notification(name="a", version=2, offset=13))
+    bench.save()
+    job = bench.client.next_job(bench.now)
+    assert isinstance(job, Job)
+    assert job.subscribers == (1,)
+    if not under_way:
+        bench.client.job_done(job, {}, bench.now)
+    bench.enter("a", LAMPS, version=2, offset=14)
+    if under_way:
+        bench.client.job_done(job, {}, bench.now)
+    bench.client.job_done(entering, {}, bench.now)
+    assert bench.tell() == [("a", (2,))]
+    document = decode(encode(bench.client._document()), ME)
+    assert (document.applied, document.cursor) == ({"a": (0, 2)}, 14)
+
+
+def test_who_comes_back_after_a_restart_is_told_to_whom_it_was_not() -> None:
+    bench = live(replace(kept("a"), wanted=frozenset("a"), applied={"a": (0, 1)}), "a")
+    bench.client.subscribe(LAMPS, 2)
+    bench.enter("b", LAMPS, offset=11)
+    bench.save()
+    assert isinstance(bench.client.next_job(bench.now), MembersJob)
+    bench.say(notification=wire.Notification(name="a", offset=12, left=[LAMPS.hash]))
+    bench.say(notification=wire.Notification(name="a", version=2, offset=13))
+    assert bench.tell() == [("a", (1,))]
+    document = decode(encode(bench.client._document()), ME)
+    assert document.applied == {"a": (0, 2)}, "who was told it is not told again"
+    again = Bench(document)
+    again.client.subscribe_members(LAMPS, 3)
+    again.client.subscribe(LAMPS, 2)
+    again.client.subscribe("a", 1)
+    again.connect()
+    again.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
+    again.enter("a", LAMPS, version=2, offset=14)
+    again.say(caught_up=wire.CaughtUp(complete=14))
+    assert again.tell() == [({"b"}, set()), ("a", (2,))]
+
+
+def test_who_leaves_for_good_leaves_others_their_floor() -> None:
+    bench = live(replace(kept("a"), wanted=frozenset("a"), applied={"a": (0, 1)}), "a")
+    bench.client.subscribe(LAMPS, 2)
+    bench.enter("b", LAMPS, offset=11)
+    bench.save()
+    entering = bench.client.next_job(bench.now)
+    assert isinstance(entering, MembersJob)
+    bench.say(notification=wire.Notification(name="a", offset=12, left=[LAMPS.hash]))
+    bench.say(notification=wire.Notification(name="a", version=2, offset=13))
+    assert bench.tell() == [("a", (1,))]
+    bench.client.job_done(entering, {}, bench.now)
+    assert bench.tell() == [(set(), {"a"})]
+    assert decode(encode(bench.client._document()), ME).applied == {"a": (0, 2)}
+
+
+def test_a_service_that_knows_no_queries_is_passed_by_none_of_them() -> None:
+    bench = Bench(kept("a"))
+    bench.client.subscribe_members(LAMPS, 3)
+    bench.connect()
+    # A gateway of an older release, in front of a matcher that knows them.
+    bench.say(welcome=wire.Welcome(in_sync=True))
+    bench.say(caught_up=wire.CaughtUp(complete=20))
+    document = decode(encode(bench.client._document()), ME)
+    assert (document.cursor, document.pending_queries) == (20, {"lamps": Kind.REGISTER})
+    assert bench.out() == []
+    again = Bench(document)
+    (query,) = again.connect().queries
+    assert (query.text, query.HasField("held")) == ("lamps", False), "versions of members were passed, too"
+
+
+def test_what_leaves_a_query_that_is_wanted_no_more_is_not_told_as_unknown() -> None:
+    bench = live(replace(kept("a"), wanted=frozenset("a"), applied={"a": (0, 1)}), "a")
+    bench.client.unregister(LAMPS)
+    bench.say(notification=wire.Notification(name="a", offset=11, left=[LAMPS.hash]))
+    assert bench.tell() == []
+
+
+def test_the_cursor_waits_for_a_member_that_was_awaited_by_name() -> None:
+    bench = live(kept("a"))
+    bench.client.subscribe(LAMPS, 2)
+    bench.client.register("a")
+    bench.out()
+    bench.say(notification=wire.Notification(name="a", version=1, offset=11))
+    bench.client.unregister("a")
+    assert decode(encode(bench.client._document()), ME).cursor == 10
+    assert bench.tell() == [("a", (2,))]
+    assert decode(encode(bench.client._document()), ME).cursor == 11
+
+
+def test_a_parked_query_that_is_touched_is_tried_again_and_comes_to_rest() -> None:
+    bench = live(kept())
+    bench.enter("a", LAMPS, offset=11)
+    for _ in range(2):
+        bench.save()
+        while not bench.client._delivery.idle:
+            job = bench.client.next_job(bench.now)
+            if job is not None:
+                bench.client.job_done(job, {3: RuntimeError("no")}, bench.now)
+            bench.now += 100
+        assert bench.client.status(bench.now).parked == ("lamps",)
+        assert bench.client.caught_up
+        bench.enter("b", LAMPS, offset=12)
+        assert not bench.client.caught_up
+    assert bench.tell() == [({"a"}, set()), ({"b"}, set())]
+    assert bench.client.caught_up
+
+
+def test_members_are_those_that_members_callbacks_were_told() -> None:
+    bench = Bench(kept("a", followed=True))
+    assert bench.client.members(LAMPS) == {"a"}
+    bench.client.subscribe_members(LAMPS, 3)
+    assert bench.client.members(LAMPS) == frozenset(), "nobody was told before: it is told all of them"
+    assert bench.tell() == [({"a"}, set())]
+    assert bench.client.members(LAMPS) == {"a"}
+
+
+def test_a_members_callback_is_told_of_no_change_that_is_none() -> None:
+    bench = live(kept("a"))
+    bench.client.subscribe_members(LAMPS, 4)
+    bench.say(notification=wire.Notification(name="a", offset=11, left=[LAMPS.hash]))
+    bench.save()
+    told = []
+    while (job := bench.client.next_job(bench.now)) is not None:
+        told.append((job.subscribers, job.arguments))
+        bench.client.job_done(job, {}, bench.now)
+        bench.save()
+    assert told == [((3,), (set(), {"a"}))], "who came late had not heard of a"
+
+
+def test_a_members_callback_that_comes_is_told_of_a_member_before_the_version_that_waits() -> None:
+    bench = Bench(kept())
+    bench.client.subscribe(LAMPS, 2)
+    bench.connect()
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
+    bench.say(caught_up=wire.CaughtUp(complete=10))
+    bench.enter("a", LAMPS, version=1, offset=11)
+    bench.client.subscribe_members(LAMPS, 3)
+    assert bench.client.next_job(bench.now) is None, "what is told is stored before"
+    assert bench.tell() == [({"a"}, set()), ("a", (2,))]
+
+
+@pytest.mark.parametrize("tries", [1, 5], ids=["tried again", "failed too often"])
+def test_who_registers_by_name_while_a_callback_fails_is_told_with_the_others(tries: int) -> None:
+    bench = live(kept())
+    bench.client.subscribe(LAMPS, 2)
+    bench.enter("a", LAMPS, version=1, offset=11)
+    bench.save()
+    members = bench.client.next_job(bench.now)
+    assert isinstance(members, MembersJob)
+    bench.client.job_done(members, {}, bench.now)
+    for _ in range(tries):
+        job = bench.client.next_job(bench.now)
+        assert isinstance(job, Job)
+        bench.client.subscribe("a", 1)
+        bench.client.register("a")
+        bench.client.job_done(job, dict.fromkeys(job.subscribers, RuntimeError()), bench.now)
+        bench.now += 60
+    if tries > 1:
+        assert bench.client.next_job(bench.now) is None
+        bench.enter("a", LAMPS, version=1, offset=11, answer=True)
+    assert bench.tell() == [("a", (1, 2))]
+    assert decode(encode(bench.client._document()), ME).applied == {"a": (0, 1)}, "all of them know it"
+
+
+def test_sets_that_never_fit_are_owed_until_the_next_session() -> None:
+    bench = Bench(kept())
+    bench.client.subscribe_members(LAMPS, 3)
+    bench.connect()
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
+    for _ in range(3):
+        bench.say(caught_up=wire.CaughtUp(complete=20, sets_digest=1))
+        for frame in bench.out():
+            bench.say(registered=wire.Registered(request=frame.register.request, kinds=KINDS))
+            bench.say(registered=wire.Registered(begun=[LAMPS.hash], answered=[LAMPS.hash]))
+    bench.say(caught_up=wire.CaughtUp(complete=21))
+    bench.enter("a", LAMPS, offset=22)
+    assert bench.tell() == [({"a"}, set())]
+    assert decode(encode(bench.client._document()), ME).pending_queries == {"lamps": Kind.REGISTER}
 
 
 def test_frames_have_room_for_so_many() -> None:

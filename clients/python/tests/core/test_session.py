@@ -1,12 +1,16 @@
-"""One connection, frame by frame."""
+"""One connection, frame by frame.
+
+Stands for: session, phases, names_in_use, session_channels
+"""
 
 from typing import Any
 
 import pytest
 from coldnotify._core.delivery import Delivery
 from coldnotify._core.journal import Journal
+from coldnotify._core.phases import Phase
 from coldnotify._core.registrations import Registrations
-from coldnotify._core.session import Identity, Phase, Session
+from coldnotify._core.session import Identity, Session
 from coldnotify._core.settings import OUT_BYTES_MAX, Settings
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.digest import digest, object_crc

@@ -7,17 +7,35 @@ from typing import Any
 
 import pytest
 from coldnotify._core.document import Document, decode
-from coldnotify._core.driver import Call, Close, Connect, Driver, End, EndSending, Job, Report, Save, Send, Tell
+from coldnotify._core.driver import (
+    AnyJob,
+    Call,
+    ChannelJob,
+    Close,
+    Connect,
+    Driver,
+    End,
+    EndSending,
+    Job,
+    Report,
+    Save,
+    Send,
+    Tell,
+)
+from coldnotify._core.feed import BEGINNING, KeptChannel
+from coldnotify._core.interests import Channel
 from coldnotify._core.reconnect import Address
 from coldnotify._core.registrations import Kind
 from coldnotify._core.session import Identity
 from coldnotify._core.settings import Settings
+from coldnotify._core.since import since_from
 from coldnotify.errors import StateError
+from coldnotify.message import Missed
 from coldnotify_schemas import frames
 from coldnotify_schemas.wire_pb2 import ClientFrame, GatewayFrame
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-FILES = sorted((Path(__file__).parents[4] / "schemas" / "transcripts").glob("*.jsonl"))
+FILES = sorted((Path(__file__).parents[4] / "schemas" / "transcripts").rglob("*.jsonl"))
 ROUNDING_S = 1e-4
 """Times in transcripts are rounded: a deadline that is nearer than this has come."""
 
@@ -34,10 +52,14 @@ class Runner:
         given["cursor"] = None if given["cursor"] is None else int(given["cursor"])
         given["pending"] = {name: Kind(kind) for name, kind in given["pending"].items()}
         given["applied"] = {name: (int(i), int(v)) for name, (i, v) in given["applied"].items()}
+        if "channels" in given:
+            given["channels_cursor"] = number(given["channels_cursor"])
+            given["channels"] = {channel_of(one): kept_of(one) for one in given["channels"]}
+            given["pending_channels"] = {channel_of(one): Kind(one["kind"]) for one in given["pending_channels"]}
         settings = Settings(**header["settings"])
         self.driver = Driver(Document(**given), [Address("gateway", 1)], settings, Half(), 0.0)
         self.save: Save | None = None
-        self.job: Job | None = None
+        self.job: AnyJob | None = None
 
     def deadline(self) -> float:
         return min(self.driver.deadline(), self.driver.next_call_at())
@@ -55,6 +77,16 @@ class Runner:
                 driver.subscribe(name, subscriber)
             case {"unsubscribe": name, "subscriber": subscriber}:
                 driver.unsubscribe(name, subscriber)
+            case {"register_channel": said}:
+                driver.register_channel(channel_of(said), since_from(with_numbers(said)))
+            case {"unregister_channel": name}:
+                driver.unregister_channel(name)
+            case {"subscribe_channel": name, "subscriber": subscriber}:
+                driver.subscribe(Channel(name, ()), subscriber)
+            case {"unsubscribe_channel": name, "subscriber": subscriber}:
+                driver.unsubscribe(Channel(name, ()), subscriber)
+            case {"subscribe_missed": name, "subscriber": subscriber}:
+                driver.subscribe_missed(Channel(name, ()), subscriber)
             case {"stop": True, "abandon": abandon}:
                 driver.stop(abandon=abandon)
             case {"link": "up", "token": token}:
@@ -109,25 +141,86 @@ class Runner:
                 case Report(error):
                     reports.append(type(error).__name__)
                 case Call(job):
-                    assert isinstance(job, Job)
                     self.job = job
-                    told = job.notification
-                    version = None if told.version is None else str(told.version)
-                    said = {"object": told.object_id, "version": version, "payload": told.payload}
-                    done.append({"call": said | {"deleted": told.deleted, "subscribers": list(job.subscribers)}})
+                    done.append({"call": told_by(job) | {"subscribers": list(job.subscribers)}})
                 case Tell() | End():
                     pass
         return done, reports
 
     def document(self, data: bytes) -> dict[str, Any]:
         document = decode(data, self.identity)
-        return {
+        fields: dict[str, Any] = {
             "epoch": document.epoch,
             "cursor": None if document.cursor is None else str(document.cursor),
             "wanted": sorted(document.wanted),
             "pending": {name: kind.value for name, kind in document.pending.items()},
             "applied": {name: [str(number) for number in floor] for name, floor in document.applied.items()},
         }
+        if document.channels or document.pending_channels:
+            pending = document.pending_channels
+            fields |= {
+                "channels_epoch": document.channels_epoch,
+                "channels_cursor": text(document.channels_cursor),
+                "channels": [named(one) | as_kept(document.channels[one]) for one in sorted(document.channels)],
+                "pending_channels": [named(one) | {"kind": pending[one].value} for one in sorted(pending)],
+            }
+        return fields
+
+
+def number(text: str | None) -> int | None:
+    return None if text is None else int(text)
+
+
+def text(number: int | None) -> str | None:
+    return None if number is None else str(number)
+
+
+def told_by(job: AnyJob) -> dict[str, Any]:
+    if isinstance(job, Job):
+        told = job.notification
+        said = {"object": told.object_id, "version": text(told.version), "payload": told.payload}
+        return said | {"deleted": told.deleted}
+    assert isinstance(job, ChannelJob)
+    message = job.message
+    if isinstance(message, Missed):
+        said = {"channel": message.channel, "after": text(message.after), "before": text(message.before)}
+        return said | {"reason": message.reason.name}
+    said = {"channel": message.channel, "offset": text(message.offset), "previous": text(message.previous)}
+    return said | {"position": message.position, "payload": message.payload}
+
+
+def channel_of(said: dict[str, Any]) -> Channel:
+    return Channel(said["name"], tuple(said["attributes"]))
+
+
+def named(channel: Channel) -> dict[str, Any]:
+    return {"name": channel.name, "attributes": list(channel.attributes)}
+
+
+def with_numbers(said: dict[str, Any]) -> dict[str, Any]:
+    return said | {"at": int(said.get("at", 0))}
+
+
+def kept_of(said: dict[str, Any]) -> KeptChannel:
+    since = position = None
+    if "since" in said:
+        since = since_from(with_numbers(said))
+    elif "position" in said:
+        position = BEGINNING if said["position"] is None else int(said["position"])
+    return KeptChannel(since=since, position=position, told=number(said.get("told")), lost=said.get("lost", False))
+
+
+def as_kept(kept: KeptChannel) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    if kept.since is not None:
+        said |= {name: str(part) if name == "at" else part for name, part in kept.since.parts.items()}
+    elif kept.position is not None:
+        said["position"] = None if kept.position == BEGINNING else str(kept.position)
+    if kept.told is not None:
+        said["told"] = str(kept.told)
+    if kept.lost:
+        said["lost"] = True
+    return said
 
 
 def as_json(frame: ClientFrame) -> dict[str, Any]:
@@ -158,4 +251,5 @@ def test_a_transcript(file: Path) -> None:
 
 
 def test_there_are_transcripts() -> None:
-    assert len(FILES) >= 20
+    assert len([file for file in FILES if file.parent.name == "transcripts"]) >= 20
+    assert {file.stem for file in FILES if file.parent.name == "channels"} >= {"wake-unchanged", "gap", "missed"}

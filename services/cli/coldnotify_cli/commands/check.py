@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command_check(histories: tuple[Path, ...], clock_skew_s: float, at_rest: bool, as_json: bool) -> int:
-    """Judge the HISTORY files together against the promises P1 to P6 (docs/histories.md).
+    """Judge the HISTORY files together against the promises P1 to P6 and P8 to P10 (docs/histories.md).
 
     Prints one line per promise, then each violation with the lines that show it. Exit code 1 if there is a violation.
     """
@@ -73,6 +73,9 @@ def table(verdict: "Verdict") -> list[str]:
         f"{found.indeterminate} without a known outcome), {found.clients} clients, {found.told} notifications, "
         f"{found.wakes} wakes"
     )
+    if found.sent or found.messages:
+        missed = sum(found.missed.values())
+        lines.append(f"{found.sent} messages acknowledged, {found.messages} told, {missed} times some missed")
     if found.faults:
         lines.append(
             f"{found.faults} faults, the longest catch-up {found.catch_up_s_max:.1f} s "

@@ -1,22 +1,28 @@
 """`coldnotify object reset`: starts an object's versions over."""
 
 import logging
+import time
 
 import click
 from coldnotify_common.kafka_options import read_options
 from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.commands.publish import parse_payload
-from coldnotify_cli.matcher_client import Matchers
+from coldnotify_cli.matcher_client import Matchers, NotKnown
 from coldnotify_cli.outcome_lines import outcome_of, say
 from coldnotify_cli.settings import ResetSettings
+from coldnotify_cli.suggesting_group import SuggestingGroup
 from coldnotify_cli.waiting_notice import waiting_notice
 
 _OUTCOME_WAIT_S = 2
 """For the matcher to read the record; it takes milliseconds where all is well."""
 
 
-@click.group("object")
+_FIRST_INCARNATION_S = 1_577_836_800
+"""The beginning of 2020. Hours since then stay far below what one record may skip."""
+
+
+@click.group("object", cls=SuggestingGroup)
 def command_object() -> None:
     """Administer one object."""
 
@@ -27,6 +33,7 @@ def command_object() -> None:
 @click.argument("object_id", metavar="OBJECT")
 @click.option("--version", type=int, default=0, show_default=True, help="First version of the new sequence.")
 @click.option("--payload", metavar="JSON", help="Payload of the version, at most 4 KiB of JSON.")
+@click.option("--removed", is_flag=True, help="OBJECT may not be known any more, because retention removed it.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @settings_options(ResetSettings)
@@ -36,28 +43,28 @@ def reset(
     object_id: str,
     version: int,
     payload: str | None,
+    removed: bool,
     yes: bool,
     as_json: bool,
     settings: ResetSettings,
 ) -> int:
     """Start the versions of OBJECT over: publish a version that is newer than all earlier ones, whatever its number.
 
-    The record carries the next incarnation, and registered clients are told of it. Use it after a back-end lost count.
+    The record carries the next incarnation, and registered clients are told of it. Use it after a back-end lost count,
+    and with --removed for an object that retention has removed, if its versions do not go on where they were, or had
+    been started over before. Nobody knows its incarnation any more; the record carries one that is higher than it can
+    have got by resets.
     """
     logging.getLogger("coldnotify.publisher").setLevel(logging.CRITICAL)
     from coldnotify.publisher import Publisher
 
     value = parse_payload(payload)
     matchers = Matchers(settings)
-    now = matchers.get("domains", domain, "groups", group, "objects", object_id)
-    incarnation = now["incarnation"] + 1
+    newest = _newest(matchers, domain, group, object_id, may_be_removed=removed)
+    incarnation = _incarnation_of_removed() if newest is None else newest[0] + 1
     if not yes:
-        click.confirm(
-            f"{domain}/{group}/{object_id} is at version {now['version']} (incarnation {now['incarnation']}). "
-            f"Begin again at version {version}?",
-            abort=True,
-            err=True,
-        )
+        is_at = "is not known" if newest is None else f"is at version {newest[1]} (incarnation {newest[0]})"
+        click.confirm(f"{domain}/{group}/{object_id} {is_at}. Begin again at version {version}?", abort=True, err=True)
     options = read_options(settings.kafka_config)
     with (
         Publisher(settings.kafka, timeout_s=settings.publish_timeout_s, kafka_config=options) as publisher,
@@ -69,3 +76,23 @@ def reset(
     about = (domain, group, object_id)
     outcome = outcome_of(matchers.get, about, published, wait_s=_OUTCOME_WAIT_S)
     return say(about, published, outcome, as_json=as_json, incarnation=incarnation)
+
+
+def _newest(
+    matchers: Matchers, domain: str, group: str, object_id: str, *, may_be_removed: bool
+) -> tuple[int, int] | None:
+    """(incarnation, version); None: it was removed, as is said. Raises NotKnown, click.ClickException."""
+    try:
+        now = matchers.get("domains", domain, "groups", group, "objects", object_id)
+    except NotKnown:
+        if may_be_removed:
+            return None
+        raise
+    if now["version"] is None and may_be_removed:
+        return None
+    return now["incarnation"], now["version"]
+
+
+def _incarnation_of_removed() -> int:
+    """Clients may know versions of an incarnation that nobody else knows any more. One an hour is never reached."""
+    return int(time.time() - _FIRST_INCARNATION_S) // 3600

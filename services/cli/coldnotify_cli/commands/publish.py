@@ -7,7 +7,9 @@ from pathlib import Path
 import click
 from coldnotify_common.kafka_options import read_options
 from coldnotify_common.settings import settings_options
+from coldnotify_schemas.priority import HIGH
 
+from coldnotify_cli.described import parse_assignments
 from coldnotify_cli.http_node import HttpNode
 from coldnotify_cli.noting import noted
 from coldnotify_cli.outcome_lines import outcome_of, say
@@ -25,6 +27,18 @@ from coldnotify_cli.waiting_notice import waiting_notice
 @click.option("--expires-at", type=int, metavar="MS", help="Unix time in ms from which the payload is dropped.")
 @click.option("--deleted", is_flag=True, help="Say that the object was deleted (a version like any other).")
 @click.option(
+    "--priority",
+    type=click.Choice([HIGH]),
+    help="high: never held back, and told before what waits for a client's connection.",
+)
+@click.option(
+    "--describe",
+    "assignments",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Key of the object's description, which is said before the version, as a whole; may be given several times.",
+)
+@click.option(
     "--history",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Append the publish to the history FILE (for coldnotify check).",
@@ -40,6 +54,8 @@ def command_publish(
     source: str | None,
     expires_at: int | None,
     deleted: bool,
+    priority: str | None,
+    assignments: tuple[str, ...],
     history: Path | None,
     as_json: bool,
     settings: PublishCommandSettings,
@@ -50,13 +66,15 @@ def command_publish(
     (a newer version exists, so no client is told), altered (it was the newest already, with other content), rejected,
     or unknown if the service cannot tell. Stale, altered and rejected end with exit code 1 and a reason on stderr.
 
+    --describe replaces the whole description; `coldnotify describe` changes some keys of it.
+
     Without --version the version is the time in ms. Smaller numbers after it are stale until `coldnotify object reset`.
     """
     # What goes wrong is said in one line below; librdkafka's own lines would say it again.
     logging.getLogger("coldnotify.publisher").setLevel(logging.CRITICAL)
     from coldnotify.publisher import Publisher
 
-    value = parse_payload(payload)
+    value, description = parse_payload(payload), parse_assignments(assignments) or None
     node = HttpNode(settings)
     with (
         Publisher(
@@ -70,7 +88,16 @@ def command_publish(
     ):
         with waiting_notice(f"Kafka ({settings.kafka})", settings.publish_timeout_s):
             published = publisher.publish(
-                domain, group, object_id, version, value, source=source, expires_at=expires_at, deleted=deleted
+                domain,
+                group,
+                object_id,
+                version,
+                value,
+                source=source,
+                expires_at=expires_at,
+                deleted=deleted,
+                description=description,
+                priority=priority,
             )
         answer(published.version)
     about = (domain, group, object_id)

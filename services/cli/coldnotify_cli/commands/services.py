@@ -1,4 +1,4 @@
-"""`coldnotify matcher|gateway|http|job NAME`: each service in the foreground.
+"""`coldnotify matcher|gateway|http|usage|job NAME`: each service in the foreground.
 
 Clients wait for a service that is started again: it imports what it needs itself, and no more.
 """
@@ -93,6 +93,8 @@ def __getattr__(attribute: str) -> click.Command:
         "matcher": "Run a matcher, which matches publishes with registrations. Several matchers share the partitions.",
         "gateway": "Run a gateway, which holds the devices' connections. Several gateways may share one port.",
         "http": "Run the HTTP service, to which publishers POST.",
+        "usage": "Run a worker of the usage job, which measures what tenants use. Several workers share the "
+        "partitions. Needs coldnotify-server[usage].",
     }
     name = attribute.removeprefix("command_")
     if name == "job":

@@ -9,6 +9,7 @@ from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.matcher_client import Matchers
 from coldnotify_cli.settings import LookSettings
+from coldnotify_cli.suggesting_group import SuggestingGroup
 from coldnotify_cli.tables import print_list, print_one, print_table
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,7 +23,7 @@ def _options(function: Callable[..., int]) -> Callable[..., int]:
 _limit = click.option("--limit", type=click.IntRange(min=1), help="Maximum number of rows; default: all.")
 
 
-@click.group("state")
+@click.group("state", cls=SuggestingGroup)
 def command_state() -> None:
     """Show what the matchers know of clients, objects and partitions."""
 

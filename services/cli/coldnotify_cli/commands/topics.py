@@ -13,6 +13,7 @@ from coldnotify_common.kafka_options import read_options
 from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.settings import AclsSettings, TopicsSettings
+from coldnotify_cli.suggesting_group import SuggestingGroup
 from coldnotify_cli.waiting_notice import waiting_notice
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 
-@click.group("topics")
+@click.group("topics", cls=SuggestingGroup)
 def command_topics() -> None:
     """Compare Kafka's topics and ACLs with what ColdNotify needs, change them, or dump what the topics hold."""
 
@@ -62,11 +63,19 @@ def _show(plan: "Plan", as_json: bool) -> None:
 
 @command_topics.command("dump")
 @click.argument("history", metavar="HISTORY", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--no-channels",
+    is_flag=True,
+    help="Leave out channels' messages, which may be many, and the matcher's state of them.",
+)
 @settings_options(TopicsSettings)
-def dump(history: Path, settings: TopicsSettings) -> int:
-    """Write what the topics hold now to the file HISTORY, for `coldnotify check`. Changes nothing in Kafka."""
+def dump(history: Path, no_channels: bool, settings: TopicsSettings) -> int:
+    """Write what the topics hold now to the file HISTORY, for `coldnotify check`. Changes nothing in Kafka.
+
+    These are objects, registrations, sessions, and all of channels; not what is on its way, rejected, or of tenants.
+    """
     from coldnotify_checker import HistoryWriter
-    from coldnotify_checker.histories import Record
+    from coldnotify_checker.histories import Record, Topic
 
     from coldnotify_cli import topics_dump
 
@@ -74,18 +83,25 @@ def dump(history: Path, settings: TopicsSettings) -> int:
         raise click.UsageError(f"HISTORY: {history} is not empty: two dumps in one history would contradict each other")
     try:
         with HistoryWriter(history) as writer:
-            counts = dict.fromkeys(topics_dump.DUMPED, 0)
+            dumped = [name for name in topics_dump.DUMPED if not (no_channels and name in topics_dump.OF_CHANNELS)]
+            counts = dict.fromkeys(dumped, 0)
+            there = set()
             options = read_options(settings.kafka_config)
-            events = topics_dump.read(settings.kafka, settings.topics_timeout_s, options)
+            # Services do without the topics of channels.
+            lacking = topics_dump.OF_CHANNELS
+            events = topics_dump.read(
+                settings.kafka, settings.topics_timeout_s, options, dumped=dumped, may_lack=lacking
+            )
             with _waiting(settings):
                 first = list(islice(events, 1))
             for event in chain(first, events):
                 writer.write(event)
                 counts[event.topic] += isinstance(event, Record)
+                there |= {event.topic} if isinstance(event, Topic) else set()
     except topics_dump.DumpError as error:
         raise click.ClickException(str(error)) from None
     for topic, count in counts.items():
-        click.echo(f"{topic}  {count} records")
+        click.echo(f"{topic}  {count} records" if topic in there else f"{topic}  is not there")
     return 0
 
 

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 @click.command("up")
 @settings_options(EveryUpSetting)
 def command_up(settings: UpSettings) -> int:
-    """Run Kafka, its topics, matchers, gateways and HTTP until SIGTERM or Ctrl-C; then stop them in order.
+    """Run Kafka, topics, matchers, gateways, HTTP and the usage job until SIGTERM or Ctrl-C; then stop them in order.
 
-    A part that dies is restarted; if a part keeps dying, all stop with exit code 1. A new start with the same data
+    A part that dies is restarted; if a part keeps dying, all stop with exit code 1, except for the usage job, without
+    which the others serve. A new start with the same data
     directory continues with its data. The parts read further settings from the environment. On a terminal the command
     shows the state of each part, and log lines go to the file up.log in the data directory (see --up-status).
     """

@@ -1,9 +1,11 @@
 """`coldnotify watch`: a client that prints what it is notified of."""
 
+import base64
 import json
 import logging
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +14,12 @@ from coldnotify_common.settings import settings_options
 from coldnotify_common.stop import StopFlag, stop_flag
 
 from coldnotify_cli.credentials import connection_options
-from coldnotify_cli.noting import Notes
+from coldnotify_cli.described import show_pairs
+from coldnotify_cli.noting import Notes, message_payload
 from coldnotify_cli.settings import WatchSettings
 
 if TYPE_CHECKING:
-    from coldnotify import Notification, Notify
+    from coldnotify import Message, Missed, Notification, Notify
 
 _LOOK_S = 0.5
 """How late one hears of a connection that does not come about."""
@@ -33,6 +36,28 @@ _LOOK_S = 0.5
     metavar="TEXT",
     multiple=True,
     help="Also print what enters and leaves the set of this query, and its members' versions; may be repeated.",
+)
+@click.option(
+    "--descriptions", is_flag=True, help="Also print how the members of each --query are described, and each change."
+)
+@click.option(
+    "--channel",
+    "channels",
+    metavar="NAME",
+    multiple=True,
+    help="Also print every message of this channel, and what is missed of it; may be repeated.",
+)
+@click.option(
+    "--since",
+    metavar="WHERE",
+    help="Where a new --channel begins: now (default), oldest, newest, an ISO time, a message's position.",
+)
+@click.option(
+    "--attribute",
+    "attributes",
+    metavar="NAME",
+    multiple=True,
+    help="Of a --channel only messages that are sent to this attribute (or another --attribute), or to all.",
 )
 @click.option(
     "--state", type=click.Path(dir_okay=False, path_type=Path), help="State file; default: state in memory only."
@@ -58,6 +83,10 @@ def command_watch(
     client: str,
     objects: tuple[str, ...],
     queries: tuple[str, ...],
+    descriptions: bool,
+    channels: tuple[str, ...],
+    since: str | None,
+    attributes: tuple[str, ...],
     state: Path | None,
     once: bool,
     timeout_s: float,
@@ -67,13 +96,19 @@ def command_watch(
 ) -> int:
     """Connect as CLIENT of DOMAIN and GROUP, registered for exactly these OBJECTs; print one line per notification.
 
-    A query is registered besides. One that an earlier call registered with the same state file stays so. Ends at
-    SIGTERM or Ctrl-C. A client of the same name that is connected elsewhere is displaced.
+    A query or channel is registered besides. One that an earlier call registered with the same state file stays so, but
+    for channels that only an earlier call with the same --history named. With the same state file a channel goes on
+    where it was, whatever --since says. Ends at SIGTERM or Ctrl-C. A client of the same name that is connected
+    elsewhere is displaced.
     """
     import coldnotify
 
-    if not objects and not queries:
-        raise click.UsageError("Missing argument 'OBJECT...', or an option --query.")
+    if not objects and not queries and not channels:
+        raise click.UsageError("Missing argument 'OBJECT...', or an option --query or --channel.")
+    if descriptions and not queries:
+        raise click.UsageError("--descriptions: are of the members of a --query, and there is none.")
+    if not channels and (since is not None or attributes):
+        raise click.UsageError("--since and --attribute: are of a --channel, and there is none.")
     if history is not None and queries:
         raise click.UsageError("--history: notes nothing of queries, so it cannot be given with --query.")
     # What the library logs of problems would be printed beside what `_report` says of them.
@@ -88,16 +123,24 @@ def command_watch(
             connection=coldnotify.Connection(address=settings.gateway.split(","), **connection_options(settings)),
             on_error=lambda error: _report(error, failures, stop),
         )
-        printer = _Printer(as_json, failures, stop, notes)
+        printer = _Printer(as_json, failures, stop, notes, descriptions=descriptions)
         for registration in notify.register_only(objects):
             registration.subscribe(printer)
         for text in queries:
             try:
-                query = notify.register_query(text)
+                query = notify.register_query(text, descriptions=descriptions)
             except ValueError as error:
                 raise click.UsageError(f"--query: {error}") from None
             query.subscribe_members(printer.moved(text))
             query.subscribe(printer)
+        for name in notes.channels(channels, attributes, since or "now"):
+            notify.unregister_channel(name)
+        for name in channels:
+            try:
+                channel = notify.channel(name, since=_since(since), attributes=attributes)
+            except ValueError as error:
+                raise click.UsageError(_option(str(error))) from None
+            channel.subscribe(printer.message, on_missed=printer.missed)
         try:
             notes.connecting()
             notify.connect()
@@ -120,17 +163,19 @@ def command_watch(
 
 
 class _Printer:
-    """The callback of every object."""
+    """The callbacks of every object, query and channel."""
 
-    def __init__(self, as_json: bool, failures: list[str], stop: StopFlag, notes: Notes) -> None:
+    def __init__(self, as_json: bool, failures: list[str], stop: StopFlag, notes: Notes, *, descriptions: bool) -> None:
         self._as_json = as_json
         self._failures = failures
         self._stop = stop
         self._notes = notes
+        self._descriptions = descriptions
 
     def __call__(self, notification: "Notification") -> None:
         self._notes.told(notification)
-        self._print(_json(notification) if self._as_json else _line(notification))
+        line = _json(notification, descriptions=self._descriptions) if self._as_json else _line(notification)
+        self._print(line)
 
     def moved(self, query: str) -> Callable[[set[str], set[str]], None]:
         """The callback for the members of a query."""
@@ -144,6 +189,21 @@ class _Printer:
                 self._print("\n".join(lines))
 
         return members
+
+    def message(self, message: "Message") -> None:
+        """The callback for a channel's messages."""
+        self._notes.message(message)
+        self._print(_message_json(message) if self._as_json else _message_line(message))
+
+    def missed(self, missed: "Missed") -> None:
+        """The callback for what is missed of a channel."""
+        self._notes.missed(missed)
+        if self._as_json:
+            between = {"after": missed.after, "before": missed.before, "reason": missed.reason.lower()}
+            self._print(json.dumps({"channel": missed.channel, "missed": between}))
+        else:
+            where = f"before {missed.before}" if missed.after is None else f"between {missed.after} and {missed.before}"
+            self._print(f"{missed.channel}  missed  {where}  {missed.reason.lower()}")
 
     def _print(self, said: str) -> None:
         try:
@@ -192,22 +252,58 @@ def _report(error: Exception, failures: list[str], stop: StopFlag) -> None:
 
 
 def _line(notification: "Notification") -> str:
-    if notification.version is None:
-        return f"{notification.object_id}  unknown"
-    parts = [notification.object_id, f"version {notification.version}"]
+    parts = [notification.object_id, "unknown" if notification.version is None else f"version {notification.version}"]
     if notification.deleted:
         parts.append("deleted")
     if notification.payload is not None:
         parts.append(json.dumps(notification.payload, ensure_ascii=False))
+    if notification.description is not None:
+        parts.append(show_pairs(notification.description))
     return "  ".join(parts)
 
 
-def _json(notification: "Notification") -> str:
-    return json.dumps(
-        {
-            "object": notification.object_id,
-            "version": notification.version,
-            "payload": notification.payload,
-            "deleted": notification.deleted,
-        }
-    )
+def _json(notification: "Notification", *, descriptions: bool) -> str:
+    said = {
+        "object": notification.object_id,
+        "version": notification.version,
+        "payload": notification.payload,
+        "deleted": notification.deleted,
+    }
+    return json.dumps(said | {"description": notification.description} if descriptions else said)
+
+
+def _since(said: str | None) -> str | datetime:
+    """As `Notify.channel` takes it: a time as a datetime. What is none of it the library refuses."""
+    try:
+        return datetime.fromisoformat(said) if said is not None else "now"
+    except ValueError:
+        return said or "now"
+
+
+def _option(problem: str) -> str:
+    """What the library says of an argument, said of the option that it came by."""
+    for argument, option in (("since", "--since"), ("attributes", "--attribute"), ("channel", "--channel")):
+        if problem.startswith(f"{argument}: "):
+            return f"{option}{problem.removeprefix(argument)}"
+    return problem
+
+
+def _message_line(message: "Message") -> str:
+    said = message_payload(message.data)
+    return "  ".join([message.channel, f"offset {message.offset}", json.dumps(said, ensure_ascii=False)])
+
+
+def _message_json(message: "Message") -> str:
+    """As /v1/sync says it, and with what `since` takes."""
+    said: dict[str, object] = {"channel": message.channel, "offset": message.offset}
+    if isinstance(message.payload, bytes):
+        said["payload_base64"] = base64.b64encode(message.data).decode()
+    else:
+        said["payload"] = message.payload
+    if message.id is not None:
+        said["id"] = message.id
+    if message.source is not None:
+        said["source"] = message.source
+    if message.published_at is not None:
+        said["published_ms"] = round(message.published_at.timestamp() * 1000)
+    return json.dumps(said | {"previous": message.previous, "position": message.position})

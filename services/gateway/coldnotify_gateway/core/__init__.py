@@ -4,7 +4,19 @@ from coldnotify_gateway.core.from_matcher import Intake
 from coldnotify_gateway.core.gateway import Gateway
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
-from coldnotify_gateway.core.outputs import Finish, HighWater, Output, Peer, Produce, Send, SendAll
+from coldnotify_gateway.core.outputs import (
+    Finish,
+    HighWater,
+    Output,
+    Peer,
+    Produce,
+    Publication,
+    Send,
+    SendAll,
+    SendUrgent,
+)
+from coldnotify_gateway.core.overtaking import Urgent, Waiting, part_bytes
+from coldnotify_gateway.core.session_publishes import TooMuch
 from coldnotify_gateway.core.states import State
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation
@@ -19,9 +31,15 @@ __all__ = [
     "Output",
     "Peer",
     "Produce",
+    "Publication",
     "Send",
     "SendAll",
+    "SendUrgent",
     "State",
+    "TooMuch",
     "Unidentified",
+    "Urgent",
     "Violation",
+    "Waiting",
+    "part_bytes",
 ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum, auto
 from typing import NamedTuple
 
-from coldnotify_schemas.wire_pb2 import Query
+from coldnotify_schemas.wire_pb2 import Channel, Query
 
 
 class Standing(IntEnum):
@@ -101,6 +101,8 @@ class Pending(NamedTuple):
     unregister: tuple[str, ...] = ()
     queries: tuple[Query, ...] = ()
     unregister_queries: tuple[int, ...] = ()
+    channels: tuple[Channel, ...] = ()
+    unregister_channels: tuple[int, ...] = ()
 
 
 _NO_OPERATIONS = Pending()

@@ -127,11 +127,11 @@ class Connections:
         """Connections that have not said Hello yet."""
         return len(self._unidentified)
 
-    def identify(self, connection: Unidentified, hello: Hello, now_s: float) -> Identified:
+    def identify(self, connection: Unidentified, hello: Hello, now_s: float, *, may_publish: bool) -> Identified:
         """The connection is a session from here on."""
         self._last_number += 1
         view = self.views[partition_of(hello.domain, hello.group, len(self.views))]
-        session = Identified(connection, hello, self._last_number, view, now_s, self._limits)
+        session = Identified(connection, hello, self._last_number, view, now_s, self._limits, may_publish=may_publish)
         view.add(session, now_s, self._limits.beat_s)
         self.by_peer[connection.peer] = session
         self._unidentified.discard(connection.peer)

@@ -24,8 +24,12 @@ class Counters:
     fan_outs: int = 0
     deliveries: int = 0
     """Live notifications written, one for each session."""
+    urgent: int = 0
+    """Notifications of high priority written, one for each session; those to live sessions are deliveries, too."""
     live_dropped: int = 0
     """Live notifications not written: the session was not live (a page contains them), or gone."""
+    messages: int = 0
+    """Of channels, written live or in pages, one for each session."""
     pages: int = 0
     stale_answers: int = 0
     """Opened and Page of an asking that is not the session's latest."""
@@ -46,4 +50,6 @@ class Counters:
     """By close code."""
     requests: Counter[str] = field(default_factory=Counter)
     """By kind of body."""
+    publishes: Counter[str] = field(default_factory=Counter)
+    """What clients published on their sessions, by outcome: published, refused (for now), rejected."""
     failed_requests: Counter[str] = field(default_factory=Counter)

@@ -4,9 +4,10 @@ from functools import lru_cache
 
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.frames import encode
-from coldnotify_schemas.internal_pb2 import Answered, Newest, Opened, Page
+from coldnotify_schemas.internal_pb2 import Answered, ChannelEntry, ChannelPage, Newest, Opened, Page
 from coldnotify_schemas.wire_pb2 import (
     CaughtUp,
+    ChannelsEnd,
     Close,
     GatewayFrame,
     PageEnd,
@@ -28,12 +29,13 @@ def _optional(complete: int) -> int | None:
 def notification(newest: Newest, *, names: bool) -> bytes:
     """The frame of a version: the object by its CRC-32, or by its name in sessions that asked for names.
 
-    What enters or leaves the set of a query is always said by its name.
+    What enters or leaves the set of a query, or is described, is always said by its name.
     """
     # Filled in place: half of what it costs to make a message of keywords and copy it into another.
     frame = GatewayFrame()
     message = frame.notification
-    if names or newest.entered or newest.left:
+    described = newest.HasField("description")
+    if names or newest.entered or newest.left or described:
         message.name = newest.name
         message.entered.extend(newest.entered)
         message.left.extend(newest.left)
@@ -49,6 +51,8 @@ def notification(newest: Newest, *, names: bool) -> bytes:
         message.deleted = True
     if newest.answer:
         message.answer = True
+    if described:
+        message.description = newest.description
     return encode(frame)
 
 
@@ -62,12 +66,16 @@ def complete_of(newest: Newest) -> int:
     return NONE if newest.answer else newest.offset - newest.behind
 
 
-def welcome(opened: Opened, *, queries: bool) -> bytes:
-    """The matcher's Opened, as its client is told. `queries`: it wants to know whether the service knows them."""
+def welcome(opened: Opened, *, kinds_wanted: bool) -> bytes:
+    """The matcher's Opened, as its client is told. `kinds_wanted`: it wants to know what the service knows."""
     epoch = opened.epoch if opened.HasField("epoch") else None
-    kinds = opened.kinds if queries else 0
-    if opened.refused:
-        said = Welcome(in_sync=opened.in_sync, epoch=epoch, refused=opened.refused, kinds=kinds)
+    kinds = opened.kinds if kinds_wanted else 0
+    if opened.refused or opened.positions or opened.HasField("channels_epoch"):
+        said = Welcome(
+            in_sync=opened.in_sync, epoch=epoch, refused=opened.refused, kinds=kinds, positions=opened.positions
+        )
+        if opened.HasField("channels_epoch"):
+            said.channels_epoch = opened.channels_epoch
         return encode(GatewayFrame(welcome=said))
     return _welcome(opened.in_sync, epoch, kinds)
 
@@ -84,13 +92,20 @@ def answer(answered: Answered, *, names: bool) -> bytes:
     elif answered.unregistered:
         frame = encode(GatewayFrame(unregistered=Unregistered(request=answered.request)))
     else:
-        registered = Registered(request=answered.request, refused=answered.refused, kinds=answered.kinds)
-        frame = encode(GatewayFrame(registered=registered))
+        said = Registered(
+            request=answered.request, refused=answered.refused, kinds=answered.kinds, positions=answered.positions
+        )
+        if answered.HasField("channels_epoch"):
+            said.channels_epoch = answered.channels_epoch
+        frame = encode(GatewayFrame(registered=said))
     return frame + notifications(list(answered.newest), names=names)
 
 
-def page(page: Page, *, names: bool) -> bytes:
-    """What a page says, and how it ends: the next one comes when it is acknowledged, or the client is complete."""
+def page(page: Page, *, names: bool, channels_complete: int = NONE) -> bytes:
+    """What a page says, and how it ends: the next one comes when it is acknowledged, or the client is complete.
+
+    `channels_complete`: nothing lacks in channels up to there, and they are live; NONE: it does not say.
+    """
     frames = notifications(list(page.newest), names=names)
     if page.begun:
         frames = encode(GatewayFrame(registered=Registered(begun=page.begun))) + frames
@@ -101,21 +116,46 @@ def page(page: Page, *, names: bool) -> bytes:
         said = PageEnd(page=page.page, sets_unknown=page.sets_unknown)
         if page.HasField("query"):
             said.query, said.reached, said.reached_at = page.query, page.reached, page.reached_at
-        return frames + encode(GatewayFrame(page_end=said))
+        frames += encode(GatewayFrame(page_end=said))
+        if channels_complete != NONE:
+            frames += encode(GatewayFrame(channels_end=ChannelsEnd(last=True, complete=channels_complete)))
+        return frames
     complete = page.complete if page.HasField("complete") else None
     if page.HasField("sets_digest"):
-        return frames + encode(GatewayFrame(caught_up=CaughtUp(complete=complete, sets_digest=page.sets_digest)))
-    return frames + _caught_up(complete)
+        digest = page.sets_digest
+        said_last = CaughtUp(complete=complete, sets_digest=digest, channels_complete=_optional(channels_complete))
+        return frames + encode(GatewayFrame(caught_up=said_last))
+    return frames + _caught_up(complete, _optional(channels_complete))
 
 
 @lru_cache(maxsize=64)
-def _caught_up(complete: int | None) -> bytes:
-    return encode(GatewayFrame(caught_up=CaughtUp(complete=complete)))
+def _caught_up(complete: int | None, channels_complete: int | None) -> bytes:
+    return encode(GatewayFrame(caught_up=CaughtUp(complete=complete, channels_complete=channels_complete)))
 
 
-def pong(complete: int) -> bytes:
+def channel_entry(entry: ChannelEntry) -> bytes:
+    """The frame of a message, or of what is missed."""
+    if entry.HasField("missed"):
+        return encode(GatewayFrame(missed=entry.missed))
+    return encode(GatewayFrame(message=entry.message))
+
+
+def channel_page(page: ChannelPage) -> bytes:
+    """A page of channels, whose entries move no cursor by themselves."""
+    frames = []
+    for entry in page.entries:
+        message = entry.missed if entry.HasField("missed") else entry.message
+        message.paged = True
+        frames.append(channel_entry(entry))
+    said = ChannelsEnd(page=page.page, last=page.last)
+    if page.HasField("complete"):
+        said.complete = page.complete
+    return b"".join(frames) + encode(GatewayFrame(channels_end=said))
+
+
+def pong(complete: int, channels_complete: int = NONE) -> bytes:
     """The answer to a Ping; NONE: says nothing about completeness."""
-    return encode(GatewayFrame(pong=Pong(complete=_optional(complete))))
+    return encode(GatewayFrame(pong=Pong(complete=_optional(complete), channels_complete=_optional(channels_complete))))
 
 
 def wait(seconds: int) -> bytes:

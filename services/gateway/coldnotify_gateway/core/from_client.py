@@ -9,6 +9,7 @@ from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.outputs import Finish, HighWater, Output, Send
 from coldnotify_gateway.core.requests import Requests
+from coldnotify_gateway.core.session_publishes import Publishing
 from coldnotify_gateway.core.states import State
 from coldnotify_gateway.core.violation import Violation, check_objects, of_frame_error
 
@@ -16,9 +17,10 @@ from coldnotify_gateway.core.violation import Violation, check_objects, of_frame
 class FromClient:
     """Handles the frames that come after the Hello. Raises Violation for what must not be."""
 
-    def __init__(self, connections: Connections, requests: Requests) -> None:
+    def __init__(self, connections: Connections, requests: Requests, publishing: Publishing) -> None:
         self._connections = connections
         self._requests = requests
+        self._publishing = publishing
 
     def on_frame(self, session: Identified, body: bytes, now_s: float) -> list[Output]:
         """One frame. Kinds that are not known here are skipped: devices and gateways are not upgraded in step."""
@@ -37,6 +39,8 @@ class FromClient:
                 return self._on_unregister(session, frame.unregister, now_s)
             case "sync":
                 return self._on_sync(session, frame.sync, now_s)
+            case "publish":
+                return self._publishing.on_publish(session, frame.publish, now_s)
             case "use_names":
                 session.use_names()
                 return []
@@ -50,6 +54,16 @@ class FromClient:
     def _on_ack(self, session: Identified, ack: Ack, now_s: float) -> list[Output]:
         if ack.HasField("complete"):
             session.hear(now_s, ack.complete)
+        if ack.HasField("channels_complete"):
+            session.hear_channels(ack.channels_complete)
+        if ack.channels_page:
+            return [
+                *self._requests.next_channels_page(session, ack.channels_page, now_s),
+                *self._on_page_arrived(session, ack, now_s),
+            ]
+        return self._on_page_arrived(session, ack, now_s)
+
+    def _on_page_arrived(self, session: Identified, ack: Ack, now_s: float) -> list[Output]:
         if ack.page and ack.page == session.pages.sent and session.state is State.CATCHING:
             high_water_bytes = session.pages.reached(now_s)
             outputs = [self._requests.next_page(session, now_s)]
@@ -60,7 +74,7 @@ class FromClient:
 
     def _on_ping(self, session: Identified, ping: Ping, now_s: float) -> list[Output]:
         outputs: list[Output] = [
-            Send(session.peer, encoding.pong(session.complete_now if session.welcomed else encoding.NONE))
+            Send(session.peer, _pong(session) if session.welcomed else encoding.pong(encoding.NONE))
         ]
         if ping.HasField("digest"):
             session.claim.say(ping.digest)
@@ -74,17 +88,23 @@ class FromClient:
         return []
 
     def _on_register(self, session: Identified, register: Register, now_s: float) -> list[Output]:
-        check_objects("register", register.objects, register.queries)
+        check_objects("register", register.objects, register.queries, register.channels)
         return self._requests.register(session, register, now_s)
 
     def _on_unregister(self, session: Identified, unregister: Unregister, now_s: float) -> list[Output]:
-        check_objects("unregister", unregister.objects, unregister.queries)
+        check_objects("unregister", unregister.objects, unregister.queries, unregister.channels)
         return self._requests.unregister(session, unregister, now_s)
 
     def _on_sync(self, session: Identified, chunk: SyncChunk, now_s: float) -> list[Output]:
-        check_objects("sync", chunk.objects, chunk.queries)
+        check_objects("sync", chunk.objects, chunk.queries, chunk.channels)
         self._requests.check_chunk_index(chunk.index)
         # Anywhere else it belongs to a round that is over.
         if session.state not in (State.UNSYNCED, State.OPENING):
             return []
         return self._requests.sync(session, chunk, now_s)
+
+
+def _pong(session: Identified) -> bytes:
+    channels = session.channels
+    live = channels is not None and channels.live
+    return encoding.pong(session.complete_now, session.channels_complete_now if live else encoding.NONE)

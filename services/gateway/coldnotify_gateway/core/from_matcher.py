@@ -6,19 +6,33 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.internal_pb2 import Answered, BeatAnswer, Closed, FanOut, Inbox, Item, Opened, Page
+from coldnotify_schemas.internal_pb2 import (
+    Answered,
+    BeatAnswer,
+    ChannelFanOut,
+    ChannelPage,
+    Closed,
+    FanOut,
+    Inbox,
+    Item,
+    Opened,
+    Page,
+    There,
+)
 from coldnotify_schemas.internal_protocol import FORMAT
+from coldnotify_schemas.wire_pb2 import KINDS_DESCRIPTIONS
 
-from coldnotify_gateway.core import encoding
+from coldnotify_gateway.core import encoding, overtaking
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.from_client import FromClient
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
-from coldnotify_gateway.core.outputs import Output, Send, SendAll
+from coldnotify_gateway.core.outputs import Output, Peer, Send, SendAll, SendUrgent
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.requests import Requests
+from coldnotify_gateway.core.session_publishes import Publishing
 from coldnotify_gateway.core.states import State
 
 _SESSION_BYTES = 4
@@ -49,6 +63,7 @@ class FromMatcher:
         connections: Connections,
         requests: Requests,
         from_client: FromClient,
+        publishing: Publishing,
         limits: Limits,
         counters: Counters,
     ) -> None:
@@ -56,6 +71,7 @@ class FromMatcher:
         self._connections = connections
         self._requests = requests
         self._from_client = from_client
+        self._publishing = publishing
         self._limits = limits
         self._counters = counters
 
@@ -75,9 +91,12 @@ class FromMatcher:
             return NOTHING
         outputs: list[Output] = []
         if inbox.generation > view.generation:
+            # Whoever takes over says so in front of all else: what this gateway asks was heard by one that was there.
+            has_taken_over = view.generation > 0 or inbox.gateway == 0
             # The number first: what follows in this very record is counted from the new matcher's 1.
             view.begin_generation(inbox.generation, now_s)
-            outputs += self._on_new_matcher(view, now_s)
+            if has_taken_over:
+                outputs += self._on_new_matcher(view, now_s)
             if view.take_said_in_vain():
                 # A matcher that did not know how high the generations were; it came back, and repeats nothing.
                 outputs += self.after_loss(view, now_s)
@@ -102,34 +121,63 @@ class FromMatcher:
                 return self._on_closed(view, item.closed, now_s)
             case "beat":
                 return self._on_beat(view, item.beat, now_s)
+            case "channel_page":
+                return self._on_channel_page(view, item.channel_page, now_s)
+            case "channel_fan_out":
+                return self._on_channel_fan_out(view, item.channel_fan_out)
+            case "there":
+                return self._on_there(view, item.there, now_s)
         return []
 
     def after_loss(self, view: View, now_s: float) -> list[Output]:
         """Records of this partition are lost, or the matcher had lost sight of us: every session is announced anew."""
         # A slow one asks once it is drained.
         there = [session for session in view.sessions.values() if session.state is not State.SLOW]
-        return [self._requests.open(session, now_s) for session in there]
+        return [output for session in there for output in self.announce(session, now_s)]
+
+    def announce(self, session: Identified, now_s: float) -> list[Output]:
+        """Open once more; or the session's end, where its client alone knows where its channels are."""
+        if session.opened and session.channels is not None and session.channels.behind:
+            reason = "only the client knows how far its channels are"
+            return self._connections.close(session, CloseCode.UNKNOWN_SESSION, reason, now_s)
+        return [self._requests.open(session, now_s)]
 
     def _on_new_matcher(self, view: View, now_s: float) -> list[Output]:
         """Those that wait for an answer ask the new matcher: the old one may have taken the question with it."""
         outputs: list[Output] = []
-        for session in view.sessions.values():
+        for session in list(view.sessions.values()):
             session.question.other_matcher()
             session.claim.other_matcher()
             if session.question.waits_since_s(now_s) > self._limits.wait_after_s:
-                outputs += self._requests.again(session, now_s)
+                outputs += self.again(session, now_s)
+            elif session.opened and session.channels is not None and not session.channels.live:
+                # The old matcher has taken the row of pages with it.
+                outputs += self.announce(session, now_s)
         return outputs
+
+    def catch_up(self, session: Identified, now_s: float) -> list[Output]:
+        """Everything above what the session is complete to; later, if its connection is full."""
+        if session.question.checks and not session.blocked:
+            # The matcher may just have found it not in sync, and then it answers nothing but an Open.
+            return self.announce(session, now_s)
+        return self._requests.catch_up(session, now_s)
+
+    def again(self, session: Identified, now_s: float) -> list[Output]:
+        """No answer came: asks once more."""
+        if self._requests.opens_again(session):
+            self._counters.asked_again += 1
+            session.question.unanswered()
+            return self.announce(session, now_s)
+        return self._requests.again(session, now_s)
 
     def on_fan_out(self, partition: int, fan_out: FanOut) -> list[Output]:
         """A publish, and the sessions of this partition that are to be told."""
         view = self._connections.views[partition]
-        newest, sessions = fan_out.newest, fan_out.sessions
-        if len(sessions) % _SESSION_BYTES:
-            self._counters.malformed_records += 1
+        newest, numbers = fan_out.newest, self._numbers(fan_out.sessions)
+        if numbers is None:
             return []
-        numbers = array("I", sessions)
-        if sys.byteorder == "big":
-            numbers.byteswap()
+        if fan_out.urgent:
+            return self._on_urgent(view, fan_out, numbers)
         # This is the hot path: per session one dict lookup, then one write by the shell.
         peers = [peer for peer in map(view.live.get, numbers) if peer is not None]
         named = [peer for peer in map(view.live_names.get, numbers) if peer is not None] if view.live_names else []
@@ -150,15 +198,42 @@ class FromMatcher:
             outputs.append(SendAll(named, frame, fan_out.published_ms, fan_out.traceparent))
         return outputs
 
+    def _on_urgent(self, view: View, fan_out: FanOut, numbers: "array[int]") -> list[Output]:
+        """A publish of high priority goes also to sessions that pages are to come for: it waits for none of these."""
+        newest = fan_out.newest
+        told: dict[tuple[bool, bool], list[Peer]] = {}
+        counters = self._counters
+        counters.fan_outs += 1
+        for session in map(view.sessions.get, numbers):
+            if session is None or not session.welcomed:
+                counters.live_dropped += 1
+                continue
+            # Of one that it sends pages the matcher says that this is an answer, whatever is known of it here.
+            live = session.state is State.LIVE and not newest.answer
+            counters.urgent += 1
+            counters.deliveries += live
+            told.setdefault((session.names, live), []).append(session.peer)
+        if not newest.answer:
+            view.fanned_out(newest.offset, encoding.complete_of(newest))
+        outputs: list[Output] = []
+        for (names, live), peers in told.items():
+            urgent = overtaking.urgent_frames(newest, names=names, live=live)
+            # Both frames where something is overtaken; how often that is, only the connections know.
+            counters.sent_bytes += len(urgent.at_its_place or urgent.ahead) * len(peers)
+            outputs.append(SendUrgent(peers, urgent, fan_out.published_ms, fan_out.traceparent))
+        return outputs
+
     def _on_opened(self, view: View, opened: Opened, now_s: float) -> list[Output]:
         session = view.sessions.get(opened.session)
         if session is None:
             return []
         if opened.ask != session.question.number:
             self._counters.stale_answers += 1
-            if session.state is State.LIVE and not opened.in_sync:
-                # A new matcher answers an earlier Open once more; until asked anew, it tells the session nothing.
-                return [self._requests.open(session, now_s)]
+            doubts = not opened.ask and session.state is State.CATCHING
+            if (session.state is State.LIVE or doubts) and not opened.in_sync:
+                # A new matcher answers an earlier Open once more, or doubts what it has loaded; until asked anew, it
+                # tells the session nothing, of channels neither, which are live while pages of objects are to come.
+                return self.announce(session, now_s)
             return []
         if opened.in_sync and session.state not in (State.OPENING, State.UNSYNCED):
             if session.question.checks:
@@ -167,34 +242,55 @@ class FromMatcher:
             else:
                 # Nobody here asked. What the matcher holds may be another set; the next Ping finds out.
                 session.claim.answered(opened.digest)
-            return []
+            return self._channels_doubted(session, now_s)
         announced = session.question.announces
         if opened.HasField("epoch"):
             if opened.in_sync and announced:
                 # Its client has had its Welcome and would go on with a cursor that is void. Its next Hello tells it.
                 return self._connections.close(session, CloseCode.UNKNOWN_SESSION, "its cursor is void", now_s)
             session.begin_epoch(opened.epoch)
+        describes = bool(opened.kinds & KINDS_DESCRIPTIONS)
+        if describes is not session.describes and announced and opened.in_sync:
+            # Another release's matcher: a client that goes on would hold descriptions for known that it was not told.
+            reason = "how members are described is told differently from here on"
+            return self._connections.close(session, CloseCode.UNKNOWN_SESSION, reason, now_s)
+        session.is_told_descriptions(describes=describes)
+        if opened.HasField("channels_epoch"):
+            if announced:
+                reason = "its cursor of channels is void"
+                return self._connections.close(session, CloseCode.UNKNOWN_SESSION, reason, now_s)
+            session.has_channels(opened.retention).begin_epoch(opened.channels_epoch)
+        wanted = session.queries or bool(session.claim.pending.channels)
         if not opened.in_sync:
             session.not_in_sync()
-            return [Send(session.peer, encoding.welcome(opened, queries=session.queries))]
+            # From here on the matcher tells it no messages. Where channels are live, what BeatAnswers say would be
+            # believed, and the page that comes with the whole set would be nobody's.
+            doubted = self._channels_doubted(session, now_s)
+            return [Send(session.peer, encoding.welcome(opened, kinds_wanted=wanted)), *doubted]
         session.in_sync(opened.digest)
+        if opened.retention:
+            session.has_channels(opened.retention)
         self._requests.expect_page(session, now_s)  # the first page comes right behind
-        return [] if announced else [Send(session.peer, encoding.welcome(opened, queries=session.queries))]
+        return [] if announced else [Send(session.peer, encoding.welcome(opened, kinds_wanted=wanted))]
 
     def _on_page(self, view: View, page: Page, now_s: float) -> list[Output]:
         session = view.sessions.get(page.session)
         if session is None:
             return []  # it left while it was asked for
         asked = session.question.number, session.pages.due
+        if not page.page and page.ask == session.question.number and session.state is State.CATCHING:
+            session.question.worked_on(now_s, self._limits)
+            return []
         if (page.ask, page.page) != asked or not page.page or session.state is not State.CATCHING:
             self._counters.stale_answers += 1
             if session.state is State.LIVE:
                 # A new matcher answers once more what the old one had answered, perhaps one of the session's earlier
                 # askings, and believes the session to be where this page ends. It is where its client stands.
-                return self._requests.catch_up(session, now_s)
+                return [*self._channels_doubted(session, now_s), *self.catch_up(session, now_s)]
             return []
         self._counters.pages += 1
-        data = encoding.page(page, names=session.names)
+        channels_complete = self._channels_complete(session, page)
+        data = encoding.page(page, names=session.names, channels_complete=channels_complete)
         complete = page.complete if page.HasField("complete") else NONE
         session.page_arrived([complete, *map(encoding.complete_of, page.newest)], page.paging, last=page.last)
         if page.last:
@@ -204,6 +300,64 @@ class FromMatcher:
         measured_bytes = len(data) if page.page > 1 or page.ask == 1 else 0
         session.pages.leaves(measured_bytes, self._limits.high_water_bytes, now_s)
         return [Send(session.peer, data)]
+
+    def _channels_doubted(self, session: Identified, now_s: float) -> list[Output]:
+        """A new matcher has answered an earlier Open once more: pages of channels are to come there, perhaps after
+        BeatAnswers, which would say that all has been told. Where they are live here, they are asked for from now."""
+        channels = session.channels
+        if channels is None or not channels.live:
+            return []
+        return self._requests.catch_up_channels(session, now_s)
+
+    def _channels_complete(self, session: Identified, page: Page) -> int:
+        """What the page says of channels, where that is an answer to what was asked last; else NONE."""
+        channels = session.channels
+        if channels is None or not page.HasField("channels_complete") or not channels.is_due(page.channels_ask, 1):
+            return NONE
+        session.channels_arrived(page.channels_complete, 0, last=True)
+        return page.channels_complete
+
+    def _on_channel_page(self, view: View, page: ChannelPage, now_s: float) -> list[Output]:
+        session = view.sessions.get(page.session)
+        if session is None or session.channels is None:
+            return []  # it left while it was asked for
+        if not session.channels.is_due(page.ask, page.page):
+            self._counters.stale_answers += 1
+            # As for objects: the matcher believes the session to be elsewhere than its client is.
+            return self._requests.catch_up_channels(session, now_s) if session.channels.live else []
+        self._counters.pages += 1
+        complete = page.complete if page.HasField("complete") else NONE
+        session.channels_arrived(complete, page.paging, last=page.last)
+        self._counters.messages += len(page.entries)
+        return [Send(session.peer, encoding.channel_page(page))]
+
+    def _on_channel_fan_out(self, view: View, fan_out: ChannelFanOut) -> list[Output]:
+        entry, numbers = fan_out.entry, self._numbers(fan_out.sessions)
+        if numbers is None:
+            return []
+        sessions = [session for session in map(view.channels_live.get, numbers) if session is not None]
+        self._counters.live_dropped += len(numbers) - len(sessions)
+        if not sessions:
+            return []
+        missed = entry.HasField("missed")
+        complete = entry.missed.before - 1 if missed else entry.message.offset
+        for session in sessions:
+            if session.channels is not None:
+                session.channels.told(complete)
+        frame = encoding.channel_entry(entry)
+        self._counters.messages += len(sessions)
+        self._counters.sent_bytes += len(frame) * len(sessions)
+        return [SendAll([session.peer for session in sessions], frame, 0 if missed else entry.message.published_ms)]
+
+    def _numbers(self, packed: bytes) -> "array[int] | None":
+        """Of sessions. None: it is malformed, and counted."""
+        if len(packed) % _SESSION_BYTES:
+            self._counters.malformed_records += 1
+            return None
+        numbers = array("I", packed)
+        if sys.byteorder == "big":
+            numbers.byteswap()
+        return numbers
 
     def _on_answered(self, view: View, answered: Answered, now_s: float) -> list[Output]:
         session = view.sessions.get(answered.session)
@@ -215,17 +369,32 @@ class FromMatcher:
         outputs: list[Output] = [Send(session.peer, encoding.answer(answered, names=session.names))]
         if answered.catch_up and session.state is State.LIVE:
             # In any other state pages are to come that contain what is owed.
-            outputs += self._requests.catch_up(session, now_s)
+            outputs += self.catch_up(session, now_s)
+        if answered.retention:
+            channels = session.has_channels(answered.retention)
+            if answered.HasField("channels_epoch") and channels.epoch != answered.channels_epoch:
+                channels.begin_epoch(answered.channels_epoch)
+            # While pages are to come, they contain what is owed. Nobody asked for any in a session that had none.
+            if answered.catch_up_channels and (channels.live or not channels.number):
+                outputs += self._requests.catch_up_channels(session, now_s)
         return outputs
+
+    def _on_there(self, view: View, there: There, now_s: float) -> list[Output]:
+        session = view.sessions.get(there.session)
+        return [] if session is None else self._publishing.on_there(session, there.ask, now_s, there=there.there)
 
     def _on_closed(self, view: View, closed: Closed, now_s: float) -> list[Output]:
         session = view.sessions.get(closed.session)
         if session is None:
             return []
+        if closed.code == CloseCode.ABOVE_AGREEMENT and session.opened:
+            # A new matcher handles its first Open again, and knows of too many by now. Who is in stays in.
+            return self.announce(session, now_s)
         return self._connections.close(session, closed.code, closed.reason, now_s, leave=False)
 
     def _on_beat(self, view: View, beat: BeatAnswer, now_s: float) -> list[Output]:
         complete = beat.complete if beat.HasField("complete") else NONE
-        if not view.beat_answered(beat.serial, agreed=beat.agreed, complete=complete):
+        channels = {int(log.retention): log.complete for log in beat.channels}
+        if not view.beat_answered(beat.serial, agreed=beat.agreed, complete=complete, channels=channels):
             return []
-        return [self._requests.open(session, now_s) for session in view.sessions.values()]
+        return [output for session in list(view.sessions.values()) for output in self.announce(session, now_s)]

@@ -6,37 +6,56 @@ Handlers return outputs, which the shell does in order. `now_s` is any steady cl
 from collections.abc import Callable
 
 from coldnotify_common.shares import Shares
+from coldnotify_schemas.channels import Retentions
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError, ack_complete
 from coldnotify_schemas.internal_pb2 import Inbox, Item
 from coldnotify_schemas.wire_pb2 import Hello
 
 from coldnotify_gateway.core import encoding
+from coldnotify_gateway.core.channel_stages import Stage
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.from_client import FromClient
 from coldnotify_gateway.core.from_matcher import FromMatcher, Intake
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
-from coldnotify_gateway.core.outputs import HighWater, Output, Peer, Produce, Send
+from coldnotify_gateway.core.outputs import HighWater, Output, Peer, Produce, Publication, Send
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.requests import Requests
+from coldnotify_gateway.core.session_publishes import Agreements, Publishing, WithoutLimits
 from coldnotify_gateway.core.timers import NEVER_S, Timers
 from coldnotify_gateway.core.unidentified import Unidentified
 from coldnotify_gateway.core.violation import Violation, of_frame_error
 
-Admit = Callable[[Peer, Hello], None]
-"""Decides whether this connection may be the client that its Hello names. Raises Violation if not."""
+EVERYWHERE_A_DAY = Retentions()
+NOTHING_AGREED = WithoutLimits()
+Admit = Callable[[Peer, Hello], bool]
+"""Decides whether this connection may be the client that its Hello names, and returns whether that may publish to its
+domain. Raises Violation if it may not be the client."""
 
 
-def admit_all(_peer: Peer, _hello: Hello) -> None:
+def admit_all(_peer: Peer, _hello: Hello) -> bool:
     """Nobody is asked."""
+    return True
 
 
 class Gateway:
-    """`gateway_id`: 64 random bits. `inbox`: its partition of notifications. `partitions`: how many requests has."""
+    """`gateway_id`: 64 random bits. `inbox`: its partition of notifications. `partitions`: how many requests has.
 
-    def __init__(self, gateway_id: int, inbox: int, partitions: int, limits: Limits, admit: Admit = admit_all) -> None:
+    `retentions`: in which topics domains' channels are. `agreements`: what domains' tenants have agreed.
+    """
+
+    def __init__(
+        self,
+        gateway_id: int,
+        inbox: int,
+        partitions: int,
+        limits: Limits,
+        admit: Admit = admit_all,
+        retentions: Retentions = EVERYWHERE_A_DAY,
+        agreements: Agreements = NOTHING_AGREED,
+    ) -> None:
         self.id = gateway_id
         self.inbox = inbox
         self.limits = limits
@@ -45,9 +64,16 @@ class Gateway:
         self._timers: Timers[Unidentified | Identified] = Timers()
         self._requests = Requests(gateway_id, inbox, limits, self.counters, self._timers)
         self._connections = Connections(partitions, limits, self.counters, self._requests, self._timers)
-        self._from_client = FromClient(self._connections, self._requests)
+        self._publishing = Publishing(retentions, limits.message_bytes_max, agreements, self._requests, self.counters)
+        self._from_client = FromClient(self._connections, self._requests, self._publishing)
         self._from_matcher = FromMatcher(
-            gateway_id, self._connections, self._requests, self._from_client, limits, self.counters
+            gateway_id,
+            self._connections,
+            self._requests,
+            self._from_client,
+            self._publishing,
+            limits,
+            self.counters,
         )
         self._acks_due_s = NEVER_S
         self._ticked_s: float | None = None
@@ -175,12 +201,12 @@ class Gateway:
         hello = connection.on_frame(body)
         if hello is None:
             return []
-        self._admit(connection.peer, hello)
+        may_publish = self._admit(connection.peer, hello)
         if hello.HasField("cursor"):
             self.counters.hellos_returning += 1
         else:
             self.counters.hellos_new += 1
-        session = self._connections.identify(connection, hello, now_s)
+        session = self._connections.identify(connection, hello, now_s, may_publish=may_publish)
         output = self._requests.open(session, now_s)
         self._timers.look_at(session, now_s)
         return [output]
@@ -200,10 +226,16 @@ class Gateway:
     def on_drained(self, peer: Peer, now_s: float) -> list[Output]:
         """Less than the low-water mark waits: a slow session is caught up."""
         session = self._connections.by_peer.get(peer)
-        if not isinstance(session, Identified) or not session.drain():
+        if not isinstance(session, Identified):
             return []
+        slow = session.drain()
+        outputs: list[Output] = []
+        if session.channels is not None and session.channels.stage is Stage.SLOW:
+            outputs = self._requests.catch_up_channels(session, now_s)
+        if not slow:
+            return outputs
         high_water_bytes = session.pages.reached(now_s)
-        outputs = self._requests.catch_up(session, now_s)
+        outputs += self._from_matcher.catch_up(session, now_s)
         if high_water_bytes is not None:
             outputs.append(HighWater(peer, high_water_bytes))
         return outputs
@@ -265,8 +297,20 @@ class Gateway:
         """Kafka did not take a request. Only Leave is repeated: timers, or the client, ask again for what is wanted."""
         kind = failed.request.WhichOneof("body") or ""
         self.counters.failed_requests[kind] += 1
+        view = self._connections.views[failed.partition]
         if kind == "leave":
-            self._connections.views[failed.partition].owe_leave(failed, now_s, self.limits.beat_s)
+            view.owe_leave(failed, now_s, self.limits.beat_s)
+        session = view.sessions.get(failed.request.session)
+        if session is not None:
+            session.question.not_taken()
+            self._requests.channels_not_taken(session, failed.request, now_s)
+
+    def on_published(self, publication: Publication, offset: int | None, reason: str, now_s: float) -> list[Output]:
+        """What a client published is in Kafka at `offset`; None: it is not known to be, for this reason."""
+        session = self._connections.by_peer.get(publication.peer)
+        if not isinstance(session, Identified) or session.number != publication.session:
+            return []  # it has gone; in its next session it publishes again what was not answered
+        return self._counted(self._publishing.on_outcome(session, offset, reason, now_s))
 
     # --- time
 
@@ -302,9 +346,12 @@ class Gateway:
         if connection.question.wait_due_s <= now_s:
             connection.question.waiting_said(now_s, self.limits)
             outputs.append(Send(connection.peer, encoding.wait(self.limits.wait_s)))
-        if connection.question.answer_due_s <= now_s:
-            outputs += self._requests.again(connection, now_s)
-        return outputs
+        question = connection.question
+        if question.answer_due_s <= now_s and not question.put_off(now_s, self.limits, connection.view.beats_handled):
+            outputs += self._from_matcher.again(connection, now_s)
+        if connection.channels is not None and connection.channels.due_s <= now_s:
+            outputs += self._requests.channels_again(connection, now_s)
+        return outputs + self._publishing.on_due(connection, now_s)
 
     def _periodic(self, now_s: float) -> list[Output]:
         outputs: list[Output] = []
@@ -330,7 +377,7 @@ class Gateway:
 
     def flush_acks(self) -> list[Output]:
         """What clients acknowledged, now."""
-        return [self._requests.acks(view) for view in self._connections.views if view.acks]
+        return [self._requests.acks(view) for view in self._connections.views if view.acks or view.channels_acks]
 
     def go_away(self, count: int, now_s: float) -> list[Output]:
         """Sends away up to `count` of the connections, and every new one: until none is left."""

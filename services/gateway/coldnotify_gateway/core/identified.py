@@ -1,7 +1,8 @@
 """A session: a connection whose client said Hello. What the gateway knows of it, and how that changes.
 
-Its state follows the table in `states.py`. What it waits for, what its client claims, its pages and its quota are parts
-of their own: `question.py`, `claim.py`, `pages.py`, `quota.py`. Each is changed by its own methods only.
+Its state follows the table in `states.py`. What it waits for, what its client claims, its pages, its channels, what it
+publishes and its quota are parts of their own: `question.py`, `claim.py`, `pages.py`, `channel_stages.py`,
+`session_publishes.py`, `quota.py`. Each is changed by its own methods only.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from collections.abc import Iterable
 from sys import intern
 
 from coldnotify_schemas.protocol import SILENCE_EXTRA_S, SILENCE_FACTOR
-from coldnotify_schemas.wire_pb2 import CAPABILITY_NAMES, CAPABILITY_QUERIES, Hello
+from coldnotify_schemas.wire_pb2 import CAPABILITY_DESCRIPTIONS, CAPABILITY_NAMES, CAPABILITY_QUERIES, Hello
 
+from coldnotify_gateway.core.channel_stages import Channels
 from coldnotify_gateway.core.claim import Claim, Pending
 from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.limits import Limits
@@ -19,6 +21,7 @@ from coldnotify_gateway.core.pages import Pages
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.question import Question
 from coldnotify_gateway.core.quota import Quota
+from coldnotify_gateway.core.session_publishes import Publishes
 from coldnotify_gateway.core.states import TABLE, Event, State
 from coldnotify_gateway.core.timers import NEVER_S
 from coldnotify_gateway.core.unidentified import Unidentified
@@ -33,19 +36,24 @@ class Identified:
 
     __slots__ = (
         "_keepalive_s",
+        "_publishes",
         "_quota",
         "acked",
         "address",
         "blocked",
+        "channels",
         "claim",
         "client",
         "complete",
         "connected_s",
+        "describes",
+        "descriptions",
         "domain",
         "epoch",
         "frames",
         "group",
         "heard_s",
+        "may_publish",
         "names",
         "number",
         "opened",
@@ -66,6 +74,8 @@ class Identified:
         view: PartitionView[Identified],
         now_s: float,
         limits: Limits,
+        *,
+        may_publish: bool = False,
     ) -> None:
         self.peer = before.peer
         self.address = before.address
@@ -80,6 +90,10 @@ class Identified:
         self.names = bool(hello.capabilities & CAPABILITY_NAMES)
         self.queries = bool(hello.capabilities & CAPABILITY_QUERIES)
         """The client wants to know whether the service knows queries."""
+        self.descriptions = bool(hello.capabilities & CAPABILITY_DESCRIPTIONS)
+        """It wants to be told how the members of its queries are described."""
+        self.describes = False
+        """Its Welcome said that it is."""
         self._keepalive_s: int = min(hello.keepalive_s or limits.keepalive_default_s, limits.keepalive_max_s)
         self.heard_s = now_s
         self.wake_s = NEVER_S
@@ -95,10 +109,13 @@ class Identified:
         """The connection takes no more bytes for now."""
 
         self.question = Question(now_s)
-        operations = hello.register or hello.unregister or hello.queries or hello.unregister_queries
-        self.claim = Claim(hello.digest, _operations(hello)) if operations else Claim(hello.digest)
+        pending = _operations(hello)
+        self.claim = Claim(hello.digest, pending) if any(pending) else Claim(hello.digest)
+        self.channels = _channels(hello)
         self.pages = Pages()
         self._quota: Quota | None = None
+        self.may_publish = may_publish
+        self._publishes: Publishes | None = None
 
     # --- looking in
 
@@ -115,12 +132,25 @@ class Identified:
     def deadline_s(self) -> float:
         """When something about this session is due."""
         question = self.question
-        return min(self.silent_s, question.answer_due_s, question.wait_due_s)
+        due_s = min(self.silent_s, question.answer_due_s, question.wait_due_s)
+        if self._publishes is not None:
+            due_s = min(due_s, self._publishes.due_s)
+        return due_s if self.channels is None else min(due_s, self.channels.due_s)
 
     @property
     def complete_now(self) -> int:
         """What the client may believe: NONE, or an offset of its partition."""
         return max(self.complete, self.view.position) if self.state is State.LIVE else self.complete
+
+    @property
+    def channels_complete_now(self) -> int:
+        """What the client may believe of channels: NONE, or an offset of their log."""
+        channels = self.channels
+        if channels is None:
+            return NONE
+        if not channels.live:
+            return channels.complete
+        return max(channels.complete, self.view.channels_positions.get(channels.retention, NONE))
 
     @property
     def welcomed(self) -> bool:
@@ -133,6 +163,18 @@ class Identified:
         if self._quota is None:
             self._quota = Quota(self.connected_s)
         return self._quota
+
+    @property
+    def publishes(self) -> Publishes:
+        """What it publishes. Made at the first use: most sessions publish nothing."""
+        if self._publishes is None:
+            self._publishes = Publishes()
+        return self._publishes
+
+    @property
+    def publish_due_s(self) -> float:
+        """When a publish of the client is not held up any longer; NEVER_S: none is."""
+        return NEVER_S if self._publishes is None else self._publishes.due_s
 
     # --- what changes it
 
@@ -154,11 +196,52 @@ class Identified:
             self.acked = complete
             self.view.acks[self.number] = complete
 
+    def hear_channels(self, complete: int) -> None:
+        """The client has applied all of its channels up to `complete`."""
+        if self.channels is not None and self.opened and self.channels.applied(complete):
+            self.view.channels_acks[self.number] = complete
+
+    def has_channels(self, retention: int) -> Channels:
+        """The matcher says that it has some, and in which log they are."""
+        if self.channels is None:
+            self.channels = Channels()
+        self.channels.answered(retention)
+        return self.channels
+
+    def say_channels(self) -> Channels:
+        """The client registers for channels, or says where they are."""
+        if self.channels is None:
+            self.channels = Channels()
+        self.channels.said()
+        return self.channels
+
+    def ask_channels(self, now_s: float) -> Channels | None:
+        """All above what the client is complete to is asked for anew; None: it has no channels."""
+        channels = self.channels
+        if channels is not None:
+            channels.told(self.channels_complete_now)
+            self.view.channels_live.pop(self.number, None)
+            channels.ask(now_s)
+        return channels
+
+    def channels_arrived(self, complete: int, paging: int, *, last: bool) -> None:
+        """The page of channels that was due, or that there is none."""
+        channels = self.channels
+        if channels is None:
+            return
+        channels.arrived(complete, paging, last=last, blocked=self.blocked)
+        if channels.live:
+            self.view.channels_live[self.number] = self
+
     def use_names(self) -> None:
         """From here on this session gets names instead of CRC-32s."""
         self.names = True
         if self.state is State.LIVE:
             self.view.enter_live(self.number, self.peer, names=True)
+
+    def is_told_descriptions(self, *, describes: bool) -> None:
+        """The matcher says whether it tells this session how the members of its queries are described."""
+        self.describes = describes
 
     def begin_epoch(self, epoch: int) -> None:
         """What the client has applied was of another epoch."""
@@ -196,10 +279,16 @@ class Identified:
     def keep_complete(self) -> None:
         """The partition's position will not hold any more; what the client may believe does."""
         self.complete = self.complete_now
+        if self.channels is not None:
+            self.channels.told(self.channels_complete_now)
 
     def block(self) -> bool:
         """The connection is full. Whether the session is slow only now."""
         self.blocked = True
+        if self.channels is not None and self.channels.live:
+            self.channels.told(self.channels_complete_now)
+            self.view.channels_live.pop(self.number, None)
+            self.channels.block()
         if self.state is not State.LIVE:
             return False
         self.move(Event.BLOCKED)
@@ -213,5 +302,22 @@ class Identified:
 
 def _operations(hello: Hello) -> Pending:
     return Pending(
-        tuple(hello.register), tuple(hello.unregister), tuple(hello.queries), tuple(hello.unregister_queries)
+        tuple(hello.register),
+        tuple(hello.unregister),
+        tuple(hello.queries),
+        tuple(hello.unregister_queries),
+        tuple(hello.channels),
+        tuple(hello.unregister_channels),
     )
+
+
+def _channels(hello: Hello) -> Channels | None:
+    known = hello.HasField("channels_epoch")
+    if not known and not hello.channels:
+        return None
+    channels = Channels(epoch=hello.channels_epoch if known else None)
+    if known and hello.HasField("channels_cursor"):
+        channels.begin_at(hello.channels_cursor)
+    if hello.channels:
+        channels.said()
+    return channels

@@ -10,11 +10,15 @@ from coldnotify_schemas.protocol import (
     HELLO_S,
     KEEPALIVE_S,
     KEEPALIVE_S_MAX,
+    MESSAGE_BYTES_MAX,
     SYNC_CHUNKS_MAX,
 )
 
 ASK_AGAIN_DOUBLINGS_MAX = 3
 """A matcher that stays away is asked ever more rarely, up to 8 times the interval: what is asked piles up in Kafka."""
+WORKED_ON_FACTOR = 12
+"""What the matcher has not got to, or works on, is asked again only after so many intervals: were each asking answered,
+a matcher that is behind would fall behind further. Two minutes are more than the first asking of all clients takes."""
 CATCH_UPS_BEFORE_OPEN = 2
 """After so many CatchUps without an answer the session is announced anew: the matcher may have lost sight of it."""
 
@@ -28,6 +32,8 @@ class Limits:
     frame_bytes_max: int = CLIENT_FRAME_BYTES_MAX
     high_water_bytes: int = 64 * 1024
     """With more than this waiting to be written, a session is slow; on a link that was measured slow, with less."""
+    message_bytes_max: int = MESSAGE_BYTES_MAX
+    """Of a channel's message that a client publishes."""
     before_hello_bytes_max: int = 4096
     """Of frames that mean nothing to us, before the Hello."""
     connections_max: int = 19_000
@@ -50,6 +56,9 @@ class Limits:
     """Without an Opened for so long, a client is told Wait; and a new matcher is asked at once."""
     wait_s: int = 30
     """What Wait says."""
+    is_there_s: float = 5.0
+    """A publish of an object that may be one too many is let in if no matcher has said within this whether it is there.
+    In a working service that takes some hundredths of it."""
     acks_s: float = 1.0
     """Acks are merged for so long."""
     beat_s: float = BEAT_S
@@ -66,3 +75,8 @@ class Limits:
     is refused."""
     sync_chunks_s: float = ANSWER_S
     """A client that was not answered begins its reg-sync again after so long."""
+
+    @property
+    def worked_on_s(self) -> float:
+        """How long what the matcher has not got to, or works on, is not asked again."""
+        return self.ask_again_s * WORKED_ON_FACTOR

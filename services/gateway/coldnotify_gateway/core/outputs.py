@@ -5,12 +5,17 @@ from typing import NamedTuple, Protocol
 
 from coldnotify_schemas.internal_pb2 import Request
 
+from coldnotify_gateway.core.overtaking import Urgent
+
 
 class Peer(Protocol):
     """A connection as the shell knows it. The core keeps it and hands it back in outputs; it never calls it."""
 
     def send(self, data: bytes, /) -> None:
         """Write `data`, or buffer it."""
+
+    def send_urgent(self, urgent: Urgent, /) -> None:
+        """Write it in front of what waits, or in its turn where nothing does."""
 
     def finish(self) -> None:
         """Close the connection once what was sent is flushed."""
@@ -36,6 +41,16 @@ class SendAll(NamedTuple):
     """The trace that what it tells belongs to; "": none."""
 
 
+class SendUrgent(NamedTuple):
+    """Write this to each of these connections, in front of what waits there: a fan-out of high priority."""
+
+    peers: Sequence[Peer]
+    urgent: Urgent
+    published_ms: int = 0
+    traceparent: str = ""
+    """As in SendAll."""
+
+
 class Finish(NamedTuple):
     """Close this connection once what was sent to it is flushed. The core has forgotten it."""
 
@@ -57,4 +72,16 @@ class Produce(NamedTuple):
     request: Request
 
 
-Output = Send | SendAll | Finish | HighWater | Produce
+class Publication(NamedTuple):
+    """Write what a client publishes to this topic, and tell the core what came of it (`on_published`)."""
+
+    peer: Peer
+    session: int
+    partition: int
+    topic: str
+    key: bytes
+    value: bytes
+    headers: tuple[tuple[str, bytes], ...]
+
+
+Output = Send | SendAll | SendUrgent | Finish | HighWater | Produce | Publication

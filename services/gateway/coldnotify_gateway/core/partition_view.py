@@ -1,6 +1,8 @@
 """What the gateway knows of one partition: its matcher's generation and numbers, its position, sessions and beat."""
 
 from collections import deque
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
 
 from coldnotify_gateway.core.encoding import NONE
@@ -8,6 +10,8 @@ from coldnotify_gateway.core.outputs import Peer, Produce
 from coldnotify_gateway.core.timers import NEVER_S
 
 _CHECKSUM_MODULUS = 1 << 64
+NO_CHANNELS: Mapping[int, int] = MappingProxyType({})
+"""What a matcher says that follows no log of channels."""
 LEAVES_OWED_MAX = 100_000
 """More sessions than a gateway holds end while Kafka is away only if clients come and go all the time."""
 _DISAGREEMENTS_BEFORE_ANNOUNCING = 2
@@ -49,6 +53,11 @@ class PartitionView(Generic[S]):
         """The connections of live sessions that take CRC-32s: all that a fan-out needs to look at."""
         self.live_names: dict[int, Peer] = {}
         self.acks: dict[int, int] = {}
+        self.channels_live: dict[int, S] = {}
+        """Sessions whose channels are live."""
+        self.channels_positions: dict[int, int] = {}
+        """By retention: all sessions whose channels are live, in that log, are complete up to here."""
+        self.channels_acks: dict[int, int] = {}
 
         self.leaves: deque[Produce] = deque(maxlen=LEAVES_OWED_MAX)
         """Leaves that Kafka did not take. Without them the matcher would count sessions that are gone for ever."""
@@ -57,6 +66,8 @@ class PartitionView(Generic[S]):
         self.unanswered_since_s = NEVER_S
         """When the first Beat that no BeatAnswer followed was sent."""
         self._beats = 0
+        self.beats_handled = 0
+        """The highest serial of a Beat that the present matcher has answered: it has handled what came before that."""
         self._believed_from = 1
         """Serial of the first Beat whose answer counts."""
         self._disagreements = 0
@@ -74,6 +85,8 @@ class PartitionView(Generic[S]):
         self.checksum = (self.checksum - session.number) % _CHECKSUM_MODULUS
         self.leave_live(session.number)
         self.acks.pop(session.number, None)
+        self.channels_live.pop(session.number, None)
+        self.channels_acks.pop(session.number, None)
         if not self.sessions:
             self.beat_due_s = now_s
 
@@ -101,9 +114,11 @@ class PartitionView(Generic[S]):
         # What the new matcher says may be of another epoch, and those that come to it must not be taken to be as far
         # as those of the old one were.
         self.position = NONE
+        self.channels_positions.clear()
         self._distrust()
         # The new matcher also answers what its predecessor had not committed: Beats from before some of the sessions.
         self._believed_from = self._beats + 1
+        self.beats_handled = 0
         self._disagreements = 0
         if self.sessions:
             self.beat_due_s = now_s
@@ -154,6 +169,11 @@ class PartitionView(Generic[S]):
         if self.sessions and self.unanswered_since_s == NEVER_S:
             self.beat_due_s = now_s
 
+    @property
+    def beats(self) -> int:
+        """The serial of the latest Beat."""
+        return self._beats
+
     def next_beat(self) -> int:
         """The serial of the Beat that goes out now."""
         self._beats += 1
@@ -164,8 +184,14 @@ class PartitionView(Generic[S]):
         self.beat_due_s = now_s + beat_s if self.sessions else NEVER_S
         self.unanswered_since_s = min(self.unanswered_since_s, now_s) if self.sessions else NEVER_S
 
-    def beat_answered(self, serial: int, *, agreed: bool, complete: int) -> bool:
-        """The matcher is there and stands at `complete`. True: it has lost sight of sessions, announce them."""
+    def beat_answered(
+        self, serial: int, *, agreed: bool, complete: int, channels: Mapping[int, int] = NO_CHANNELS
+    ) -> bool:
+        """The matcher is there and stands at `complete`. True: it has lost sight of sessions, announce them.
+
+        `channels`: by retention, where it stands in that log.
+        """
+        self.beats_handled = max(self.beats_handled, min(serial, self._beats))
         if serial < self._believed_from:
             return False
         self.unanswered_since_s = NEVER_S
@@ -173,6 +199,8 @@ class PartitionView(Generic[S]):
             self._trusted = True
             self._disagreements = 0
             self.position = max(self.position, complete)
+            for retention, at in channels.items():
+                self.channels_positions[retention] = max(self.channels_positions.get(retention, NONE), at)
             return False
         self._distrust()
         self._disagreements += 1

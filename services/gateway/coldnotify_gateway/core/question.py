@@ -47,6 +47,8 @@ class Step(IntEnum):
     """The answer is not waited for any more."""
 
 
+NOT_IN_LINE = -1
+"""As the number of Beats before a question: it is not in the matcher's line, or nobody knows."""
 _NEW_NUMBER = frozenset({Step.ASK_OPEN, Step.ASK_ANNOUNCEMENT, Step.ASK_PAGE, Step.ASK_CHECK})
 _OPENS = frozenset({Asked.OPEN, Asked.ANNOUNCEMENT})
 _ALWAYS = {
@@ -87,6 +89,8 @@ class Question:
     """When it is asked again."""
     wait_due_s: float = NEVER_S
     """When the client is told Wait."""
+    beats_before: int = NOT_IN_LINE
+    """So many Beats had been sent when it was asked. Until the matcher answers a later one, it has not got to it."""
 
     @property
     def announces(self) -> bool:
@@ -102,8 +106,8 @@ class Question:
         """For how long an answer has been waited for; 0: nothing is."""
         return 0.0 if self.asked is Asked.NOTHING else now_s - self.asked_s
 
-    def step(self, step: Step, now_s: float, limits: Limits) -> None:
-        """Asks, or expects, by the table."""
+    def step(self, step: Step, now_s: float, limits: Limits, beats_before: int = NOT_IN_LINE) -> None:
+        """Asks, or expects, by the table. `beats_before`: the Beats sent before a request that goes out with it."""
         after = TABLE[self.asked][step]
         if after in _OPENS and self.asked not in _OPENS:
             self.wait_due_s = now_s + limits.wait_after_s
@@ -111,6 +115,7 @@ class Question:
         if step in _NEW_NUMBER:
             self.number += 1
         self.asked_s = now_s
+        self.beats_before = beats_before
         self.answer_due_s = now_s + limits.ask_again_s * 2 ** min(self.times, ASK_AGAIN_DOUBLINGS_MAX)
 
     def answered(self) -> None:
@@ -123,6 +128,24 @@ class Question:
         """Nothing is waited for, and nothing was answered: what is asked next is asked as rarely as this would be."""
         self.asked = TABLE[self.asked][Step.GIVEN_UP]
         self.answer_due_s = NEVER_S
+
+    def put_off(self, now_s: float, limits: Limits, beats_handled: int) -> bool:
+        """The answer is overdue. Whether that is looked at again later, since the matcher has not got to the question.
+
+        `beats_handled`: how many Beats it has answered, and so what came before them.
+        """
+        if beats_handled > self.beats_before or self.waits_since_s(now_s) >= limits.worked_on_s:
+            return False
+        self.answer_due_s = min(now_s + limits.ask_again_s, self.asked_s + limits.worked_on_s)
+        return True
+
+    def worked_on(self, now_s: float, limits: Limits) -> None:
+        """The matcher says that it works on the answer."""
+        self.answer_due_s = now_s + limits.worked_on_s
+
+    def not_taken(self) -> None:
+        """Kafka did not take a request of the session, perhaps this one, or part of it: only asking again helps."""
+        self.beats_before = NOT_IN_LINE
 
     def unanswered(self) -> None:
         """The answer is overdue: the question is about to be asked again."""

@@ -1,10 +1,21 @@
 """The requests that the gateway sends the matcher: made here, with what asking does to a session."""
 
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.internal_pb2 import Acks, Beat, CatchUp, CheckDigest, Leave, Open, Request
+from coldnotify_schemas.internal_pb2 import (
+    Acks,
+    Beat,
+    CatchUp,
+    CatchUpChannels,
+    CheckDigest,
+    IsThere,
+    Leave,
+    Open,
+    Request,
+)
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.wire_pb2 import Register, SyncChunk, Unregister
 
+from coldnotify_gateway.core.channel_stages import Channels
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.identified import Identified
@@ -39,23 +50,34 @@ class Requests:
             self._counters.announcements += 1
         session.move(Event.ASK_OPEN)
         pending = session.claim.pending
+        channels = session.ask_channels(now_s)
         self._ask(session, Step.ASK_ANNOUNCEMENT if announced else Step.ASK_OPEN, now_s)
-        return self._request(
-            session,
-            open=Open(
-                digest=session.claim.digest(announced=announced),
-                register=pending.register,
-                unregister=pending.unregister,
-                queries=pending.queries,
-                unregister_queries=pending.unregister_queries,
-                epoch=session.epoch,
-                cursor=_optional(session.complete),
-                ask=session.question.number,
-                again=again,
-                acked=_optional(session.acked) if again else None,
-                page_bytes=session.pages.size_bytes,
-            ),
+        said = Open(
+            digest=session.claim.digest(announced=announced),
+            register=pending.register,
+            unregister=pending.unregister,
+            queries=pending.queries,
+            unregister_queries=pending.unregister_queries,
+            channels=pending.channels,
+            unregister_channels=pending.unregister_channels,
+            epoch=session.epoch,
+            cursor=_optional(session.complete),
+            ask=session.question.number,
+            again=again,
+            never_opened=again and not session.opened,
+            acked=_optional(session.acked) if again else None,
+            page_bytes=session.pages.size_bytes,
+            descriptions=session.descriptions,
         )
+        if channels is not None:
+            said.channels_ask = channels.number
+            if channels.epoch is not None:
+                said.channels_epoch = channels.epoch
+            if channels.complete != NONE:
+                said.channels_cursor = channels.complete
+            if again and channels.acked != NONE:
+                said.channels_acked = channels.acked
+        return self._request(session, open=said)
 
     def catch_up(self, session: Identified, now_s: float) -> list[Output]:
         """Everything above what the session is complete to; later, if its connection is full."""
@@ -64,13 +86,51 @@ class Requests:
             session.pages.drop()
             session.question.give_up()
             return []
-        if session.question.checks:
-            # The matcher may just have found it not in sync, and then it answers nothing but an Open.
-            return [self.open(session, now_s)]
         session.move(Event.ASK_CATCH_UP)
         self._ask(session, Step.ASK_PAGE, now_s)
         session.pages.begin()
         return [self._request(session, catch_up=_catch_up(session, page=0))]
+
+    def catch_up_channels(self, session: Identified, now_s: float) -> list[Output]:
+        """All messages above what the session's channels are complete to; later, if its connection is full."""
+        channels = session.channels
+        if channels is None:
+            return []
+        if session.blocked:
+            channels.block_before_asking()
+            return []
+        session.ask_channels(now_s)
+        self._timers.look_at(session, now_s)
+        return [self._request(session, catch_up_channels=_catch_up_channels(session, channels, page=0))]
+
+    def next_channels_page(self, session: Identified, page: int, now_s: float) -> list[Output]:
+        """The client has this page: the next one, if that was the one that was sent."""
+        channels = session.channels
+        if channels is None or not channels.acknowledged(page, now_s):
+            return []
+        self._timers.look_at(session, now_s)
+        return [self._request(session, catch_up_channels=_catch_up_channels(session, channels, page))]
+
+    def channels_again(self, session: Identified, now_s: float) -> list[Output]:
+        """No page of channels came: asks once more, from where only the client knows only for the very page."""
+        channels = session.channels
+        if channels is None:
+            return []
+        channels.expect_again(now_s)
+        if not session.opened:
+            return []  # its Open asks for them, and is sent again by itself
+        if not channels.behind:
+            return self.catch_up_channels(session, now_s)
+        # A page of a new number would begin where the gateway stands. One of this number that is under way is taken,
+        # and what comes a second time is not.
+        page = channels.page - 1
+        return [self._request(session, catch_up_channels=_catch_up_channels(session, channels, page))]
+
+    def channels_not_taken(self, session: Identified, failed: Request, now_s: float) -> None:
+        """Kafka did not take this request, or may have: a question about channels is asked again sooner."""
+        if session.channels is not None and failed.HasField("catch_up_channels"):
+            session.channels.not_taken(failed.catch_up_channels.ask, now_s + self._limits.ask_again_s)
+            self._timers.look_at(session, now_s)
 
     def next_page(self, session: Identified, now_s: float) -> Output:
         """The client has the page that was sent: the next one, of the same asking."""
@@ -85,8 +145,14 @@ class Requests:
         check = CheckDigest(digest=session.claim.said, ask=session.question.number)
         return self._request(session, check_digest=check)
 
+    def opens_again(self, session: Identified) -> bool:
+        """Whether what was asked last is asked once more by an Open."""
+        if session.question.checks:
+            return False
+        return session.state is not State.CATCHING or session.question.times >= CATCH_UPS_BEFORE_OPEN
+
     def again(self, session: Identified, now_s: float) -> list[Output]:
-        """No answer came: asks once more."""
+        """No answer came to what is no Open: asks once more."""
         self._counters.asked_again += 1
         session.question.unanswered()
         if session.question.checks:
@@ -94,13 +160,15 @@ class Requests:
             # Operations that came since make the digest that was said a thing of the past; the next Ping says another.
             again = session.claim.to_check and session.state is State.LIVE
             return [self.check_digest(session, now_s)] if again else []
-        if session.state is State.CATCHING and session.question.times <= CATCH_UPS_BEFORE_OPEN:
-            return self.catch_up(session, now_s)
-        return [self.open(session, now_s)]
+        return self.catch_up(session, now_s)
 
     def register(self, session: Identified, register: Register, now_s: float) -> list[Output]:
         """Register is passed on, unless too many are unanswered."""
-        return [self._request(session, register=register)] if self._may_request(session, now_s) else []
+        if not self._may_request(session, now_s):
+            return []
+        if register.channels:
+            session.say_channels()
+        return [self._request(session, register=register)]
 
     def unregister(self, session: Identified, unregister: Unregister, now_s: float) -> list[Output]:
         """Unregister is passed on, unless too many are unanswered."""
@@ -123,17 +191,34 @@ class Requests:
             # Not put off by a set that is sent once more: a matcher that loaded the session answers it in vain, by an
             # asking that it does not know, until it is asked anew.
             self._expect(session, Step.EXPECT_SET, now_s)
+        if chunk.channels:
+            session.say_channels()
         return [self._request(session, sync=chunk)]
+
+    def is_there(self, session: Identified, object_: str, now_s: float) -> Output:
+        """Is this object published? The client's publish of it waits for the answer, for `is_there_s` at most."""
+        ask = session.publishes.ask(now_s + self._limits.is_there_s)
+        self._timers.look_at(session, now_s)
+        return self._request(session, is_there=IsThere(object=object_, ask=ask))
 
     def leave(self, session: Identified) -> Output:
         """The session has ended."""
         # Before the Opened the client's number may be of another epoch.
-        return self._request(session, leave=Leave(complete=_optional(session.acked) if session.opened else None))
+        said = Leave(complete=_optional(session.acked) if session.opened else None)
+        if session.channels is not None and session.opened and session.channels.acked != NONE:
+            said.channels_complete = session.channels.acked
+        return self._request(session, leave=said)
 
     def acks(self, view: PartitionView[Identified]) -> Output:
         """What the clients of this partition acknowledged since the last time."""
-        acks = Acks(sessions=view.acks.keys(), completes=view.acks.values())
+        acks = Acks(
+            sessions=view.acks.keys(),
+            completes=view.acks.values(),
+            channels_sessions=view.channels_acks.keys(),
+            channels_completes=view.channels_acks.values(),
+        )
         view.acks.clear()
+        view.channels_acks.clear()
         return self._of_gateway(view, acks=acks)
 
     def beat(self, view: PartitionView[Identified]) -> Output:
@@ -156,7 +241,7 @@ class Requests:
         self._expect(session, step, now_s)
 
     def _expect(self, session: Identified, step: Step, now_s: float) -> None:
-        session.question.step(step, now_s, self._limits)
+        session.question.step(step, now_s, self._limits, session.view.beats)
         self._timers.look_at(session, now_s)
 
     def _may_request(self, session: Identified, now_s: float) -> bool:
@@ -175,7 +260,9 @@ class Requests:
         unregister: Unregister | None = None,
         sync: SyncChunk | None = None,
         catch_up: CatchUp | None = None,
+        catch_up_channels: CatchUpChannels | None = None,
         check_digest: CheckDigest | None = None,
+        is_there: IsThere | None = None,
         leave: Leave | None = None,
     ) -> Output:
         request = Request(
@@ -191,8 +278,11 @@ class Requests:
             unregister=unregister,
             sync=sync,
             catch_up=catch_up,
+            catch_up_channels=catch_up_channels,
             check_digest=check_digest,
+            is_there=is_there,
             leave=leave,
+            descriptions=register is not None and session.descriptions,
         )
         return self._produce(session.view, session.key, request)
 
@@ -215,6 +305,17 @@ def _catch_up(session: Identified, page: int) -> CatchUp:
         epoch=session.epoch,
         page_bytes=session.pages.size_bytes,
         paging=session.pages.paging if page else 0,
+    )
+
+
+def _catch_up_channels(session: Identified, channels: Channels, page: int) -> CatchUpChannels:
+    return CatchUpChannels(
+        cursor=_optional(channels.complete),
+        ask=channels.number,
+        page=page,
+        epoch=channels.epoch,
+        page_bytes=session.pages.size_bytes,
+        paging=channels.paging if page else 0,
     )
 
 

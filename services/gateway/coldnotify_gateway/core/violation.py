@@ -4,11 +4,13 @@ from collections.abc import Collection, Iterable
 
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameError, FrameTooLarge
-from coldnotify_schemas.interests import check_query
+from coldnotify_schemas.interests import channel_text, check_query
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX, PROTOCOL_VERSION
-from coldnotify_schemas.wire_pb2 import Hello, Query
+from coldnotify_schemas.wire_pb2 import Channel, Hello, Query, Since
 
+OFFSET_MAX = (1 << 63) - 1
+"""Kafka's offsets are signed 64-bit integers."""
 _REASON_CHARS_MAX = 200
 """A reason quotes what the client said; it need not carry all of it over a radio link."""
 
@@ -41,27 +43,35 @@ def check_hello(hello: Hello) -> None:
     except InvalidName as error:
         raise Violation(CloseCode.BAD_NAME, str(error)) from None
     queries = len(hello.queries) + len(hello.unregister_queries)
-    _check_count("register and unregister", len(hello.register) + len(hello.unregister) + queries)
+    channels = len(hello.channels) + len(hello.unregister_channels)
+    _check_count("register and unregister", len(hello.register) + len(hello.unregister) + queries + channels)
     _check_names("register", hello.register)
     _check_names("unregister", hello.unregister)
     _check_queries("queries", hello.queries)
+    _check_channels("channels", hello.channels)
 
 
-def check_objects(field: str, objects: Collection[str], queries: Collection[Query] | Collection[int] = ()) -> None:
-    """Whether the objects of one frame are names, and its queries texts, and not too many. Raises Violation.
+def check_objects(
+    field: str,
+    objects: Collection[str],
+    queries: Collection[Query] | Collection[int] = (),
+    channels: Collection[Channel] | Collection[int] = (),
+) -> None:
+    """Whether the objects of one frame are names, its queries texts, and all not too many. Raises Violation.
 
-    `queries`: as they are registered, or the hashes of those that are unregistered.
+    `queries`, `channels`: as they are registered, or the hashes of those that are unregistered.
     """
-    _check_count(field, len(objects) + len(queries))
+    _check_count(field, len(objects) + len(queries) + len(channels))
     _check_names(field, objects)
     _check_queries(field, queries)
+    _check_channels(field, channels)
 
 
 def _check_count(field: str, count: int) -> None:
     if count > OBJECTS_PER_FRAME_MAX:
         raise Violation(
             CloseCode.PROTOCOL_ERROR,
-            f"{field}: {count} objects and queries in one frame, at most {OBJECTS_PER_FRAME_MAX} are taken",
+            f"{field}: {count} objects, queries and channels in one frame, at most {OBJECTS_PER_FRAME_MAX} are taken",
         )
 
 
@@ -80,3 +90,19 @@ def _check_queries(field: str, queries: Collection[Query] | Collection[int]) -> 
                 check_query(query.text)
     except InvalidName as error:
         raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: {error}") from None
+
+
+def _check_channels(field: str, channels: Collection[Channel] | Collection[int]) -> None:
+    for channel in channels:
+        if not isinstance(channel, Channel):
+            continue
+        try:
+            text = channel_text(channel.name, channel.attributes)
+        except InvalidName as error:
+            raise Violation(CloseCode.BAD_NAME, f"{field}: {error}") from None
+        if text.count("\x00") != len(channel.attributes) or list(channel.attributes) != sorted(channel.attributes):
+            raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: attributes: are not sorted, each once")
+        if channel.since not in Since.values():
+            raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: since: {channel.since} is not known here")
+        if channel.at > OFFSET_MAX:
+            raise Violation(CloseCode.PROTOCOL_ERROR, f"{field}: at: is {channel.at} (at most {OFFSET_MAX})")

@@ -1,5 +1,6 @@
 """Frames as they leave."""
 
+import pytest
 from coldnotify_gateway.core import encoding
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.internal_pb2 import Answered, Newest, Opened, Page
@@ -52,14 +53,14 @@ def test_none_is_left_out_and_zero_is_not():
     assert not frame.caught_up.HasField("sets_digest")
     (frame,) = parse(encoding.pong(0))
     assert frame.pong.HasField("complete")
-    (frame,) = parse(encoding.welcome(Opened(in_sync=True, kinds=3), queries=False))
+    (frame,) = parse(encoding.welcome(Opened(in_sync=True, kinds=3), kinds_wanted=False))
     assert not frame.welcome.HasField("epoch")
     assert frame.welcome.kinds == 0
 
 
 def test_whoever_asks_is_told_which_kinds_the_service_knows():
     for refused in ([], [Refusal(query=7, reason="line 1, column 1: expected a condition")]):
-        (frame,) = parse(encoding.welcome(Opened(in_sync=True, kinds=3, refused=refused), queries=True))
+        (frame,) = parse(encoding.welcome(Opened(in_sync=True, kinds=3, refused=refused), kinds_wanted=True))
         assert frame.welcome.kinds == 3
         assert list(frame.welcome.refused) == refused
 
@@ -69,6 +70,15 @@ def test_what_enters_and_leaves_is_said_by_its_name():
     assert (frame.notification.name, frame.notification.crc) == ("a", 0)
     assert (list(frame.notification.entered), list(frame.notification.left)) == ([7], [8, 9])
     assert not frame.notification.HasField("version")
+
+
+@pytest.mark.parametrize("description", [b"", b'{"Room":410}'])
+def test_how_an_object_is_described_is_said_by_its_name_where_the_matcher_says_it(description):
+    (frame,) = parse(encoding.notification(Newest(name="a", offset=3, description=description), names=False))
+    assert (frame.notification.name, frame.notification.description) == ("a", description)
+    assert frame.notification.HasField("description")
+    (frame,) = parse(encoding.notification(Newest(name="a", offset=3, entered=[7]), names=True))
+    assert not frame.notification.HasField("description")
 
 
 def test_a_page_says_what_it_answers_and_how_far_an_answer_has_come():

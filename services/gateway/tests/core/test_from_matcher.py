@@ -9,7 +9,13 @@ from coldnotify_gateway.core.claim import Pending
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest, object_crc
 from coldnotify_schemas.internal_pb2 import Answered, Closed, Inbox, Item, Newest, Opened, Page
-from coldnotify_schemas.wire_pb2 import Refusal
+from coldnotify_schemas.wire_pb2 import (
+    CAPABILITY_DESCRIPTIONS,
+    CAPABILITY_NAMES,
+    CAPABILITY_QUERIES,
+    KINDS_DESCRIPTIONS,
+    Refusal,
+)
 from coldnotify_testkit.device_frames import EPOCH, ack, bye, hello, ping, register, sync, unregister, use_names
 from coldnotify_testkit.gateway_bench import Bench, beat_answer, fan_out, inbox_outputs
 
@@ -103,9 +109,10 @@ def test_another_epoch_voids_the_cursor(bench):
 
 
 def test_opened_of_an_older_asking_is_stale(bench):
+    bench.answers_beats = True
     wire = bench.opening()
     bench.later(11)
-    first, second = bench.take_requests("open", "beat", "beat", "open")[::3]
+    first, second = [request for request in bench.take_requests() if request.HasField("open")]
     assert (first.open.ask, second.open.ask) == (1, 2)
     assert second.open.again
     assert wire.kinds() == ["wait"]
@@ -150,6 +157,7 @@ def test_pages_come_one_by_one_as_the_client_acknowledges(bench):
 
 def test_a_page_of_an_older_asking_is_stale(bench):
     """What a session got live after the older asking would be missing between the two pages."""
+    bench.answers_beats = True
     wire = bench.live(complete=4)
     bench.gateway.on_blocked(wire, bench.now_s)
     for _ in range(2):
@@ -233,6 +241,7 @@ def test_not_in_sync_and_the_whole_set(bench):
 
 
 def test_after_the_last_chunk_the_matcher_is_asked_again(bench):
+    bench.answers_beats = True
     wire = bench.opening(hello(wanted=("a",)))
     bench.inbox(opened(1, 1, in_sync=False))
     bench.say(wire, sync(0, "a", last=True))
@@ -272,6 +281,36 @@ def test_closed_is_told_and_no_leave_follows(bench):
     assert wire.finished
     bench.do(bench.gateway.on_disconnected(wire, bench.now_s))
     assert bench.take_requests() == []
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_who_is_in_stays_in_though_a_new_matcher_knows_of_too_many(bench, slow):
+    """It handles the session's first Open once more, by what it knows of the tenant by then."""
+    wire = bench.live()
+    if slow:
+        bench.gateway.on_blocked(wire, bench.now_s)
+    bench.take_requests()
+    bench.new_matcher()
+    bench.take_requests()
+    bench.inbox(Item(closed=Closed(session=1, code=CloseCode.ABOVE_AGREEMENT, reason="clients_max is 5")))
+    (request,) = bench.take_requests("open")
+    assert (request.open.again, request.open.never_opened) == (True, False)
+    assert not wire.finished
+    bench.inbox(opened(1, request.open.ask), page(1, request.open.ask, last=True))
+    assert wire.kinds() == ["caught_up"]
+
+
+def test_who_has_had_no_answer_yet_may_be_refused(bench):
+    wire = bench.opening()
+    (first,) = bench.take_requests("open")
+    assert (first.open.again, first.open.never_opened) == (False, False)
+    bench.inbox(number=bench.number + 2)
+    (second,) = bench.take_requests("open")
+    assert (second.open.again, second.open.never_opened) == (True, True)
+    wire.take()
+    bench.inbox(Item(closed=Closed(session=1, code=CloseCode.ABOVE_AGREEMENT, reason="clients_max is 5")))
+    assert wire.kinds() == ["close"]
+    assert wire.finished
 
 
 # --- numbers and generations
@@ -552,3 +591,36 @@ def test_a_page_without_a_number_is_none(bench):
     bench.say(wire, ack(page=1))
     (request,) = bench.take_requests("catch_up")
     assert request.catch_up.page == 1
+
+
+DESCRIBING = CAPABILITY_NAMES | CAPABILITY_QUERIES | CAPABILITY_DESCRIPTIONS
+
+
+@pytest.mark.parametrize("capabilities", [CAPABILITY_NAMES | CAPABILITY_QUERIES, DESCRIBING])
+def test_the_matcher_hears_with_each_open_who_asks_for_descriptions(bench, capabilities):
+    asked = capabilities == DESCRIBING
+    device = bench.opening(hello("a", capabilities=capabilities))
+    assert bench.requests[-1].open.descriptions is asked
+    bench.inbox(opened(1, 1), page(1, 1, last=True))
+    bench.say(device, register(1, "b"))
+    assert bench.requests[-1].descriptions is asked
+    bench.say(device, unregister(2, "b"))
+    assert not bench.requests[-1].descriptions
+
+
+@pytest.mark.parametrize(("before", "after"), [(KINDS_DESCRIPTIONS, 0), (0, KINDS_DESCRIPTIONS)])
+def test_a_session_ends_where_another_release_takes_over_that_tells_descriptions_otherwise(bench, before, after):
+    """Its client would go on with descriptions that nobody told it."""
+    wire = bench.opening(hello("a", capabilities=DESCRIBING))
+    first = opened(1, 1)
+    first.opened.kinds = before
+    bench.inbox(first, page(1, 1, last=True))
+    assert wire.take()[0].welcome.kinds == before
+    bench.inbox(opened(1, 0, in_sync=False))
+    announced = bench.requests[-1].open
+    assert announced.descriptions
+    again = opened(1, announced.ask)
+    again.opened.kinds = after
+    bench.inbox(again)
+    (closed,) = wire.take()
+    assert closed.close.code == CloseCode.UNKNOWN_SESSION

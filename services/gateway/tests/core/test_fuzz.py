@@ -3,7 +3,19 @@
 And whatever happens while the core's outputs are done, none of its handlers is called while another one runs.
 """
 
-from coldnotify_gateway.core import Finish, Gateway, HighWater, Identified, Limits, Peer, Produce, Send, SendAll, State
+from coldnotify_gateway.core import (
+    Finish,
+    Gateway,
+    HighWater,
+    Identified,
+    Limits,
+    Peer,
+    Produce,
+    Send,
+    SendAll,
+    SendUrgent,
+    State,
+)
 from coldnotify_gateway.core.partition_view import LEAVES_OWED_MAX
 from coldnotify_gateway.core.timers import LOOK_AHEAD_S
 from coldnotify_schemas.close_codes import CloseCode
@@ -114,6 +126,9 @@ class Anything(RuleBasedStateMachine):
                 case SendAll(peers, data):
                     for peer in peers:
                         self.send(peer, data)
+                case SendUrgent(peers, urgent):
+                    for peer in peers:
+                        self.send(peer, urgent.ahead + urgent.at_its_place)
                 case Produce():
                     assert output.partition < PARTITIONS
                     assert output.request.ByteSize() <= LIMITS.frame_bytes_max + 1024
@@ -247,7 +262,7 @@ class Anything(RuleBasedStateMachine):
                 self.said_by_the_matcher = self.said_by_the_matcher | {code}
                 item = Item(closed=Closed(session=of, code=code, reason="said so"))
             case "fan_out":
-                item = Item(fan_out=FanOut(newest=newest[0] if newest else None, sessions=sessions))
+                item = Item(fan_out=FanOut(newest=newest[0] if newest else None, sessions=sessions, urgent=flags[0]))
             case "beat":
                 serial = LATEST_BEAT if flags[1] else number
                 item = Item(beat=BeatAnswer(agreed=flags[0], complete=complete, serial=serial))
@@ -387,6 +402,9 @@ class Meddling(Anything):
                 case SendAll(peers, data):
                     for peer in peers:
                         self._send(peer, data)
+                case SendUrgent(peers, urgent):
+                    for peer in peers:
+                        self._send(peer, urgent.ahead + urgent.at_its_place)
                 case HighWater():
                     pass
                 case Produce():

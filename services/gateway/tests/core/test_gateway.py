@@ -8,7 +8,7 @@ from ipaddress import ip_network
 import pytest
 from coldnotify_gateway.core import Limits, Produce, State, Violation
 from coldnotify_schemas.close_codes import CloseCode
-from coldnotify_schemas.internal_pb2 import Closed, Item, Opened
+from coldnotify_schemas.internal_pb2 import Closed, Item, Opened, Page
 from coldnotify_schemas.wire_pb2 import Hello
 from coldnotify_testkit.device_frames import ack, hello, ping, register
 from coldnotify_testkit.gateway_bench import Bench, WireDouble, beat_answer, fan_out
@@ -68,10 +68,11 @@ def test_a_bad_beginning_is_told_by_code_and_field(bench, said, code, words):
 def test_who_is_not_admitted_is_told_and_nobody_else_sees_the_token():
     asked = []
 
-    def admit(_peer: object, said: Hello) -> None:
+    def admit(_peer: object, said: Hello) -> bool:
         asked.append(said.token)
         if said.client == "thief":
             raise Violation(CloseCode.NOT_ALLOWED, "client: you are not thief")
+        return False
 
     bench = Bench(admit=admit)
     wire = bench.connect()
@@ -301,6 +302,7 @@ def test_a_last_page_that_fills_the_connection_does_not_make_it_live(bench):
 
 
 def test_an_open_without_an_answer_is_asked_ever_more_rarely_and_the_client_told_to_wait(bench):
+    bench.answers_beats = True
     wire = bench.opening(hello(keepalive_s=3600))
     bench.later(2)
     assert wire.kinds() == []
@@ -316,12 +318,109 @@ def test_an_open_without_an_answer_is_asked_ever_more_rarely_and_the_client_told
 
 
 def test_pages_that_do_not_come_are_asked_for_and_then_the_session_is_announced(bench):
+    bench.answers_beats = True
     bench.live(hello(keepalive_s=3600), complete=2)
     bench.gateway.on_blocked(bench.session(1).peer, bench.now_s)
     bench.do(bench.gateway.on_drained(bench.session(1).peer, bench.now_s))
     bench.later(130)
     kinds = [request.WhichOneof("body") for request in bench.take_requests()]
     assert [kind for kind in kinds if kind != "beat"][:4] == ["catch_up", "catch_up", "catch_up", "open"]
+
+
+def asked(bench: Bench) -> list[str]:
+    """What was asked of the matcher since the last call, but for Beats."""
+    return [kind for request in bench.take_requests() if (kind := request.WhichOneof("body")) != "beat"]
+
+
+def test_what_the_matcher_has_not_got_to_is_not_asked_again(bench):
+    wire = bench.opening(hello(keepalive_s=3600, register=("a",)))
+    bench.take_requests("open")
+    bench.later(25)
+    assert asked(bench) == []
+    assert set(wire.kinds()) == {"wait"}
+    bench.inbox(Item(opened=Opened(session=1, ask=1, in_sync=True)), beat_answer(serial=1))
+    assert wire.kinds() == ["welcome"]
+    assert bench.gateway.counters.stale_answers == 0
+
+
+def test_what_the_matcher_has_passed_over_is_asked_again(bench):
+    bench.opening(hello(keepalive_s=3600))
+    bench.take_requests("open")
+    bench.later(12)
+    bench.inbox(beat_answer(serial=1))
+    bench.later(11)
+    assert asked(bench) == ["open"]
+
+
+def test_a_beat_from_before_a_question_says_nothing_of_it(bench):
+    bench.live(hello("other", keepalive_s=3600))
+    bench.later(6)
+    assert asked(bench) == []
+    before = bench.gateway.views[0].beats
+    bench.opening(hello(keepalive_s=3600))
+    assert asked(bench) == ["open"]
+    bench.inbox(beat_answer(serial=before))
+    bench.later(25)
+    assert asked(bench) == []
+
+
+def test_what_kafka_did_not_take_is_asked_again(bench):
+    bench.opening(hello(keepalive_s=3600))
+    (request,) = bench.take_requests("open")
+    bench.gateway.on_delivery_failed(Produce(0, b"", request), bench.now_s)
+    bench.later(12)
+    assert asked(bench) == ["open"]
+
+
+def test_a_matcher_that_answers_no_beat_is_asked_again_after_a_while(bench):
+    bench.opening(hello(keepalive_s=3600))
+    bench.take_requests("open")
+    bench.later(122)
+    assert asked(bench) == ["open"]
+
+
+def test_another_matcher_is_asked_what_the_one_before_had_not_got_to(bench):
+    bench.opening(hello(keepalive_s=3600))
+    bench.take_requests("open")
+    bench.later(12)
+    bench.new_matcher()
+    assert asked(bench) == ["open"]
+
+
+def test_a_session_that_waits_for_pages_is_announced_to_a_matcher_that_doubts_it(bench):
+    """It would hear nothing of its channels, which are live all the same."""
+    wire = bench.live(hello(keepalive_s=3600), complete=2)
+    bench.gateway.on_blocked(wire, bench.now_s)
+    bench.do(bench.gateway.on_drained(wire, bench.now_s))
+    assert asked(bench) == ["catch_up"]
+    bench.new_matcher()
+    assert asked(bench) == []
+    bench.inbox(Item(opened=Opened(session=1, ask=0, in_sync=False)))
+    assert asked(bench) == ["open"]
+
+
+def test_pages_that_the_matcher_works_on_are_not_asked_for_again(bench):
+    bench.answers_beats = True
+    wire = bench.opening(hello(keepalive_s=3600))
+    (request,) = bench.take_requests("open")
+    ask = request.open.ask
+    bench.inbox(Item(opened=Opened(session=1, ask=ask, in_sync=True)), Item(page=Page(session=1, ask=ask)))
+    bench.later(60)
+    assert asked(bench) == []
+    wire.take()
+    bench.inbox(Item(page=Page(session=1, ask=ask, page=1, last=True, complete=1)))
+    assert wire.kinds() == ["caught_up"]
+    assert bench.gateway.counters.stale_answers == 0
+
+
+def test_pages_that_never_come_are_asked_for_all_the_same(bench):
+    bench.answers_beats = True
+    bench.opening(hello(keepalive_s=3600))
+    (request,) = bench.take_requests("open")
+    ask = request.open.ask
+    bench.inbox(Item(opened=Opened(session=1, ask=ask, in_sync=True)), Item(page=Page(session=1, ask=ask)))
+    bench.later(122)
+    assert asked(bench) == ["catch_up"]
 
 
 # --- beats

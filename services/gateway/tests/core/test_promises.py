@@ -6,7 +6,21 @@ stop, each knows the newest version of all that it wants.
 
 from collections import deque
 
-from coldnotify_gateway.core import Finish, Gateway, Identified, Limits, Output, Peer, Produce, Send, SendAll, State
+from coldnotify_gateway.core import (
+    Finish,
+    Gateway,
+    Identified,
+    Limits,
+    Output,
+    Peer,
+    Produce,
+    Send,
+    SendAll,
+    SendUrgent,
+    State,
+    Urgent,
+    Waiting,
+)
 from coldnotify_schemas.close_codes import CloseCode, may_come_back
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_testkit.device_double import DeviceDouble
@@ -28,13 +42,23 @@ class Wire:
     def __init__(self, device: str) -> None:
         self.device = device
         self.to_device = b""
+        self._waiting = Waiting()
         self.stalled = False
         self.blocked = False
         self.finished = False
 
     def send(self, data: bytes, /) -> None:
         assert not self.finished, "written to after its end"
-        self.to_device += data
+        self._waiting.add(data)
+
+    def send_urgent(self, urgent: Urgent, /) -> None:
+        assert not self.finished, "written to after its end"
+        self._waiting.add_urgent(urgent)
+
+    def flow(self) -> bool:
+        """What waits is under way. Whether anything is."""
+        self.to_device += self._waiting.take(self._waiting.size_bytes)
+        return bool(self.to_device)
 
     def finish(self) -> None:
         self.finished = True
@@ -92,6 +116,12 @@ class World(RuleBasedStateMachine):
                     assert isinstance(session, Identified)
                     assert session.state is State.LIVE, "a live notification for a session that is not live"
                     self.send(wire_of(peer), output.data)
+            case SendUrgent():
+                for peer in output.peers:
+                    wire = wire_of(peer)
+                    assert not wire.finished, "written to after its end"
+                    wire.send_urgent(output.urgent)
+                    self.look_whether_full(wire)
             case Produce():
                 if self.kafka_away:
                     self.gateway.on_delivery_failed(output, self.now_s)
@@ -102,6 +132,9 @@ class World(RuleBasedStateMachine):
 
     def send(self, wire: Wire, data: bytes) -> None:
         wire.send(data)
+        self.look_whether_full(wire)
+
+    def look_whether_full(self, wire: Wire) -> None:
         if wire.stalled and not wire.blocked:
             wire.blocked = True
             self.gateway.on_blocked(wire, self.now_s)
@@ -133,6 +166,7 @@ class World(RuleBasedStateMachine):
         wire = self.wires.get(name)
         if wire is None or wire.stalled:
             return
+        wire.flow()
         data, wire.to_device = wire.to_device[:size], wire.to_device[size:]
         device = self.devices[name]
         device.receive(data)
@@ -163,7 +197,7 @@ class World(RuleBasedStateMachine):
                 self.device_receives(name, 100_000)
             self.matcher_reads(1000)
             self.gateway_reads(1000)
-            under_way = any(wire.to_device and not wire.stalled for wire in self.wires.values())
+            under_way = any(not wire.stalled and wire.flow() for wire in self.wires.values())
             to_send = any(device.to_send for name, device in self.devices.items() if name in self.wires)
             if not (self.requests or self.inbox or under_way or to_send):
                 return
@@ -193,10 +227,10 @@ class World(RuleBasedStateMachine):
     def ping(self, name: str) -> None:
         self.devices[name].ping()
 
-    @rule(object_=st.sampled_from(OBJECTS))
-    def publish(self, object_: str) -> None:
+    @rule(object_=st.sampled_from(OBJECTS), urgent=st.booleans())
+    def publish(self, object_: str, urgent: bool = False) -> None:
         self.versions += 1
-        self.matcher.publish(object_, self.versions)
+        self.matcher.publish(object_, self.versions, urgent=urgent)
         self.take_records()
 
     @rule(count=st.sampled_from([1, 2, 1000]))

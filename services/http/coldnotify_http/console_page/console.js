@@ -1,118 +1,51 @@
-// The console: shows what /v1/console/events tells, and asks for a group's matrix, an explanation, a publish.
+// The console: shows what /v1/console/events tells, and what the place in the address asks for: a group, a client, an
+// object, the tenants, what was searched for.
 
-const MATRIX_EVERY_MS = 4000;
-const MATRIX_CLIENTS = 100;
+import { ask, askJson, groupPath, parse, segment, signIn } from "./ask.js";
+import { about as aboutClient, followClients } from "./clients.js";
+import { byId, cell, element, keyed, link, linkCell, table, update } from "./dom.js";
+import { showHistory } from "./history.js";
+import { clientHref, followScrolling, groupHref, matrix, objectHref } from "./matrix.js";
+import { fill } from "./forms.js";
+import { followPublishing } from "./publish.js";
+import { followSending } from "./send.js";
+import { showTenant, showTenants } from "./tenants.js";
+import { ago, count, duration, latency, rate, time } from "./words.js";
+
+const REFRESH_MS = 4000;
+const SEARCHED_GROUPS = 20;
+const SEARCHED_ITEMS = 1000;
+const FOUND_SHOWN = 50;
+const REGISTRATIONS_SHOWN = 1000;
 const QUERIES_SHOWN = 50;
 const CLIENTS_OF_QUERY = 5;
+const CHANNELS_SHOWN = 50;
+const SUBSCRIBERS_ASKED = 1000;
+const BEHIND_NAMED = 20;
 const CHART_POINTS = 450;
 const RECONNECT_MS = [500, 1000, 2000, 5000, 10000];
-
-const byId = (id) => document.getElementById(id);
-const token = { get: () => sessionStorage.getItem("token") ?? "", set: (value) => sessionStorage.setItem("token", value) };
-
-// -- asking ------------------------------------------------------------------------------------------------------------
-
-async function ask(path, options = {}) {
-  const headers = token.get() ? { Authorization: `Bearer ${token.get()}` } : {};
-  const response = await fetch(path, { ...options, headers });
-  if (response.status === 401) {
-    const { error } = await response.json().catch(() => ({}));
-    await signIn(token.get() ? error : "");
-    return ask(path, options);
-  }
-  return response;
-}
-
-// Whole numbers above 2^53, as versions may be, stay the text that they came as.
-const parse = (text) => JSON.parse(text, (_key, value, context) =>
-  Number.isInteger(value) && !Number.isSafeInteger(value) && context?.source ? context.source : value);
-
-async function askJson(path, options) {
-  const response = await ask(path, options);
-  const body = parse(await response.text());
-  if (!response.ok) throw new Error(body.error ?? `HTTP status ${response.status}`);
-  return body;
-}
-
-let signingIn = null;
-function signIn(why) {
-  signingIn ??= new Promise((resolve) => {
-    const dialog = byId("sign-in");
-    byId("sign-in-why").textContent = why ?? "";
-    dialog.addEventListener("close", () => {
-      token.set(new FormData(byId("token-form")).get("token"));
-      byId("token-form").reset();
-      signingIn = null;
-      resolve();
-    }, { once: true });
-    dialog.showModal();
-  });
-  return signingIn;
-}
-
-// As one segment of a path. Browsers take these two, however they are written, for steps in the path.
-function segment(name) {
-  if (name === "." || name === "..") throw new Error(`a browser cannot ask for the name ${name}: coldnotify explain, who-lacks and publish can`);
-  return encodeURIComponent(name);
-}
-
-const groupPath = (domain, group) => `v1/domains/${segment(domain)}/groups/${segment(group)}`;
-
-// -- words -------------------------------------------------------------------------------------------------------------
-
-function duration(ms) {
-  const s = Math.max(0, Math.round(ms / 1000));
-  if (s < 60) return `${s} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min`;
-  const [whole, rest] = s < 86400 ? [`${Math.floor(s / 3600)} h`, Math.floor((s % 3600) / 60)] : [`${Math.floor(s / 86400)} d`, Math.floor((s % 86400) / 3600)];
-  return rest ? `${whole} ${rest} ${s < 86400 ? "min" : "h"}` : whole;
-}
-const ago = (since, now) => (since ? duration(now - since) : "–");
-const rate = (value) => (value >= 100 ? Math.round(value).toLocaleString("en") : value.toFixed(1));
-const count = (value) => Math.round(value).toLocaleString("en");
-const latency = (s) => (s === null ? "–" : s < 1 ? `${Math.round(s * 1000)} ms` : `${s.toFixed(1)} s`);
-
-// -- elements ----------------------------------------------------------------------------------------------------------
-
-function element(tag, properties = {}, ...children) {
-  const made = document.createElement(tag);
-  Object.assign(made, properties);
-  made.append(...children);
-  return made;
-}
-
-function table(id, head, rows, nothing) {
-  const cells = head.map(([name, className = ""]) => element("th", { scope: "col", className }, name));
-  const body = rows.length
-    ? rows.map((row) => element("tr", {}, ...row))
-    : [element("tr", {}, element("td", { className: "empty", colSpan: head.length }, nothing))];
-  byId(id).replaceChildren(element("thead", {}, element("tr", {}, ...cells)), element("tbody", {}, ...body));
-}
-
-const cell = (text, className = "") => element("td", { className }, String(text));
-const nameCell = (text, onclick) =>
-  element("td", { className: "name" }, element("button", { type: "button", className: "link", onclick }, text));
-
-// Elements that have the focus are not made anew: someone is about to use them.
-const inUse = (id) => byId(id).contains(document.activeElement);
 
 // -- the overview ------------------------------------------------------------------------------------------------------
 
 let history = [];
-let chosen = null;
+let last = null;
 
 function show(shown) {
+  const isFirst = last === null;
+  last = shown;
+  if (isFirst && place().view === "search") go(false); // it looks through these groups
   history = [...history, ...shown.history].slice(-CHART_POINTS);
   const problems = [...shown.matchers.map((one) => ["matcher", one]), ...shown.gateways.map((one) => ["gateway", one])]
     .filter(([, one]) => one.error !== null)
     .map(([kind, one]) => `${kind} ${one.address} cannot be asked: ${one.error}`);
   if (shown.partial) problems.push("There are too many clients to look at all of them at once: sums are too low.");
-  byId("problems").replaceChildren(...problems.map((words) => element("li", {}, words)));
+  update(byId("problems"), ...problems.map((words) => element("li", {}, words)));
   byId("problems").hidden = problems.length === 0;
 
   const overdue = `overdue (lacking for over ${duration(shown.overdue_s * 1000)})`;
   tiles([
     [`${count(shown.online)} of ${count(shown.clients)}`, "clients online"],
+    [seen(shown), "seen within 1 h / 1 d / 7 d / longer"],
     [count(shown.overdue), overdue, shown.overdue > 0],
     [count(shown.lacking), "lack something"],
     [`${rate(shown.traffic.publishes_per_s)}/s`, "publishes"],
@@ -121,32 +54,32 @@ function show(shown) {
     [count(shown.lag.objects + shown.lag.requests), "records of lag"],
   ]);
   charts();
-  if (!inUse("groups")) groups(shown);
-  if (!inUse("slowest")) slowest(shown);
-  if (!inUse("oldest")) oldest(shown);
-  if (chosen === null && shown.groups.length) choose(shown.groups[0].domain, shown.groups[0].group);
+  groups(shown);
+  slowest(shown);
+  oldest(shown);
 }
 
 function tiles(all) {
-  byId("tiles").replaceChildren(...all.map(([value, words, bad]) =>
+  update(byId("tiles"), ...all.map(([value, words, bad]) =>
     element("div", { className: bad ? "tile bad" : "tile" }, element("b", {}, value), element("span", {}, words))));
 }
 
 function charts() {
-  const last = history.at(-1);
+  if (byId("charts").matches(":hover")) return; // somebody reads the values of a time
+  const newest = history.at(-1);
   byId("charts").replaceChildren(
-    chart([["publishes", 1], ["deliveries", 2]], "a second", rate, last),
-    chart([["half", 3], ["99%", 4]], "publish to socket", latency, last),
-    chart([["lag", 5]], "records", count, last),
-    chart([["online", 6], ["overdue", 7]], "clients", count, last),
+    chart([["publishes", 1], ["deliveries", 2]], "a second", rate, newest),
+    chart([["half", 3], ["99%", 4]], "publish to socket", latency, newest),
+    chart([["lag", 5]], "records", count, newest),
+    chart([["online", 6], ["overdue", 7]], "clients", count, newest),
   );
 }
 
-function chart(lines, unit, words, last) {
+function chart(lines, unit, words, newest) {
   const values = lines.map(([, column]) => history.map((point) => point[column]));
   const top = Math.max(1e-9, ...values.flat().filter((value) => value !== null)) * 1.08;
   const begin = history[0][0];
-  const span = Math.max(1, last[0] - begin);
+  const span = Math.max(1, newest[0] - begin);
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("viewBox", "0 0 100 100");
   svg.setAttribute("preserveAspectRatio", "none");
@@ -164,16 +97,33 @@ function chart(lines, unit, words, last) {
     svg.append(path);
   });
   const keys = lines.map(([name, column], index) =>
-    element("span", { className: index ? "key second" : "key" }, `${name} ${last[column] === null ? "–" : words(last[column])}`));
-  return element("div", { className: "chart" },
-    element("p", {}, element("span", {}, ...keys.flatMap((key) => [key, " "])), element("span", {}, unit)), svg);
+    element("span", { className: index ? "key second" : "key" }, `${name} ${newest[column] === null ? "–" : words(newest[column])}`));
+  const axis = element("p", { className: "axis" }, element("span", {}, `the last ${duration(span)}`), element("span", {}, `top: ${words(top)}`));
+  const made = element("div", { className: "chart" },
+    element("p", {}, element("span", {}, ...keys.flatMap((key) => [key, " "])), element("span", {}, unit)), svg, axis);
+  // What was at the time under the pointer.
+  svg.addEventListener("pointermove", (event) => {
+    const { left, width } = svg.getBoundingClientRect();
+    const when = begin + ((event.clientX - left) / width) * span;
+    const point = history.reduce((near, one) => (Math.abs(one[0] - when) < Math.abs(near[0] - when) ? one : near));
+    const said = lines.map(([name, column]) => `${name} ${point[column] === null ? "–" : words(point[column])}`);
+    axis.replaceChildren(element("span", {}, `${time(point[0])}: ${said.join(", ")}`));
+  });
+  return made;
+}
+
+// Of fleets that only wake: how many were there within an hour, a day, a week, and how many have been away for longer.
+// A matcher of the release before does not say it.
+function seen({ seen_1h: hour, seen_1d: day, seen_7d: week, clients }) {
+  return hour === undefined ? "–" : [hour, day - hour, week - day, clients - week].map(count).join(" / ");
 }
 
 function groups(shown) {
-  const head = [["group"], ["publishes / min", "optional"], ["online"], ["objects", "optional"], ["lack some"], ["overdue"], ["oldest", "optional"]];
+  const head = [["group"], ["publishes / min", "optional"], ["online"], ["seen 1 h / 1 d / 7 d / longer", "optional"], ["objects", "optional"], ["lack some"], ["overdue"], ["oldest", "optional"]];
   table("groups", head, shown.groups.slice(0, 20).map((one) => [
-    nameCell(`${one.domain} / ${one.group}`, () => choose(one.domain, one.group, true)),
-    cell(count(one.publishes), "optional"), cell(`${count(one.online)} of ${count(one.clients)}`), cell(count(one.objects), "optional"),
+    linkCell(`${one.domain} / ${one.group}`, groupHref(one.domain, one.group)),
+    cell(count(one.publishes), "optional"), cell(`${count(one.online)} of ${count(one.clients)}`), cell(seen(one), "optional"),
+    cell(count(one.objects), "optional"),
     cell(count(one.lacking)), cell(count(one.overdue), one.overdue ? "bad" : ""),
     cell(ago(one.oldest_since_ms, shown.now_ms), "optional"),
   ]), "Nobody is registered, and nothing was published.");
@@ -181,7 +131,7 @@ function groups(shown) {
 
 function slowest(shown) {
   table("slowest", [["client"], ["state"], ["lacks"], ["since"], ["last seen", "optional"]], shown.slowest.slice(0, 10).map((one) => [
-    nameCell(`${one.client} (${one.domain} / ${one.group})`, () => explain(one.domain, one.group, one.client)),
+    linkCell(`${one.client} (${one.domain} / ${one.group})`, clientHref(one.domain, one.group, one.client)),
     cell(one.state), cell(count(one.lacking)), cell(ago(one.since_ms, shown.now_ms)),
     cell(ago(one.last_seen_ms, shown.now_ms), "optional"),
   ]), "Nobody lacks anything.");
@@ -189,85 +139,194 @@ function slowest(shown) {
 
 function oldest(shown) {
   table("oldest", [["object"], ["version", "optional"], ["since"], ["lacking"], ["asleep"]], shown.oldest.slice(0, 10).map((one) => [
-    nameCell(`${one.object} (${one.domain} / ${one.group})`, () => choose(one.domain, one.group, true)),
+    linkCell(`${one.object} (${one.domain} / ${one.group})`, objectHref(one.domain, one.group, one.object)),
     cell(one.version, "optional"), cell(ago(one.since_ms, shown.now_ms)),
     cell(`${count(one.lacking)} of ${count(one.registered)}`), cell(count(one.asleep)),
   ]), "Everything is delivered.");
 }
 
-// -- a group's matrix --------------------------------------------------------------------------------------------------
+// -- places: what the address asks for ---------------------------------------------------------------------------------
 
-function choose(domain, group, go = false) {
-  chosen = { domain, group, limit: MATRIX_CLIENTS };
-  const form = byId("publish");
-  form.domain.value ||= domain;
-  form.group.value ||= group;
-  matrix(true).then(() => go && byId("matrix-card").scrollIntoView({ behavior: "smooth", block: "start" }));
+const PLACES = [
+  [/^#\/groups\/([^/]+)\/([^/]+)$/, "group", showGroup],
+  [/^#\/groups\/([^/]+)\/([^/]+)\/clients\/([^/]+)$/, "client", showClient],
+  [/^#\/groups\/([^/]+)\/([^/]+)\/objects\/([^/]+)$/, "object", showObject],
+  [/^#\/tenants$/, "tenants", showTenants],
+  [/^#\/tenants\/([^/]+)$/, "tenant", showTenant],
+  [/^#\/search\/([^/]+)$/, "search", search],
+];
+
+// The view of the address, what fills it, and the names in it.
+function place() {
+  for (const [pattern, view, fill] of PLACES) {
+    const found = pattern.exec(location.hash);
+    if (!found) continue;
+    try {
+      return { view, fill, names: found.slice(1).map(decodeURIComponent) };
+    } catch {
+      break; // a % that is none
+    }
+  }
+  return { view: "overview", fill: async () => undefined, names: [] };
 }
 
-async function matrix(now = false) {
-  if (chosen === null || document.hidden || (!now && inUse("matrix"))) return;
-  const { domain, group, limit } = chosen;
-  byId("matrix-title").textContent = `${domain} / ${group}`;
-  byId("matrix-card").hidden = false;
+let turn = 0;
+async function go(isNew) {
+  const mine = ++turn;
+  const { view, fill, names } = place();
+  for (const one of document.querySelectorAll("[data-views]")) one.hidden = !one.dataset.views.split(" ").includes(view);
+  for (const one of document.querySelectorAll("nav a")) {
+    if (one.dataset.view === view) one.setAttribute("aria-current", "page");
+    else one.removeAttribute("aria-current");
+  }
+  document.title = [...names].reverse().concat("ColdNotify").join(" – ");
+  if (isNew) {
+    crumbs(view, names);
+    byId("place-problem").textContent = "";
+    window.scrollTo(0, 0);
+  }
   try {
-    const items = [];
-    let shown;
-    do {
-      const after = shown ? `&after=${encodeURIComponent(shown.next)}` : "";
-      shown = await askJson(`${groupPath(domain, group)}/matrix?limit=${Math.min(1000, limit - items.length)}${after}`);
-      items.push(...shown.items);
-    } while (shown.next !== null && items.length < limit);
-    // A matcher of the release before knows of none.
-    const queries = await askJson(`${groupPath(domain, group)}/queries?limit=${QUERIES_SHOWN}`).catch(() => ({ items: [], next: null }));
-    if (chosen.domain === domain && chosen.group === group) {
-      showMatrix({ ...shown, items });
-      showQueries(queries);
-    }
+    await fill(...names, isNew);
+    if (mine === turn) byId("place-problem").textContent = "";
   } catch (error) {
-    byId("matrix-more").textContent = error.message;
+    if (mine === turn) byId("place-problem").textContent = error.message;
   }
 }
 
-function showQueries({ items, next }) {
-  byId("queries-part").hidden = items.length === 0;
-  if (inUse("queries")) return;
-  const { domain, group } = chosen;
-  table("queries", [["query"], ["members"], ["connected"], ["clients"]], items.map((one) => [
-    cell(one.query), cell(one.members === null ? "–" : count(one.members)), cell(`${count(one.online)} of ${count(one.clients_count)}`),
-    element("td", {}, ...one.clients.slice(0, CLIENTS_OF_QUERY).flatMap((client) => [
-      element("button", { type: "button", className: "link", onclick: () => explain(domain, group, client) }, client), " "]),
-      one.clients_count > CLIENTS_OF_QUERY ? "…" : ""),
-  ]), "");
-  if (next !== null) byId("queries").append(element("caption", {}, `the first ${items.length}`));
+function crumbs(view, [domain, group, name]) {
+  const parts = { tenant: [link("Tenants", "#/tenants")], client: [], object: [] }[view] ?? [];
+  if (view === "client" || view === "object") parts.push(link(`${domain} / ${group}`, groupHref(domain, group)), name);
+  if (view === "group") parts.push(`${domain} / ${group}`);
+  if (view === "tenant") parts.push(domain);
+  update(byId("crumbs"), ...parts.flatMap((one, index) => (index ? [" › ", one] : [one])));
 }
 
-function showMatrix(shown) {
-  const { domain, group } = chosen;
-  const only = byId("only-lacking").checked;
-  const rows = only ? shown.items.filter((one) => one.lacking) : shown.items;
-  const signs = { has: ["✓", "up to date"], lacks: ["●", "lacks the newest"], "": ["·", "not registered"] };
-  const head = element("tr", {}, element("th", { scope: "col" }, "client"), element("th", { scope: "col", className: "state" }, "state"),
-    ...shown.objects.map((one) => element("th", { scope: "col", className: "object", title: `${one.object}, version ${one.version ?? "none"}` },
-      element("span", {}, one.object))));
-  const body = rows.map((one) => element("tr", { className: one.state },
-    nameCell(one.client, () => explain(domain, group, one.client)),
-    cell(one.state === "asleep" ? `asleep, ${ago(one.last_seen_ms, shown.now_ms)}` : one.state, "state"),
-    ...one.cells.map((state, place) => {
-      const [sign, words] = signs[state];
-      const { object, version } = shown.objects[place];
-      const about = `${one.client}, ${object} version ${version ?? "none"}: ${words}`;
-      const button = element("button", { type: "button", className: state || "none", title: about, onclick: () => explain(domain, group, one.client, object) }, sign);
-      button.setAttribute("aria-label", about);
-      return element("td", { className: "cell" }, button);
-    })));
-  byId("matrix").replaceChildren(element("thead", {}, head), element("tbody", {}, ...body));
-  const words = [`${count(rows.length)} of ${count(shown.clients_count)} clients`, `the newest ${shown.objects.length} of ${count(shown.objects_count)} objects`];
-  const more = shown.next === null ? [] : [" ", element("button", { type: "button", className: "link", onclick: () => { chosen.limit += MATRIX_CLIENTS; matrix(true); } }, "show more clients")];
-  byId("matrix-more").replaceChildren(words.join(", "), ...more);
+// -- a group -----------------------------------------------------------------------------------------------------------
+
+async function showGroup(domain, group, isNew) {
+  byId("matrix-title").textContent = `${domain} / ${group}`;
+  if (isNew) for (const form of ["publish", "send"]) fill(form, { domain, group });
+  await matrix(domain, group, (client, object) => explain(domain, group, client, object), isNew);
+  // A matcher of the release before knows of none.
+  const list = (name, most) => askJson(`${groupPath(domain, group)}/${name}?limit=${most}`).catch(() => ({ items: [], next: null }));
+  const [queries, channels] = await Promise.all([list("queries", QUERIES_SHOWN), list("channels", CHANNELS_SHOWN)]);
+  const now = place();
+  if (now.view !== "group" || now.names[0] !== domain || now.names[1] !== group) return;
+  showQueries(domain, group, queries);
+  showChannels(domain, group, channels);
+}
+
+function showQueries(domain, group, { items, next }) {
+  byId("queries-part").hidden = items.length === 0;
+  table("queries", [["query"], ["members"], ["connected"], ["clients"]], items.map((one) => [
+    cell(one.query), cell(one.members === null ? "–" : count(one.members)), cell(`${count(one.online)} of ${count(one.clients_count)}`),
+    element("td", {}, ...one.clients.slice(0, CLIENTS_OF_QUERY).flatMap((client) => [link(client, clientHref(domain, group, client)), " "]),
+      one.clients_count > CLIENTS_OF_QUERY ? "…" : ""),
+  ]), "", next === null ? "" : `the first ${items.length}`);
+}
+
+function showChannels(domain, group, { items, next }) {
+  byId("channels-part").hidden = items.length === 0;
+  table("channels", [["channel"], ["last offset", "optional"], ["connected"], ["behind"]], items.map((one) => [
+    element("td", { className: "name" }, element("button", { type: "button", className: "link", onclick: () => channel(domain, group, one.channel) }, one.channel)),
+    cell(one.last ?? "–", "optional"), cell(`${count(one.online)} of ${count(one.subscribers)}`), cell(count(one.behind), one.behind ? "bad" : ""),
+  ]), "", next === null ? "" : `the first ${items.length}`);
+}
+
+// Who is behind in a channel, and its last messages, in the dialog that explains.
+async function channel(domain, group, name) {
+  fill("send", { domain, group, channel: name });
+  byId("explain-title").textContent = name;
+  byId("explain-words").textContent = "…";
+  byId("explain-timeline").replaceChildren();
+  byId("explain").showModal();
+  try {
+    const shown = await askJson(`${groupPath(domain, group)}/channels/${segment(name)}?limit=${SUBSCRIBERS_ASKED}`);
+    const behind = shown.subscriptions.items.filter((one) => one.behind).map((one) => `${one.client} (${one.state})`);
+    const named = behind.slice(0, BEHIND_NAMED).join(", ") + (shown.behind > BEHIND_NAMED ? ", …" : "");
+    byId("explain-words").textContent = `${count(shown.behind)} of ${count(shown.subscribers)} are behind${named ? `: ${named}` : ""}`;
+    byId("explain-timeline").replaceChildren(...[...shown.messages].reverse().map((one) => element("li", {},
+      element("b", {}, [`offset ${one.offset}`, one.published_ms && time(one.published_ms), one.source && `from ${one.source}`,
+        one.to.length && `to ${one.to.join(", ")}`].filter(Boolean).join(", ")),
+      one.payload_begins + (one.payload_begins.length < one.payload_bytes ? ` … (${count(one.payload_bytes)} bytes)` : ""))));
+  } catch (error) {
+    byId("explain-words").textContent = error.message;
+  }
+}
+
+// -- a client, an object -----------------------------------------------------------------------------------------------
+
+async function showClient(domain, group, client, isNew) {
+  aboutClient(domain, group, client, { online: false, gone: true });
+  const [shown, why] = await Promise.all([
+    askJson(`${groupPath(domain, group)}/clients/${segment(client)}?limit=${REGISTRATIONS_SHOWN}`),
+    askJson(`${groupPath(domain, group)}/clients/${segment(client)}/explanation`),
+  ]);
+  byId("client-title").textContent = client;
+  aboutClient(domain, group, client, { online: shown.online, registered: shown.registered });
+  facts("client-facts", [["state", shown.session_state ?? "asleep"], ["last seen", time(shown.last_seen_ms)], ["registered for", count(shown.registered)],
+    ["lacks", count(shown.lacking)], ["cursor", shown.cursor ?? "none"], ["gateway", shown.gateway ?? "–"]]);
+  byId("client-words").textContent = `${why.verdict.replaceAll("_", " ")}: ${why.words}`;
+  update(byId("client-timeline"), ...timeline(why));
+  const { items, next } = shown.registrations;
+  table("registrations", [["object"], ["newest version"], ["applied"]], items.map((one) => [
+    linkCell(one.object, objectHref(domain, group, one.object)), cell(one.version ?? "none"), cell(one.applied ? "yes" : "no", one.applied ? "" : "bad"),
+  ]), "It is registered for no object.", next === null ? "" : `the first ${items.length}`);
+  if (isNew) byId("client-title").focus({ preventScroll: true });
+}
+
+async function showObject(domain, group, object, isNew) {
+  const path = `${groupPath(domain, group)}/objects/${segment(object)}`;
+  const [shown, lacking] = await Promise.all([askJson(path), askJson(`${path}/lacking?limit=${REGISTRATIONS_SHOWN}`)]);
+  byId("object-title").textContent = object;
+  facts("object-facts", [["newest version", shown.version ?? "none"], ["published", time(shown.published_ms)], ["state", shown.deleted ? "deleted" : "there"],
+    ["registered", count(shown.registered)], ["lack it", count(lacking.lacking)], ["asleep", count(lacking.asleep)],
+    ["payload expires", time(shown.expires_at)], ["from", shown.source || "–"]]);
+  byId("object-payload").textContent = shown.payload === null ? "no payload" : JSON.stringify(shown.payload, null, 2);
+  table("lacking", [["client"], ["state"], ["since"], ["last seen"]], lacking.items.map((one) => [
+    linkCell(one.client, clientHref(domain, group, one.client)), cell(one.state), cell(ago(one.since_ms, lacking.now_ms)), cell(time(one.last_seen_ms)),
+  ]), "Nobody lacks it.", lacking.next === null ? "" : `the first ${lacking.items.length}`);
+  if (isNew) fill("publish", { domain, group, object });
+  if (isNew) byId("object-title").focus({ preventScroll: true });
+  await showHistory(path, shown, isNew);
+}
+
+function facts(id, all) {
+  update(byId(id), ...all.map(([name, value]) => keyed(element("div", {}, element("dt", {}, name), element("dd", {}, String(value))), name)));
+}
+
+// -- searching ---------------------------------------------------------------------------------------------------------
+
+// In the groups that the overview names, and in the clients and objects of the first of them.
+async function search(text) {
+  const form = byId("search");
+  if (document.activeElement !== form.text) form.text.value = text;
+  if (last === null) return; // it is called again once there is something
+  const wanted = text.toLowerCase();
+  const has = (name) => name.toLowerCase().includes(wanted);
+  const all = last.groups;
+  const found = all.filter((one) => has(`${one.domain} / ${one.group}`)).map((one) => ["group", `${one.domain} / ${one.group}`, groupHref(one.domain, one.group), ""]);
+  let cut = all.length > SEARCHED_GROUPS;
+  await Promise.all(all.slice(0, SEARCHED_GROUPS).map(async ({ domain, group }) => {
+    const of = async (list, name, href) => {
+      const { items, next } = await askJson(`${groupPath(domain, group)}/${list}?limit=${SEARCHED_ITEMS}`);
+      cut ||= next !== null;
+      for (const one of items) if (has(one[name])) found.push([name, one[name], href(domain, group, one[name]), `${domain} / ${group}`]);
+    };
+    await Promise.all([of("clients", "client", clientHref), of("objects", "object", objectHref)]);
+  }));
+  const kinds = ["group", "client", "object"];
+  found.sort((one, other) => kinds.indexOf(one[0]) - kinds.indexOf(other[0]) || (one[1] < other[1] ? -1 : 1));
+  byId("search-title").textContent = `${count(found.length)} found for “${text}”`;
+  byId("search-cut").hidden = !cut;
+  table("found", [["name"], ["what"], ["where"]], found.slice(0, FOUND_SHOWN).map(([kind, name, href, where]) => [linkCell(name, href), cell(kind), cell(where)]),
+    "Nothing.", found.length > FOUND_SHOWN ? `the first ${FOUND_SHOWN}` : "");
 }
 
 // -- why ---------------------------------------------------------------------------------------------------------------
+
+const timeline = (why) => why.timeline.map((event) =>
+  element("li", {}, element("b", {}, `${event.step}${event.when_ms ? `, ${time(event.when_ms)}` : ""}`), event.text));
 
 async function explain(domain, group, client, object) {
   const about = object === undefined ? "" : `?object=${encodeURIComponent(object)}`;
@@ -278,55 +337,10 @@ async function explain(domain, group, client, object) {
   try {
     const shown = await askJson(`${groupPath(domain, group)}/clients/${segment(client)}/explanation${about}`);
     byId("explain-words").textContent = `${shown.verdict.replaceAll("_", " ")}: ${shown.words}`;
-    byId("explain-timeline").replaceChildren(...shown.timeline.map((event) => element("li", {},
-      element("b", {}, `${event.step}${event.when_ms ? `, ${new Date(event.when_ms).toLocaleString()}` : ""}`), event.text)));
+    byId("explain-timeline").replaceChildren(...timeline(shown));
   } catch (error) {
     byId("explain-words").textContent = error.message;
   }
-}
-
-// -- publishing --------------------------------------------------------------------------------------------------------
-
-async function publish(event) {
-  event.preventDefault();
-  const form = byId("publish");
-  const said = byId("published");
-  const fields = Object.fromEntries(new FormData(form));
-  form.querySelector("button").disabled = true;
-  try {
-    // Versions go up to 2^63-1, which JavaScript's numbers cannot say: so the body is put together as text.
-    const parts = [];
-    if (fields.version.trim()) parts.push(`"version":${BigInt(fields.version.trim())}`);
-    if (fields.payload.trim()) parts.push(`"payload":${JSON.parse(fields.payload) === null ? "null" : fields.payload.trim()}`);
-    if (fields.deleted) parts.push('"deleted":true');
-    const path = `${groupPath(fields.domain, fields.group)}/objects/${segment(fields.object)}`;
-    const shown = await askJson(path, { method: "POST", body: `{${parts.join(",")}}` });
-    said.className = { published: "good", repeated: "good", unknown: "unsure" }[shown.outcome] ?? "bad";
-    said.textContent = changed(shown);
-    choose(fields.domain, fields.group);
-  } catch (error) {
-    said.className = "bad";
-    said.textContent = error instanceof SyntaxError ? `payload: is not JSON: ${error.message}` : error.message;
-  } finally {
-    form.querySelector("button").disabled = false;
-  }
-}
-
-function changed(shown) {
-  const place = `version ${shown.version}, partition ${shown.partition}, offset ${shown.offset}`;
-  const { outcome, newest, reason } = shown;
-  if (newest === undefined) {
-    const words = outcome === "unknown" ? "acknowledged, but what it has changed is not known" : outcome;
-    return `${words}: ${place}${reason ? ` (${reason})` : ""}`;
-  }
-  const since = newest.published_ms === null ? "" : `, since ${new Date(newest.published_ms).toLocaleString()}`;
-  const incarnation = newest.incarnation ? ` of incarnation ${newest.incarnation}` : "";
-  if (outcome === "stale") {
-    return `stale: ${place}. The newest is version ${newest.version}${incarnation}${since}; no client is ever told of this one. `
-      + "Publish a higher one, or start the object's versions over: coldnotify object reset";
-  }
-  return `${outcome}: ${place}. That version was the newest already${since}, with other content; clients that have it are not told. `
-    + "Publish it under a higher version";
 }
 
 // -- live --------------------------------------------------------------------------------------------------------------
@@ -334,7 +348,13 @@ function changed(shown) {
 function live(className, words) {
   byId("live").className = className;
   byId("live-words").textContent = words;
+  // What is old is not shown as if it were new.
+  document.body.classList.toggle("stale", className === "lost" && heardMs !== null);
+  byId("stale").hidden = className !== "lost" || heardMs === null;
+  if (heardMs !== null) byId("stale").textContent = `What is shown is of ${time(heardMs)}: the service does not answer since.`;
 }
+
+let heardMs = null;
 
 async function follow() {
   // Not an EventSource: that cannot show a token.
@@ -356,6 +376,7 @@ async function follow() {
     text = events.pop();
     for (const one of events) {
       if (!one.startsWith("data: ")) continue;
+      heardMs = Date.now();
       show(parse(one.slice(6)));
       live("live", "live");
       failures = 0;
@@ -376,7 +397,21 @@ async function forever() {
   }
 }
 
-byId("publish").addEventListener("submit", publish);
-byId("only-lacking").addEventListener("change", () => matrix(true));
-setInterval(matrix, MATRIX_EVERY_MS);
+followPublishing(() => go(false));
+followSending(() => go(false));
+followClients(() => go(false));
+byId("only-lacking").addEventListener("change", () => go(false));
+byId("search").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const text = event.target.text.value.trim();
+  location.hash = text ? `#/search/${encodeURIComponent(text)}` : "#/";
+});
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  byId("main").focus();
+});
+addEventListener("hashchange", () => go(true));
+setInterval(() => !document.hidden && place().view !== "search" && go(false), REFRESH_MS);
+followScrolling();
+go(true);
 forever();

@@ -1,8 +1,23 @@
 """The matcher's pure core: one engine per partition, events in, outputs out. No I/O, no Kafka, no clock."""
 
+from coldnotify_matcher.engine.channel_logs.message_records import Block, MessageRecord
 from coldnotify_matcher.engine.engine import Engine
 from coldnotify_matcher.engine.outputs import Step, Write
+from coldnotify_matcher.engine.retention_rules import Retention, parse_retention
 from coldnotify_matcher.engine.rules import CONFLATION_MS_MAX, Intervals, Rules, parse_intervals
 from coldnotify_matcher.engine.tuning import Bounds
 
-__all__ = ["CONFLATION_MS_MAX", "Bounds", "Engine", "Intervals", "Rules", "Step", "Write", "parse_intervals"]
+__all__ = [
+    "CONFLATION_MS_MAX",
+    "Block",
+    "Bounds",
+    "Engine",
+    "Intervals",
+    "MessageRecord",
+    "Retention",
+    "Rules",
+    "Step",
+    "Write",
+    "parse_intervals",
+    "parse_retention",
+]

@@ -1,10 +1,21 @@
 """The records that hold what is known of clients: registrations in buckets, and a session record for each client."""
 
+from collections.abc import Iterable
+
 import msgspec
 from coldnotify_schemas import topics
-from coldnotify_schemas.matcher_state import FORMAT, FORMAT_WITH_QUERIES, RegistrationsRecord, SessionRecord
+from coldnotify_schemas.matcher_state import (
+    FORMAT,
+    FORMAT_WITH_CHANNELS,
+    FORMAT_WITH_QUERIES,
+    RegistrationsRecord,
+    SessionRecord,
+    ended_by_header,
+)
+from coldnotify_schemas.matcher_state import RegisteredChannel as RegisteredChannelRecord
 
 from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.interests.by_channel import RegisteredChannel
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.outbox import Outbox
@@ -12,6 +23,11 @@ from coldnotify_matcher.engine.outputs import Write
 from coldnotify_matcher.engine.partition_state import State
 
 _encode = msgspec.json.Encoder().encode
+
+
+def null_of(state: State, topic: str, key: str) -> Write:
+    """Nothing is kept under this key any more, whatever an earlier generation still writes."""
+    return Write(topic, state.partition, key.encode(), None, (ended_by_header(state.generation),))
 
 
 class ClientRecords:
@@ -38,7 +54,7 @@ class ClientRecords:
         if client is None or (index is not None and index >= len(client.buckets)):
             if was_null:
                 return
-            self._outbox.write(Write(topic, state.partition, key.encode(), None))
+            self._outbox.write(null_of(state, topic, key))
         elif index is not None:
             client.changed.add(index)
             state.changed[client] = None
@@ -58,8 +74,9 @@ class ClientRecords:
             applied = client.registrations_applied if index == changed[-1] else client.registrations_stored
             names = sorted(one.name for one in client.buckets[index] if isinstance(one, Obj))
             queries = sorted(one.text for one in client.buckets[index] if isinstance(one, RegisteredQuery))
-            format_ = FORMAT_WITH_QUERIES if queries else FORMAT
-            bucket = RegistrationsRecord(format_, state.generation, applied, names, queries)
+            channels = _channels_in(client.buckets[index]) if client.channels else []
+            format_ = FORMAT_WITH_CHANNELS if channels else FORMAT_WITH_QUERIES if queries else FORMAT
+            bucket = RegistrationsRecord(format_, state.generation, applied, names, queries, channels)
             key = f"{client.key}/{index}".encode()
             self._outbox.write(Write(topics.REGISTRATIONS, state.partition, key, _encode(bucket)))
         if changed:
@@ -78,10 +95,19 @@ class ClientRecords:
             cursor=client.cursor,
             last_seen=client.last_seen_ms,
             digest=client.digest,
+            channels_epoch=client.channels.epoch,
+            channels_cursor=client.channels.cursor,
         )
         self._outbox.write(Write(topics.SESSIONS, state.partition, client.key.encode(), _encode(record)))
+        if client.channels:
+            client.channels.stored_cursor = client.channels.cursor
         client.session_stored = True
         client.stored_ms = now_ms
         client.stored_offline_at = client.cursor if session is None else None
         state.brief.written(client)
         state.dirty_cursors.pop(client, None)
+
+
+def _channels_in(bucket: Iterable[object]) -> list[RegisteredChannelRecord]:
+    found = [one for one in bucket if isinstance(one, RegisteredChannel)]
+    return [RegisteredChannelRecord(one.text, one.position, one.epoch) for one in sorted(found, key=lambda c: c.text)]

@@ -6,10 +6,13 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from coldnotify_schemas.digest import MODULUS
-from coldnotify_schemas.interests import query_hash
+from coldnotify_schemas.interests import channel_of, query_hash
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX
+from coldnotify_schemas.matcher_state import RegisteredChannel as RegisteredChannelRecord
 from coldnotify_schemas.names import is_looking_name
 
+from coldnotify_matcher.engine.ceilings import Tally
+from coldnotify_matcher.engine.interests.by_channel import ByChannel, RegisteredChannel
 from coldnotify_matcher.engine.interests.by_name import ByName
 from coldnotify_matcher.engine.interests.by_query.by_query import ByQuery, RegisteredQuery
 from coldnotify_matcher.engine.objects import Obj
@@ -21,25 +24,31 @@ if TYPE_CHECKING:
 NEVER_APPLIED = -1
 NO_QUERIES = ByQuery()
 """Of all clients that have none, which are most; nothing is ever put into it."""
+NO_CHANNELS = ByChannel()
+"""The same for channels."""
 
 
 class Client:
     """One client: its registrations, how far it is, where it is connected."""
 
     __slots__ = (
-        "_by_name", "buckets", "changed", "cursor", "digest", "key", "last_seen_ms", "looks", "queries",
+        "_by_name", "buckets", "changed", "channels", "cursor", "digest", "key", "last_seen_ms", "looks", "queries",
         "registrations_applied", "registrations_stored", "session", "session_applied", "session_stored", "stored_ms",
-        "stored_offline_at",
+        "stored_offline_at", "tally",
     )  # fmt: skip
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, tally: Tally | None = None) -> None:
+        """`tally`: its domain's, which counts what it has."""
         self.key = key
+        self.tally = Tally() if tally is None else tally
         self.looks = is_looking_name(key.rpartition("/")[2])
         """A page that only looks: it never comes back, and nobody asks whether it has applied anything."""
         self._by_name = ByName()
         self.queries = NO_QUERIES
         """By their hashes; to be changed by `register_query` and `unregister_query` only."""
-        self.buckets: list[set[Obj | RegisteredQuery]] = []
+        self.channels = NO_CHANNELS
+        """By their hashes; to be changed by `register_channel` and `unregister_channel` only."""
+        self.buckets: list[set[Obj | RegisteredQuery | RegisteredChannel]] = []
         self.changed: set[int] = set()
         """Buckets whose record is to be written in this step."""
         self.digest = 0
@@ -49,6 +58,7 @@ class Client:
         """The same, as of the last step: all of its writes are durable."""
         self.session_applied = NEVER_APPLIED
         self.session: Session | None = None
+        """To be changed by `connect` and `disconnect` only."""
         self.cursor = NO_CURSOR
         """Acknowledged."""
         self.last_seen_ms = 0
@@ -71,17 +81,30 @@ class Client:
     @property
     def worth_keeping(self) -> bool:
         """Nothing is kept of a client before its first registration."""
-        return bool(self._by_name or self.queries or self.buckets or self.session_stored)
+        return bool(self._by_name or self.queries or self.channels or self.buckets or self.session_stored)
 
     @property
     def registered(self) -> int:
         """How many interests it has."""
-        return len(self._by_name) + len(self.queries)
+        return len(self._by_name) + len(self.queries) + len(self.channels)
+
+    def connect(self, session: Session) -> None:
+        """This is its session from here on."""
+        if self.session is None:
+            self.tally.add_clients(1)
+        self.session = session
+
+    def disconnect(self) -> None:
+        """It has no session any more."""
+        if self.session is not None:
+            self.tally.add_clients(-1)
+        self.session = None
 
     def interests(self) -> Iterator[Interest]:
         """What it is registered for, as it was registered."""
         yield from self._by_name.interests()
         yield from self.queries.interests()
+        yield from self.channels.interests()
 
     def objects(self) -> Collection[Obj]:
         """The objects that it is registered for by name."""
@@ -132,9 +155,26 @@ class Client:
     def unregister_query(self, query: RegisteredQuery) -> None:
         """Remove one registration by query, of which its session knows nothing any more."""
         del self.queries[query.hash]
+        self.tally.add_registrations(-1)
         self.digest = (self.digest - query.hash) % MODULUS
         self.buckets[query.bucket].discard(query)
         self.changed.add(query.bucket)
+
+    def register_channel(
+        self, text: str, position: int, epoch: int, bucket_objects_max: int = BUCKET_OBJECTS_MAX
+    ) -> RegisteredChannel:
+        """Add one registration of a channel that is not there, in the first bucket with room."""
+        index = self._bucket_with_room(bucket_objects_max)
+        self.changed.add(index)
+        return self._put_channel(text, position, epoch, index)
+
+    def unregister_channel(self, channel: RegisteredChannel) -> None:
+        """Remove one registration of a channel, of which its session knows nothing any more."""
+        self.channels.remove(channel)
+        self.tally.add_registrations(-1)
+        self.digest = (self.digest - channel.hash) % MODULUS
+        self.buckets[channel.bucket].discard(channel)
+        self.changed.add(channel.bucket)
 
     def unregister(self, obj: Obj) -> bool:
         """Remove one registration. False: it was not there."""
@@ -144,24 +184,35 @@ class Client:
         self.digest = (self.digest - self._by_name.remove(obj)) % MODULUS
         self.buckets[index].discard(obj)
         self.changed.add(index)
+        self.tally.add_registrations(-1)
         return True
 
     def forget(self) -> Collection[Obj]:
         """It is registered for nothing any more, and no record says so. Returns what it was to be told of."""
+        self.tally.add_registrations(-self.registered)
         objects = list(self._by_name)
         for obj in objects:
             self._by_name.remove(obj)
         self.queries = NO_QUERIES
+        self.channels = NO_CHANNELS
         return objects
 
-    def load_bucket(self, index: int, objects: list[Obj], queries: Iterable[str] = ()) -> None:
+    def load_bucket(
+        self,
+        index: int,
+        objects: list[Obj],
+        queries: Iterable[str] = (),
+        channels: Iterable[RegisteredChannelRecord] = (),
+    ) -> None:
         """A bucket as the registrations topic has it; to be written again if another one has a part of it."""
         if index < len(self.buckets):
             for interest in list(self.buckets[index]):
                 if isinstance(interest, Obj):
                     self.unregister(interest)
-                else:
+                elif isinstance(interest, RegisteredQuery):
                     self.unregister_query(interest)
+                else:
+                    self.unregister_channel(interest)
         elsewhere = any(map(self.interested, objects))
         self._put([obj for obj in objects if not self.interested(obj)] if elsewhere else objects, index)
         for text in queries:
@@ -169,6 +220,11 @@ class Client:
                 elsewhere = True
             else:
                 self._put_query(text, index)
+        for record in channels:
+            if f"{self.group_key}/{channel_of(record.text)[0]}" in self.channels.by_key:
+                elsewhere = True
+            else:
+                self._put_channel(record.text, record.position, record.epoch, index)
         # A predecessor that died between two records of a step leaves an object in two buckets, where it had moved from
         # one to the other; so does one that was not the owner any more. One place is enough.
         (self.changed.add if elsewhere else self.changed.discard)(index)
@@ -176,7 +232,7 @@ class Client:
     def _bucket_with_room(self, bucket_objects_max: int) -> int:
         return next((i for i, b in enumerate(self.buckets) if len(b) < bucket_objects_max), len(self.buckets))
 
-    def _bucket(self, index: int) -> set[Obj | RegisteredQuery]:
+    def _bucket(self, index: int) -> set[Obj | RegisteredQuery | RegisteredChannel]:
         while len(self.buckets) <= index:
             self.buckets.append(set())
         return self.buckets[index]
@@ -185,10 +241,22 @@ class Client:
         if not self.queries:
             self.queries = ByQuery()
         query = self.queries.add(text, index)
+        self.tally.add_registrations(1)
         self._bucket(index).add(query)
         self.digest = (self.digest + query.hash) % MODULUS
         return query
 
+    def _put_channel(self, text: str, position: int, epoch: int, index: int) -> RegisteredChannel:
+        if self.channels is NO_CHANNELS:
+            self.channels = ByChannel()
+        channel = RegisteredChannel(self.group_key, text, position, epoch, index)
+        self.channels.add(channel)
+        self.tally.add_registrations(1)
+        self._bucket(index).add(channel)
+        self.digest = (self.digest + channel.hash) % MODULUS
+        return channel
+
     def _put(self, objects: list[Obj], index: int) -> None:
         self._bucket(index).update(objects)
+        self.tally.add_registrations(len(objects))
         self.digest = (self.digest + self._by_name.add(objects, index)) % MODULUS

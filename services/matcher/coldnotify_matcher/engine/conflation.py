@@ -10,6 +10,8 @@ A page needs none of this: it is computed from the newest versions, held or not.
 
 A domain's interval is fixed or tunes itself (`tuning.Tuning`), by the lag of the gateways that the domain's publishes
 went to. A publish that is held leaves when its interval ends, whatever has become of the domain's since.
+
+What may leave by its interval may have to wait on, because its tenant is above its agreement (`thinning.Thinning`).
 """
 
 from collections import OrderedDict
@@ -20,6 +22,7 @@ from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.memberships import Changes
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.thinning import Thinning
 from coldnotify_matcher.engine.tuning import Tuning
 
 
@@ -46,6 +49,7 @@ class Conflation:
         """A heap of what is held: (when it is due, offset of the first publish held, object)."""
         self._tuned: dict[str, Tuned] = {}
         """By domain as the rules name it; made when the domain first has something to fan out."""
+        self._thinning = Thinning(state)
 
     @property
     def floor(self) -> int:
@@ -56,22 +60,29 @@ class Conflation:
         """The offset of the first publish of this object that is held back now; None: none is."""
         return self._held.get(obj)
 
-    def publish(self, obj: Obj, offset: int, now_ms: int, changes: Changes | None = None) -> None:
+    def publish(
+        self, obj: Obj, offset: int, now_ms: int, changes: Changes | None = None, *, urgent: bool = False
+    ) -> None:
         """The object has a newer version, at `offset`: it is fanned out now or later.
 
         `changes`: of sets, to which it leads. Nobody is to hear of these without the version, so it is not held.
+        `urgent`: it is of high priority, so it is not held either, whatever its domain's interval and its tenant's
+        agreement are. What is held of the object is older, and nobody needs it any more.
         """
-        if changes:
-            self._held.pop(obj, None)
-            self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms), changes)
+        if changes or urgent:
+            self.forget(obj)
+            self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms), changes, urgent=urgent)
             return
         if not obj.subscribers and not self._index.heard(obj):
             return  # whoever comes to want it gets it in a page, or as an answer
-        if not self._state.rules.conflation.holds:
+        rules = self._state.rules
+        if not (self._held or rules.conflation.holds or rules.allowances.any):
             self._index.fan_out(obj, now_ms, complete=obj.offset)
             return
         if obj in self._held:
             self._state.count("conflated")
+            if obj in self._thinning:
+                self._state.use_of(obj.domain).thin(self._index.hearing(obj))
             return
         interval_ms, tuned = self._interval_of(obj, now_ms)
         until_ms = self._until_ms.get(obj, 0)
@@ -80,33 +91,45 @@ class Conflation:
         if interval_ms and 0 < until_ms - now_ms <= interval_ms:
             self._held[obj] = offset
             heappush(self._due, (until_ms, offset, obj))
-            return
-        self._fan_out(obj, now_ms, interval_ms, tuned)
+        elif self._thinning.holds(obj, now_ms):
+            self._held[obj] = offset
+        else:
+            self._fan_out(obj, now_ms, interval_ms, tuned)
 
     def described(self, group: str, name: str, offset: int, now_ms: int, changes: Changes) -> None:
         """The object has another description, at `offset`, which leads to these changes of sets."""
-        if changes:
+        if changes or self._state.members.describes:
             self._index.tell(group, name, now_ms, changes, offset=offset, complete=min(offset, self.floor - 1))
 
     def fan_out(self, obj: Obj, now_ms: int) -> None:
         """At once, whatever left before: a takeover must not wait."""
         self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms))
 
+    def forget(self, obj: Obj) -> None:
+        """The object is removed: what is held of it is told to nobody."""
+        self._held.pop(obj, None)
+        self._thinning.forget(obj)
+
     def flush(self, now_ms: int) -> None:
         """Fan out what is due."""
-        if not self._due:
-            return
-        longest_ms = self._state.rules.conflation.longest_ms
+        longest_ms = self._state.rules.conflation.longest_ms if self._due else 0
         while self._due and not 0 < self._due[0][0] - now_ms <= longest_ms:
             _, offset, obj = heappop(self._due)
-            if self._held.get(obj) != offset:
-                continue  # it was not to be held any longer
-            del self._held[obj]
-            self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms))
+            if self._held.get(obj) != offset or obj in self._thinning:
+                continue  # it was not to be held any longer, or is to be held longer
+            if not self._thinning.holds(obj, now_ms):
+                self._leave(obj, now_ms)
+        if self._thinning.any:
+            for obj in self._thinning.take_due(now_ms):
+                self._leave(obj, now_ms)
 
     def next_due_ms(self) -> int | None:
         """When `flush` has something to do; None: never, as things are."""
-        return self._due[0][0] if self._due else None
+        due_ms = self._due[0][0] if self._due else None
+        if not self._thinning.any:
+            return due_ms
+        turn_ms = self._thinning.next_due_ms()
+        return turn_ms if due_ms is None or (turn_ms is not None and turn_ms < due_ms) else due_ms
 
     def interval_ms(self, entry: str) -> int:
         """The present interval of a domain, or of `*`, as the rules name it."""
@@ -142,11 +165,23 @@ class Conflation:
             tuned = self._tuned[entry] = Tuned(Tuning(rules.bounds, now_ms))
         return tuned.tuning.interval_ms, tuned
 
+    def _leave(self, obj: Obj, now_ms: int) -> None:
+        del self._held[obj]
+        self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms))
+
     def _fan_out(
-        self, obj: Obj, now_ms: int, interval_ms: int, tuned: Tuned | None, changes: Changes | None = None
+        self,
+        obj: Obj,
+        now_ms: int,
+        interval_ms: int,
+        tuned: Tuned | None,
+        changes: Changes | None = None,
+        *,
+        urgent: bool = False,
     ) -> None:
         if interval_ms:
             self._until_ms[obj] = now_ms + interval_ms
         if tuned is not None:
             tuned.told.update(self._index.gateways(obj))
-        self._index.fan_out(obj, now_ms, complete=min(obj.offset, self.floor - 1), changes=changes)
+        complete = min(obj.offset, self.floor - 1)
+        self._index.fan_out(obj, now_ms, complete=complete, changes=changes, urgent=urgent)

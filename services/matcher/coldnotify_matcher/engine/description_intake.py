@@ -11,6 +11,7 @@ from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.description_store import understood
 from coldnotify_matcher.engine.object_records import ObjectRecord
 from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.removal_intake import RemovalIntake, read_removal
 from coldnotify_matcher.engine.repairs import Repairs
 from coldnotify_matcher.engine.strays import Strays
 
@@ -32,6 +33,7 @@ class DescriptionIntake:
         conflation: Conflation,
         repairs: Repairs,
         strays: Strays,
+        removals: RemovalIntake,
         reject: Callable[[ObjectRecord, str], None],
     ) -> None:
         """`reject`: writes a record to the rejected topic, with the reason, unless a predecessor has."""
@@ -39,6 +41,7 @@ class DescriptionIntake:
         self._conflation = conflation
         self._repairs = repairs
         self._strays = strays
+        self._removals = removals
         self._reject = reject
 
     def on_record(self, record: ObjectRecord, now_ms: int, *, merged: bool) -> None:
@@ -71,6 +74,10 @@ class DescriptionIntake:
 
     def _merge(self, key: ObjectKey, record: ObjectRecord, now_ms: int, *, merged: bool) -> None:
         state, group = self._state, f"{key.domain}/{key.group}"
+        if (removal := read_removal(record)) is not None:
+            if not merged:
+                self._removals.on_description(group, key.object, removal, record.offset, now_ms)
+            return
         if state.live and not merged:
             followed = group in state.members.groups
             before = state.members.groups.description(group, key.object) if followed else None

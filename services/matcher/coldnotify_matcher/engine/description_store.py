@@ -55,9 +55,12 @@ class Described:
         self.last_offset = max(self.last_offset, offset)
         if timestamp_ms < self.version:
             return False
+        first = self.version == NEVER
         self.version = timestamp_ms
         self.kept_offset = offset
         if _same(self.description, description):
+            if first:
+                self.offset = offset  # it may have been described before what compaction has left
             return False
         self.description = description
         self.offset = offset
@@ -127,6 +130,25 @@ class Descriptions:
         if len(kept) > KEPT_MAX:
             self._parse(group, name, kept)
 
+    def groups(self) -> list[str]:
+        """Those of which an object is described, or was."""
+        return list(self._groups)
+
+    def settle(self, group: str, name: str) -> None:
+        """Parse what waits of one object, as far as it counts. It is looked at once more in `finish_load`."""
+        kept = self._kept.get((group, name))
+        if kept:
+            self._parse(group, name, kept)
+
+    def forget(self, group: str, name: str) -> None:
+        """It never had a description, as far as is known from here on."""
+        described = self.of(group, name)
+        if described is not None:
+            described.version = NEVER  # whoever has it still is not to write it again
+            del self._groups[group][name]
+            if not self._groups[group]:
+                del self._groups[group]
+
     def finish_load(self) -> Iterator[tuple[str, str, Described]]:
         """Parse what counts. Yields what is to be written again: group, name and what is known."""
         kept_of, self._kept = self._kept, {}
@@ -145,6 +167,9 @@ class Descriptions:
                 self.take(group, name, value, timestamp_ms, offset)
             except InvalidRecord:
                 continue
+            counts = self.of(group, name)
+            if kept and counts is not None and counts.kept_offset == offset:
+                counts.offset = offset  # it may have been described in another way before, by one that is not parsed
             kept.clear()
         described = self.of(group, name)
         if described is not None:

@@ -5,10 +5,10 @@ Theory of operation
 Everything that concerns a domain/group is in one partition, and `state.State` holds what is known of one: objects
 (newest version and its offset), clients (interests, cursor, current session) and gateways. Records of the objects topic
 come in through `on_object` (`intake`), in offset order; requests through `on_requests` (`requests`), in offset order;
-time through `on_tick` (`upkeep`, `forgetting`, `conflation`). Each may add outputs to the one `outbox`, and `take_step`
-hands out what has come together. The shell makes them durable in the order that Step names, and only then commits the
-offsets of both inputs. Whatever it had not committed it reads again after a failure: every handler gives the same
-result when it sees an input twice.
+time through `on_tick` (`upkeep`, `forgetting`, `retention`, `conflation`). Each may add outputs to the one `outbox`,
+and `take_step` hands out what has come together. The shell makes them durable in the order that Step names, and only
+then commits the offsets of both inputs. Whatever it had not committed it reads again after a failure: every handler
+gives the same result when it sees an input twice.
 
 A client lacks what it is interested in and has a newest offset above its cursor, unless it published that version
 itself (`clients.Client.lacks`). A session is sent that in pages; at the instant its last page is computed it joins the
@@ -24,10 +24,15 @@ request below it changes nothing when it comes again, and what was done in part 
 
 from collections.abc import Mapping, Sequence
 
-from coldnotify_schemas import internal_pb2
-from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord
+from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas.channels import Retention
+from coldnotify_schemas.matcher_state import ChannelsRecord, RegistrationsRecord, SessionRecord
 from coldnotify_schemas.names import REGISTRATIONS_MAX
 
+from coldnotify_matcher.engine.channel_logs.message_records import Block, MessageRecord
+from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
+from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
+from coldnotify_matcher.engine.channels.followed_logs import Channels
 from coldnotify_matcher.engine.client_records import ClientRecords
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.conflation import Conflation
@@ -36,19 +41,24 @@ from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.history import History
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.intake import Intake
+from coldnotify_matcher.engine.inventory import Holding, Inventory
 from coldnotify_matcher.engine.loading import Loading
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.object_records import ObjectRecord
 from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.operating import Operated, Operating
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.outputs import Step
 from coldnotify_matcher.engine.paging import Paging
 from coldnotify_matcher.engine.partition_state import At, State
+from coldnotify_matcher.engine.removal_intake import RemovalIntake
 from coldnotify_matcher.engine.repairs import Repairs
 from coldnotify_matcher.engine.requests import Requests
+from coldnotify_matcher.engine.retention import Retention as ObjectRetention
 from coldnotify_matcher.engine.rules import Rules
 from coldnotify_matcher.engine.strays import Strays
 from coldnotify_matcher.engine.upkeep import Upkeep
+from coldnotify_matcher.engine.use import Use
 
 
 class Engine:
@@ -65,12 +75,27 @@ class Engine:
         self._records = ClientRecords(self.state, self._outbox)
         index = Index(self.state)
         self._conflation = Conflation(self.state, index)
-        self._intake = Intake(self.state, self._outbox, self.history, self._conflation, self._repairs, self._strays)
+        self._retention = ObjectRetention(self.state, self._outbox)
+        removals = RemovalIntake(self.state, self._conflation, self._repairs, self._retention)
+        catching_up = CatchingUp(self.state)
+        self._channels = Channels(self.state, self._outbox, catching_up)
+        self._intake = Intake(
+            self.state, self._outbox, self.history, self._conflation, self._repairs, self._strays, removals
+        )
         self._loading = Loading(self.state, self._outbox, index, self._conflation, self._repairs, self._strays)
         self._paging = Paging(self.state, index)
-        self._requests = Requests(self.state, index, self._paging, self._conflation)
-        self._upkeep = Upkeep(self.state)
         self._forgetting = Forgetting(self.state, self._outbox)
+        self._operating = Operating(self.state, self._forgetting)
+        self._requests = Requests(
+            self.state,
+            index,
+            self._paging,
+            self._conflation,
+            ChannelRequests(self.state, catching_up),
+            self._operating,
+        )
+        self._upkeep = Upkeep(self.state)
+        self._inventory = Inventory(self.state)
 
     # ---- loading -------------------------------------------------------------------------------------------------
 
@@ -90,6 +115,19 @@ class Engine:
         """A client's session record, the winner among its key's records. Its registrations are loaded before."""
         self._loading.load_session(key, record, now_ms, applied_counts=applied_counts)
 
+    def load_channels(self, key: str, record: ChannelsRecord) -> None:
+        """One bucket of what a predecessor knew of a log of channels, the winner among its key's records."""
+        self._channels.load(key, record)
+
+    def start_channels(self, retention: Retention, epoch: int, start: int, log_start: int) -> None:
+        """This log is followed: its records come through `on_message`, from `start` on.
+
+        `start`: the committed offset, if it is one of this log; else where the log begins, which is `log_start`.
+        Records of the REPEATS_KNOWN_OFFSETS before `start` come first, all that there are. The log's buckets are loaded
+        before.
+        """
+        self._channels.start(retention, epoch, start, log_start)
+
     def finish_load(
         self,
         generation: int,
@@ -103,6 +141,7 @@ class Engine:
 
         `requests_start`: the offset from which requests are handled; None: from the end on.
         """
+        self._retention.start(now_ms)
         self._loading.finish(
             generation, inboxes, now_ms, objects_committed=objects_committed, requests_start=requests_start
         )
@@ -129,21 +168,47 @@ class Engine:
         self._requests.on_requests(requests, now_ms)
         self._paging.settle(now_ms)
 
+    def on_message(self, record: MessageRecord, now_ms: int) -> None:
+        """One record of a log of channels, in the order of its offsets."""
+        self._channels.on_message(record, now_ms)
+
+    def skip_message(self, retention: Retention, offset: int) -> None:
+        """The record at this offset of a log of channels is set aside: nobody is told of it."""
+        self._channels.skip(retention, offset)
+
+    def on_channels_end(self, retention: Retention, offset: int) -> None:
+        """The log of channels has been read up to `offset`, also where its last offsets hold no records."""
+        self._channels.on_end(retention, offset)
+
+    def on_log_start(self, retention: Retention, log_start: int) -> None:
+        """The log of channels begins here by now: retention has removed what is below."""
+        self._channels.on_log_start(retention, log_start)
+
+    def on_block(self, block: Block, now_ms: int) -> None:
+        """A part of a log of channels that `wanted_blocks` named."""
+        self._channels.on_block(block, now_ms)
+
     def rewrite(self, topic: str, key: str, *, was_null: bool) -> None:
         """A null or a record with a lower generation was seen in a state topic: ours is written again after it."""
+        if topic == topics.CHANNELS_STATE:
+            self._channels.rewrite(key)
+            return
         self._records.rewrite(topic, key, was_null=was_null)
 
     def on_tick(self, now_ms: int) -> None:
-        """Time passes: gateways that fell silent, cursors to be stored, clients to be forgotten."""
+        """Time passes: gateways that fell silent, cursors to be stored, clients and objects to be forgotten."""
         self.state.at = None
         self._upkeep.on_tick(now_ms)
         self.state.members.on_tick(now_ms)
         self._forgetting.on_tick(now_ms)
+        self._retention.on_tick(now_ms)
         self._conflation.on_tick(now_ms)
+        self._channels.on_tick(now_ms)
 
     def flush(self, now_ms: int) -> None:
-        """Fan out what was held back until now, and go on with the sets that sessions wait for."""
+        """Fan out what was held back until now; go on with pages of channels and with sets that sessions wait for."""
         self._conflation.flush(now_ms)
+        self._channels.flush(now_ms)
         self._paging.settle(now_ms)
 
     # ---- outputs -------------------------------------------------------------------------------------------------
@@ -154,12 +219,38 @@ class Engine:
         self._records.write_changed(now_ms)
         self._forgetting.write_sessions()
         self._strays.write()
+        self._channels.write(now_ms)
         return self._outbox.take(now_ms)
 
     @property
     def objects_done(self) -> int:
         """Up to which offset of the objects topic nothing is left to be done: what may be committed."""
         return self._conflation.floor
+
+    def channels_done(self, retention: Retention) -> int:
+        """Up to which offset of this log of channels nothing is left to be done, once the last step is durable."""
+        return self._channels.done(retention)
+
+    @property
+    def channels_commit_due(self) -> bool:
+        """The next step brings `channels_done` to where the logs have been read. Else it follows within seconds."""
+        return self._channels.commit_due
+
+    @channels_commit_due.setter
+    def channels_commit_due(self, due: bool) -> None:
+        self._channels.commit_due = due
+
+    def wanted_blocks(self) -> list[tuple[Retention, int]]:
+        """Parts of logs of channels that sessions wait for, by their first offset; longest waited for first.
+
+        Each stays wanted until an `on_block` that begins there has come, or nobody waits for it any more.
+        """
+        return self._channels.wanted_blocks()
+
+    @property
+    def awaited_blocks(self) -> int:
+        """How many blocks of channels' logs sessions wait for: all, also those whose turn is far off."""
+        return self._channels.awaited_blocks
 
     @property
     def first_not_stored(self) -> int | None:
@@ -177,13 +268,26 @@ class Engine:
         return self.state.members.sets.members
 
     @property
+    def removals_under_way(self) -> int:
+        """Nulls that retention has written, and that were not read back yet."""
+        return self._retention.under_way
+
+    @property
+    def next_removal_ms(self) -> int:
+        """When the first object's time comes (Unix time), as of the last look at all of them; 0: there is none."""
+        return self._retention.next_due_ms
+
+    @property
     def computing(self) -> bool:
         """Whether there are sets of queries to be computed, or to be forgotten, by `flush`."""
         return self.state.members.sets.computing
 
     def next_due_ms(self) -> int | None:
         """When `flush` has something to do (Unix time); None: never, as things are."""
-        return 0 if self.computing else self._conflation.next_due_ms()
+        if self.computing:
+            return 0
+        due = (self._conflation.next_due_ms(), self._channels.next_due_ms())
+        return min((one for one in due if one is not None), default=None)
 
     # ---- for the shell, and for those who look in ------------------------------------------------------------------
 
@@ -202,6 +306,10 @@ class Engine:
     def conflation_interval_ms(self, entry: str) -> int:
         """The present interval of a domain, or of `*`, as the rules name it."""
         return self._conflation.interval_ms(entry)
+
+    def operated(self, offset: int) -> Operated | None:
+        """What the operator's request at this offset has done; None: it was not handled, or is long past."""
+        return next((one for one in reversed(self._operating.done) if one.offset == offset), None)
 
     @property
     def partitions(self) -> int:
@@ -260,6 +368,28 @@ class Engine:
     @counts.setter
     def counts(self, counts: dict[str, int]) -> None:
         self.state.counts = counts
+
+    def take_stock(self) -> dict[str, Holding]:
+        """By domain, how much it has here."""
+        return self._inventory.look()
+
+    @property
+    def use(self) -> dict[str, Use]:
+        """By domain, what it used since the last step; the shell takes it, and counts it for tenants."""
+        return self.state.use
+
+    @use.setter
+    def use(self, use: dict[str, Use]) -> None:
+        self.state.use = use
+
+    def refused(self, client_key: str) -> tuple[int, str] | None:
+        """(when, why) this client was sent away last; None: it was not, or has been let in since."""
+        return self.state.refused_clients.of(client_key)
+
+    def take_refusals(self) -> dict[tuple[str, str], int]:
+        """By domain and limit of its tenant's agreement, sessions and registrations refused since the last step."""
+        taken, self.state.refusals = self.state.refusals, {}
+        return taken
 
     @property
     def at(self) -> At:

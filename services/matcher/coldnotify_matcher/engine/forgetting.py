@@ -1,4 +1,4 @@
-"""Garbage collection: an offline client that was not seen for long is unregistered and forgotten.
+"""Forgetting clients: whom an operator names, and, as garbage collection, who is offline and was not seen for long.
 
 One that has nothing to lose goes within minutes: it has no registrations, or it is a page that only looked.
 
@@ -12,9 +12,9 @@ seen, is written only when those of the registrations are durable: whatever is l
 
 from coldnotify_schemas import topics
 
+from coldnotify_matcher.engine.client_records import null_of
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.outbox import Outbox
-from coldnotify_matcher.engine.outputs import Write
 from coldnotify_matcher.engine.partition_state import State
 
 LOOKED_AT_A_TICK_MAX = 1_000
@@ -55,7 +55,8 @@ class Forgetting:
                 state.changed[client] = None
                 records += 1
             elif (after_ms := self._after_ms(client)) and now_ms - client.last_seen_ms >= after_ms:
-                records += self._forget(client)
+                self._state.count("forgotten")
+                records += self.forget(client)
 
     def _after_ms(self, client: Client) -> int:
         """0: never."""
@@ -69,20 +70,22 @@ class Forgetting:
         state = self._state
         gone, self._sessions = self._sessions, []
         for client in gone:
-            if client.key not in state.clients:  # else it has come back within this very step
-                self._outbox.write_last(Write(topics.SESSIONS, state.partition, client.key.encode(), None))
+            back = state.clients.get(client.key)
+            if back is None or not back.session_stored:  # else it has come back within this very step
+                self._outbox.write_last(null_of(state, topics.SESSIONS, client.key))
 
-    def _forget(self, client: Client) -> int:
-        """How many tombstones that writes."""
+    def forget(self, client: Client) -> int:
+        """The client, which has no session, is unregistered, and nothing is kept of it. Returns how many tombstones.
+
+        `write_sessions` follows in the same step, once the records of those who came back within it are written.
+        """
         state = self._state
         for obj in client.forget():
             state.forget_if_idle(obj)
-        del state.clients[client.key]
+        state.drop_client(client)  # who has no registration is gone with its session
         state.changed.pop(client, None)
         state.dirty_cursors.pop(client, None)
-        state.count("forgotten")
         self._sessions.append(client)
         for bucket in range(len(client.buckets)):
-            key = f"{client.key}/{bucket}".encode()
-            self._outbox.write(Write(topics.REGISTRATIONS, state.partition, key, None))
+            self._outbox.write(null_of(state, topics.REGISTRATIONS, f"{client.key}/{bucket}"))
         return len(client.buckets)

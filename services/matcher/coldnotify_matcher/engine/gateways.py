@@ -20,8 +20,8 @@ class GatewayView:
     """One boot of one gateway, as one partition sees it."""
 
     __slots__ = (
-        "_items", "_records", "_retired", "_retired_before", "_room_bytes", "checksum", "disagrees_since_ms",
-        "heard_ms", "id", "inbox", "lag", "number", "retirements", "sessions",
+        "_items", "_records", "_retired", "_retired_before", "_room_bytes", "catching", "checksum",
+        "disagrees_since_ms", "heard_ms", "id", "inbox", "lag", "number", "retirements", "sessions",
     )  # fmt: skip
 
     def __init__(self, id_: int, inbox: int, now_ms: int) -> None:
@@ -34,6 +34,8 @@ class GatewayView:
         """Of the last inbox record, in this generation."""
         self.sessions: dict[int, str] = {}
         """By session number: the keys of the clients whose current session is one of this gateway's."""
+        self.catching: set[int] = set()
+        """Those of them that are sent pages and are not in the fan-out index yet."""
         self.checksum = 0
         self.retirements = 0
         """How many sessions were in the fan-out index and left it; their numbers may still stand in it."""
@@ -58,12 +60,18 @@ class GatewayView:
         """The session is over; `indexed`: it stands in the fan-out index, from which it is removed lazily."""
         if self.sessions.pop(number, None) is not None:
             self.checksum -= number
+            self.catching.discard(number)
         if indexed:
-            self._retired.add(number)
+            self.retire(number)
             self.retirements += 1
 
+    def retire(self, number: int) -> None:
+        """A session of this number must not come back."""
+        self._retired.add(number)
+
     def has_retired(self, number: int) -> bool:
-        """Whether this session was in the fan-out index and is over: it must not come back under this number."""
+        """Whether this session is over, and was in the fan-out index or ended by an operator: it must not come back
+        under this number."""
         return number in self._retired or number in self._retired_before
 
     def turn_retired(self) -> None:

@@ -12,7 +12,11 @@ from sys import getsizeof
 
 from coldnotify_schemas.interests import Interest
 
+from coldnotify_matcher.engine.channel_sessions import SaidChannel
 from coldnotify_matcher.engine.sessions import Session
+
+Said = str | Interest | SaidChannel
+"""What a chunk names: an object, a query, a channel."""
 
 STALLED_MS = 30_000
 """A client that was not answered for so long begins its reg-sync again: the protocol's number."""
@@ -31,7 +35,7 @@ class HalfSets:
         self._added_to_ms: dict[Session, int] = {}
         """In the same order."""
 
-    def add(self, session: Session, names: Sequence[str | Interest], bytes_max: int, now_ms: int) -> int:
+    def add(self, session: Session, names: Sequence[Said], bytes_max: int, now_ms: int) -> int:
         """One more chunk. Returns how many sets were dropped to keep within `bytes_max`; this one may be among them."""
         self._remove(session)
         session.synced_chunks += 1
@@ -46,7 +50,7 @@ class HalfSets:
             dropped += 1
         return dropped
 
-    def forget(self, session: Session) -> list[str | Interest]:
+    def forget(self, session: Session) -> list[Said]:
         """The set is whole, or is begun anew, or its session is over. Returns what was in."""
         self._remove(session)
         names = session.synced
@@ -70,5 +74,5 @@ class HalfSets:
         self.size_bytes -= session.synced_bytes
 
 
-def _size_of(name: str | Interest) -> int:
+def _size_of(name: Said) -> int:
     return getsizeof(name) if isinstance(name, str) else getsizeof(name) + getsizeof(name.text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from coldnotify_schemas import internal_pb2
 
@@ -12,10 +12,12 @@ from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.memberships import Changes, Told
 from coldnotify_matcher.engine.objects import GONE_KEPT_MAX, UNKNOWN, Obj, Subscribers
 from coldnotify_matcher.engine.partition_state import State
-from coldnotify_matcher.engine.sessions import Session
+from coldnotify_matcher.engine.sessions import Session, SessionState
 
 _FIXED_BYTES_MAX = 160
 """Of an Item with a FanOut: what is neither name, payload, traceparent nor sessions, so tags, lengths and numbers."""
+
+NOBODY: Mapping[GatewayView, Collection[int]] = {}
 
 
 class Index:
@@ -33,11 +35,21 @@ class Index:
         """The gateways of those sessions."""
         return {*obj.subscribers, *(gateway for gateway, _ in self._state.members.hearers(obj))}
 
-    def fan_out(self, obj: Obj, now_ms: int, *, complete: int, changes: Changes | None = None) -> None:
+    def hearing(self, obj: Obj) -> int:
+        """About how many sessions would be told of a publish: some may be gone, or come twice."""
+        by_name = sum(len(subscribers.numbers) for subscribers in obj.subscribers.values())
+        if not self._groups.any:
+            return by_name
+        return by_name + sum(len(list(hearers)) for _, hearers in self._state.members.hearers(obj))
+
+    def fan_out(
+        self, obj: Obj, now_ms: int, *, complete: int, changes: Changes | None = None, urgent: bool = False
+    ) -> None:
         """Tell an object's newest version to the sessions that are in the index for it.
 
         `complete`: the offset at or below which nothing is held back from them any more, at most the object's own.
-        `changes`: of sets, which the version leads to.
+        `changes`: of sets, which the version leads to. `urgent`: it is of high priority, so that sessions that are
+        being sent pages are told, too; what the version changes in their sets comes in the pages.
         """
         spared = None
         if obj.source is not None:
@@ -54,7 +66,9 @@ class Index:
                     numbers = array("I", [number for number in numbers if number != spared.number])
                     if not numbers:
                         continue
-                self._send(gateway, obj, numbers, now_ms, complete)
+                self._send(gateway, obj, numbers, now_ms, complete, urgent=urgent)
+            if urgent:
+                self._tell_catching(obj, spared, now_ms, complete)
             return
         told = self._state.members.differences(changes) if changes else {}
         for gateway, hearing in self._sessions(obj):
@@ -63,14 +77,48 @@ class Index:
                 without.add(spared.number)
             numbers = array("I", hearing - without)
             if numbers:
-                self._send(gateway, obj, numbers, now_ms, complete)
+                self._send(gateway, obj, numbers, now_ms, complete, urgent=urgent)
+        if urgent:
+            self._tell_catching(obj, spared, now_ms, complete)
         if told:
             self._tell(obj.key[: -len(obj.name) - 1], obj.name, told, now_ms, obj.offset, complete, publish=True)
 
     def tell(self, group: str, name: str, now_ms: int, changes: Changes, *, offset: int, complete: int) -> None:
-        """Tell those who hear of them changes of sets that an object's description, at `offset`, leads to."""
-        told = self._state.members.differences(changes)
-        self._tell(group, name, told, now_ms, offset, complete, publish=False)
+        """An object has another description, at `offset`: tell the changes of sets that it leads to, and the
+        description to whoever has the object still and wants to know."""
+        members = self._state.members
+        told = members.differences(changes)
+        staying = members.staying(group, name, told)
+        self._tell(group, name, told, now_ms, offset, complete, publish=False, staying=staying)
+        for gateway, numbers in staying.items():
+            newest = newest_of(self._state.objects.get(f"{group}/{name}"), name, now_ms, say=True)
+            newest.offset, newest.behind = offset, offset - complete
+            newest.description = members.groups.description_said(group, name)
+            self._say(gateway, group, newest, array("I", sorted(numbers)))
+            self._state.count("redescribed", len(numbers))
+
+    def _tell_catching(self, obj: Obj, spared: Session | None, now_ms: int, complete: int) -> None:
+        """Tell the sessions that are not in the index yet: their pages may take long, and contain it later."""
+        clients = self._state.clients
+        group = obj.key[: -len(obj.name)]
+        for gateway in self._state.gateways.values():
+            numbers = array("I")
+            for number in gateway.catching:
+                key = gateway.sessions[number]
+                if not key.startswith(group):
+                    continue
+                client = clients[key]
+                session = client.session
+                if session is None or session is spared or session.state is not SessionState.CATCHING:
+                    continue
+                # Of a query whose set is not known yet its pages say first who is a member.
+                member = bool(client.queries) and client.queries.settled and bool(client.queries.have(obj.name))
+                if member or client.interested(obj):
+                    numbers.append(number)
+            if numbers:
+                # Its gateway may hold a session for live, by what a predecessor had answered: told this as an answer,
+                # it does not pass over what the pages have.
+                self._send(gateway, obj, numbers, now_ms, complete, urgent=True, answer=True)
 
     def _sessions(self, obj: Obj) -> Iterator[tuple[GatewayView, set[int]]]:
         """The live sessions that are registered for the object, by name or by a query, each once."""
@@ -85,11 +133,23 @@ class Index:
             by_gateway.setdefault(gateway, set()).update(hearers)
         yield from by_gateway.items()
 
-    def _send(self, gateway: GatewayView, obj: Obj, numbers: array[int], now_ms: int, complete: int) -> None:
+    def _send(
+        self,
+        gateway: GatewayView,
+        obj: Obj,
+        numbers: array[int],
+        now_ms: int,
+        complete: int,
+        *,
+        urgent: bool = False,
+        answer: bool = False,
+    ) -> None:
         sessions = numbers.tobytes()
         fan_out = gateway.new_item(_bytes_max(obj) + len(sessions)).fan_out
         newest = fan_out.newest
         obj.fill_in(newest, now_ms)
+        if answer:
+            newest.answer = True
         behind = obj.offset - complete
         if behind:
             newest.behind = behind
@@ -98,7 +158,11 @@ class Index:
             fan_out.published_ms = obj.published_ms
         if obj.traceparent:
             fan_out.traceparent = obj.traceparent
+        if urgent:
+            fan_out.urgent = True
+            self._state.count("urgent_deliveries", len(numbers))
         self._state.count("deliveries", len(numbers))
+        self._state.deliver(obj.domain, len(numbers), len(numbers) * (len(obj.name) + len(obj.payload)))
 
     def _tell(
         self,
@@ -110,22 +174,37 @@ class Index:
         complete: int,
         *,
         publish: bool,
+        staying: Mapping[GatewayView, Collection[int]] = NOBODY,
     ) -> None:
-        """One frame for each session, so that it says `complete` once all that the change leads to is told."""
+        """One frame for each session, so that it says `complete` once all that the change leads to is told.
+
+        `staying`: sessions that are told the object's description behind it.
+        """
+        members = self._state.members
         for gateway, by_number in told.items():
-            alike: dict[Told, array[int]] = {}
+            describing, stays = members.describing(gateway), staying.get(gateway, ())
+            alike: dict[tuple[Told, bool, bool], array[int]] = {}
             for number, what in by_number.items():
-                alike.setdefault(what, array("I")).append(number)
-            for (entered, left), numbers in alike.items():
+                described = number in describing and bool(what.entered)
+                alike.setdefault((what, described, number in stays), array("I")).append(number)
+            for ((entered, left), described, more), numbers in alike.items():
                 newest = newest_of(
                     self._state.objects.get(f"{group}/{name}"), name, now_ms, say=publish or bool(entered)
                 )
-                newest.offset, newest.behind = offset, offset - complete
+                newest.offset = offset
+                newest.behind = offset - (min(complete, offset - 1) if more else complete)
                 newest.entered.extend(entered)
                 newest.left.extend(left)
-                fan_out = internal_pb2.FanOut(newest=newest, sessions=numbers.tobytes())
-                gateway.tell(internal_pb2.Item(fan_out=fan_out))
+                if described:
+                    newest.description = members.groups.description_said(group, name)
+                self._say(gateway, group, newest, numbers)
                 self._state.count("differences", len(numbers))
+
+    def _say(self, gateway: GatewayView, group: str, newest: internal_pb2.Newest, numbers: array[int]) -> None:
+        fan_out = internal_pb2.FanOut(newest=newest, sessions=numbers.tobytes())
+        gateway.tell(internal_pb2.Item(fan_out=fan_out))
+        told_bytes = len(numbers) * (len(newest.name) + len(newest.payload) + len(newest.description))
+        self._state.deliver(group.partition("/")[0], len(numbers), told_bytes)
 
     def join(self, client: Client) -> None:
         """The client's session is live: it is in the index for all that the client is registered for."""
@@ -137,6 +216,7 @@ class Index:
         if session.indexed:
             return
         session.indexed = True
+        session.gateway.catching.discard(session.number)
         for obj in client.objects():
             self.subscribe(obj, session)
 

@@ -1,6 +1,7 @@
 """Records of the objects topic, in offset order: checked, merged, and handed on where they bring a newer version."""
 
 from coldnotify_schemas import topics
+from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.names import OBJECT_BYTES_MAX, InvalidName, parse_object_key
 from coldnotify_schemas.partitioner import home_of, partition_of
 from coldnotify_schemas.records import (
@@ -20,6 +21,7 @@ from coldnotify_matcher.engine.objects import UNKNOWN, Obj
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.rejected import rejected
+from coldnotify_matcher.engine.removal_intake import RemovalIntake, read_removal
 from coldnotify_matcher.engine.repairs import Repairs
 from coldnotify_matcher.engine.strays import Strays
 
@@ -31,7 +33,14 @@ class Intake:
     """Takes records in. What it sees twice has the same outcome."""
 
     def __init__(
-        self, state: State, outbox: Outbox, history: History, conflation: Conflation, repairs: Repairs, strays: Strays
+        self,
+        state: State,
+        outbox: Outbox,
+        history: History,
+        conflation: Conflation,
+        repairs: Repairs,
+        strays: Strays,
+        removals: RemovalIntake,
     ) -> None:
         self._state = state
         self._outbox = outbox
@@ -39,7 +48,8 @@ class Intake:
         self._conflation = conflation
         self._repairs = repairs
         self._strays = strays
-        self._descriptions = DescriptionIntake(state, conflation, repairs, strays, self._reject)
+        self._removals = removals
+        self._descriptions = DescriptionIntake(state, conflation, repairs, strays, removals, self._reject)
 
     def on_object(self, record: ObjectRecord, now_ms: int) -> None:
         """One record of the objects topic's partition."""
@@ -48,6 +58,8 @@ class Intake:
         merged = record.offset < state.position
         if not merged:
             state.position = record.offset + 1
+        if not merged if state.live else 0 < state.replay_from <= record.offset:
+            self._count(record)
         if is_description_key(record.key):
             self._descriptions.on_record(record, now_ms, merged=merged)
             return
@@ -59,10 +71,18 @@ class Intake:
             obj = self._object_at(record)
             if obj is None:
                 return
+        if (removal := read_removal(record)) is not None:
+            if not merged:
+                self._removals.on_object(obj, removal, record.offset, now_ms)
+            else:
+                state.forget_if_idle(obj)
+            return
         try:
             said, version = _understood(record, obj)
         except InvalidRecord as error:
             obj.last_offset = max(obj.last_offset, record.offset)
+            if record.value is None and obj.version != UNKNOWN and state.live and not merged:
+                state.count("nulls_void")
             self._reject(record, str(error))
             if state.live:
                 self._repairs.look_at(obj)
@@ -87,6 +107,24 @@ class Intake:
     def on_end(self, offset: int) -> None:
         """The objects topic has been read up to `offset`, also where its last offsets hold no records."""
         self._state.position = max(self._state.position, offset)
+
+    def _count(self, record: ObjectRecord) -> None:
+        """Counts a publish for its domain, where it is at home; not what an owner has written down again.
+
+        While a partition is loaded, what came behind the predecessor's last commit: it has not counted that, or within
+        its last second.
+        """
+        key, value = record.key, record.value
+        if key is None or value is None or record.since:
+            return
+        domain, _, rest = key.decode(errors="replace").removeprefix(KEY_PREFIX).partition("/")
+        group, slash, _ = rest.partition("/")
+        try:
+            at_home = slash and home_of(domain, group, self._state.partitions) == self._state.partition
+        except InvalidName:
+            return
+        if at_home:
+            self._state.use_of(domain).publish(len(key) + len(value), high=record.urgent)
 
     def _known(self, key: bytes | None) -> Obj | None:
         return None if key is None else self._state.objects.get(key.decode(errors="surrogateescape"))
@@ -121,7 +159,12 @@ class Intake:
         group, before = "", None
         if state.members.groups.any and (group := state.members.group_of(obj)):
             before = state.members.groups.description(group, obj.name)
+        was_there = obj.there
         newer = obj.merge(said, version, offset, first_offset)
+        state.objects.note(obj.key, before=was_there, now=obj.there)
+        if obj.kept_offset == offset:
+            # By a clock that is wrong it would be removed as soon as it comes.
+            obj.active_ms = now_ms if state.live else record.timestamp_ms
         if newer:
             obj.published_ms = record.timestamp_ms
             obj.traceparent = record.traceparent
@@ -129,16 +172,24 @@ class Intake:
         if not state.live:
             return
         state.count(outcome + ":" + obj.domain)
+        urgent = self._is_urgent(obj, record, newer=newer)
         if group:
             changes = state.members.published(group, obj, before, offset)
             if newer:
-                self._conflation.publish(obj, offset, now_ms, changes)
+                self._conflation.publish(obj, offset, now_ms, changes, urgent=urgent)
             else:
                 # It may say of the same version that the object is deleted, or that it is not.
                 self._conflation.described(group, obj.name, offset, now_ms, changes)
         elif newer:
-            self._conflation.publish(obj, offset, now_ms)
+            self._conflation.publish(obj, offset, now_ms, urgent=urgent)
         self._repairs.look_at(obj)
+
+    def _is_urgent(self, obj: Obj, record: ObjectRecord, *, newer: bool) -> bool:
+        """Whether the version that this record brought is told as one of high priority."""
+        urgent = self._state.rules.high_shares.may_be_high(obj.domain, high=record.urgent and newer)
+        if record.urgent and newer:
+            self._state.count("urgent" if urgent else "urgent_above_share")
+        return urgent
 
     def _object_at(self, record: ObjectRecord) -> Obj | None:
         """The object whose key this is, known or new; None: it is no key, or one that belongs elsewhere."""

@@ -5,7 +5,7 @@ became of these sets. The newest version goes along with what `entered`; who is 
 `left` is not told its versions, but that it was deleted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from coldnotify_schemas import internal_pb2
@@ -27,6 +27,8 @@ class Lacked:
     name: str
     entered: list[int] = field(default_factory=list)
     left: list[int] = field(default_factory=list)
+    description: bytes | None = None
+    """As it is said along with it; None: it is not."""
 
     def newest(self, now_ms: int) -> internal_pb2.Newest:
         """As gateways are told it."""
@@ -36,6 +38,8 @@ class Lacked:
         newest.offset = self.offset
         newest.entered.extend(self.entered)
         newest.left.extend(self.left)
+        if self.description is not None:
+            newest.description = self.description
         return newest
 
 
@@ -80,4 +84,40 @@ def lacking_of_queries(state: State, client: Client, session: Session, by_name: 
         if value is not None and lacked.entered and offset <= value.offset:
             lacked.entered += value.entered
             del found[name]
-    return sorted((*found.values(), *changed.values()), key=lambda lacked: lacked.offset)
+    described: list[Lacked] = []
+    if session.descriptions:
+        described = _described(state, client, session, found, changed, unsettled, unknown)
+    return sorted((*found.values(), *changed.values(), *described), key=lambda lacked: lacked.offset)
+
+
+def _described(
+    state: State,
+    client: Client,
+    session: Session,
+    found: Mapping[str, Lacked],
+    changed: Mapping[tuple[str, int], Lacked],
+    unsettled: Mapping[int, Collection[str]],
+    unknown: Collection[int],
+) -> list[Lacked]:
+    """Puts descriptions to what is told of members; returns the members of which a new description is all there is.
+
+    What is told says the description in force now. Its own offset may lie above: then it comes once more behind a page
+    that ends between the two.
+    """
+    group, groups = client.group_key, state.members.groups
+    said: dict[str, int] = {}
+    for lacked in (*found.values(), *changed.values()):
+        if lacked.entered or (not lacked.left and client.queries.have(lacked.name)):
+            lacked.description = groups.description_said(group, lacked.name)
+            said[lacked.name] = min(lacked.offset, said.get(lacked.name, lacked.offset))
+    described = []
+    for name, offset in state.members.redescribed(client, session.cursor):
+        stable = [hash_ for hash_ in client.queries.have(name) if name not in unsettled.get(hash_, ())]
+        is_said = name in said and said[name] <= offset
+        if is_said or not stable or all(session.answered_at.get(hash_, -1) >= offset for hash_ in stable):
+            continue
+        lacked = Lacked(offset, state.objects.get(f"{group}/{name}"), name)
+        lacked.description = groups.description_said(group, name)
+        lacked.entered += [hash_ for hash_ in stable if hash_ in unknown]
+        described.append(lacked)
+    return described

@@ -1,6 +1,6 @@
 """A partition's way to its owner: its state as the compacted topics have it, then the takeover."""
 
-from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas import topics
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord
@@ -11,7 +11,7 @@ from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.outbox import Outbox
 from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.repairs import Repairs
-from coldnotify_matcher.engine.sessions import NO_ASK, NO_CURSOR, Session, SessionState
+from coldnotify_matcher.engine.sessions import NO_CURSOR, Session, SessionState
 from coldnotify_matcher.engine.strays import Strays
 
 
@@ -42,7 +42,7 @@ class Loading:
         client = state.client_of(client_key)
         group = client.group_key
         objects = [state.object_of(f"{group}/{name}") for name in record.objects]
-        client.load_bucket(int(bucket), objects, record.queries)
+        client.load_bucket(int(bucket), objects, record.queries, record.channels)
         if client.changed:
             state.changed[client] = None
         if applied_counts:
@@ -60,16 +60,19 @@ class Loading:
             client.session_applied = record.applied
         same_epoch = record.epoch == state.epoch
         client.cursor = record.cursor if same_epoch else NO_CURSOR
+        if client.channels:
+            client.channels.epoch, client.channels.cursor = record.channels_epoch, record.channels_cursor
+            client.channels.stored_cursor = record.channels_cursor
         if not record.online:
             # What was stored in another epoch is true of no cursor of this one.
             client.stored_offline_at = record.cursor if same_epoch and applied_counts else None
             return
         gateway = state.gateway_of(int(record.gateway, 16), record.inbox, now_ms)
         if same_epoch:
-            client.session = Session(gateway, record.session, ask=0, cursor=record.cursor)
+            client.connect(session := Session(gateway, record.session, ask=0, cursor=record.cursor))
             gateway.add(record.session, client.key)
             if record.digest not in (None, client.digest):
-                self._doubt(client, client.session)
+                self._doubt(client, session)
         else:
             # Its cursors mean nothing any more: let it come and say Hello.
             state.tell_closed(gateway, record.session, CloseCode.UNKNOWN_SESSION, "the objects topic is another one")
@@ -81,14 +84,8 @@ class Loading:
         A matcher that was thought dead has written a bucket, and nobody lived who writes over it; or a step was cut.
         Told what is published, the session would pass over what is missing here.
         """
-        self._announce_anew(client, session)
+        self._state.announce_anew(client, session)
         self._state.count("doubted")
-
-    def _announce_anew(self, client: Client, session: Session) -> None:
-        """Its gateway is to open it once more; until then it is told nothing."""
-        session.state = SessionState.UNSYNCED
-        opened = internal_pb2.Opened(session=session.number, ask=NO_ASK, in_sync=False, digest=client.digest)
-        session.gateway.tell(internal_pb2.Item(opened=opened))
 
     def finish(
         self,
@@ -114,9 +111,10 @@ class Loading:
                 # Its Open is handled once more, and its page may never have come. Told what is published before that,
                 # a session that its gateway holds for live would pass over what the page has.
                 continue
-            if client.queries:
-                # What its sets were when the predecessor last told it is not known: it is caught up, once they are.
-                self._announce_anew(client, session)
+            if client.queries or client.channels:
+                # What its sets were when the predecessor last told it is not known: it is caught up, once they are. Nor
+                # is it known which messages it was told.
+                self._state.announce_anew(client, session)
                 state.count("announced_anew")
             else:
                 self._index.join(client)

@@ -4,7 +4,7 @@ A session wants its client's sets from the moment it is caught up; it hears of c
 hears of publishes. Both end with the session.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
@@ -54,6 +54,8 @@ class Memberships:
         self.groups = Groups(objects, descriptions)
         self.sets = Sets(self.groups)
         self._hearers: dict[QuerySet, dict[GatewayView, Hearers]] = {}
+        self._describing: dict[GatewayView, set[int]] = {}
+        """The live sessions that are told how members are described, by their numbers."""
         self._waiting: dict[Client, None] = {}
         """Clients whose pages wait for their sets."""
         self._other_sets = False
@@ -64,6 +66,7 @@ class Memberships:
         self.groups.clear()
         self.sets = Sets(self.groups)
         self._hearers.clear()
+        self._describing.clear()
         self._waiting.clear()
 
     # --- sessions
@@ -88,6 +91,8 @@ class Memberships:
         """The client's session is live: it hears of changes from here on."""
         session = client.session
         if session is not None:
+            if session.descriptions:
+                self._describing.setdefault(session.gateway, set()).add(session.number)
             for hash_, set_ in client.queries.sets():
                 hearers = self._hearers.setdefault(set_, {}).setdefault(session.gateway, {})
                 hashes = hearers.get(session.number, ())
@@ -97,6 +102,11 @@ class Memberships:
     def end_session(self, client: Client) -> None:
         """The client's session, which it still has, is over."""
         self._waiting.pop(client, None)
+        session = client.session
+        if session is not None and session.gateway in self._describing:
+            self._describing[session.gateway].discard(session.number)
+            if not self._describing[session.gateway]:
+                del self._describing[session.gateway]
         for query in client.queries.values():
             self.forget(client, query)
 
@@ -132,6 +142,7 @@ class Memberships:
     def described(self, group: str, name: str, before: Description | None, offset: int) -> Changes:
         """An object of a group that is followed has another description, or none any more."""
         self.groups.changed(group, name, self._objects.offset_of(f"{group}/{name}", UNKNOWN))
+        self.groups.redescribed(group, name, offset)
         return self._on_change(group, name, before, offset)
 
     def _on_change(self, group: str, name: str, before: Description | None, offset: int) -> Changes:
@@ -219,6 +230,34 @@ class Memberships:
                     )
         return told
 
+    @property
+    def describes(self) -> bool:
+        """Whether any live session is told how members are described."""
+        return bool(self._describing)
+
+    def describing(self, gateway: GatewayView) -> Collection[int]:
+        """The gateway's live sessions that are."""
+        return self._describing.get(gateway, ())
+
+    def staying(
+        self, group: str, name: str, told: Mapping[GatewayView, Mapping[int, Told]]
+    ) -> dict[GatewayView, set[int]]:
+        """The live sessions that are told how members are described, have the object, and do not hear in `told` that it
+        has entered: they are to be told its new description."""
+        found: dict[GatewayView, set[int]] = {}
+        if not self._describing:
+            return found
+        for set_ in self.sets.sets_of(group, name):
+            for gateway, hearers in self._hearers.get(set_, _NOBODY).items():
+                of_gateway = told.get(gateway, {})
+                numbers = {
+                    number for number in self.describing(gateway)
+                    if number in hearers and not (number in of_gateway and of_gateway[number].entered)
+                }  # fmt: skip
+                if numbers:
+                    found.setdefault(gateway, set()).update(numbers)
+        return found
+
     def missed(self, client: Client, cursor: int) -> bool:
         """Whether the client, which has a session, may not have been told something of its sets that lies above."""
         if not client.queries:
@@ -229,16 +268,33 @@ class Memberships:
             difference = set_.difference(cursor)
             if difference is None or difference.entered or difference.left:
                 return True
+        if client.session.descriptions and self.redescribed(client, cursor):
+            return True
         return bool(self.newer(client, cursor))
 
     def newer(self, client: Client, cursor: int) -> list[tuple[str, int]]:
         """The members of its sets with a newest version above the cursor: names and offsets."""
+        latest_first = self.groups.newest_first(client.group_key)
+        return self._above(client, cursor, latest_first, self.groups.offset)
+
+    def redescribed(self, client: Client, cursor: int) -> list[tuple[str, int]]:
+        """The members of its sets that are described in another way since an offset above the cursor."""
+        latest_first = self.groups.redescribed_first(client.group_key)
+        return self._above(client, cursor, latest_first, self.groups.redescribed_at)
+
+    def _above(
+        self,
+        client: Client,
+        cursor: int,
+        latest_first: Iterator[tuple[str, int]],
+        offset_of: Callable[[str, str], int],
+    ) -> list[tuple[str, int]]:
         group, queries = client.group_key, client.queries
         steps_max = queries.members()
         if not steps_max:
             return []
         found: list[tuple[str, int]] = []
-        for step, (name, offset) in enumerate(self.groups.newest_first(group)):
+        for step, (name, offset) in enumerate(latest_first):
             if offset <= cursor:
                 return found
             if step >= steps_max:
@@ -249,7 +305,7 @@ class Memberships:
             return found
         # More has changed in the group than its members: to look at them takes less.
         members = {name for _, set_ in queries.sets() for name in set_.members}
-        offsets = ((name, self.groups.offset(group, name)) for name in members)
+        offsets = ((name, offset_of(group, name)) for name in members)
         return [(name, offset) for name, offset in offsets if offset > cursor]
 
     def _subscribe(self, group: str, query: RegisteredQuery) -> None:

@@ -22,11 +22,15 @@ class ObjectMap(MutableMapping[str, Obj]):
 
     def __init__(self) -> None:
         self._entries: dict[str, Obj | _Unmade] = {}
+        self.there: dict[str, int] = {}
+        """How many each domain has that are published and not deleted."""
 
     def keep(
         self, key: str, record: PublicRecord, offset: int, timestamp_ms: int, traceparent: str, since: int | None
     ) -> None:
         """The first record of an object that is not known so far; nothing is wrong with it."""
+        if not record.deleted:
+            self.note(key, before=False, now=True)
         self._entries[key] = (record, offset, timestamp_ms, traceparent, since)
 
     def made(self) -> Iterator[Obj]:
@@ -61,6 +65,13 @@ class ObjectMap(MutableMapping[str, Obj]):
             return None if entry.version == UNKNOWN else not entry.deleted
         return None if entry is None else not entry[0].deleted
 
+    def age_of(self, key: str) -> tuple[int | None, bool]:
+        """(when it was last published, whether it is deleted), without asking for it; None: it was never published."""
+        entry = self._entries.get(key)
+        if isinstance(entry, Obj):
+            return None if entry.version == UNKNOWN else entry.active_ms, entry.deleted
+        return (None, False) if entry is None else (entry[2], entry[0].deleted)
+
     @overload
     def get(self, key: str, default: None = None, /) -> Obj | None: ...
     @overload
@@ -91,10 +102,21 @@ class ObjectMap(MutableMapping[str, Obj]):
     def __len__(self) -> int:
         return len(self._entries)
 
+    def note(self, key: str, *, before: bool, now: bool) -> None:
+        """A record was merged into the object of this key: whether it was there before, and is now (`Obj.there`)."""
+        if before == now:
+            return
+        domain = key.partition("/")[0]
+        there = self.there.get(domain, 0) + now - before
+        if there:
+            self.there[domain] = there
+        else:
+            self.there.pop(domain, None)
+
     def _make(self, key: str, unmade: _Unmade) -> Obj:
         record, offset, timestamp_ms, traceparent, since = unmade
         obj = self._entries[key] = Obj(key)
         obj.merge(record, record.version_at(timestamp_ms), offset, since)
-        obj.published_ms = timestamp_ms
+        obj.published_ms = obj.active_ms = timestamp_ms
         obj.traceparent = traceparent
         return obj

@@ -33,3 +33,11 @@ class ObjectRecord(Protocol):
     @property
     def since(self) -> bytes:
         """Where its version was first, as a matcher of ours wrote it down again, its headers say; b"": nowhere."""
+
+    @property
+    def removes(self) -> bytes:
+        """Which version it removes, as a matcher of ours wrote the null, its headers say; b"": none."""
+
+    @property
+    def urgent(self) -> bool:
+        """It is of high priority, its headers say."""

@@ -36,13 +36,20 @@ class Obj:
     """One object: its newest version, and who is to be told of the next."""
 
     __slots__ = (
-        "deleted", "expires_at_ms", "incarnation", "kept_offset", "key", "last_offset", "name", "offset", "payload",
-        "published_ms", "registered", "source", "subscribers", "traceparent", "version",
+        "active_ms", "deleted", "expires_at_ms", "incarnation", "kept_offset", "key", "last_offset", "name", "offset",
+        "payload", "published_ms", "registered", "source", "subscribers", "traceparent", "version",
     )  # fmt: skip
 
     def __init__(self, key: str) -> None:
         self.key = key
         self.name = key.split("/", 2)[2]
+        self.registered = 0
+        """Clients registered for it, online or not."""
+        self.subscribers: dict[GatewayView, Subscribers] = {}
+        self.remove()
+
+    def remove(self) -> None:
+        """Nothing was ever published of it, as far as is known from here on."""
         self.incarnation = 0
         self.version = UNKNOWN
         self.offset = UNKNOWN
@@ -53,20 +60,24 @@ class Obj:
         """Of the last record of this key, whatever it says. Compaction keeps that one."""
         self.published_ms = -1
         """The timestamp of the record that brought the newest version; -1: unknown."""
+        self.active_ms = -1
+        """When the newest version was last published, be it once more: retention counts from then."""
         self.traceparent = ""
         """The trace that the newest version came with; "": none."""
         self.payload = b""
         self.source: str | None = None
         self.expires_at_ms: int | None = None
         self.deleted = False
-        self.registered = 0
-        """Clients registered for it, online or not."""
-        self.subscribers: dict[GatewayView, Subscribers] = {}
 
     @property
     def domain(self) -> str:
         """Its domain's name."""
         return self.key.partition("/")[0]
+
+    @property
+    def there(self) -> bool:
+        """Whether it has a version, and is not deleted."""
+        return self.version != UNKNOWN and not self.deleted
 
     def merge(self, record: PublicRecord, version: int, offset: int, since: int | None = None) -> bool:
         """Take in one record of this key. True: it brings a newer version than all before it.

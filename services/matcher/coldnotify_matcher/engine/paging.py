@@ -27,7 +27,7 @@ PAGE_BYTES_MAX = 64 * 1024
 """
 _PAGE_BYTES_MIN = 1024
 """A gateway that names less gets this: each page costs a look at all that its client is registered for."""
-_PAGINGS_BITS = 32
+PAGINGS_BITS = 32
 """Of the number of a row of pages; in front of them stands the generation, so no two matchers use the same."""
 
 
@@ -59,9 +59,11 @@ class Paging:
         session.answered_at.clear()
         session.page = after_page
         self._state.pagings += 1
-        session.paging = (self._state.generation << _PAGINGS_BITS) + self._state.pagings
+        session.paging = (self._state.generation << PAGINGS_BITS) + self._state.pagings
         session.owed = dict.fromkeys(owed)
         session.state = SessionState.CATCHING
+        if not session.indexed:
+            session.gateway.catching.add(session.number)
         self._answers.begin_anew(session)
         self.send(client, session, now_ms)
 
@@ -108,6 +110,9 @@ class Paging:
             session.complete = session.cursor
         if session.complete != NO_CURSOR:
             page.complete = session.complete
+        if session.channels is not None and session.channels.clean:
+            session.channels.clean = False
+            page.channels_complete, page.channels_ask = session.channels.cursor, session.channels.ask
         session.gateway.tell(internal_pb2.Item(page=page))
         self._state.count("pages")
         self._state.count("paged", len(page.newest))

@@ -1,9 +1,15 @@
 """What one partition's engine knows, and the few changes of it that several of its parts make."""
 
+from functools import partial
+
 from coldnotify_schemas import internal_pb2
+from coldnotify_schemas.channels import Retention
 from coldnotify_schemas.close_codes import CloseCode
 
 from coldnotify_matcher.engine.brief_sessions import BriefSessions
+from coldnotify_matcher.engine.ceilings import REGISTRATIONS, Ceiling, RefusedClients, Tally
+from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
+from coldnotify_matcher.engine.channel_sessions import ChannelSession
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.description_store import Descriptions
 from coldnotify_matcher.engine.gateways import GatewayView
@@ -12,6 +18,8 @@ from coldnotify_matcher.engine.memberships import Memberships
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import Obj
 from coldnotify_matcher.engine.rules import Rules
+from coldnotify_matcher.engine.sessions import NO_ASK, Session, SessionState
+from coldnotify_matcher.engine.use import Use
 
 At = tuple[str, int] | str | None
 """A record, as (topic, offset); a client, by its key, with all that is stored of it; None: no single one of them."""
@@ -42,13 +50,23 @@ class State:
         self.descriptions = Descriptions()
         self.members = Memberships(self.objects, self.descriptions, self.count)
         self.clients: dict[str, Client] = {}
+        self.tallies: dict[str, Tally] = {}
+        """By domain."""
+        self.refused_clients = RefusedClients()
+        self.refusals: dict[tuple[str, str], int] = {}
+        """By domain and limit of its tenant's agreement, sessions and registrations that were refused since the last
+        step; the shell takes it."""
         self.gateways: dict[int, GatewayView] = {}
         self.pagings = 0
         """Rows of pages that were begun."""
         self.half_sets = HalfSets()
         self.brief = BriefSessions()
+        self.channel_logs: dict[Retention, ChannelLog] = {}
+        """Those that are followed."""
         self.counts: dict[str, int] = {}
         """Events since the last step, by name; the shell turns them into metrics."""
+        self.use: dict[str, Use] = {}
+        """By domain, what it used since the last step; the shell takes it, and counts it for tenants."""
         self.changed: dict[Client, None] = {}
         """Clients whose records are to be written in this step."""
         self.at: At = None
@@ -64,16 +82,46 @@ class State:
         stored = client.stored_offline_at
         missed = bool(client.queries) and (stored is None or self.members.missed(client, stored))
         self.members.end_session(client)
-        client.session = None
+        if session.channels is not None:
+            missed |= self._end_channels(client, session.channels)
+        client.disconnect()
         self.half_sets.forget(session)
         # It may have been silent for long: then it is its gateway that has said that it is there.
         client.last_seen_ms = max(client.last_seen_ms, session.gateway.heard_ms)
-        session.gateway.remove(session.number, indexed=session.indexed)
+        session.gateway.remove(session.number, indexed=session.in_an_index)
         if self.brief.end(client) and not missed:
             self.dirty_cursors[client] = None
         elif client.worth_keeping:
             self.changed[client] = None
         self.forget_if_nobody(client)
+
+    def _end_channels(self, client: Client, channels: ChannelSession) -> bool:
+        """Whether the client was told messages that lie above the stored cursor."""
+        log = self.log_of(client)
+        if log is None:
+            return False
+        log.stop(client, channels)
+        interests = client.channels
+        if interests.cursor == interests.stored_cursor:
+            return False
+        return any(log.last.of(channel.key) > interests.stored_cursor for channel in interests.values())
+
+    def log_of(self, client: Client) -> ChannelLog | None:
+        """The log that the client's channels are in; None: it is not followed."""
+        if not self.channel_logs:
+            return None
+        return self.channel_logs.get(self.rules.retentions.of(client.key.partition("/")[0]))
+
+    def acknowledge_channels(self, client: Client, complete: int) -> None:
+        """The client has applied all messages up to `complete`, at most those that there are."""
+        log = self.log_of(client)
+        if log is None or not client.channels:
+            return
+        complete = min(complete, log.position - 1)
+        interests = client.channels
+        if interests.epoch != log.epoch or complete > interests.cursor:
+            interests.epoch, interests.cursor = log.epoch, complete
+            self.dirty_cursors[client] = None
 
     def acknowledge(self, client: Client, complete: int) -> None:
         """The client has applied all up to `complete`, at most what there is."""
@@ -81,6 +129,12 @@ class State:
         if complete > client.cursor:
             client.cursor = complete
             self.dirty_cursors[client] = None
+
+    def announce_anew(self, client: Client, session: Session) -> None:
+        """Its gateway is to open the session once more; until then it is told nothing."""
+        session.state = SessionState.UNSYNCED
+        opened = internal_pb2.Opened(session=session.number, ask=NO_ASK, in_sync=False, digest=client.digest)
+        session.gateway.tell(internal_pb2.Item(opened=opened))
 
     def tell_closed(self, gateway: GatewayView, number: int, code: CloseCode, reason: str) -> None:
         """This session is over, or never was."""
@@ -95,8 +149,26 @@ class State:
         """The client of this key, made where it is not known."""
         client = self.clients.get(key)
         if client is None:
-            client = self.clients[key] = Client(key)
+            domain = key.partition("/")[0]
+            tally = self.tallies.get(domain)
+            if tally is None:
+                tally = self.tallies[domain] = Tally(partial(self.ceiling_of, domain))
+            client = self.clients[key] = Client(key, tally)
+            tally.known += 1
         return client
+
+    def drop_client(self, client: Client) -> None:
+        """It is not known any more; it has no session and no registrations."""
+        if self.clients.pop(client.key, None) is None:
+            return
+        client.tally.known -= 1
+        if not client.tally.known:
+            del self.tallies[client.key.partition("/")[0]]
+
+    def ceiling_of(self, domain: str) -> Ceiling | None:
+        """How many sessions and registrations the domain's tenant may have; None: as many as it likes, or the partition
+        is not served here."""
+        return self.rules.ceilings.of(domain) if self.live else None
 
     def object_of(self, key: str) -> Obj:
         """The object of this key, made where it is not known."""
@@ -117,7 +189,7 @@ class State:
     def forget_if_nobody(self, client: Client) -> None:
         """Nothing is kept of a client that is gone and never registered for anything."""
         if client.session is None and not client.worth_keeping:
-            self.clients.pop(client.key, None)
+            self.drop_client(client)
 
     def forget_if_idle(self, obj: Obj) -> None:
         """Nothing is kept of an object that was never published and that nobody wants."""
@@ -127,3 +199,32 @@ class State:
     def count(self, name: str, by: int = 1) -> None:
         """Something happened that has a metric."""
         self.counts[name] = self.counts.get(name, 0) + by
+
+    def why_full(self, client: Client, what: str) -> str:
+        """Why the client may have no registration more, which is counted then; "": it may. `what`: is registered."""
+        if client.registered >= self.registrations_max:
+            return f"at most {self.registrations_max} {what} a client"
+        domain = client.key.partition("/")[0]
+        ceiling = self.ceiling_of(domain)
+        reason = "" if ceiling is None else ceiling.why_no_registration()
+        if reason:
+            self.refuse(domain, REGISTRATIONS)
+        return reason
+
+    def refuse(self, domain: str, limit: str) -> None:
+        """One more session or registration would have been above this limit of the agreement."""
+        self.refusals[domain, limit] = self.refusals.get((domain, limit), 0) + 1
+
+    def use_of(self, domain: str) -> Use:
+        """What this domain used since the last step, to be added to."""
+        use = self.use.get(domain)
+        if use is None:
+            use = self.use[domain] = Use()
+        return use
+
+    def deliver(self, domain: str, deliveries: int, out_bytes: int) -> None:
+        """So many sessions are told something of this domain, of so many bytes together."""
+        self.use_of(domain).deliver(deliveries, out_bytes)
+        allowance = self.rules.allowances.of(domain)
+        if allowance is not None:
+            allowance.take(deliveries, out_bytes)

@@ -61,7 +61,7 @@ class QueryAnswers:
                 answer.at = self._state.position - 1
             if set_.difference(session.cursor) is None:
                 answer.held = None  # it may hold the same members, and lack versions of some that left and came back
-            if not self._fill_from(page, client, hash_, set_, answer, bytes_max, now_ms):
+            if not self._fill_from(page, client, session, hash_, set_, answer, bytes_max, now_ms):
                 if answer.reached:
                     page.query, page.reached, page.reached_at = hash_, answer.reached, answer.at
                 return False
@@ -82,6 +82,7 @@ class QueryAnswers:
         self,
         page: internal_pb2.Page,
         client: Client,
+        session: Session,
         hash_: int,
         set_: QuerySet,
         answer: Answer,
@@ -103,6 +104,8 @@ class QueryAnswers:
                 obj = self._state.objects.get(f"{client.group_key}/{name}")
                 newest = newest_of(obj, name, now_ms, say=True, answer=True)
                 newest.entered.append(hash_)
+                if session.descriptions:
+                    newest.description = self._state.members.groups.description_said(client.group_key, name)
                 size += newest.ByteSize()
                 if size > bytes_max and page.newest:
                     return False

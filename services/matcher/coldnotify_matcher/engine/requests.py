@@ -1,4 +1,4 @@
-"""What gateways ask: one handler for each kind of request."""
+"""What gateways ask, and operators: one handler for each kind of request."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,13 +8,20 @@ from coldnotify_schemas.digest import MODULUS, object_digest
 from coldnotify_schemas.interests import Interest, Kind, query_hash
 from coldnotify_schemas.protocol import QUERIES_MAX
 
+from coldnotify_matcher.engine import operating
+from coldnotify_matcher.engine.ceilings import CLIENTS
+from coldnotify_matcher.engine.channel_sessions import SaidChannel
+from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
+from coldnotify_matcher.engine.channels.registering import said_channel
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.conflation import Conflation
 from coldnotify_matcher.engine.gateways import GatewayView
+from coldnotify_matcher.engine.half_sets import Said
 from coldnotify_matcher.engine.index import Index
 from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
 from coldnotify_matcher.engine.interests.by_query.query import query_of
 from coldnotify_matcher.engine.objects import Obj
+from coldnotify_matcher.engine.operating import Operating
 from coldnotify_matcher.engine.paging import PAGE_BYTES_MAX, Paging
 from coldnotify_matcher.engine.partition_state import State
 from coldnotify_matcher.engine.sessions import NO_CURSOR, Session, SessionState
@@ -36,11 +43,21 @@ _DISPLACED = "the same client connected elsewhere"
 class Requests:
     """Handles requests, in the order of their offsets."""
 
-    def __init__(self, state: State, index: Index, paging: Paging, conflation: Conflation) -> None:
+    def __init__(
+        self,
+        state: State,
+        index: Index,
+        paging: Paging,
+        conflation: Conflation,
+        channels: ChannelRequests,
+        operating: Operating,
+    ) -> None:
         self._state = state
         self._index = index
         self._paging = paging
         self._conflation = conflation
+        self._channels = channels
+        self._operating = operating
 
     def on_requests(self, requests: Sequence[tuple[int, internal_pb2.Request]], now_ms: int) -> None:
         """A batch of (offset, request), in order. The objects topic has been read up to its end as of now.
@@ -69,16 +86,19 @@ class Requests:
                 self._conflation.on_beat(self._state.gateways[request.gateway], beat.number, now_ms)
 
     def _on_request(self, offset: int, request: internal_pb2.Request, now_ms: int, *, first_open: bool) -> None:
+        kind = request.WhichOneof("body")
+        key = f"{request.domain}/{request.group}/{request.client}"
+        if kind in operating.KINDS:
+            self._operating.on_request(offset, key, request)
+            return
         gateway = self._state.gateway_of(request.gateway, request.inbox, now_ms)
         gateway.heard_ms = max(gateway.heard_ms, now_ms)
-        kind = request.WhichOneof("body")
         if kind == "beat":
             self._on_beat(gateway, request.beat, now_ms)
             return
         if kind == "acks":
             self._on_acks(gateway, request.acks, now_ms)
             return
-        key = f"{request.domain}/{request.group}/{request.client}"
         if kind == "open":
             again = request.open.again and not first_open
             self._on_open(offset, gateway, request.session, key, request.open, now_ms, again=again)
@@ -93,6 +113,7 @@ class Requests:
             return
         client.last_seen_ms = max(client.last_seen_ms, now_ms)
         if kind == "register":
+            session.descriptions |= request.descriptions
             self._on_register(offset, client, session, request.register, now_ms)
         elif kind == "unregister":
             self._on_unregister(offset, client, session, request.unregister)
@@ -100,11 +121,23 @@ class Requests:
             self._on_sync(offset, client, session, request.sync, now_ms)
         elif kind == "catch_up":
             self._on_catch_up(client, session, request.catch_up, now_ms)
+        elif kind == "catch_up_channels":
+            if session.state is SessionState.UNSYNCED:
+                self._channels.asked(client, session, request.catch_up_channels)
+            else:
+                self._channels.catch_up(client, session, request.catch_up_channels, now_ms)
+        elif kind == "is_there":
+            key = f"{client.group_key}/{request.is_there.object}"
+            there = bool(self._state.objects.is_published(key))
+            said = internal_pb2.There(session=session.number, ask=request.is_there.ask, there=there)
+            gateway.tell(internal_pb2.Item(there=said))
         elif kind == "check_digest":
             self._on_check_digest(client, session, request.check_digest)
         elif kind == "leave":
             if request.leave.HasField("complete"):
                 self._state.acknowledge(client, request.leave.complete)
+            if request.leave.HasField("channels_complete"):
+                self._state.acknowledge_channels(client, request.leave.channels_complete)
             self._state.end_session(client)
 
     def _on_open(
@@ -128,17 +161,23 @@ class Requests:
             )
             self._state.forget_if_nobody(client)
             return
+        let_in = request.again and not request.never_opened
+        if current is None and not let_in and not self._may_connect(gateway, number, client, now_ms):
+            return
         if current is not None and not same:
             self._state.tell_closed(current.gateway, current.number, CloseCode.DISPLACED, _DISPLACED)
             self._state.members.end_session(client)
             self._state.half_sets.forget(current)
-            current.gateway.remove(current.number, indexed=current.indexed)
+            self._channels.pause(client, current)
+            current.gateway.remove(current.number, indexed=current.in_an_index)
         session = current if same and current is not None else Session(gateway, number, ask=request.ask)
-        client.session = session
+        client.connect(session)
+        self._state.refused_clients.let_in(key)
         client.session_applied = max(client.session_applied, offset)
         client.last_seen_ms = max(client.last_seen_ms, now_ms)
         gateway.add(number, client.key)
         session.ask, session.page_bytes = request.ask, request.page_bytes
+        session.descriptions = request.descriptions
         session.announced_ms = now_ms
         self._state.half_sets.forget(session)
         self._unregister_all(offset, client, session, request.unregister)
@@ -146,6 +185,11 @@ class Requests:
         if request.queries or request.unregister_queries:
             self._unregister_queries(offset, client, request.unregister_queries)
             refused += self._register_queries(offset, client, session, request.queries)
+        positions: list[wire_pb2.ChannelPosition] = []
+        if client.channels or request.channels or request.unregister_channels or request.channels_ask:
+            refused_channels, positions = self._channels.open(offset, client, session, request)
+            refused += refused_channels
+            self._note_changed(offset, client)
         cursor_counts = (
             request.epoch == self._state.epoch and request.HasField("cursor") and request.cursor < self._state.position
         )
@@ -163,12 +207,30 @@ class Requests:
         # Also a cursor above the end of the log, in the same epoch, is void, and the client has to be told so.
         void = request.HasField("cursor") and not cursor_counts
         client_epoch = None if void else request.epoch
-        self._tell_opened(client, session, in_sync=in_sync, client_epoch=client_epoch, refused=refused)
+        self._tell_opened(
+            client, session, in_sync=in_sync, client_epoch=client_epoch, refused=refused, positions=positions
+        )
         self._state.count("opens" if in_sync else "opens_not_in_sync")
         if in_sync:
+            self._channels.begin(client, session)
             self._paging.begin(client, session, cursor, registered, now_ms)
+            self._channels.begin_pages(client, session, now_ms)
         else:
             session.state = SessionState.UNSYNCED
+            self._channels.await_set(client, session, request)
+
+    def _may_connect(self, gateway: GatewayView, number: int, client: Client, now_ms: int) -> bool:
+        """Whether its tenant may have one client more; if not, it is told why. Who is announced again was let in."""
+        domain = client.key.partition("/")[0]
+        ceiling = self._state.ceiling_of(domain)
+        reason = "" if ceiling is None else ceiling.why_no_client()
+        if not reason:
+            return True
+        self._state.refuse(domain, CLIENTS)
+        self._state.refused_clients.refuse(client.key, now_ms, reason)
+        self._state.tell_closed(gateway, number, CloseCode.ABOVE_AGREEMENT, reason)
+        self._state.forget_if_nobody(client)
+        return False
 
     def _on_register(
         self, offset: int, client: Client, session: Session, request: wire_pb2.Register, now_ms: int
@@ -180,10 +242,15 @@ class Requests:
             session=session.number, request=request.request, refused=refused, digest=client.digest
         )
         if request.queries:
-            answer.kinds = KINDS
+            answer.kinds = self._kinds(client)
             # Pages that are under way to it contain the answers. A predecessor's are asked for once more in any case.
             under_way = session.state is SessionState.CATCHING and session.paging > 0
             answer.catch_up = bool(session.answers) and not under_way
+        if request.channels:
+            answer.kinds = self._kinds(client)
+            self._channels.register(offset, client, session, request, answer)
+            self._note_changed(offset, client)
+            answer.digest = client.digest
         size = 0
         for obj in registered:
             newest = obj.newest(now_ms, answer=True)
@@ -199,6 +266,9 @@ class Requests:
     def _on_unregister(self, offset: int, client: Client, session: Session, request: wire_pb2.Unregister) -> None:
         self._unregister_all(offset, client, session, request.objects)
         self._unregister_queries(offset, client, request.queries)
+        if request.channels:
+            self._channels.unregister(offset, client, session, request.channels)
+            self._note_changed(offset, client)
         session.gateway.tell(
             internal_pb2.Item(
                 answered=internal_pb2.Answered(
@@ -220,7 +290,11 @@ class Requests:
                 self._tell_opened(client, session, in_sync=False, client_epoch=self._state.epoch)
             return
         room = self._state.registrations_max + REFUSALS_MAX - len(session.synced)
-        said: list[str | Interest] = [*chunk.objects, *(Interest(Kind.QUERY, query.text) for query in chunk.queries)]
+        said: list[Said] = [
+            *chunk.objects,
+            *(Interest(Kind.QUERY, query.text) for query in chunk.queries),
+            *map(said_channel, chunk.channels),
+        ]
         names = said[: max(room, 0)]
         if not chunk.last:
             dropped = half_sets.add(session, names, self._state.rules.half_sets_bytes_max, now_ms)
@@ -229,16 +303,26 @@ class Requests:
             return
         wanted = dict.fromkeys([*half_sets.forget(session), *names])
         wanted_names = [one for one in wanted if isinstance(one, str)]
-        texts = [one.text for one in wanted if not isinstance(one, str)]
+        texts = [one.text for one in wanted if isinstance(one, Interest)]
+        channels = [one for one in wanted if isinstance(one, SaidChannel)]
         group = client.group_key
         target = {self._state.object_of(f"{group}/{name}"): None for name in wanted_names}
         self._unregister_all(offset, client, session, [obj.name for obj in client.objects() if obj not in target])
         _, refused = self._register_all(offset, client, session, wanted_names)
         self._unregister_queries(offset, client, client.queries.keys() - set(map(query_hash, texts)))
         refused += self._register_queries(offset, client, session, [wire_pb2.Query(text=text) for text in texts])
+        positions: list[wire_pb2.ChannelPosition] = []
+        if client.channels or channels or session.channels is not None:
+            refused_channels, positions = self._channels.sync(offset, client, session, channels)
+            refused += refused_channels
+            self._note_changed(offset, client)
         self._state.count("syncs")
-        self._tell_opened(client, session, in_sync=True, client_epoch=self._state.epoch, refused=refused)
+        self._tell_opened(
+            client, session, in_sync=True, client_epoch=self._state.epoch, refused=refused, positions=positions
+        )
+        self._channels.begin(client, session)
         self._paging.begin(client, session, NO_CURSOR, client.objects(), now_ms)
+        self._channels.begin_pages(client, session, now_ms)
 
     def _on_catch_up(self, client: Client, session: Session, request: internal_pb2.CatchUp, now_ms: int) -> None:
         if session.state is SessionState.UNSYNCED:
@@ -266,6 +350,7 @@ class Requests:
         if not in_sync:
             session.state = SessionState.UNSYNCED
             self._state.half_sets.forget(session)
+            self._channels.pause(client, session)
         self._tell_opened(client, session, in_sync=in_sync, client_epoch=self._state.epoch)
 
     def _on_acks(self, gateway: GatewayView, acks: internal_pb2.Acks, now_ms: int) -> None:
@@ -275,6 +360,8 @@ class Requests:
                 client = self._state.clients[key]
                 client.last_seen_ms = max(client.last_seen_ms, now_ms)
                 self._state.acknowledge(client, complete)
+        if acks.channels_sessions:
+            self._channels.acks(gateway, acks, now_ms)
 
     def _on_beat(self, gateway: GatewayView, beat: internal_pb2.Beat, now_ms: int) -> None:
         self._state.generation_heard = max(self._state.generation_heard, beat.generation)
@@ -290,6 +377,8 @@ class Requests:
         done = self._conflation.floor
         complete = done - 1 if agreed and done else None
         answer = internal_pb2.BeatAnswer(agreed=agreed, complete=complete, serial=beat.serial)
+        if agreed:
+            self._channels.complete(answer)
         gateway.tell(internal_pb2.Item(beat=answer))
 
     def _end_what_is_not_announced(self, gateway: GatewayView, since_ms: int) -> None:
@@ -309,8 +398,8 @@ class Requests:
         for name in names:
             obj = self._state.object_of(f"{group}/{name}")
             if not client.interested(obj) and not replayed:
-                if client.registered >= self._state.registrations_max:
-                    reason = f"at most {self._state.registrations_max} objects a client"
+                reason = self._state.why_full(client, "objects")
+                if reason:
                     refused.append(wire_pb2.Refusal(object=name, reason=reason))
                     self._state.forget_if_idle(obj)
                     continue
@@ -363,13 +452,12 @@ class Requests:
         """Why the client cannot be registered for this query; "": it can."""
         if len(client.queries) >= QUERIES_MAX:
             return f"query: at most {QUERIES_MAX} queries a client"
-        if client.registered >= self._state.registrations_max:
-            return f"query: at most {self._state.registrations_max} objects and queries a client"
         try:
             query_of(text)
         except InvalidQuery as error:
             return f"query: {error}"
-        return ""
+        full = self._state.why_full(client, "objects and queries")
+        return f"query: {full}" if full else ""
 
     def _unregister_queries(self, offset: int, client: Client, hashes: Iterable[int]) -> None:
         if offset >= client.registrations_applied:
@@ -387,6 +475,9 @@ class Requests:
             client.registrations_applied = max(client.registrations_applied, offset)
             self._state.changed[client] = None
 
+    def _kinds(self, client: Client) -> int:
+        return KINDS if self._state.log_of(client) is None else KINDS | wire_pb2.KINDS_CHANNELS
+
     def _tell_opened(
         self,
         client: Client,
@@ -395,15 +486,21 @@ class Requests:
         in_sync: bool,
         client_epoch: int | None,
         refused: Sequence[wire_pb2.Refusal] = (),
+        positions: Sequence[wire_pb2.ChannelPosition] = (),
     ) -> None:
         opened = internal_pb2.Opened(
             session=session.number, ask=session.ask, in_sync=in_sync, digest=client.digest, refused=refused
         )
         if client_epoch != self._state.epoch:
             opened.epoch = self._state.epoch
-        opened.kinds = KINDS
+        opened.kinds = KINDS | wire_pb2.KINDS_DESCRIPTIONS if session.descriptions else KINDS
+        if self._state.channel_logs:
+            opened.positions.extend(positions)
+            self._channels.tell_opened(client, session, opened)
         session.gateway.tell(internal_pb2.Item(opened=opened))
 
 
 def _hash_of(refusal: wire_pb2.Refusal) -> int:
-    return refusal.query if refusal.HasField("query") else object_digest(refusal.object)
+    if refusal.HasField("query"):
+        return refusal.query
+    return refusal.channel if refusal.HasField("channel") else object_digest(refusal.object)

@@ -3,14 +3,20 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from coldnotify_schemas.by_domain import ALL_OTHERS, entries_by_domain
+from coldnotify_schemas.channels import Retentions
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX
-from coldnotify_schemas.names import InvalidName, check_name
+from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX
 
+from coldnotify_matcher.engine.allowances import Allowances
+from coldnotify_matcher.engine.ceilings import Ceilings
+from coldnotify_matcher.engine.channel_bounds import ChannelBounds
+from coldnotify_matcher.engine.high_shares import HighShares
+from coldnotify_matcher.engine.retention_rules import Retention
 from coldnotify_matcher.engine.tuning import Bounds
 
 CONFLATION_MS_MAX = 60_000
 """Cursors stay below what is held back: with more, a unit that wakes for a moment would hear of it again and again."""
-_ALL_OTHERS = "*"
 _AUTO = "auto"
 
 
@@ -38,12 +44,12 @@ class Intervals:
         """The entry of `auto` by which the domain's interval tunes itself; None: it is fixed."""
         if domain in self.auto:
             return domain
-        return _ALL_OTHERS if _ALL_OTHERS in self.auto and domain not in self.by_domain else None
+        return ALL_OTHERS if ALL_OTHERS in self.auto and domain not in self.by_domain else None
 
     @property
     def entries(self) -> list[str]:
         """What has an interval of its own: the domains that are named, and `*`."""
-        return sorted({_ALL_OTHERS, *self.by_domain, *self.auto})
+        return sorted({ALL_OTHERS, *self.by_domain, *self.auto})
 
     @property
     def longest_ms(self) -> int:
@@ -54,17 +60,7 @@ class Intervals:
 def parse_intervals(text: str, bounds: Bounds | None = None) -> Intervals:
     """ "domain=200,other=auto,*=0" in ms; `*` is every other domain, 0 if it is not there. Raises ValueError."""
     found: dict[str, int | None] = {}
-    for entry in filter(None, (entry.strip() for entry in text.split(","))):
-        domain, equals, value = (part.strip() for part in entry.partition("="))
-        if not equals:
-            raise ValueError(f"{entry!r} is not domain=milliseconds")
-        if domain != _ALL_OTHERS:
-            try:
-                check_name("domain", domain)
-            except InvalidName as error:
-                raise ValueError(f"{entry!r}: {error}") from None
-        if domain in found:
-            raise ValueError(f"{entry!r}: {domain} is there twice")
+    for entry, domain, value in entries_by_domain(text, "milliseconds"):
         if value == _AUTO:
             found[domain] = None
             continue
@@ -74,7 +70,7 @@ def parse_intervals(text: str, bounds: Bounds | None = None) -> Intervals:
         found[domain] = int(value)
     auto = frozenset(domain for domain, ms in found.items() if ms is None)
     fixed = {domain: ms for domain, ms in found.items() if ms is not None}
-    others_ms = fixed.pop(_ALL_OTHERS, 0)
+    others_ms = fixed.pop(ALL_OTHERS, 0)
     return Intervals(fixed, others_ms, auto, bounds or Bounds())
 
 
@@ -85,7 +81,20 @@ class Rules:
     forgotten_after_ms: int = 0
     """An offline client that was not seen for so long is unregistered and forgotten; 0: never."""
     conflation: Intervals = field(default_factory=Intervals)
+    retention: Retention = field(default_factory=Retention)
     half_sets_bytes_max: int = 32 * 1024 * 1024
     """Of the names that are in of reg-syncs whose last chunk is not, of one partition."""
     bucket_objects_max: int = BUCKET_OBJECTS_MAX
     """Objects in one record of the registrations topic. Tests take fewer, so that a client has several records."""
+    retentions: Retentions = field(default_factory=Retentions)
+    """Which log each domain's channels are in."""
+    message_bytes_max: int = MESSAGE_BYTES_MAX
+    """Of a channel's message; a larger one is rejected."""
+    channel_bounds: ChannelBounds = field(default_factory=ChannelBounds)
+    """What is kept in memory of each log of channels."""
+    ceilings: Ceilings = field(default_factory=Ceilings)
+    """How many sessions and registrations tenants may have. The shell changes it as agreements and verdicts change."""
+    allowances: Allowances = field(default_factory=Allowances)
+    """What may be told of tenants' publishes. The shell changes it as agreements change."""
+    high_shares: HighShares = field(default_factory=HighShares)
+    """How many of tenants' publishes may be of high priority. The shell changes it likewise."""

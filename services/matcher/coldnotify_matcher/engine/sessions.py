@@ -5,6 +5,7 @@ from enum import Enum
 
 from coldnotify_schemas.interests import Interest
 
+from coldnotify_matcher.engine.channel_sessions import ChannelSession, SaidChannel
 from coldnotify_matcher.engine.gateways import GatewayView
 from coldnotify_matcher.engine.objects import Obj
 
@@ -59,6 +60,8 @@ class Session:
     """Names the present row of pages: its gateway may have got the first pages of an earlier one."""
     page_bytes: int = 0
     """How large its pages are to be, as its gateway says; 0: it does not say."""
+    descriptions: bool = False
+    """Its client is told how the members of its queries are described."""
     owed: dict[Obj, None] = field(default_factory=dict)
     """Objects whose newest version is to be told whatever the cursor says, and whoever published it."""
     answers: "dict[int, Answer]" = field(default_factory=dict)
@@ -77,10 +80,18 @@ class Session:
     announced_ms: int = 0
     """When its gateway last said that it is there; 0: a predecessor knew."""
     synced_chunks: int = 0
-    synced: list[str | Interest] = field(default_factory=list)
+    synced: list[str | Interest | SaidChannel] = field(default_factory=list)
     """The parts of a reg-sync that are in; `half_sets.HalfSets` changes it and what belongs to it."""
     synced_bytes: int = 0
     """What these names take in memory."""
+
+    channels: ChannelSession | None = None
+    """None: its client is registered for none."""
+
+    @property
+    def in_an_index(self) -> bool:
+        """Whether its number stands in an index, so that it must not come back."""
+        return self.indexed or (self.channels is not None and bool(self.channels.joined))
 
     def told_up_to(self, offset: int) -> None:
         """All that it lacks up to this offset has been told, of whichever query."""

@@ -4,6 +4,7 @@ Kafka's default partitioner puts most records into wrong partitions.
 """
 
 from coldnotify_schemas import topics
+from coldnotify_schemas.priority import priority_header
 from coldnotify_schemas.records import MOVED_HEADER
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER
 
@@ -27,6 +28,8 @@ class Strays:
         headers = [(MOVED_HEADER, f"{self._state.partition}@{record.offset}".encode())]
         if record.traceparent:
             headers.append((TRACEPARENT_HEADER, record.traceparent.encode()))
+        if record.urgent:
+            headers.append(priority_header())
         timestamp_ms = record.timestamp_ms if record.timestamp_ms >= 0 else None
         write = Write(topics.OBJECTS, right, key, record.value, tuple(headers), timestamp_ms)
         self._moves.setdefault(key, []).append((record.offset, write))

@@ -4,8 +4,18 @@ import pytest
 from coldnotify_matcher.engine import Bounds, Intervals, Rules, parse_intervals
 from coldnotify_matcher.engine.inbox_lag import MARK_EVERY_MS
 from coldnotify_matcher.engine.rules import CONFLATION_MS_MAX
-from coldnotify_schemas import internal_pb2
-from coldnotify_testkit.engine_bench import DOMAIN, GATEWAY, OTHER_GATEWAY, Bench, fan_outs, pages, versions
+from coldnotify_schemas import internal_pb2, topics
+from coldnotify_testkit.engine_bench import (
+    DOMAIN,
+    GATEWAY,
+    GROUP,
+    OTHER_GATEWAY,
+    Bench,
+    fan_outs,
+    pages,
+    sessions_of,
+    versions,
+)
 
 INTERVAL_MS = 200
 RULES = Rules(conflation=Intervals({DOMAIN: INTERVAL_MS}))
@@ -402,3 +412,96 @@ def test_intervals_as_they_are_now() -> None:
     engine = Bench(rules=rules).engine
 
     assert [engine.conflation_interval_ms(entry) for entry in ("a", "b", "*")] == [200, 30, 50]
+
+
+# --- of high priority
+
+
+HIGH = (("priority", b"high"),)
+
+
+def high(bench: Bench, name: str, version: int) -> int:
+    """A version of high priority: its offset. It is handled with the next step."""
+    key = f"{DOMAIN}/{GROUP}/{name}".encode()
+    return bench.log.append(topics.OBJECTS, key, b'{"version":%d}' % version, headers=HIGH).offset
+
+
+def urgent(bench: Bench) -> list[tuple[str, int, bool, list[int]]]:
+    """(object, version, whether it is urgent, sessions) of what is fanned out, since the last look."""
+    return [
+        (one.newest.name, one.newest.version, one.urgent, sessions_of(one))
+        for one in (item.fan_out for item in bench.items() if item.WhichOneof("item") == "fan_out")
+    ]
+
+
+def test_what_is_of_high_priority_is_never_held_and_outdoes_what_is(bench: Bench) -> None:
+    bench.opened("o")
+    bench.version("o", 1)
+    bench.settle()
+    bench.version("o", 2)
+    bench.settle()
+    bench.items()
+    for version in (3, 4):
+        high(bench, "o", version)
+    bench.settle()
+    assert urgent(bench) == [("o", 3, True, [1]), ("o", 4, True, [1])]
+    assert bench.engine.objects_done == bench.log.end(topics.OBJECTS), "nothing is held any more"
+    pass_ms(bench, INTERVAL_MS + 1)
+    bench.settle()
+    assert urgent(bench) == []
+
+
+def test_of_another_object_what_is_held_stays_held_and_holds_the_cursors(bench: Bench) -> None:
+    bench.opened("o", "p")
+    bench.version("o", 1)
+    bench.settle()
+    held = bench.version("o", 2)
+    bench.settle()
+    bench.items()
+    high(bench, "p", 1)
+    bench.settle()
+    assert told(bench) == [("p", 1, held - 1)]
+
+
+def test_a_session_that_is_sent_pages_is_told_and_its_pages_have_it_once_more() -> None:
+    bench = Bench()
+    for number in range(40):
+        bench.publish(f"o{number}", b'{"version":1,"payload":"%s"}' % (b"x" * 1000))
+    bench.settle()
+    names = [f"o{number}" for number in range(40)]
+    bench.open(names, register=names, page_bytes=4096)
+    bench.settle()
+    (first,) = pages(bench.items())
+    assert not first.last
+    high(bench, "o39", 2)
+    high(bench, "elsewhere", 1)
+    bench.settle()
+    assert urgent(bench) == [("o39", 2, True, [1])]
+    bench.leave()
+    bench.settle()
+    high(bench, "o39", 3)
+    bench.settle()
+    assert urgent(bench) == []
+
+
+def test_who_published_it_is_spared_it_while_pages_come_too() -> None:
+    bench = Bench()
+    names = [f"o{number}" for number in range(40)]
+    for name in names:
+        bench.publish(name, b'{"version":1,"payload":"%s"}' % (b"x" * 1000))
+    bench.settle()
+    bench.open(names, register=names, page_bytes=4096)
+    bench.settle()
+    bench.items()
+    key = f"{DOMAIN}/{GROUP}/o39".encode()
+    bench.log.append(topics.OBJECTS, key, b'{"version":2,"source":"client-1"}', headers=HIGH)
+    bench.settle()
+    assert urgent(bench) == []
+
+
+def test_a_header_that_says_something_else_says_nothing(bench: Bench) -> None:
+    bench.opened("o")
+    key = f"{DOMAIN}/{GROUP}/o".encode()
+    bench.log.append(topics.OBJECTS, key, b'{"version":1}', headers=(("priority", b"low"),))
+    bench.settle()
+    assert urgent(bench) == [("o", 1, False, [1])]

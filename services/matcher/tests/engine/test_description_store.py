@@ -157,3 +157,16 @@ def test_what_is_the_same_is_one_in_memory(monkeypatch: pytest.MonkeyPatch) -> N
     for number in range(20):
         of.take(GROUP, f"lamp-{number}", b'{"description": {"a": %d}}' % number, 2, 2 + number)
     assert len(of._shared) <= 8 + 4
+
+
+def test_of_a_loaded_log_it_is_not_said_to_be_older_than_what_stood_between() -> None:
+    """Red, then blue, which nobody has parsed, then red again: who knew of blue is to be told."""
+    of = Descriptions()
+    of.keep(GROUP, NAME, RED, 5, 0)
+    of.settle(GROUP, NAME)
+    of.keep(GROUP, NAME, BLUE, 6, 1)
+    of.keep(GROUP, NAME, RED, 7, 2)
+    assert list(of.finish_load()) == []
+    described = of.of(GROUP, NAME)
+    assert described is not None
+    assert (described.description, described.offset) == ({"colour": "red"}, 2)

@@ -329,3 +329,23 @@ def test_the_same_requests_twice_are_the_same_state_once() -> None:
     client = bench.engine.clients[f"{PREFIX}client-1"]
     assert client.session is not None
     assert (client.session.number, client.cursor) == (2, 0)
+
+
+def test_whether_an_object_is_there_is_said_of_the_logs_end() -> None:
+    """Asked by a gateway whose client wants to publish it. Nothing is made of an object that is only asked for."""
+    bench = Bench()
+    bench.opened("only-wanted")
+    bench.version("there", 1)
+    bench.publish("deleted", b'{"version":1,"deleted":true}')
+    for ask, name in enumerate(["there", "deleted", "only-wanted", "never"], start=1):
+        bench.request(is_there=internal_pb2.IsThere(object=name, ask=ask))
+    said = [item.there for item in bench.items() if item.HasField("there")]
+    assert [(one.session, one.ask, one.there) for one in said] == [
+        (1, 1, True),
+        (1, 2, False),
+        (1, 3, False),
+        (1, 4, False),
+    ]
+    assert f"{PREFIX}never" not in bench.engine.objects
+    (request,) = [one for one in bench.log.requests if one.is_there.object == "never"]
+    assert bench.partition.needs_barrier(request)

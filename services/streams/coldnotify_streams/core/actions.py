@@ -57,7 +57,15 @@ class TakeFollowed:
     """Take a small batch of what was read for the standby. Answer: an Event; None: there is none."""
 
 
-Question = AskBounds | AskEnds | Write | Flush | TakeFollowed
+@dataclass(frozen=True, slots=True)
+class AskTimes:
+    """From which offset on records are of a time (Unix ms) or later. Answer: as many offsets; of a log's end where
+    nothing is so late."""
+
+    times: Sequence[tuple[Where, int]]
+
+
+Question = AskBounds | AskEnds | Write | Flush | TakeFollowed | AskTimes
 
 # ---- to the readers
 
@@ -71,8 +79,25 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadLogs:
+    """Read the logs of a partition, too, by topic from these offsets."""
+
+    partition: int
+    offsets: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBlock:
+    """Read a part of a log that lies behind, from this offset on: what can be read at once. Say `Block`."""
+
+    topic: str
+    partition: int
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
 class Drop:
-    """Read the compacted topics of a partition no more."""
+    """Read the compacted topics and the logs of a partition no more."""
 
     partition: int
 
@@ -183,6 +208,8 @@ class Looked:
 Action = (
     Question
     | Read
+    | ReadLogs
+    | ReadBlock
     | Drop
     | Serve
     | Pause

@@ -1,4 +1,4 @@
-"""Which offsets of both inputs are to be committed: noted by the steps, taken now and then, and at the end. Pure."""
+"""Which offsets of all inputs are to be committed: noted by the steps, taken now and then, and at the end. Pure."""
 
 from collections.abc import Container, Iterable, Mapping
 
@@ -35,6 +35,8 @@ class Commits:
         if partition.requests_position is not None:
             self._note_offset((self._topics.requests, partition.number), partition.requests_handled)
         self._note_offset((self._topics.table, partition.number), partition.table_done)
+        for log in self._topics.logs:
+            self._note_offset((log, partition.number), partition.log_done(log))
 
     def take_due(self, now_s: float) -> list[Offset]:
         """What is to be committed now; empty while nothing has moved, or the last time is not long ago."""
@@ -63,7 +65,7 @@ class Commits:
     def forget(self, numbers: Iterable[int]) -> None:
         """These partitions are given up."""
         for number in numbers:
-            for place in ((self._topics.requests, number), (self._topics.table, number)):
+            for place in ((topic, number) for topic in self._topics.inputs):
                 self._committable.pop(place, None)
                 self._committed.pop(place, None)
                 self._noted.pop(place, None)

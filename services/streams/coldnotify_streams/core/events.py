@@ -1,7 +1,7 @@
 """What a run is told: records that were read, partitions that come and go, readers that fail, refused commits."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 Where = tuple[str, int]
@@ -47,6 +47,8 @@ class Takeover:
     """Whether that was in today's epoch: only then it says what was done for those who are there today."""
     requests_known: bool = False
     """This run has handled requests of the present topic already."""
+    logs_committed: Mapping[str, int] = field(default_factory=dict)
+    """By log, the offset up to which a predecessor handled it; a log that was made anew since is not in here."""
     aside: frozenset[str] = frozenset()
     """What of the stored state is set aside, by the job's names: it is loaded as if it were not there."""
 
@@ -90,6 +92,32 @@ class Rewound:
 
 
 @dataclass(frozen=True, slots=True)
+class Block:
+    """A part of a log that lies behind, as `ReadBlock` asked for it."""
+
+    topic: str
+    partition: int
+    start: int
+    """As it was asked for."""
+    next: int
+    """It was read up to this offset; at least `start`, where the log begins later."""
+    log_start: int
+    """Where the log begins by now: retention has removed what is below."""
+    records: Sequence[Record]
+    unreadable: bool = False
+    """Kafka could not read anything from `start` up to `next`, and never will."""
+    read_s: float = 0.0
+    """How long its reader was busy with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogStarts:
+    """Where logs begin by now."""
+
+    starts: Offsets
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """A reader cannot go on."""
 
@@ -105,4 +133,4 @@ class NotCommitted:
     """The group goes on without this member."""
 
 
-Event = Assigned | Revoked | Records | Began | Rewound | Failed | NotCommitted
+Event = Assigned | Revoked | Records | Began | Rewound | Block | LogStarts | Failed | NotCommitted

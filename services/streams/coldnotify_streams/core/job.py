@@ -1,8 +1,10 @@
 """What a stateful job must be able to do: `Job` makes partitions, `JobPartition` holds the state of one.
 
-A job has two inputs. *Requests* are shared out by a consumer group, whose member also owns the state of the partition;
-they are handled from where the group has committed them. The *table* is compacted, loaded from its beginning, and then
-followed. The job's own *state* topics are compacted, too. All of them have the same number of partitions.
+A job has two inputs, or more. *Requests* are shared out by a consumer group, whose member also owns the state of the
+partition; they are handled from where the group has committed them. The *table* is compacted, loaded from its
+beginning, and then followed. *Logs* are not compacted: they are read on from where the group has committed them, and
+parts of them that lie further back, *blocks*, are read beside that, as the job wants them. The job's own *state* topics
+are compacted, too. All of them have the same number of partitions.
 """
 
 from abc import ABC, abstractmethod
@@ -12,7 +14,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from coldnotify_streams.core.events import Record, Takeover
+from coldnotify_streams.core.events import Block, Record, Takeover
 
 EPOCH_MARK = "/"
 """Between a topic's id and an epoch, in what offsets are committed with (`Job.marks`)."""
@@ -33,6 +35,14 @@ class Topics(NamedTuple):
     requests: str
     table: str
     state: tuple[str, ...]
+    logs: tuple[str, ...] = ()
+    logs_before: int = 0
+    """So many offsets of a log before those that are to be handled are read first."""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Those of which offsets are committed."""
+        return (self.requests, self.table, *self.logs)
 
     @property
     def compacted(self) -> tuple[str, ...]:
@@ -98,23 +108,37 @@ class Outputs(NamedTuple):
     """What promises `state`, or rests on it."""
 
 
+class LogBounds(NamedTuple):
+    """Of one log, as of a time after a partition's claim came back."""
+
+    start: int
+    """The offset from which it is to be handled: up to there a predecessor did, or retention has removed all."""
+    log_start: int
+    """Where it begins."""
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class Ends:
     """The offsets that the next records of a partition's inputs will get, as of a time after its claim came back."""
 
     requests: int
     table: int
+    logs: Mapping[str, LogBounds] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class PendingRequests:
-    """Requests that wait until the table has been read as far as it went when they came."""
+    """Requests that wait until the table, and logs, have been read as far as they went when they came."""
 
-    barrier: int
+    barriers: Mapping[str, int]
+    """By topic."""
     requests: list[tuple[int, Any]] = field(default_factory=list)
     """(offset, request)."""
     seen_waiting_s: float | None = None
-    """When a step found first that they wait."""
+    """When a step found first that they wait, or that the reader had come further since."""
+    seen_at: int = 0
+    """How far the topics that they wait for were read then."""
 
 
 class JobPartition(ABC):
@@ -143,7 +167,7 @@ class JobPartition(ABC):
         self.requests_reading = True
         """What comes of the requests topic is of this load, not of an earlier one."""
         self.positions: dict[str, int] = {}
-        """By compacted topic, the offset up to which it has been read."""
+        """By compacted topic, and by log once it is read, the offset up to which it has been read."""
         self.behind: set[str] = set(topics.compacted)
         """The compacted topics of which the reader has not been at the end so far."""
         self._ends: dict[str, int] = {}
@@ -204,7 +228,7 @@ class JobPartition(ABC):
         return sum(len(batch.requests) for batch in self.pending)
 
     def note_progress(self, topic: str, position: int) -> None:
-        """A compacted topic has been read up to this offset."""
+        """A compacted topic, or a log, has been read up to this offset."""
         self.positions[topic] = position
         end = self._ends.get(topic)
         if end is not None and position >= end:
@@ -271,11 +295,15 @@ class JobPartition(ABC):
 
     @abstractmethod
     def on_record(self, record: Record, now_ms: int) -> None:
-        """One record of a compacted topic. Raises TakenOver, NewerFormat, or what a handler raises over it."""
+        """One record of a compacted topic, or of a log.
+
+        Raises TakenOver, NewerFormat, or what a handler raises over it. What comes of a log first may lie before the
+        offset from which it is to be handled (`Topics.logs_before`).
+        """
 
     @abstractmethod
     def on_end(self, topic: str, offset: int) -> None:
-        """The reader is at the end of this compacted topic's partition."""
+        """The reader is at the end of this topic's partition: of a compacted one, or of a log."""
 
     @abstractmethod
     def skip(self, record: Record, reason: str) -> None:
@@ -288,6 +316,36 @@ class JobPartition(ABC):
     @abstractmethod
     def needs_barrier(self, request: Any) -> bool:
         """Whether its answer promises what stands last in the table."""
+
+    def needs_log(self, request: Any) -> str | None:
+        """The log that its answer promises to have been read to its end; None: none."""
+        return None
+
+    def times_of(self, request: Any) -> Sequence[tuple[str, int]]:
+        """The times of logs (topic, Unix ms) that it says, and that are to be offsets before it is handled."""
+        return ()
+
+    def at_offsets(self, request: Any, offsets: Sequence[int]) -> Any:
+        """The same request, with these offsets in the place of `times_of`."""
+        return request
+
+    # ---- logs: for a job that has any ----------------------------------------------------------------------------
+
+    def log_done(self, topic: str) -> int:
+        """Up to which offset of a log nothing is left to be done: what may be committed."""
+        return self.positions.get(topic, 0)
+
+    def on_log_start(self, topic: str, log_start: int) -> None:  # noqa: B027
+        """A log begins there by now. It is told now and then."""
+
+    def wanted_blocks(self) -> Sequence[tuple[str, int]]:
+        """What lies behind and is to be read: (topic, offset), longest waited for first. Asked often."""
+        return ()
+
+    def on_block(self, block: Block, now_ms: int) -> None:  # noqa: B027
+        """What was read of that; it is not as much as the log has. Until then it stays wanted."""
+
+    # ---- requests ------------------------------------------------------------------------------------------------
 
     @abstractmethod
     def on_requests(self, requests: Sequence[tuple[int, Any]], now_ms: int) -> None:

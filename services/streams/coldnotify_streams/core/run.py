@@ -8,12 +8,13 @@ not be done in another order stands here, in one place, and whoever executes the
 simulation) cannot change it. No step begins before the one before it has ended.
 
 A step: (1) load what was assigned, hand on records, park requests whose answer promises what stands last in the table
-until the table is read as far as it went when they came (their *barrier*); (2) claim what is loaded; take over what is
-claimed, once the ends of its inputs are known; handle the requests whose barrier is reached; tick; (3) make it durable;
-(4) load anew what has waited; commit; let go what was revoked; take in a little for the standby.
+until the table is read as far as it went when they came (their *barrier*; it may cover a log, too); (2) claim what is
+loaded; take over what is claimed, once the ends of its inputs are known; handle the requests whose barrier is reached;
+tick; (3) make it durable; (4) load anew what has waited; have the next block read; commit; let go what was revoked;
+take in a little for the standby.
 
 The order in (3) must not be changed. The `state` of all partitions is written and flushed, then their `rest`, which
-promises the state or rests on it, is written and flushed. Only then their offsets are noted, of both inputs together,
+promises the state or rests on it, is written and flushed. Only then their offsets are noted, of all inputs together,
 and only what is noted is ever committed. So whatever is committed is durable, and what is durable and not committed is
 handled twice: every handler must give the same result then. A delivery that fails ends the run (Failure).
 
@@ -23,7 +24,11 @@ claim of another above its own drops that partition alone (TakenOver) and, if th
 after a while, claims it again. The load of a takeover is short where the standby followed the partition; then only the
 table is read once more, from where the predecessor had committed it.
 
-What a single record makes its handler raise ends nothing but the present load of its partition (faults.py): its state
+Logs are read from the takeover on, from where the predecessor had committed them, or from where they begin by now: what
+the job has to know of what lies before, its state topics hold. So the standby needs no logs. What lies behind of a log
+is read in blocks, beside all that (blocks.py).
+
+What a single record makes its handler raise ends nothing but the present load of its partition (reloads.py): its state
 is dropped, its offsets stay as noted, and it is loaded anew, without the record that is to blame. Where that is not
 known each record becomes a step of its own (*careful*). A record of a later release parks its partition for longer.
 
@@ -37,16 +42,13 @@ the further ones in Kafka until half are handled. A barrier that is not reached 
 is not read any further ends the run, one that a transaction holds open is waited for.
 """
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
 
 from coldnotify_common.rest import Rest
 
 from coldnotify_streams.core.actions import (
-    Action,
     AskBounds,
     AskEnds,
     Commit,
@@ -57,9 +59,8 @@ from coldnotify_streams.core.actions import (
     LoadsAnew,
     Looked,
     Offset,
-    Pause,
-    Question,
     Read,
+    ReadLogs,
     Release,
     Rewind,
     Say,
@@ -69,12 +70,17 @@ from coldnotify_streams.core.actions import (
     TookOver,
     Write,
 )
+from coldnotify_streams.core.agenda import Agenda
+from coldnotify_streams.core.barriers import Barriers, Requests, is_reached
+from coldnotify_streams.core.blocks import Blocks, place_of, without
 from coldnotify_streams.core.commits import Commits
 from coldnotify_streams.core.events import (
     Assigned,
     Began,
+    Block,
     Event,
     Failed,
+    LogStarts,
     NotCommitted,
     Now,
     Offsets,
@@ -84,20 +90,10 @@ from coldnotify_streams.core.events import (
     Rewound,
     Takeover,
 )
-from coldnotify_streams.core.faults import Faults
 from coldnotify_streams.core.following import Following
-from coldnotify_streams.core.job import (
-    Ends,
-    Job,
-    JobPartition,
-    Outputs,
-    PendingRequests,
-    Phase,
-    Place,
-    Produced,
-    Refused,
-)
-from coldnotify_streams.errors import Failure, NewerFormat, TakenOver
+from coldnotify_streams.core.job import Ends, Job, JobPartition, LogBounds, Outputs, Phase, Place, Produced, Refused
+from coldnotify_streams.core.reloads import Reloads, Waiting
+from coldnotify_streams.errors import Failure
 
 TICK_S = 1.0
 CAREFUL_A_STEP_MAX = 20
@@ -121,16 +117,10 @@ class Limits:
     rest_share: float = 2.0
     """A rest is so many times as long as the step before it: steps take a third of the time, however little there is
     in each. At 500 wakes a second that makes 80 steps of 300."""
+    blocks_share: float = 0.2
+    """Reading what lies behind takes at most this share of the time: who is live does not wait for who is behind."""
     rest_max_s: float = 0.008
     """Above it a rest is felt more than it saves: a step that takes long has much in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    """A partition of this member that is to be loaded anew."""
-
-    takeover: Takeover
-    due_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,33 +131,43 @@ class _Step:
     outputs: Outputs
 
 
-_Requests = dict[int, list[tuple[int, Any]]]
-"""By partition, (offset, request)."""
-
-
 class Run:
     """The partitions that the group gives to this member, and those of others that it follows."""
 
     def __init__(self, job: Job, *, standby: bool, limits: Limits) -> None:
         self.partitions: dict[int, JobPartition] = {}
-        self.waiting: dict[int, _Waiting] = {}
-        """By partition, what cannot be served and is tried again."""
         self.commits = Commits(job.topics, job.marks)
         self.following = Following(job) if standby else None
+        self.blocks = Blocks(limits.blocks_share)
         self._job = job
         self._topics = job.topics
-        self._limits = limits
-        self._faults: dict[int, Faults] = {}
-        """By partition, where there have been any in this run."""
+        self._agenda = Agenda()
+        self._barriers = Barriers(
+            job.topics,
+            self.partitions,
+            self._agenda,
+            timeout_s=limits.barrier_timeout_s,
+            pending_max=limits.pending_requests_max,
+        )
+        self._reloads = Reloads(
+            job,
+            self.partitions,
+            self.commits,
+            self._agenda,
+            taken_over_retry_s=limits.taken_over_retry_s,
+            newer_retry_s=limits.newer_retry_s,
+        )
         self._loading_since_s: dict[int, float] = {}
         self._ticked_at_s = 0.0
         self._rest = Rest(limits.rest_share, limits.rest_max_s)
         self._answered = False
         """Whether this step has handled requests."""
-        self._now = Now(0.0, 0)
-        self._actions: list[Action] = []
-        """To be done before the next question."""
         self._stepping = False
+
+    @property
+    def waiting(self) -> Mapping[int, Waiting]:
+        """By partition, what cannot be served and is tried again."""
+        return self._reloads.waiting
 
     @property
     def followed(self) -> Mapping[int, JobPartition]:
@@ -177,7 +177,7 @@ class Run:
     @property
     def careful(self) -> bool:
         """Whether the next step has something to do at once."""
-        return any(faults.careful and number in self.partitions for number, faults in self._faults.items())
+        return bool(self._reloads.careful)
 
     @property
     def all_owned(self) -> bool:
@@ -197,7 +197,8 @@ class Run:
     def on_stepped(self, now_s: float) -> None:
         """The step has ended, and all that it wanted is done."""
         if self._answered:
-            self._rest.begin(self._now.s, now_s)
+            self._rest.begin(self._agenda.now.s, now_s)
+        self.blocks.on_stepped(self._agenda.now.s, now_s)
 
     def last_offsets(self) -> list[Offset]:
         """What is to be committed at a clean end."""
@@ -210,11 +211,11 @@ class Run:
         """
         assert not self._stepping, "the step before has not ended"
         self._stepping = True
-        self._now = now
+        self._agenda.now = now
         self._answered = False
         try:
             yield from self._step(events, assigned)
-            yield from self._done()
+            yield from self._agenda.done()
         finally:
             self._stepping = False
         self.commits.check()
@@ -226,6 +227,12 @@ class Run:
         for event in events:
             if isinstance(event, Records):
                 touched |= yield from self._on_records(event.records)
+            elif isinstance(event, Block):
+                self._on_block(event)
+                touched.add(event.partition)
+            elif isinstance(event, LogStarts):
+                self._on_log_starts(event.starts)
+                touched |= {number for _, number in event.starts}
             elif isinstance(event, Assigned):
                 self._load(event.partition, event.takeover, bounds)
             elif isinstance(event, Began):
@@ -246,53 +253,42 @@ class Run:
         concerned = list(self.partitions.values()) if look_at_all else self._concerned(touched)
         ends = yield from self._ends_of([partition for partition in concerned if partition.claimed])
         for partition in concerned:
-            with self._fault_of(partition):
+            with self._reloads.fault_of(partition):
                 yield from self._advance(partition, ends, tick=tick)
         yield TakenIn()
         owned = [partition for partition in concerned if self._serves(partition)]
         yield from self._make_durable(owned)
         yield from self._load_what_waited(assigned or ())
+        if self._topics.logs:
+            self.blocks.look_at(partition for partition in concerned if self._serves(partition))
+            if (block := self.blocks.next(self.partitions, self._agenda.now.s)) is not None:
+                self._agenda.do(block)
         if look_at_all:
-            self._do(Looked(owned, len(self.waiting), tick))
-        if due := self.commits.take_due(self._now.s):
-            self._do(Commit(due))
+            self._agenda.do(Looked(owned, len(self.waiting), tick))
+        if due := self.commits.take_due(self._agenda.now.s):
+            self._agenda.do(Commit(due))
         for event in revoked:
             self._on_revoked(event)
         if self.following is not None and self.all_owned:
             if tick and assigned is not None:
                 others = set(range(self._job.partitions)) - self.partitions.keys() - set(assigned)
-                self._do(*self.following.follow(others, self._now.s))
-            followed = yield from self._ask(TakeFollowed())
+                self._agenda.do(*self.following.follow(others, self._agenda.now.s))
+            followed = yield from self._agenda.ask(TakeFollowed())
             if followed is not None:
-                self._do(*self.following.on_event(followed, *self._now))
+                self._agenda.do(*self.following.on_event(followed, *self._agenda.now))
 
     def _concerned(self, touched: set[int]) -> list[JobPartition]:
         """Those that have something to do between two ticks. Looking at all eight took as long as a publish."""
         if self._job.puts_off:
             touched |= {n for n, p in self.partitions.items() if p.next_due_ms() is not None}
-        touched |= {n for n, faults in self._faults.items() if faults.careful}
+        touched |= self._reloads.careful
         return [self.partitions[number] for number in sorted(touched) if number in self.partitions]
 
     def _tick_due(self) -> bool:
-        if self._now.s - self._ticked_at_s < TICK_S:
+        if self._agenda.now.s - self._ticked_at_s < TICK_S:
             return False
-        self._ticked_at_s = self._now.s
+        self._ticked_at_s = self._agenda.now.s
         return True
-
-    # ---- actions -------------------------------------------------------------------------------------------------
-
-    def _do(self, *actions: Action) -> None:
-        """Have these done, before whatever is asked next."""
-        self._actions += actions
-
-    def _done(self) -> Doing[None]:
-        actions, self._actions = self._actions, []
-        yield from actions
-
-    def _ask(self, question: Question) -> Doing[Any]:
-        if self._actions:
-            yield from self._done()
-        return (yield question)
 
     # ---- assignment ----------------------------------------------------------------------------------------------
 
@@ -302,56 +298,55 @@ class Run:
         if not places:
             return {}, {}
         # Where they begin is asked for, too: told "at the beginning" librdkafka waits half a second before it asks.
-        bounds: tuple[Offsets, Offsets] = yield from self._ask(AskBounds(places))
+        bounds: tuple[Offsets, Offsets] = yield from self._agenda.ask(AskBounds(places))
         return bounds
 
     def _load_what_waited(self, assigned: Container[int]) -> Doing[None]:
         """Begin to load anew what has waited long enough."""
-        due = {n: one.takeover for n, one in self.waiting.items() if one.due_s <= self._now.s and n in assigned}
+        due = self._reloads.due(assigned)
         bounds = yield from self._bounds(due)
         for number, takeover in due.items():
             self._load(number, takeover, bounds)
 
     def _load(self, number: int, takeover: Takeover, bounds: tuple[Offsets, Offsets]) -> None:
-        again = self.waiting.pop(number, None) is not None
+        again = self._reloads.waiting.pop(number, None) is not None
         compacted = self._topics.compacted
         starts, ends = ({topic: offsets[topic, number] for topic in compacted} for offsets in bounds)
         partition = None
         if self.following is not None:
             partition, actions = self.following.take(number)
-            self._do(*actions)
+            self._agenda.do(*actions)
         if partition is None or not partition.can_load_on(starts, ends, takeover):
             partition = self._job.partition(number)
         offsets = partition.load(starts, ends, takeover)
         partition.requests_reading = not again
         self.partitions[number] = partition
-        self._loading_since_s[number] = self._now.s
+        self._loading_since_s[number] = self._agenda.now.s
         if again:
-            self._do(LoadsAnew(number), Rewind(number, takeover.requests_start))
+            self._agenda.do(LoadsAnew(number), Rewind(number, takeover.requests_start))
         records = sum(ends.values()) - sum(offsets.values())
         about = {"partition": number, "followed": partition.warm, "records_to_load_max": records}
-        self._do(Read(number, offsets), Say("info", "partition assigned", about))
+        self._agenda.do(Read(number, offsets), Say("info", "partition assigned", about))
 
     def _on_revoked(self, event: Revoked) -> None:
         gone = [number for number in event.partitions if number in self.partitions or number in self.waiting]
         for number in gone:
             self.partitions.pop(number, None)
-            self.waiting.pop(number, None)
-            self._faults.pop(number, None)
+            self._reloads.forget(number)
         offsets = [] if event.lost else self.commits.last_of(gone)
         self.commits.forget(gone)
-        self._do(*(Drop(number) for number in gone))
-        self._do(Say("info", "partitions given up", {"partitions": event.partitions, "lost": event.lost}))
-        self._do(Release(event, offsets))
+        self._agenda.do(*(Drop(number) for number in gone))
+        self._agenda.do(Say("info", "partitions given up", {"partitions": event.partitions, "lost": event.lost}))
+        self._agenda.do(Release(event, offsets))
 
     def _claim(self) -> Doing[None]:
         claims: list[Produced] = []
         for partition in [p for p in self.partitions.values() if p.loaded or p.must_claim_again]:
-            with self._fault_of(partition):
+            with self._reloads.fault_of(partition):
                 claims.append(partition.claim())
         if claims:
-            yield from self._ask(Write(claims))
-            yield from self._ask(Flush())
+            yield from self._agenda.ask(Write(claims))
+            yield from self._agenda.ask(Flush())
 
     def _ends_of(self, claimed: list[JobPartition]) -> Doing[dict[int, Ends]]:
         """Where the inputs of these partitions end now; what a predecessor wrote is below that."""
@@ -359,22 +354,45 @@ class Run:
             return {}
         requests, table = self._topics.requests, self._topics.table
         places = [(topic, partition.number) for partition in claimed for topic in (requests, table)]
-        ends = yield from self._ask(AskEnds(places, uncommitted=True))
-        return {p.number: Ends(ends[requests, p.number], ends[table, p.number]) for p in claimed}
+        ends = yield from self._agenda.ask(AskEnds(places, uncommitted=True))
+        bounds: tuple[Offsets, Offsets] = {}, {}
+        if self._topics.logs:
+            logs = [(topic, partition.number) for partition in claimed for topic in self._topics.logs]
+            bounds = yield from self._agenda.ask(AskBounds(logs))
+        return {
+            p.number: Ends(ends[requests, p.number], ends[table, p.number], self._log_bounds(p, *bounds))
+            for p in claimed
+        }
+
+    def _log_bounds(self, partition: JobPartition, starts: Offsets, ends: Offsets) -> dict[str, LogBounds]:
+        """From where its logs are handled: what a log does not have any more, or has lost, cannot be."""
+        found = {}
+        committed = {} if partition.takeover is None else partition.takeover.logs_committed
+        for topic in self._topics.logs:
+            first, end = starts[topic, partition.number], ends[topic, partition.number]
+            start = min(max(first, committed.get(topic, first)), end)
+            found[topic] = LogBounds(start, first, end)
+        return found
 
     def _take_over(self, partition: JobPartition, ends: Ends) -> None:
         number = partition.number
-        partition.own(self._now.ms, ends)
-        self._do(Serve(number, from_beginning=partition.requests_topic_changed))
-        self._do(TookOver(partition, self._loading_since_s[number]))
+        partition.own(self._agenda.now.ms, ends)
+        if ends.logs:
+            before = self._topics.logs_before
+            offsets = {topic: max(log.log_start, log.start - before) for topic, log in ends.logs.items()}
+            partition.positions |= offsets
+            self._agenda.do(ReadLogs(number, offsets))
+        self._agenda.do(Serve(number, from_beginning=partition.requests_topic_changed))
+        self._agenda.do(TookOver(partition, self._loading_since_s[number]))
 
     # ---- input ---------------------------------------------------------------------------------------------------
 
     def _on_records(self, records: Iterable[Record]) -> Doing[set[int]]:
-        """The numbers of the partitions that they are of."""
+        """The numbers of the partitions that they say something new of."""
         touched: set[int] = set()
-        requests: _Requests = {}
-        topic_of_requests, table, now_ms = self._topics.requests, self._topics.table, self._now.ms
+        requests: Requests = {}
+        topic_of_requests, now_ms = self._topics.requests, self._agenda.now.ms
+        careful_with = (self._topics.table, *self._topics.logs)
         for record in records:
             number = record.partition
             partition = self.partitions.get(number)
@@ -384,11 +402,13 @@ class Run:
                 continue  # of an earlier assignment: what this one loads begins at the beginning
             if record.topic == topic_of_requests and not partition.requests_reading:
                 continue  # it comes again, from where the partition is loaded anew
+            if record.end and _is_known(partition, record):
+                continue
             touched.add(number)
             try:
                 if record.end:
                     partition.on_end(record.topic, record.offset)
-                elif self._faults and self._is_set_aside(partition, record):
+                elif self._reloads.faults and self._reloads.is_set_aside(partition, record):
                     continue
                 elif record.topic == topic_of_requests:
                     partition.requests_position = record.offset + 1
@@ -397,31 +417,41 @@ class Run:
                         requests.setdefault(number, []).append((record.offset, request))
                 else:
                     partition.on_record(record, now_ms)
-                    if self._faults and record.topic == table:
+                    if self._reloads.faults and record.topic in careful_with:
                         yield from self._be_careful(partition, (record.topic, record.offset))
             except Failure:
                 raise
             except Exception as error:
-                self._on_fault(partition, error, sure=(record.topic, record.offset))
+                self._reloads.on_fault(partition, error, sure=(record.topic, record.offset))
             if self.partitions.get(number) is not partition:
                 requests.pop(number, None)
-        yield from self._wait_for_table(requests)
+        yield from self._barriers.wait_for_inputs(requests)
         return touched
 
-    def _wait_for_table(self, requests: _Requests) -> Doing[None]:
-        """They are handled once the table is read as far as it goes now."""
-        table = self._topics.table
-        need = [n for n, batch in requests.items() if any(map(self.partitions[n].needs_barrier, _requests(batch)))]
-        # Of the log, also behind a transaction that is still open: what was acknowledged behind it is owed, too.
-        barriers: Offsets = {}
-        if need:
-            barriers = yield from self._ask(AskEnds([(table, number) for number in need], uncommitted=True))
-        for (_, number), end in barriers.items():
-            if end < self.partitions[number].position:
-                # Answered from what was read of the old one, a wake would miss what the new one has by now.
-                raise Failure(f"the topic {table} ends below what was read of it: it was made anew")
-        for number, batch in requests.items():
-            self.partitions[number].pending.append(PendingRequests(barriers.get((table, number), 0), batch))
+    def _on_block(self, block: Block) -> None:
+        """What lies behind was read, for the partition that had asked for it, if that is the same still."""
+        partition = self.blocks.take(block)
+        if partition is None or not self._serves(partition):
+            return
+        if block.next <= block.start:
+            return  # Kafka did not answer, and it is asked for again
+        faults = self._reloads.faults.get(partition.number)
+        read = block if faults is None else without(block, faults.records)
+        try:
+            partition.on_block(read, self._agenda.now.ms)
+        except Failure:
+            raise
+        except Exception as error:
+            at = partition.at
+            of_block = isinstance(at, tuple) and at[0] == block.topic and block.start <= at[1] < block.next
+            self._reloads.on_fault(partition, error, sure=at if of_block and isinstance(at, tuple) else place_of(block))
+
+    def _on_log_starts(self, starts: Offsets) -> None:
+        for (topic, number), log_start in starts.items():
+            partition = self.partitions.get(number)
+            if partition is not None and partition.phase is Phase.OWNED:
+                with self._reloads.fault_of(partition):
+                    partition.on_log_start(topic, log_start)
 
     def _advance(self, partition: JobPartition, ends: Mapping[int, Ends], *, tick: bool) -> Doing[None]:
         """Whatever the partition can do with what it has."""
@@ -429,10 +459,10 @@ class Run:
             self._take_over(partition, ends[partition.number])
         if partition.phase is not Phase.OWNED:
             return
-        now_ms, pending = self._now.ms, partition.pending
+        now_ms, pending = self._agenda.now.ms, partition.pending
         partition.flush(now_ms)
-        while pending and partition.position >= pending[0].barrier:
-            if partition.number in self._faults and self._faults[partition.number].careful:
+        while pending and is_reached(partition, pending[0]):
+            if self._reloads.is_careful(partition.number):
                 served = yield from self._handle_carefully(partition)
                 if not served:
                     return
@@ -440,143 +470,36 @@ class Run:
             partition.on_requests(pending.popleft().requests, now_ms)
             self._answered = True
         if pending:
-            yield from self._look_at_barrier(partition, pending[0])
-        self._bound_pending(partition)
+            yield from self._barriers.look_at(partition)
+        self._barriers.bound(partition)
         if tick:
             partition.on_tick(now_ms)
-
-    def _look_at_barrier(self, partition: JobPartition, waiting: PendingRequests) -> Doing[None]:
-        if waiting.seen_waiting_s is None:
-            waiting.seen_waiting_s = self._now.s
-        if self._now.s - waiting.seen_waiting_s <= self._limits.barrier_timeout_s:
-            return
-        where = (self._topics.table, partition.number)
-        ends = yield from self._ask(AskEnds([where], uncommitted=False))
-        if partition.position < ends[where]:
-            raise Failure(f"partition {partition.number}: the topic {where[0]} is not read any further")
-        words = f"requests wait for a transaction that is open on {where[0]}"
-        self._do(Say("warning", words, {"partition": partition.number}))
-        waiting.seen_waiting_s = self._now.s
-
-    def _bound_pending(self, partition: JobPartition) -> None:
-        pending, most = partition.requests_pending, self._limits.pending_requests_max
-        if not partition.held_back and pending > most:
-            partition.held_back = True
-            about = {"partition": partition.number, "pending": pending}
-            words = f"requests held back, {self._topics.table} is behind"
-            self._do(Pause(partition.number), Say("warning", words, about))
-        elif partition.held_back and pending <= most // 2:
-            partition.held_back = False
-            self._do(Serve(partition.number, from_beginning=False))
-
-    # ---- faults --------------------------------------------------------------------------------------------------
 
     def _serves(self, partition: JobPartition) -> bool:
         return partition.phase is Phase.OWNED and self.partitions.get(partition.number) is partition
 
-    @contextmanager
-    def _fault_of(self, partition: JobPartition, single: Place | None = None) -> Iterator[None]:
-        """What is raised in here is a fault of this partition, but for what ends the run."""
-        try:
-            yield
-        except Failure:
-            raise
-        except Exception as error:
-            at = partition.at
-            request = at if isinstance(at, tuple) and at[0] == self._topics.requests else None
-            self._on_fault(partition, error, sure=single or request)
-
-    def _on_fault(self, partition: JobPartition, error: Exception, *, sure: Place | None) -> None:
-        """The partition is to be loaded anew, without what is to blame."""
-        number = partition.number
-        if self.partitions.get(number) is not partition:
-            return  # it is already
-        if isinstance(error, TakenOver):
-            wait_s = self._limits.taken_over_retry_s
-            about = {"partition": number, "reason": str(error), "again_in_s": wait_s}
-            self._do(Say("warning", "partition dropped", about))
-        elif isinstance(error, NewerFormat):
-            wait_s = self._limits.newer_retry_s
-            about = {"partition": number, "reason": str(error), "retry_in_s": wait_s}
-            self._do(Say("error", "partition not served", about))
-        else:
-            faults = self._faults.setdefault(number, Faults())
-            suspect, positions = partition.at, self._positions(partition)
-            wait_s = faults.note(error, sure=sure, suspect=suspect, positions=positions, now_s=self._now.s)
-            about = {"partition": number, "at": sure or suspect, "in_s": wait_s}
-            self._do(Say("error", "partition is loaded anew", about, error))
-        del self.partitions[number]
-        self._do(Drop(number), Pause(number))
-        self.waiting[number] = _Waiting(self._takeover_again(partition), self._now.s + wait_s)
-
-    def _takeover_again(self, partition: JobPartition) -> Takeover:
-        """From where a partition is handled that this run has served already, or has tried to."""
-        number, before = partition.number, partition.takeover
-        assert before is not None
-        requests = self.commits.noted(self._topics.requests, number)
-        table = self.commits.noted(self._topics.table, number)
-        faults = self._faults.get(number)
-        return replace(
-            before,
-            requests_start=self._requests_again(partition) if requests is None else requests,
-            requests_committed=before.requests_committed or requests is not None,
-            table_committed=before.table_committed if table is None else table,
-            table_in_epoch=before.table_in_epoch or table is not None,
-            # Offsets that this run has noted are of the topic as it is, whatever a claim says that a stranger has made.
-            requests_known=requests is not None,
-            aside=frozenset(() if faults is None else faults.stored),
-        )
-
-    def _requests_again(self, partition: JobPartition) -> int:
-        return 0 if partition.requests_topic_changed else partition.requests_start
-
-    def _on_refused(self, refused: Refused, single: Place | None) -> None:
-        number = self._job.owner_of(refused)
-        partition = None if number is None else self.partitions.get(number)
-        if partition is None:
-            about = {"topic": refused.topic, "error": refused.error}
-            self._do(Say("error", "a record is lost that Kafka does not take", about))
-            return
-        error = ValueError(f"{refused.topic} does not take a record: {refused.error}")
-        self._on_fault(partition, error, sure=single)
-
-    def _is_set_aside(self, partition: JobPartition, record: Record) -> bool:
-        faults = self._faults.get(partition.number)
-        reason = None if faults is None else faults.records.get((record.topic, record.offset))
-        if reason is None:
-            return False
-        if record.topic == self._topics.requests:
-            partition.requests_position = record.offset + 1
-        partition.skip(record, reason)
-        return True
-
     def _be_careful(self, partition: JobPartition, record: Place) -> Doing[None]:
         """After a record of the table: where it may be one that a step failed of, it is a step of its own."""
-        faults = self._faults.get(partition.number)
-        if faults is not None and faults.careful and partition.phase is Phase.OWNED:
+        if self._reloads.is_careful(partition.number) and partition.phase is Phase.OWNED:
             yield from self._write_steps([partition], record)
 
     def _handle_carefully(self, partition: JobPartition) -> Doing[bool]:
         """Some of its requests, each as a step of its own. False: one has failed."""
         yield from self._write_steps([partition], None)  # so that what follows is to blame for what it says alone
         for _ in range(CAREFUL_A_STEP_MAX):
-            if not partition.pending or partition.position < partition.pending[0].barrier:
+            if not partition.pending or not is_reached(partition, partition.pending[0]):
                 break
             batch = partition.pending[0].requests
             offset, request = batch.pop(0)
             if not batch:
                 partition.pending.popleft()
             place = (self._topics.requests, offset)
-            with self._fault_of(partition, place):
-                partition.on_requests([(offset, request)], self._now.ms)
+            with self._reloads.fault_of(partition, place):
+                partition.on_requests([(offset, request)], self._agenda.now.ms)
                 yield from self._write_steps([partition], place)
             if not self._serves(partition):
                 return False
         return True
-
-    def _positions(self, partition: JobPartition) -> dict[str, int]:
-        """By topic, up to which offset the inputs have been handled, or are being handled."""
-        return {self._topics.requests: partition.requests_read, self._topics.table: partition.position}
 
     # ---- output --------------------------------------------------------------------------------------------------
 
@@ -585,15 +508,14 @@ class Run:
         durable = yield from self._write_steps(owned, None)
         for partition in durable:
             self.commits.note(partition)
-            if self._faults and partition.number in self._faults:
-                self._faults[partition.number].reached(self._positions(partition))
+            self._reloads.reached(partition)
 
     def _write_steps(self, owned: list[JobPartition], single: Place | None) -> Doing[list[JobPartition]]:
         """Returns those whose step is durable. `single`: the only record that the steps come from."""
         taken: list[_Step] = []
         for partition in owned:
-            with self._fault_of(partition, single):
-                taken.append(_Step(partition, partition.take_step(self._now.ms)))
+            with self._reloads.fault_of(partition, single):
+                taken.append(_Step(partition, partition.take_step(self._agenda.now.ms)))
         taken = yield from self._write(taken, attrgetter("outputs.state"), single)
         taken = yield from self._write(taken, attrgetter("outputs.rest"), single)
         durable = [one.partition for one in taken]
@@ -607,13 +529,18 @@ class Run:
         if not any(part(step) for step in steps):
             return steps
         for step in steps:
-            with self._fault_of(step.partition, single):
-                yield from self._ask(Write(part(step)))
-        refused: list[Refused] = yield from self._ask(Flush())
+            with self._reloads.fault_of(step.partition, single):
+                yield from self._agenda.ask(Write(part(step)))
+        refused: list[Refused] = yield from self._agenda.ask(Flush())
         for one in refused:
-            self._on_refused(one, single)
+            self._reloads.on_refused(one, single)
         return [step for step in steps if self._serves(step.partition)]
 
 
-def _requests(batch: Iterable[tuple[int, Any]]) -> Iterator[Any]:
-    return (request for _, request in batch)
+def _is_known(partition: JobPartition, end: Record) -> bool:
+    """Whether the partition has read up to this end already.
+
+    Kafka says the end of one partition when it has a record of another. At a publish now and then, two partitions would
+    have a part in each step, one of them for nothing.
+    """
+    return partition.phase is Phase.OWNED and partition.positions.get(end.topic) == end.offset

@@ -2,18 +2,46 @@
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
+from coldnotify_gateway.core import Urgent, Waiting, part_bytes
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.port import LINGER_S
 
 
 class ClientConnection(asyncio.Protocol):
-    """One device's connection: the core's peer."""
+    """One device's connection: the core's peer.
 
-    __slots__ = ("_events", "_linger", "_transport", "address", "blocked", "held", "nobodys", "send")
+    Its transport holds one part of what waits at most, and the rest waits here, where something urgent can come before
+    it. While nothing waits, `send` is what writes to the transport, and costs nothing more.
+    """
+
+    __slots__ = (
+        "_events",
+        "_high_water_bytes",
+        "_linger",
+        "_low_water_bytes",
+        "_part_bytes",
+        "_paused",
+        "_transport",
+        "_waiting",
+        "_write",
+        "address",
+        "blocked",
+        "held",
+        "nobodys",
+        "send",
+    )
 
     def __init__(self, events: ConnectionEvents) -> None:
+        self._high_water_bytes = self._low_water_bytes = self._part_bytes = 0
+        self._paused = False
+        """The transport has as much as it is to hold."""
+        self._waiting: Waiting | None = None
+        """What it is still to be handed. Made at the first use: of most connections nothing ever waits."""
+        self._write: Callable[[bytes], None]
+        """Hands it to the transport."""
         self._events = events
         self._transport: asyncio.Transport | None = None
         self._linger: asyncio.TimerHandle | None = None
@@ -23,13 +51,13 @@ class ClientConnection(asyncio.Protocol):
         self.blocked = False
         """More than the high-water mark waits to be written."""
         self.send: Callable[[bytes], None]
-        """The transport's own write: a fan-out calls it a thousand times."""
+        """`_write` itself, unless something waits: a fan-out calls it a thousand times."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A device connected."""
         self._begin(transport)
         assert self._transport is not None
-        self.send = self._transport.write
+        self.send = self._write = self._transport.write
         self._events.on_connect(self, self._transport)
 
     def _begin(self, transport: asyncio.BaseTransport) -> None:
@@ -42,19 +70,66 @@ class ClientConnection(asyncio.Protocol):
         self._events.on_bytes(self, data)
 
     def pause_writing(self) -> None:
-        """The connection is full."""
-        self.blocked = True
-        self._events.on_blocked(self)
+        """The transport has enough: what comes waits."""
+        self._paused = True
+        self.send = self._wait
+        self._look_whether_full()
 
     def resume_writing(self) -> None:
-        """It is drained."""
-        self.blocked = False
-        self._events.on_drained(self)
+        """It has written what it had."""
+        self._paused = False
+        with suppress(OSError, RuntimeError):  # it is gone, and connection_lost on its way
+            self._hand_over()
+        if self.blocked and self.buffered_bytes <= self._low_water_bytes:
+            self.blocked = False
+            self._events.on_drained(self)
+
+    def send_parts(self, frames: bytes) -> None:
+        """As `send`, of several frames, between which something urgent may come while they wait."""
+        if len(frames) <= self._part_bytes:
+            self.send(frames)
+            return
+        self._queue().add(frames)
+        if not self._paused:
+            self._hand_over()
+        # Not before: what the transport takes at once makes nothing full, and nothing would say that it is drained.
+        self._look_whether_full()
+
+    def send_urgent(self, urgent: Urgent) -> None:
+        """Writes it in front of what waits, or in its turn where nothing does."""
+        if self._paused:
+            self._queue().add_urgent(urgent)
+            self._look_whether_full()
+        else:
+            self._write(urgent.at_its_place or urgent.ahead)
+
+    def _queue(self) -> Waiting:
+        if self._waiting is None:
+            self._waiting = Waiting()
+        return self._waiting
+
+    def _wait(self, frames: bytes) -> None:
+        self._queue().add(frames)
+        self._look_whether_full()
+
+    def _hand_over(self) -> None:
+        waiting = self._waiting
+        while waiting is not None and waiting.size_bytes and not self._paused:
+            self._write(waiting.take(self._part_bytes))
+        if not self._paused:
+            self.send = self._write
+
+    def _look_whether_full(self) -> None:
+        if not self.blocked and self.buffered_bytes > self._high_water_bytes:
+            self.blocked = True
+            self._events.on_blocked(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone."""
         if self._linger is not None:
             self._linger.cancel()
+        if self._waiting is not None:
+            self._waiting.clear()
         self._events.on_disconnected(self)
 
     @property
@@ -75,12 +150,19 @@ class ClientConnection(asyncio.Protocol):
     @property
     def buffered_bytes(self) -> int:
         """What waits to be written."""
-        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+        if self._transport is None:
+            return 0
+        waiting = self._waiting
+        return self._transport.get_write_buffer_size() + (0 if waiting is None else waiting.size_bytes)
 
     def set_high_water(self, high_water_bytes: int, low_water_bytes: int) -> None:
         """Blocked above the one, drained below the other, from here on."""
+        self._high_water_bytes, self._low_water_bytes = high_water_bytes, low_water_bytes
+        self._part_bytes = part_bytes(high_water_bytes)
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.set_write_buffer_limits(high_water_bytes, low_water_bytes)
+            # While it is not paused it holds no more than the low-water mark: so a connection that is full hears of it
+            # when it is drained.
+            self._transport.set_write_buffer_limits(min(self._part_bytes, low_water_bytes), 0)
 
     def finish(self) -> None:
         """Closes the connection once what was sent is flushed; cuts it off if that takes too long.
@@ -93,6 +175,8 @@ class ClientConnection(asyncio.Protocol):
             return
         self._linger = asyncio.get_running_loop().call_later(LINGER_S, transport.abort)
         try:
+            if self._waiting is not None:
+                self._write(self._waiting.take(self._waiting.size_bytes))
             transport.write_eof()
         except (OSError, RuntimeError):
             transport.abort()

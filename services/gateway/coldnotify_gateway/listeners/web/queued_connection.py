@@ -8,7 +8,11 @@ from aiohttp import web
 from coldnotify_common.authentication import bearer
 from coldnotify_common.web_port import address_of
 
+from coldnotify_gateway.core import Urgent, Waiting
 from coldnotify_gateway.device_connection import ConnectionEvents
+
+_PART_BYTES = 16 * 1024
+"""What is taken at a time: something urgent does not overtake what was."""
 
 
 class QueuedConnection:
@@ -23,9 +27,8 @@ class QueuedConnection:
         "_high_water_bytes",
         "_low_water_bytes",
         "_on_finish",
-        "_queue",
-        "_queued_bytes",
         "_taken_bytes",
+        "_waiting",
         "_wake",
         "aborted",
         "address",
@@ -53,8 +56,7 @@ class QueuedConnection:
         self._low_water_bytes = low_water_bytes
         self._cut_off = cut_off
         self._on_finish = on_finish
-        self._queue: list[bytes] = []
-        self._queued_bytes = 0
+        self._waiting = Waiting()
         self._taken_bytes = 0
         self._wake = asyncio.Event()
         self.address = ""
@@ -82,8 +84,21 @@ class QueuedConnection:
         """Keeps `data` until it is taken."""
         if self.finished:
             return
-        self._queue.append(data)
-        self._queued_bytes += len(data)
+        self._waiting.add(data)
+        self._note_added()
+
+    def send_parts(self, frames: bytes) -> None:
+        """As `send`: what waits here is taken part by part."""
+        self.send(frames)
+
+    def send_urgent(self, urgent: Urgent) -> None:
+        """Keeps it in front of what waits, or in its turn where nothing does."""
+        if self.finished:
+            return
+        self._waiting.add_urgent(urgent)
+        self._note_added()
+
+    def _note_added(self) -> None:
         self._wake.set()
         if not self.blocked and self.buffered_bytes > self._high_water_bytes:
             self.blocked = True
@@ -92,7 +107,7 @@ class QueuedConnection:
     @property
     def buffered_bytes(self) -> int:
         """What waits to be written."""
-        return self._queued_bytes + self._taken_bytes
+        return self._waiting.size_bytes + self._taken_bytes
 
     def set_high_water(self, high_water_bytes: int, low_water_bytes: int) -> None:
         """Blocked above the one, drained below the other, from here on."""
@@ -107,22 +122,20 @@ class QueuedConnection:
     def abort(self) -> None:
         """Cuts the connection off."""
         self.finished = self.aborted = True
-        self._queue.clear()
-        self._queued_bytes = 0
+        self._waiting.clear()
         self._wake.set()
         self._cut_off()
 
     async def take(self) -> bytes:
-        """All that waits, as soon as there is something; b"" at the end. What was taken before has been written."""
+        """What comes next, as soon as there is something; b"" at the end. What was taken before has been written."""
         self._taken_bytes = 0
         while True:
             if self.blocked and self.buffered_bytes <= self._low_water_bytes:
                 self.blocked = False
                 self._events.on_drained(self)
-            if self._queue or self.finished:
-                data = b"".join(self._queue)
-                self._queue.clear()
-                self._queued_bytes, self._taken_bytes = 0, len(data)
+            if self._waiting.size_bytes or self.finished:
+                data = self._waiting.take(_PART_BYTES)
+                self._taken_bytes = len(data)
                 return data
             self._wake.clear()
             await self._wake.wait()

@@ -31,14 +31,19 @@ _DEPRECATED = {"Deprecation": "@1795305600"}
 """Since when, as RFC 9745 says it: 2026-11-22."""
 _DEPRECATION_SAID_EVERY_S = 600.0
 _paced = Paced(structlog.get_logger(), every_s=_DEPRECATION_SAID_EVERY_S)
+SYNC_ANSWER_BYTES_MAX = 4 * 1024 * 1024
+"""With so much of channels an answer ends, and says that there is more: a device holds it until it is whole."""
 _BYE = encode(ClientFrame(bye=Bye()))
+ABOVE_AGREEMENT_RETRY_S = 10
+"""Others are to leave, or more is to be agreed; as for who publishes one object too many."""
 _STATUS = {
     CloseCode.DISPLACED: 409,
+    CloseCode.ABOVE_AGREEMENT: 429,
     CloseCode.EXPIRED: 401,
     CloseCode.NOT_AUTHENTICATED: 401,
     CloseCode.NOT_ALLOWED: 403,
 }
-_RETRY_AFTER_S = {CloseCode.DISPLACED: DISPLACED_MIN_S}
+_RETRY_AFTER_S = {CloseCode.DISPLACED: DISPLACED_MIN_S, CloseCode.ABOVE_AGREEMENT: ABOVE_AGREEMENT_RETRY_S}
 
 
 @asynccontextmanager
@@ -100,23 +105,27 @@ class Sync:
             self._events.on_bytes(connection, agent.begin())
             # As long as it is one page, it is one answer, with a status of its own. More pages leave one by one.
             streamed: web.StreamResponse | None = None
-            shown = 0
+            shown = shown_bytes = 0
             due_s = self._due_s()
             while not agent.caught_up:
                 if not await self._step(connection, agent, due_s):
                     if streamed is not None:
                         return _broken_off(request, streamed)
                     return not_answered(agent.closed)
-                if agent.page_end:
+                if agent.page_ended:
                     if streamed is None:
                         streamed = web.StreamResponse(headers={"Content-Type": "application/json"})
                         await streamed.prepare(request)
-                    await self._write(streamed, _notifications(agent, shown))
+                    part = _notifications(agent, shown)
+                    await self._write(streamed, part)
                     shown += len(agent.found)
+                    shown_bytes += len(part)
                     agent.found.clear()
+                    if agent.objects_caught_up and shown_bytes >= SYNC_ANSWER_BYTES_MAX:
+                        break  # the cursor says where the channels are; the rest is for the next request
                     self._events.on_bytes(connection, agent.acknowledge())
                     due_s = self._due_s()
-            if wait_s and not shown:
+            if wait_s and not shown and agent.caught_up:
                 await self._wait(connection, agent, wait_s)
                 if agent.closed is not None and agent.closed.code != CloseCode.GOING_AWAY and not agent.found:
                     return not_answered(agent.closed)
@@ -240,7 +249,7 @@ def not_answered(close: Close | None) -> web.Response:
         code = None
     status = _STATUS.get(code, 503 if close.code < CloseCode.PROTOCOL_ERROR else 400) if code is not None else 503
     response = error_response(status, close.reason, close=code.name if code is not None else close.code)
-    if status in (409, 503):
+    if status in (409, 429, 503):
         response.headers["Retry-After"] = str(_RETRY_AFTER_S.get(code, 1) if code is not None else 1)
     return response
 

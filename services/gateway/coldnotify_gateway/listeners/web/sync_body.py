@@ -1,25 +1,59 @@
 """What a POST to /v1/sync asks, and what it is told: JSON. Pure.
 
-The cursor is one text: epoch, offset and digest of the registrations that it was told about. So a client needs to keep
-nothing else, and a set that has changed since voids it: everything that is asked for is told once more.
+The cursor is one text: epoch, offset and digest of the registrations that it was told about; where there are channels,
+their mark, too. So a client needs to keep nothing else. A set that has changed since voids what it says of objects:
+everything that is asked for is told once more. Of channels that are still wanted nothing is.
 """
 
+import base64
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import msgspec
 from coldnotify_common.web import BadRequest
-from coldnotify_schemas.interests import check_query
+from coldnotify_schemas.interests import channel_hash, channel_of, channel_text, check_query
 from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.protocol import QUERIES_MAX
-from coldnotify_schemas.wire_pb2 import Notification, Registered
+from coldnotify_schemas.wire_pb2 import (
+    EXPIRED,
+    LOST,
+    RETENTION,
+    SINCE_NEWEST,
+    SINCE_NOW,
+    SINCE_OLDEST,
+    SINCE_POSITION,
+    SINCE_TIME,
+    UNREADABLE,
+    Channel,
+    Message,
+    Missed,
+    Notification,
+    Registered,
+)
 
-from coldnotify_gateway.agent import Agent, Device
+from coldnotify_gateway.agent import Agent, Device, Found
+from coldnotify_gateway.agent_channels import ChannelsMark, parse_mark
 
 _SPACE_FOR_BREAKS = bytes.maketrans(b"\r\n", b"  ")
-_CURSOR = re.compile(r"([0-9a-f]{1,8})\.([0-9]{0,19})\.([0-9a-f]{1,16})")
+_CURSOR = re.compile(r"([0-9a-f]{1,8})\.([0-9]{0,19})\.([0-9a-f]{1,16})(?:\.(.{1,40000}))?")
+CHANNELS_MAX = 1000
+"""Of one request: its cursor names them."""
+OFFSET_MAX = (1 << 63) - 1
+"""Kafka's offsets are signed 64-bit integers."""
+_SINCE = {"now": SINCE_NOW, "oldest": SINCE_OLDEST, "newest": SINCE_NEWEST}
+_REASONS = {RETENTION: "retention", EXPIRED: "expired", LOST: "lost", UNREADABLE: "unreadable"}
+
+
+class _Since(msgspec.Struct, forbid_unknown_fields=True):
+    since: str | int = "now"
+    attributes: list[str] = []
+
+
+Since = str | int | _Since
+"""now, oldest, newest, a time in RFC 3339, or an offset. With attributes: {"since": ..., "attributes": [...]}."""
 
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True):
@@ -28,6 +62,7 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     client: str
     registrations: list[str]
     queries: list[str] = []
+    channels: dict[str, Since] = {}
     cursor: str | None = None
     wait_s: float = 0
 
@@ -52,22 +87,59 @@ def parse(body: bytes, *, wait_s_max: float) -> tuple[Device, float]:
         raise BadRequest("queries", f"{len(queries)} of them, at most {QUERIES_MAX} are taken")
     for text in queries:
         check_query(text)
-    device = Device(said.domain, said.group, said.client, registrations, queries=queries)
-    epoch, cursor = _parse_cursor(said.cursor, Agent(device).digest)
-    return replace(device, epoch=epoch, cursor=cursor), said.wait_s
+    if len(said.channels) > CHANNELS_MAX:
+        raise BadRequest("channels", f"{len(said.channels)} of them, at most {CHANNELS_MAX} are taken")
+    channels = dict(_channel(name, since) for name, since in said.channels.items())
+    device = Device(said.domain, said.group, said.client, registrations, queries=queries, channels=channels)
+    epoch, cursor, mark = _parse_cursor(said.cursor, Agent(device).digest)
+    return replace(device, epoch=epoch, cursor=cursor, mark=mark if channels else None), said.wait_s
 
 
-def _parse_cursor(text: str | None, wanted: int) -> tuple[int | None, int | None]:
+def _channel(name: str, said: Since) -> tuple[int, Channel]:
+    since, attributes = (said.since, said.attributes) if isinstance(said, _Since) else (said, [])
+    return channel_wanted(name, since, attributes)
+
+
+def channel_wanted(name: str, since: str | int, attributes: Iterable[str]) -> tuple[int, Channel]:
+    """The hash of a registration of a channel, and how it is asked for. Raises BadRequest and InvalidName."""
+    text = channel_text(name, attributes)
+    channel = Channel(name=name, attributes=channel_of(text)[1])
+    if isinstance(since, int) or since.isdigit():
+        if not 0 <= int(since) <= OFFSET_MAX:
+            raise BadRequest("since", f"{since} is not from 0 to {OFFSET_MAX}")
+        channel.since, channel.at = SINCE_POSITION, int(since)
+    elif since in _SINCE:
+        channel.since = _SINCE[since]
+    else:
+        channel.since, channel.at = SINCE_TIME, _time_ms(since)
+    return channel_hash(text), channel
+
+
+def _time_ms(text: str) -> int:
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        time = None
+    if time is None or time.tzinfo is None or time.timestamp() < 0:
+        words = "is none of now, oldest, newest, an offset, a time with its zone as in 2026-01-31T12:00:00Z"
+        raise BadRequest("since", f"{text[:80]!r} {words}")
+    return round(time.timestamp() * 1000)
+
+
+def _parse_cursor(text: str | None, wanted: int) -> tuple[int | None, int | None, ChannelsMark | None]:
     """`wanted`: the digest of the set that is wanted now."""
     if not text:
-        return None, None
+        return None, None, None
     match = _CURSOR.fullmatch(text)
     if match is None:
         raise BadRequest("cursor", f"{text[:80]!r} is none of the cursors that were told")
-    epoch, offset, of_set = match.groups()
+    epoch, offset, of_set, of_channels = match.groups()
+    mark = None if of_channels is None else parse_mark(of_channels)
+    if of_channels is not None and mark is None:
+        raise BadRequest("cursor", f"{text[:80]!r} is none of the cursors that were told")
     if int(of_set, 16) != wanted:
-        return int(epoch, 16), None  # it says nothing about what has been added since
-    return int(epoch, 16), int(offset) if offset else None
+        return int(epoch, 16), None, mark  # it says nothing about objects that have been added since
+    return int(epoch, 16), int(offset) if offset else None, mark
 
 
 def cursor_of(agent: Agent) -> str | None:
@@ -75,15 +147,44 @@ def cursor_of(agent: Agent) -> str | None:
     if agent.epoch is None:
         return None
     offset = "" if agent.cursor is None else agent.cursor
-    return f"{agent.epoch:x}.{offset}.{agent.digest:x}"
+    mark = agent.channels.mark() if agent.device.channels else None
+    return f"{agent.epoch:x}.{offset}.{agent.digest:x}" + ("" if mark is None else f".{mark}")
 
 
-def show(found: Notification | Registered, agent: Agent) -> bytes:
-    """One object's newest version, as JSON; or which queries' answers begin or end here.
+def show(found: Found, agent: Agent) -> bytes:
+    """One object's newest version, as JSON; which queries' answers begin or end here; or a channel's message.
 
     "version" is null where nothing was ever published, and is not there where nothing is said of it.
     """
-    return msgspec.json.encode(_ends(found, agent) if isinstance(found, Registered) else _newest(found, agent))
+    if isinstance(found, Registered):
+        return msgspec.json.encode(_ends(found, agent))
+    if isinstance(found, Message):
+        return msgspec.json.encode(_message(found, agent))
+    if isinstance(found, Missed):
+        return msgspec.json.encode(_missed(found, agent))
+    return msgspec.json.encode(_newest(found, agent))
+
+
+def _message(message: Message, agent: Agent) -> dict[str, Any]:
+    shown: dict[str, Any] = {"channel": agent.device.channels[message.channel].name, "offset": message.offset}
+    try:
+        msgspec.json.decode(message.payload)
+        shown["payload"] = msgspec.Raw(message.payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        shown["payload_base64"] = base64.b64encode(message.payload).decode()
+    if message.id:
+        shown["id"] = message.id
+    if message.source:
+        shown["source"] = message.source
+    if message.published_ms:
+        shown["published_ms"] = message.published_ms
+    return shown
+
+
+def _missed(missed: Missed, agent: Agent) -> dict[str, Any]:
+    after = missed.after if missed.HasField("after") else None
+    name, reason = agent.device.channels[missed.channel].name, _REASONS.get(missed.reason, "unknown")
+    return {"channel": name, "missed": {"after": after, "before": missed.before, "reason": reason}}
 
 
 def _ends(registered: Registered, agent: Agent) -> dict[str, Any]:
@@ -107,6 +208,8 @@ def _newest(notification: Notification, agent: Agent) -> dict[str, Any]:
         shown["payload"] = msgspec.Raw(notification.payload)
     if notification.deleted:
         shown["deleted"] = True
+    if notification.HasField("description"):
+        shown["description"] = msgspec.Raw(notification.description or b"null")
     for what, hashes in (("entered", notification.entered), ("left", notification.left)):
         texts = _texts(hashes, agent)
         if texts:
@@ -114,7 +217,7 @@ def _newest(notification: Notification, agent: Agent) -> dict[str, Any]:
     return shown
 
 
-def show_line(found: Notification | Registered, agent: Agent) -> bytes:
+def show_line(found: Found, agent: Agent) -> bytes:
     """As `show`, on one line."""
     # A payload is as it was published. JSON has line breaks between its words only: in its strings they are escaped.
     return show(found, agent).translate(_SPACE_FOR_BREAKS)
@@ -123,6 +226,8 @@ def show_line(found: Notification | Registered, agent: Agent) -> bytes:
 def show_end(agent: Agent) -> bytes:
     """What follows the notifications: the fields of the answer's object, without its braces."""
     fields: dict[str, Any] = {"cursor": cursor_of(agent), "in_sync": bool(agent.was_in_sync)}
+    if agent.objects_caught_up and not agent.caught_up:
+        fields["more"] = True
     if agent.refused:
         fields["refused"] = agent.refused
     return msgspec.json.encode(fields)[1:-1]

@@ -3,9 +3,12 @@
 import ssl
 from urllib.parse import urlsplit
 
+import structlog
 from aiohttp import web
+from coldnotify_common import openapi
 from coldnotify_common.about import about
 from coldnotify_common.addresses import Among
+from coldnotify_common.paced import Paced
 from coldnotify_common.web import Handler, error_response, json_errors
 from coldnotify_common.web_pages import foreign, is_known, names_of
 from coldnotify_common.web_port import WebPort
@@ -17,7 +20,10 @@ from coldnotify_gateway.listeners.web.sync import Sync
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
 
+_paced = Paced(structlog.get_logger())
+
 ANY_ORIGIN = "*"
+_SESSION = "/v1/connect"
 _FOR_PAGES = "/v1/events"
 """A page asks for this of its own host without an Origin, as a device would."""
 
@@ -36,14 +42,10 @@ class WebSite:
             hosts = (urlsplit(origin).netloc for origin in self._origins)
             self._names = names_of("", settings.gateway_host, *(host.partition(":")[0] for host in hosts))
         app = web.Application(middlewares=[self._admit, json_errors], client_max_size=settings.gateway_sync_bytes_max)
-        routes: list[web.AbstractRouteDef] = [
-            web.get("/v1/connect", self._connect),
-            web.post("/v1/sync", Sync(shell, settings, shell.on_sync_by_frames).post),
-            web.options("/v1/sync", _preflight),
-            web.options("/v1/events", _preflight),
-            web.get("/v1/events", Events(shell, settings).get, allow_head=False),
-        ]
-        app.add_routes([about("a gateway's port for devices that come by WebSocket or HTTP", routes), *routes])
+        routes = self.routes()
+        what = "a gateway's port for devices that come by WebSocket or HTTP"
+        routes.append(openapi.route(what, "devices", routes))
+        app.add_routes([about(what, routes), *routes])
         app.on_response_prepare.append(_allow_origin)
         # The same bounds as those of connections that have not said Hello: time and number, and all together.
         self._port = WebPort(
@@ -71,6 +73,17 @@ class WebSite:
         """The most of them at one time since this was asked last."""
         return self._port.take_connection_peak()
 
+    def routes(self) -> list[web.AbstractRouteDef]:
+        """The endpoints' routes."""
+        shell, settings = self._shell, self._settings
+        return [
+            web.get(_SESSION, self._connect),
+            web.post("/v1/sync", Sync(shell, settings, shell.on_sync_by_frames).post),
+            web.options("/v1/sync", _preflight),
+            web.options("/v1/events", _preflight),
+            web.get("/v1/events", Events(shell, settings).get, allow_head=False),
+        ]
+
     async def start(self) -> None:
         """Accepts connections. Raises ListenError."""
         (listener,) = self._listener.listeners()
@@ -91,12 +104,14 @@ class WebSite:
     @web.middleware
     async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         found = self._foreign(request)
-        if found is not None:
-            name, value = found
-            return error_response(
-                403, f"pages of {value!r} may not connect here: see COLDNOTIFY_GATEWAY_WEB_ORIGINS", field=name
-            )
-        return await handler(request)
+        if found is None:
+            return await handler(request)
+        name, value = found
+        setting = "COLDNOTIFY_GATEWAY_WEB_ORIGINS"
+        _paced.log("page not allowed", level="warning", path=request.path, header=name, value=value, setting=setting)
+        reason = f"pages of {value!r} may not connect here: see {setting}"
+        refused = await websocket.refuse(request, reason) if request.path == _SESSION else None
+        return refused or error_response(403, reason, field=name)
 
     def _foreign(self, request: web.Request) -> tuple[str, str] | None:
         """The header, and what it says, of a page that is not welcome. Devices are no pages."""

@@ -4,7 +4,10 @@ import asyncio
 from contextlib import suppress
 
 from aiohttp import WSCloseCode, WSMsgType, web
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.frames import encode
 from coldnotify_schemas.protocol import WEBSOCKET_SENT_BYTES_MAX, WEBSOCKET_TAKEN_FRAMES_MAX
+from coldnotify_schemas.wire_pb2 import Close, GatewayFrame
 
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.port import LINGER_S
@@ -49,6 +52,21 @@ async def serve(request: web.Request, events: ConnectionEvents, settings: Gatewa
         events.on_disconnected(connection)
         writer.cancel()
         linger.end()
+    return socket
+
+
+async def refuse(request: web.Request, reason: str) -> web.WebSocketResponse | None:
+    """Say in a Close frame why there is no session: of a handshake that fails, a browser tells its page nothing.
+
+    Nothing that comes is looked at. None: it is no WebSocket's handshake.
+    """
+    socket = web.WebSocketResponse(compress=False, timeout=LINGER_S, writer_limit=1)
+    if not socket.can_prepare(request).ok:
+        return None
+    await socket.prepare(request)
+    with suppress(ConnectionError):
+        await socket.send_bytes(encode(GatewayFrame(close=Close(code=CloseCode.NOT_ALLOWED, reason=reason))))
+        await socket.close()
     return socket
 
 

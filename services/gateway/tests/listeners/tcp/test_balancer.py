@@ -21,6 +21,7 @@ class Transport:
         self.address, self.socket = address, socket
         self.protocol: Any = None
         self.aborted = False
+        self.buffered_bytes = 0
 
     def get_extra_info(self, name: str) -> Any:
         return (self.address, 1) if name == "peername" else self.socket
@@ -36,6 +37,9 @@ class Transport:
 
     def write(self, data: bytes) -> None:
         """Nobody reads it."""
+
+    def get_write_buffer_size(self) -> int:
+        return self.buffered_bytes
 
 
 class Events(ConnectionEvents):
@@ -109,7 +113,9 @@ def test_what_is_no_header_cuts_the_connection_off_and_is_counted() -> None:
 
 def test_a_close_before_the_header_may_wait_to_be_written() -> None:
     transport, events = connected("10.0.0.7")
+    transport.buffered_bytes = 1
     transport.protocol.pause_writing()
+    transport.buffered_bytes = 0
     transport.protocol.resume_writing()
     assert events.seen[1:] == ["blocked", "drained"]
 

@@ -35,7 +35,7 @@ class NoKafka:
 async def site(tls=None, **more):
     settings = GatewaySettings(gateway_web_port=0, **more)
     core = Gateway(1, 0, 8, settings.limits(settings.gateway_connections_max))
-    shell = Shell(settings, core, NoKafka(), broken=pytest.fail, forgotten=lambda _peer: None)
+    shell = Shell(settings, core, NoKafka(), None, broken=pytest.fail, forgotten=lambda _peer: None)
     with closing(Port(settings, 0, "PORT")) as port:
         running = WebSite(settings, shell, port, tls)
         await running.start()

@@ -10,8 +10,10 @@ import urllib.error
 import urllib.request
 
 import pytest
-from coldnotify_gateway.listeners.web.sync import FRAMES_TYPE
+from coldnotify_gateway.listeners.web.sync import FRAMES_TYPE, not_answered
+from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.wire_pb2 import Close
 from coldnotify_testkit.device_frames import hello, parse, sync
 from coldnotify_testkit.fetching import fetch
 from coldnotify_testkit.gateway_process import GatewayProcess, MatcherOnKafka
@@ -230,3 +232,12 @@ def test_waiting_ends_with_the_first_publish_with_another_session_and_with_the_g
     three.join(WAIT_S)
     assert (answers[-1][0], answers[-1][1]["notifications"]) == (200, [])
     assert gateway.process.wait(WAIT_S) == 0
+
+
+def test_who_is_one_client_too_many_is_told_when_to_ask_again() -> None:
+    response = not_answered(Close(code=CloseCode.ABOVE_AGREEMENT, reason="tenant acme is above its agreement"))
+    assert (response.status, response.headers["Retry-After"]) == (429, "10")
+    assert json.loads(response.text or "") == {
+        "error": "tenant acme is above its agreement",
+        "close": "ABOVE_AGREEMENT",
+    }

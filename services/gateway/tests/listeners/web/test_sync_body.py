@@ -7,8 +7,22 @@ import pytest
 from coldnotify_common.web import BadRequest
 from coldnotify_gateway.agent import Agent, Device
 from coldnotify_gateway.listeners.web.sync_body import cursor_of, parse, show, show_end, show_line
+from coldnotify_schemas.frames import encode
+from coldnotify_schemas.interests import by_channel
 from coldnotify_schemas.names import InvalidName
-from coldnotify_schemas.wire_pb2 import Notification, Registered
+from coldnotify_schemas.wire_pb2 import (
+    RETENTION,
+    SINCE_OLDEST,
+    SINCE_POSITION,
+    SINCE_TIME,
+    CaughtUp,
+    GatewayFrame,
+    Message,
+    Missed,
+    Notification,
+    Registered,
+    Welcome,
+)
 
 WHO = {"domain": "d", "group": "g", "client": "c"}
 AGENT = Agent(Device("d", "g", "c", queries=("Room = 1", "has Room")))
@@ -112,3 +126,53 @@ def test_a_cursor_is_of_the_queries_too():
     assert again.cursor == 41
     changed, _ = parse(body(queries=["Room = 2"], cursor=cursor), wait_s_max=60)
     assert changed.cursor is None
+
+
+def test_channels_are_parsed_and_told():
+    channels = {"tasks": "oldest", "logs": {"since": 17, "attributes": ["b", "a"]}, "old": "2026-01-31T12:00:00Z"}
+    device, _ = parse(body(channels=channels), wait_s_max=60)
+    found = {one.name: (one.since, one.at, list(one.attributes)) for one in device.channels.values()}
+    assert found == {
+        "tasks": (SINCE_OLDEST, 0, []),
+        "logs": (SINCE_POSITION, 17, ["a", "b"]),
+        "old": (SINCE_TIME, 1769860800000, []),
+    }
+    agent = Agent(device)
+    tasks = by_channel("tasks").hash
+    message = Message(channel=tasks, offset=5, payload=b'{"a": 1}', id="m", source="s", published_ms=9)
+    assert msgspec.json.decode(show(message, agent)) == {
+        "channel": "tasks", "offset": 5, "payload": {"a": 1}, "id": "m", "source": "s", "published_ms": 9,
+    }  # fmt: skip
+    binary = Message(channel=tasks, offset=6, payload=b"\xff")
+    assert msgspec.json.decode(show(binary, agent))["payload_base64"] == "/w=="
+    missed = Missed(channel=tasks, after=6, before=9, reason=RETENTION)
+    shown = msgspec.json.decode(show(missed, agent))
+    assert shown == {"channel": "tasks", "missed": {"after": 6, "before": 9, "reason": "retention"}}
+
+
+def test_a_cursor_with_channels_comes_back_as_it_was():
+    channels = {"tasks": "oldest"}
+    device, _ = parse(body(channels=channels), wait_s_max=60)
+    agent = Agent(device)
+    agent.receive(encode(GatewayFrame(welcome=Welcome(in_sync=True, epoch=7, channels_epoch=9))))
+    agent.receive(encode(GatewayFrame(caught_up=CaughtUp(complete=3, channels_complete=40))))
+    again, _ = parse(body(channels=channels, cursor=cursor_of(agent)), wait_s_max=60)
+    assert (again.epoch, again.cursor) == (7, 3)
+    assert again.mark == agent.channels.mark()
+
+
+@pytest.mark.parametrize(
+    ("channels", "field"),
+    [
+        ({"tasks": "yesterday"}, "since"),
+        ({"tasks": "2026-01-31T12:00:00"}, "since"),
+        ({"tasks": -1}, "since"),
+        ({"tasks": {"since": "now", "attribute": []}}, "channels"),
+        ({"tasks": {"attributes": ["a b"]}}, "attributes"),
+        ({str(n): "now" for n in range(1001)}, "channels"),
+        ({"": "now"}, "channel"),
+    ],
+)
+def test_wrong_channels_are_named(channels, field):
+    with pytest.raises((BadRequest, InvalidName), match=field):
+        parse(body(channels=channels), wait_s_max=60)

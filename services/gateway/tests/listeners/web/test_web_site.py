@@ -8,7 +8,7 @@ import signal
 import socket
 
 import pytest
-from aiohttp import ClientSession, ClientTimeout, WSMsgType, WSServerHandshakeError
+from aiohttp import ClientSession, ClientTimeout, WSMsgType
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, parse_gateway_frame
 from coldnotify_schemas.partitioner import partition_of
@@ -151,9 +151,18 @@ async def test_those_who_say_nothing_are_bounded_and_other_pages_are_refused(mat
             for silent in silents:
                 silent.close()
 
-        with pytest.raises(WSServerHandshakeError) as refused:
-            await http.ws_connect(address(gateway), headers={"Origin": "https://other.test"})
-        assert refused.value.status == 403
+        opened = len(matcher.of_kind("open"))
+        async with http.ws_connect(address(gateway), headers={"Origin": "https://other.test"}) as websocket:
+            await websocket.send_bytes(hello())  # a page may say what it likes: nothing of it is looked at
+            refused = await Device(websocket).until("close")
+            assert (refused.code, refused.reason) == (
+                CloseCode.NOT_ALLOWED,
+                "pages of 'https://other.test' may not connect here: see COLDNOTIFY_GATEWAY_WEB_ORIGINS",
+            )
+            assert (await websocket.receive()).type is WSMsgType.CLOSE
+        assert len(matcher.of_kind("open")) == opened
+        logged = gateway.event("page not allowed")
+        assert (logged["setting"], logged["value"]) == ("COLDNOTIFY_GATEWAY_WEB_ORIGINS", "https://other.test")
         own = f"http://127.0.0.1:{gateway.web_port}"
         evil = f"evil.test:{gateway.web_port}"
         image = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}

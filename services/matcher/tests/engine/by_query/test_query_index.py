@@ -111,3 +111,42 @@ def test_a_number_and_true_are_two_values() -> None:
     index, queries = index_of("a = 1", "a = true")
     assert set(index.concerned("x", {"a": 1.0}, {"a": True})) == set(queries.values())
     assert index.concerned("x", {"b": 1.0}, {"b": True}) == []
+
+
+RANGES = st.builds(
+    "{} {} {} and {} {} {}".format,
+    st.sampled_from("ab"),
+    st.sampled_from([">", ">=", "<", "<="]),
+    st.integers(-2, 4),
+    st.sampled_from("ab"),
+    st.sampled_from([">", ">=", "<", "<="]),
+    st.integers(-2, 4),
+)
+OF_RANGES = st.none() | st.dictionaries(
+    st.sampled_from("ab"), st.integers(-3, 5).map(float) | st.sampled_from(["x", True])
+)
+
+
+@PATIENT
+@given(
+    st.lists(RANGES, max_size=12),
+    st.sampled_from(["", " and has b", " or b = 1", " and not a = 2"]),
+    OF_RANGES,
+    OF_RANGES,
+)
+def test_it_finds_all_ranges(
+    texts: list[str], more: str, before: Description | None, after: Description | None
+) -> None:
+    index, queries = index_of(*(text + more for text in texts))
+    changed = {query for query in queries.values() if truth(query, "n", before) != truth(query, "n", after)}
+    assert changed <= set(index.concerned("n", before, after))
+
+
+def test_of_many_ranges_a_number_concerns_those_that_it_lies_in() -> None:
+    texts = [f"Temp >= {low} and Temp < {low + 10}" for low in range(1000)]
+    index, queries = index_of(*texts)
+    assert set(index.candidates("n", {"Temp": 500.5})) == {queries[text] for text in texts[491:501]}
+    moved = {*range(491, 493), *range(501, 503)}
+    assert set(index.concerned("n", {"Temp": 500.5}, {"Temp": 502.5})) == {queries[texts[low]] for low in moved}
+    assert index.concerned("n", {"Temp": 500.5}, {"Temp": 500.7}) == []
+    assert len(index.concerned("n", {"Temp": 500.5}, {"Temp": "warm"})) == 10

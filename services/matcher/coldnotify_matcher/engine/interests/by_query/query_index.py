@@ -4,7 +4,8 @@ Two things are known of each query.
 
 - Its *atoms* are the smallest conditions in it: Room is the text "410", or Level is below 5. A query's truth changes
   only if an atom's does. The atoms that a change turns are found in dicts, and, where they compare numbers, in the
-  stretch of a sorted list between the number before and the one after.
+  stretch of a sorted list between the number before and the one after. Comparisons of an AND that leave a stretch of
+  numbers are one atom: of 60,000 queries `Temp > ... AND Temp < ...` a number concerns those that it lies in.
 - Of its *anchors* at least one holds wherever the query is true. An AND has those of one operand, the one whose anchors
   the fewest queries have so far, an OR those of all.
 
@@ -21,6 +22,7 @@ from coldnotify_schemas.descriptions import Description, Value
 
 from coldnotify_matcher.engine.interests.by_query.language import number_of
 from coldnotify_matcher.engine.interests.by_query.query import Query
+from coldnotify_matcher.engine.interests.by_query.stretches import Stretch, Stretches, ordered
 from coldnotify_matcher.engine.interests.by_query.tree import (
     And,
     Compare,
@@ -37,9 +39,10 @@ from coldnotify_matcher.engine.interests.by_query.tree import (
     Truth,
 )
 
-Atom = tuple[str, str, Value | None]
-"""(what, key, value): what is "has" or "like", without a value, a kind of value, or an operator of numbers."""
-Anchor = tuple[str, str, Value | None]
+Atom = tuple[str, str, Value | Stretch | None]
+"""(what, key, value): what is "has" or "like", without a value, a kind of value, an operator of numbers, or "within" a
+stretch of them."""
+Anchor = tuple[str, str, Value | Stretch | None]
 """As an atom, or ("name", the name, None), or ("prefix", what the name begins with, None)."""
 
 ANYWHERE: Anchor = ("anywhere", "", None)
@@ -50,6 +53,7 @@ PLACES_MAX = 1024
 """Atoms times anchors of a branch: what it may take in the index. One that would take more is anchored anywhere."""
 _NOTHING: Description = {}
 _NOT_COMPARED: dict[str, list[float]] = {}
+_NOWHERE: set[Stretch] = set()
 _KINDS: dict[type, str] = {str: "text", float: "number", bool: "truth"}
 _CUTS: dict[str, Callable[[list[float], float], int]] = {
     "<": bisect_right, "<=": bisect_left, ">": bisect_left, ">=": bisect_right,
@@ -66,6 +70,8 @@ class QueryIndex:
         self._by_atom: dict[Atom, dict[Anchor, dict[Query, None]]] = {}
         self._compared: dict[str, dict[str, list[float]]] = {}
         """By key and operator: the numbers of the atoms that there are, sorted."""
+        self._stretches: dict[str, Stretches] = {}
+        """By key: those of the atoms that there are."""
         self._bare: dict[Anchor, dict[Query, None]] = {}
         """By anchor: the queries that may be true of an object without a description."""
         self._loads: dict[Anchor, int] = {}
@@ -148,6 +154,11 @@ class QueryIndex:
             for operator, numbers in self._compared.get(key, _NOT_COMPARED).items():
                 for number in _stretch(operator, numbers, old, new):
                     yield operator, key, number
+            stretches = self._stretches.get(key)
+            if stretches is not None:
+                was, is_ = (set(stretches.around(one)) if type(one) is float else _NOWHERE for one in (old, new))
+                for stretch in was ^ is_:
+                    yield "within", key, stretch
 
     def _held(self, name: str, *descriptions: Description) -> Iterator[Anchor]:
         """The anchors in use that hold of this name and one of these descriptions; some are there twice."""
@@ -202,12 +213,19 @@ class QueryIndex:
 
     def _keep_number(self, atom: Atom) -> None:
         operator, key, number = atom
-        if operator in _CUTS and isinstance(number, float):
+        if isinstance(number, tuple):
+            self._stretches.setdefault(key, Stretches()).add(number)
+        elif operator in _CUTS and isinstance(number, float):
             insort(self._compared.setdefault(key, {}).setdefault(operator, []), number)
 
     def _forget_number(self, atom: Atom) -> None:
         operator, key, number = atom
-        if operator in _CUTS and isinstance(number, float):
+        if isinstance(number, tuple):
+            stretches = self._stretches[key]
+            stretches.remove(number)
+            if not stretches:
+                del self._stretches[key]
+        elif operator in _CUTS and isinstance(number, float):
             compared = self._compared[key]
             numbers = compared[operator]
             del numbers[bisect_left(numbers, number)]
@@ -244,7 +262,15 @@ class QueryIndex:
 
 def _atoms(tree: Tree) -> Iterator[Atom]:
     """The atoms of a tree; names have none, for an object's never changes."""
-    if isinstance(tree, And | Or):
+    if isinstance(tree, And):
+        stretches = _stretches_of(tree)
+        for key, stretch in stretches.items():
+            if stretch[0] <= stretch[1]:  # else the AND is never true
+                yield "within", key, stretch
+        for operand in tree.operands:
+            if not (isinstance(operand, Compare) and operand.key in stretches):
+                yield from _atoms(operand)
+    elif isinstance(tree, Or):
         for operand in tree.operands:
             yield from _atoms(operand)
     elif isinstance(tree, Not):
@@ -259,11 +285,30 @@ def _atoms(tree: Tree) -> Iterator[Atom]:
         yield "like", tree.key, None
 
 
+def _stretches_of(tree: And) -> dict[str, Stretch]:
+    """By key: the numbers that its comparisons leave, where they are bounded on both sides."""
+    bounds: dict[str, tuple[list[int], list[int]]] = {}
+    for operand in tree.operands:
+        if isinstance(operand, Compare):
+            lows, highs = bounds.setdefault(operand.key, ([], []))
+            at = ordered(operand.number)
+            match operand.operator:
+                case ">":
+                    lows.append(at + 1)
+                case ">=":
+                    lows.append(at)
+                case "<":
+                    highs.append(at - 1)
+                case "<=":
+                    highs.append(at)
+    return {key: (max(lows), min(highs)) for key, (lows, highs) in bounds.items() if lows and highs}
+
+
 def _are_same(pair: tuple[str, str]) -> bool:
     return pair[0] == pair[1]
 
 
-def _equal(condition: Equal) -> tuple[tuple[str, str, Value | None], ...]:
+def _equal(condition: Equal) -> tuple[Atom, ...]:
     key, literal = condition.key, condition.literal
     if isinstance(literal, Truth):
         return (("truth", key, literal.truth),)

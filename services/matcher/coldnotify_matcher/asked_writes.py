@@ -1,4 +1,4 @@
-"""The objects topic as descriptions are written to it over HTTP: where it ends now, and records that become durable.
+"""What is written over HTTP, descriptions and operators' requests: where topics end, and records that become durable.
 
 Its methods run in an event loop; what waits for Kafka waits in threads of their own, at most two.
 """
@@ -36,7 +36,7 @@ class LogEnd(NamedTuple):
     """The topic of claims: what is read up to there knows of each matcher that served the partition by then."""
 
 
-class DescriptionLog:
+class AskedWrites:
     """For use in one event loop."""
 
     def __init__(self, settings: ServiceSettings) -> None:
@@ -61,9 +61,16 @@ class DescriptionLog:
 
     async def write(self, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
         """The offset of the record, once it is durable; -1: Kafka does not say. Raises NotWritten."""
+        return await self._write(topics.OBJECTS, partition, key, value, timestamp_ms)
+
+    async def write_request(self, partition: int, key: bytes, value: bytes) -> int:
+        """The same, of a record of the requests topic. Raises NotWritten."""
+        return await self._write(topics.REQUESTS, partition, key, value, 0)
+
+    async def _write(self, topic: str, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
         line = await self._line_of_now()
         try:
-            return await line.write(partition, key, value, timestamp_ms)
+            return await line.write(topic, partition, key, value, timestamp_ms)
         except NotWritten:
             if self._line is line:
                 self._line = None  # it may be of no use any more
@@ -114,8 +121,8 @@ class _Line:
         self._under_way = 0
         self._polling: asyncio.Task[None] | None = None
 
-    async def write(self, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
-        """As DescriptionLog's."""
+    async def write(self, topic: str, partition: int, key: bytes, value: bytes, timestamp_ms: int) -> int:
+        """As AskedWrites's; with 0 the time is the producer's."""
         loop = asyncio.get_running_loop()
         durable: asyncio.Future[int] = loop.create_future()
 
@@ -124,7 +131,7 @@ class _Line:
 
         try:
             self._producer.produce(
-                topics.OBJECTS, value, key, partition=partition, timestamp=timestamp_ms, on_delivery=on_delivery
+                topic, value, key, partition=partition, timestamp=timestamp_ms, on_delivery=on_delivery
             )
         except (BufferError, KafkaException) as error:
             raise NotWritten(f"Kafka does not take the record: {error}") from None

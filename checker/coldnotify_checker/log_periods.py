@@ -1,0 +1,54 @@
+"""The periods of a channel's log: each loss of its topic begins a new one, in which offsets begin anew."""
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from coldnotify_schemas.topics import CHANNELS
+
+from coldnotify_checker.histories import Event, TopicLost
+
+
+class LogPeriods:
+    """Of all channels, by their domains: a domain's channels are in one topic."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        self._lost = [event for event in events if isinstance(event, TopicLost) and event.topic in CHANNELS]
+        self._by_domain: dict[str, tuple[list[int], list[int]]] = {}
+
+    def _of(self, channel: str) -> tuple[list[int], list[int]]:
+        domain = channel.partition("/")[0]
+        found = self._by_domain.get(domain)
+        if found is None:
+            concern = sorted(
+                (event.t, event.t if event.begun is None else event.begun)
+                for event in self._lost
+                if not event.domains or domain in event.domains
+            )
+            found = self._by_domain[domain] = [t for t, _ in concern], [begun for _, begun in concern]
+        return found
+
+    def at(self, channel: str, t: int) -> int:
+        """The number of the period at a time. While its loss goes on, one is not over yet."""
+        return bisect_right(self._of(channel)[0], t)
+
+    def last(self, channel: str) -> int:
+        """The number of the last one."""
+        return len(self._of(channel)[0])
+
+    def begun(self, channel: str, period: int) -> int:
+        """When it had begun for sure; 0: it is the first one."""
+        return self._of(channel)[0][period - 1] if period else 0
+
+    def ends(self, channel: str, period: int) -> int | None:
+        """When its loss began; None: it is the last one."""
+        begun = self._of(channel)[1]
+        return begun[period] if period < len(begun) else None
+
+    def within(self, channel: str, period: int, since: int, until: int) -> bool:
+        """Whether all of this time is surely of this period."""
+        ends = self.ends(channel, period)
+        return since >= self.begun(channel, period) and (ends is None or until < ends)
+
+    def any_before(self, channel: str, t: int) -> bool:
+        """Whether there is a loss that had begun by then."""
+        return any(begun <= t for begun in self._of(channel)[1])

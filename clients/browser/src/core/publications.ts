@@ -1,0 +1,174 @@
+/**
+ * What a client publishes on its sessions: in order, at most 64 unanswered, sent again until it is answered.
+ *
+ * What is said waits here until the service has answered it, whatever happens to connections. In a new session all of it
+ * is said again, in the same order. After a NotPublished with `retryAfterMs` the service refuses what follows, too,
+ * until the refused one comes again: so we wait until all is answered and the time is over, and begin again with that
+ * one. See `docs/protocol.md`, "Publishing on the session".
+ */
+
+import { OutboxFull } from "../errors.js";
+import { type Outgoing, outdoes, publishOf } from "./outgoing.js";
+import { PUBLISHES_UNANSWERED_MAX } from "./protocol.js";
+import type { WirePublish } from "./wire.js";
+
+/** Publishes that wait for their answers: as Python's library has it. */
+export const WAITING_MAX = 10_000;
+/** Of their payloads and names: a page that is offline for long must not fill the browser's memory. */
+export const WAITING_BYTES_MAX = 16 * 1024 * 1024;
+/** Publishes without an answer that wait for the session to take them; beyond, the oldest are dropped. */
+export const ONCE_MAX = 1000;
+/** Objects whose last version is remembered: the next one is above it, also within a millisecond. */
+const LAST_MAX = 10_000;
+
+/** What the service says of a publish: its offset, or why it refuses it for ever. */
+export type Answer = { readonly offset: bigint } | { readonly reason: string };
+
+type Told = (answer: Answer) => void;
+
+interface Said {
+  readonly outgoing: Outgoing;
+  /** Those whose publishes it stands for: its own, and older ones of its object. */
+  readonly told: Told[];
+  /** In this session; 0: it has none yet. */
+  request: number;
+  /** Its answer is awaited. */
+  sent: boolean;
+}
+
+/** Outlives sessions. */
+export class Publications {
+  /** In order; those that are sent come first. */
+  #said: Said[] = [];
+  #once: Outgoing[] = [];
+  #bytes = 0;
+  readonly #last = new Map<string, bigint>();
+  #unanswered = 0;
+  #lastRequest = 0;
+  /** One was refused: nothing is sent before. */
+  #againAt: number | null = null;
+
+  /** How many wait for their answers. */
+  get size(): number {
+    return this.#said.length;
+  }
+
+  // The application
+
+  /** The version that it gets now, if it has none: the time in ms, or above the object's last one and `floor`. */
+  complete(outgoing: Outgoing, floor: bigint, nowMs: number): Outgoing {
+    if (outgoing.isMessage || outgoing.version !== null) return outgoing;
+    const versions = [BigInt(nowMs), floor + 1n, (this.#last.get(outgoing.name) ?? -1n) + 1n];
+    return { ...outgoing, version: versions.reduce((most, one) => (one > most ? one : most)) };
+  }
+
+  /**
+   * Publish this behind all others; `told` hears the answer. It is complete.
+   *
+   * An older one of its object that waits and was not sent in this session is taken out, and gets the same answer.
+   * Throws OutboxFull.
+   */
+  say(outgoing: Outgoing, told: Told): void {
+    const outdone = this.#said.filter((one) => one.request === 0 && outdoes(outgoing, one.outgoing));
+    const bytes = outdone.reduce((sum, one) => sum - bytesOf(one.outgoing), this.#bytes + bytesOf(outgoing));
+    if (this.#said.length - outdone.length >= WAITING_MAX) throw new OutboxFull(`${WAITING_MAX} publishes wait`);
+    if (bytes > WAITING_BYTES_MAX) throw new OutboxFull(`publishes of ${WAITING_BYTES_MAX} bytes wait`);
+    this.#bytes = bytes;
+    if (outdone.length > 0) this.#said = this.#said.filter((one) => !outdone.includes(one));
+    this.#said.push({ outgoing, told: [...outdone.flatMap((one) => one.told), told], request: 0, sent: false });
+    this.#remember(outgoing);
+  }
+
+  /** Publish this at most once: it is not answered, and gone if this session ends before. */
+  sayOnce(outgoing: Outgoing): void {
+    this.#once.push(outgoing);
+    if (this.#once.length > ONCE_MAX) this.#once.shift();
+    this.#remember(outgoing);
+  }
+
+  /** Publish nothing of what waits. What is sent already may be published all the same. Those that are not told. */
+  withdraw(): Told[] {
+    const untold = this.#said.flatMap((one) => one.told);
+    this.#said = [];
+    this.#bytes = 0;
+    this.beginSession();
+    return untold;
+  }
+
+  // The session
+
+  /** Nothing is sent in it yet. */
+  beginSession(): void {
+    for (const one of this.#said) [one.request, one.sent] = [0, false];
+    this.#once = [];
+    this.#unanswered = this.#lastRequest = 0;
+    this.#againAt = null;
+  }
+
+  /** What to send now, or null. */
+  next(now: number): WirePublish | null {
+    if (this.#againAt !== null) {
+      if (this.#unanswered > 0 || now < this.#againAt) return null;
+      this.#againAt = null;
+    }
+    if (this.#unanswered < PUBLISHES_UNANSWERED_MAX) {
+      const one = this.#said.find(({ sent }) => !sent);
+      if (one !== undefined) {
+        if (one.request === 0) one.request = this.#lastRequest += 1;
+        one.sent = true;
+        this.#unanswered += 1;
+        return publishOf(one.outgoing, one.request);
+      }
+    }
+    const once = this.#once.shift();
+    return once === undefined ? null : publishOf(once, 0);
+  }
+
+  /** The service has it. */
+  published(request: number, offset: bigint): void {
+    this.#answered(request, { offset });
+  }
+
+  /** The service has not taken it. */
+  notPublished(request: number, reason: string, retryAfterMs: number, now: number): void {
+    if (retryAfterMs === 0) {
+      this.#answered(request, { reason });
+      return;
+    }
+    const one = this.#of(request);
+    if (one === undefined) return;
+    one.sent = false;
+    this.#unanswered -= 1;
+    this.#againAt ??= now + retryAfterMs / 1000;
+  }
+
+  /** When there is something to send, if nothing happens before. */
+  deadline(): number {
+    return this.#againAt === null || this.#unanswered > 0 ? Infinity : this.#againAt;
+  }
+
+  #answered(request: number, answer: Answer): void {
+    const one = this.#of(request);
+    if (one === undefined) return;
+    this.#said.splice(this.#said.indexOf(one), 1);
+    this.#bytes -= bytesOf(one.outgoing);
+    this.#unanswered -= 1;
+    for (const told of one.told) told(answer);
+  }
+
+  #of(request: number): Said | undefined {
+    return this.#said.find((one) => one.sent && one.request === request);
+  }
+
+  #remember({ name, version }: Outgoing): void {
+    if (version === null) return;
+    const last = this.#last.get(name) ?? -1n;
+    this.#last.delete(name);
+    this.#last.set(name, version > last ? version : last);
+    if (this.#last.size > LAST_MAX) this.#last.delete(this.#last.keys().next().value as string);
+  }
+}
+
+function bytesOf({ name, payload }: Outgoing): number {
+  return payload.length + 2 * name.length;
+}

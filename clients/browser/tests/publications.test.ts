@@ -1,0 +1,183 @@
+/** What a client publishes: what is checked, what waits, in which order it is sent and sent again. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { messageOf, type Outgoing, versionOf } from "../src/core/outgoing.js";
+import { type Answer, ONCE_MAX, Publications, WAITING_BYTES_MAX, WAITING_MAX } from "../src/core/publications.js";
+import { CLIENT_FRAME_BYTES_MAX, MESSAGE_ID_BYTES_MAX, PUBLISHES_UNANSWERED_MAX } from "../src/core/protocol.js";
+import { OutboxFull } from "../src/errors.js";
+
+const nobody = (): void => undefined;
+
+function message(id: string, payload: unknown = 1): Outgoing {
+  return messageOf("tasks", payload, id, {});
+}
+
+function version(name: string, number: number | bigint, fields: object = {}): Outgoing {
+  return versionOf(name, null, { version: number, ...fields });
+}
+
+/** What leaves now: of each its request, and its id or version. */
+function leaves(publications: Publications, now = 0): string[] {
+  const found: string[] = [];
+  for (let one = publications.next(now); one !== null; one = publications.next(now)) {
+    found.push(`${one.request}:${one.channel === undefined ? `${one.object}@${one.version}` : one.id}`);
+  }
+  return found;
+}
+
+test("what is wrong is named by its field", () => {
+  const wrong: [() => unknown, RegExp][] = [
+    [() => version("", 1), /^RangeError: object: /],
+    [() => version("a", -1), /^RangeError: version: -1 is not from 0 to /],
+    [() => version("a", 1.5), /^RangeError: version: 1.5 is not a whole number/],
+    [() => version("a", 1, { incarnation: 1n << 31n }), /^RangeError: incarnation: /],
+    [() => version("a", 1, { deleted: "yes" }), /^RangeError: deleted: yes is neither/],
+    [() => version("a", 1, { priority: "low" }), /^RangeError: priority: "low" is not "high"/],
+    [() => version("a", 1, { expiresAt: -5 }), /^RangeError: expiresAt: -5/],
+    [() => versionOf("a", "x".repeat(4095), {}), /^RangeError: payload: has 4097 bytes of JSON/],
+    [() => versionOf("a", { n: 1n }, {}), /^RangeError: payload: cannot be written as JSON/],
+    [() => messageOf("tasks", undefined, "1", {}), /^RangeError: payload: undefined cannot be written/],
+    [() => message(""), /^RangeError: id: "" has not 1 to 64 bytes/],
+    [() => message("ü".repeat(MESSAGE_ID_BYTES_MAX / 2 + 1)), /^RangeError: id: /],
+    [() => messageOf("a\0b", 1, "1", {}), /^RangeError: channel: /],
+    [() => messageOf("a", 1, "1", { to: ["a b"] }), /^RangeError: to: "a b" is not a name/],
+    [() => messageOf("a", 1, "1", { to: "camera" }), /^RangeError: to: is one text/],
+    [() => message("1", new Uint8Array(64 * 1024 + 1)), /^RangeError: payload: has 65537 bytes \(at most 65536/],
+    [() => message("1", new Uint8Array(CLIENT_FRAME_BYTES_MAX)), /^RangeError: payload: with all fields has \d+ bytes/],
+  ];
+  for (const [make, words] of wrong) assert.throws(make, (error: Error) => words.test(String(error)), words.source);
+});
+
+test("a version without a number is above all that is known of its object", () => {
+  const publications = new Publications();
+  const next = (floor: bigint): bigint | null => {
+    const outgoing = publications.complete(versionOf("a", null, {}), floor, 1000);
+    publications.say(outgoing, nobody);
+    return outgoing.version;
+  };
+  assert.equal(next(-1n), 1000n, "the time");
+  assert.equal(next(-1n), 1001n, "above the last one");
+  assert.equal(next(5000n), 5001n, "above what was told");
+  assert.equal(publications.complete(version("a", 7), 5000n, 1000).version, 7n, "it has one");
+  assert.equal(publications.complete(message("1"), 0n, 1000).version, null);
+});
+
+test("it leaves in order, 64 at most without an answer, and each answer finds its publish", () => {
+  const publications = new Publications();
+  const answers: [number, Answer][] = [];
+  for (let number = 1; number <= PUBLISHES_UNANSWERED_MAX + 2; number++) {
+    publications.say(message(String(number)), (answer) => answers.push([number, answer]));
+  }
+  assert.equal(leaves(publications).length, PUBLISHES_UNANSWERED_MAX);
+  publications.published(2, 70n);
+  publications.notPublished(1, "payload: no", 0, 0);
+  publications.published(2, 71n);
+  assert.deepEqual(leaves(publications), ["65:65", "66:66"]);
+  assert.deepEqual(answers, [
+    [2, { offset: 70n }],
+    [1, { reason: "payload: no" }],
+  ]);
+  assert.equal(publications.size, PUBLISHES_UNANSWERED_MAX);
+});
+
+test("a new session says all again that has no answer, in the same order and the same words", () => {
+  const publications = new Publications();
+  for (const id of ["a", "b", "c"]) publications.say(message(id), nobody);
+  assert.deepEqual(leaves(publications), ["1:a", "2:b", "3:c"]);
+  publications.published(2, 5n);
+  publications.beginSession();
+  assert.deepEqual(leaves(publications), ["1:a", "2:c"]);
+});
+
+test("what is refused for a while comes first, when all is answered and the time is over", () => {
+  const publications = new Publications();
+  for (const id of ["a", "b", "c"]) publications.say(message(id), nobody);
+  leaves(publications);
+  publications.published(1, 5n);
+  publications.notPublished(2, "Kafka is away", 2000, 10);
+  assert.equal(publications.deadline(), Infinity, "an answer is awaited");
+  assert.deepEqual(leaves(publications, 20), []);
+  publications.notPublished(3, "behind one that is refused", 2000, 11);
+  assert.equal(publications.deadline(), 12);
+  assert.deepEqual(leaves(publications, 11.9), []);
+  publications.say(message("d"), nobody);
+  assert.deepEqual(leaves(publications, 12), ["2:b", "3:c", "4:d"]);
+});
+
+test("a newer publish of an object takes out one that waits, and has its answer, too", () => {
+  const publications = new Publications();
+  const answers: string[] = [];
+  const told = (name: string): ((answer: Answer) => void) => (answer) => answers.push(`${name}@${"offset" in answer && answer.offset}`);
+  publications.say(version("sent", 1), told("sent 1"));
+  leaves(publications);
+  publications.say(version("sent", 2), told("sent 2"));
+  publications.say(version("a", 1), told("a 1"));
+  publications.say(message("m"), told("m"));
+  publications.say(version("a", 2), told("a 2"));
+  publications.say(version("b", 5), told("b 5"));
+  publications.say(version("b", 4), told("b 4"));
+  publications.say(version("b", 6, { incarnation: 1 }), told("b 1/6"));
+  assert.deepEqual(leaves(publications), ["2:sent@2", "3:m", "4:a@2", "5:b@5", "6:b@4", "7:b@6"]);
+  publications.published(1, 1n);
+  publications.published(4, 9n);
+  assert.deepEqual(answers, ["sent 1@1", "a 1@9", "a 2@9"]);
+});
+
+test("what is refused for a while stays, whatever is newer: the service waits for its number", () => {
+  const publications = new Publications();
+  publications.say(version("a", 1), nobody);
+  leaves(publications);
+  publications.notPublished(1, "Kafka is away", 1000, 0);
+  publications.say(version("a", 2), nobody);
+  assert.deepEqual(leaves(publications, 1), ["1:a@1", "2:a@2"]);
+});
+
+test("at most once: behind what is answered, not in another session, and bounded", () => {
+  const publications = new Publications();
+  publications.sayOnce(message("once"));
+  publications.say(message("a"), nobody);
+  assert.deepEqual(leaves(publications), ["1:a", "0:once"]);
+  for (let number = 0; number < ONCE_MAX + 1; number++) publications.sayOnce(message(`once ${number}`));
+  assert.equal(leaves(publications).length, ONCE_MAX);
+  publications.sayOnce(message("gone"));
+  publications.beginSession();
+  assert.deepEqual(leaves(publications), ["1:a"]);
+});
+
+test("what waits is bounded, and nothing of it is dropped", () => {
+  const publications = new Publications();
+  for (let number = 0; number < WAITING_MAX; number++) publications.say(message(String(number)), nobody);
+  assert.throws(() => publications.say(message("x"), nobody), OutboxFull);
+  assert.equal(publications.size, WAITING_MAX);
+  const large = new Publications();
+  const payload = new Uint8Array(30_000);
+  const fit = Math.floor(WAITING_BYTES_MAX / (payload.length + 10));
+  for (let number = 0; number < fit; number++) large.say(message(String(number), payload), nobody);
+  assert.throws(() => large.say(message("x", payload), nobody), OutboxFull);
+  leaves(large);
+  large.published(1, 1n);
+  large.say(message("x", payload), nobody);
+});
+
+test("what is withdrawn is said no more, and names whom nobody told", () => {
+  const publications = new Publications();
+  publications.say(message("a"), nobody);
+  leaves(publications);
+  assert.deepEqual(publications.withdraw(), [nobody]);
+  assert.equal(publications.size, 0);
+  publications.published(1, 5n);
+  assert.deepEqual(leaves(publications), []);
+});
+
+test("a version of high priority says so, and is not taken out by one without", () => {
+  const publications = new Publications();
+  publications.say(version("a", 1, { priority: "high" }), nobody);
+  publications.say(version("a", 2), nobody);
+  const sent = [publications.next(0), publications.next(0)];
+  assert.deepEqual(sent.map((one) => [one?.version, one?.priority]), [[1n, 1], [2n, 0]]);
+  publications.beginSession();
+  publications.say(version("a", 3, { priority: "high" }), nobody);
+  assert.deepEqual(leaves(publications), ["1:a@3"]);
+});

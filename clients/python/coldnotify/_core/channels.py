@@ -1,0 +1,523 @@
+"""The channels that a client wants: what the service says of them, what callbacks are told, and the cursor.
+
+Theory of operation
+===================
+Of channels the document says two things that are true together:
+
+    Of every wanted channel that is no pending registration, all up to the cursor of channels has been told, or missed
+    and told as missed. Of one that is pending, all up to its position has.
+
+- A channel that was just registered is pending until the service has told where it begins, has sent what lies behind
+  (`last`), and as much of that has been told as the cursor says.
+- A channel that cannot be told for now becomes pending at its position, so that the cursor passes: nobody has
+  subscribed, its callbacks failed too often (it is *parked*), or too much waits for them.
+- What comes of a channel waits in its `Feed`, in order. All of them together have a bound in bytes. Above it the
+  longest is cut, and is *deaf*: what comes of it is left, until what it has kept is told. Then it is asked for again.
+- What comes must follow what is known: `back` says from where on nothing lies between. If something does, a frame was
+  lost: the session ends, and the next Hello says where everything stands.
+
+A message counts as told once its callbacks have returned; that is durable with the next write of the document, and the
+service hears of the cursor after that. So after a crash a message may be told once more, if its callbacks returned and
+the document was not written yet. That is as with objects.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from coldnotify_schemas import wire_pb2 as wire
+
+from coldnotify._core import settings as numbers
+from coldnotify._core.channel_cursor import ChannelCursor
+from coldnotify._core.feed import BEGINNING, ChannelJob, Feed, Item, KeptChannel
+from coldnotify._core.interests import Channel, Interest, channels_of
+from coldnotify._core.journal import Journal
+from coldnotify._core.registrations import Registrations, Stage
+from coldnotify._core.settings import Settings
+from coldnotify._core.since import OLDEST, Since
+from coldnotify.errors import ChannelCallbackFailed, ChannelParked, ColdNotifyError, MessagesMissed
+from coldnotify.message import Missed
+
+_ASKED = (Stage.UNSENT, Stage.WITHHELD, Stage.SENT)
+
+
+class Channels:
+    """All channels that are wanted, by name, and the cursor."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        registrations: Registrations,
+        settings: Settings,
+        report: Callable[[ColdNotifyError], None],
+        kept: Mapping[Channel, KeptChannel],
+        epoch: int | None = None,
+        cursor: int | None = None,
+    ) -> None:
+        self._journal = journal
+        self._registrations = registrations
+        self._settings = settings
+        self._report = report
+        self._cursor = ChannelCursor(epoch, cursor)
+        self._feeds: dict[str, Feed] = {}
+        self._by_hash: dict[int, Feed] = {}
+        self._subscribers: dict[str, set[int]] = {}
+        self._missed_subscribers: dict[str, set[int]] = {}
+        self._ready: OrderedDict[str, Feed] = OrderedDict()
+        self._resting: dict[str, Feed] = {}
+        """They wait for their `retry_at`."""
+        self._ahead: dict[str, Feed] = {}
+        """Their positions are above the cursor, or there is none: they are pending until it has come there."""
+        self._jobs: set[ChannelJob] = set()
+        self._size_bytes = 0
+        self.told_unknown = False
+        """The application has heard that the service knows no channels."""
+        for channel in sorted(registrations.channels):
+            feed = Feed(channel, kept.get(channel))
+            if feed.since is None and self._is_owed(feed):
+                self._leave(feed)
+            self._add(feed)
+
+    def _add(self, feed: Feed) -> None:
+        self._feeds[feed.channel.name] = feed
+        self._by_hash[feed.channel.hash] = feed
+
+    # What the application asks for
+
+    def want(self, channel: Channel, since: Since) -> None:
+        """It is wanted from now on. One that is wanted stays where it is; with other attributes, too."""
+        if self._registrations.wants(channel):
+            return
+        old = self._feeds.get(channel.name)
+        kept = KeptChannel(since=since)
+        if old is not None:
+            position = old.applied(self._cursor.cursor) if old.since is None else None
+            kept = KeptChannel(since=old.since, position=position, told=old.told, lost=old.lost)
+            self._registrations.unregister(old.channel)
+            self.forget(old.channel)
+        self._registrations.register(channel)
+        self._add(Feed(channel, kept))
+
+    def of(self, name: str) -> Channel | None:
+        """The channel of this name that is wanted."""
+        feed = self._feeds.get(name)
+        return None if feed is None else feed.channel
+
+    def forget(self, channel: Channel) -> None:
+        """It is not wanted any more: nothing of it waits. Its subscribers stay."""
+        feed = self._by_hash.pop(channel.hash, None)
+        if feed is not None:
+            del self._feeds[channel.name]
+            self._drop(feed)
+            self._move()
+
+    def subscribe(self, name: str, subscriber: int) -> None:
+        """Another callback for messages. What waited for one is told; what was left is asked for again."""
+        self._subscribers.setdefault(name, set()).add(subscriber)
+        feed = self._feeds.get(name)
+        if feed is not None:
+            if feed.parked:
+                feed.retry_at = None
+                self._resting.pop(name, None)
+            self._offer(feed)
+            self._settle(feed)
+            self._refill(feed)
+
+    def unsubscribe(self, name: str, subscriber: int) -> None:
+        """One callback less. A job that has begun with it is not called back."""
+        subscribers = self._subscribers.get(name, set())
+        subscribers.discard(subscriber)
+        if not subscribers:
+            self._subscribers.pop(name, None)
+        feed = self._feeds.get(name)
+        if feed is not None and not subscribers and feed.items:
+            self._owe(feed)
+            self._ready.pop(name, None)
+
+    def subscribe_missed(self, name: str, subscriber: int) -> None:
+        """Another callback for what is missed."""
+        self._missed_subscribers.setdefault(name, set()).add(subscriber)
+
+    def unsubscribe_missed(self, name: str, subscriber: int) -> None:
+        """One callback less."""
+        subscribers = self._missed_subscribers.get(name, set())
+        subscribers.discard(subscriber)
+        if not subscribers:
+            self._missed_subscribers.pop(name, None)
+
+    # What a session says
+
+    def begin_session(self) -> None:
+        """A new session: pending channels are asked for anew."""
+        if not self._registrations.has_channels:
+            self._cursor.void(None)
+        for feed in self._feeds.values():
+            if self._is_owed(feed):
+                self._fold(feed)
+            else:
+                feed.live = True
+
+    def begin_sync(self) -> None:
+        """The service is told all registrations anew, with where each channel is. Before they are pending."""
+        for feed in self._feeds.values():
+            if feed.since is None:
+                self._leave(feed)
+                self._fold(feed)
+
+    def said(self, interests: Iterable[Interest]) -> list[wire.Channel]:
+        """Those of `interests` that are channels, for a frame that has them all."""
+        feeds = (self._by_hash.get(channel.hash) for channel in channels_of(interests))
+        return [self._said(feed) for feed in feeds if feed is not None]
+
+    def _said(self, feed: Feed) -> wire.Channel:
+        if feed.since is not None and self._is_foreign(feed.since):
+            self._lose(feed)
+        feed.asked_from = feed.received
+        return feed.registered
+
+    def begin_epoch(self, epoch: int, *, void: bool) -> bool:
+        """The service said which log it is. `void`: so a cursor that the Hello said counts no more, and the service
+        tells each channel from the beginning. Whether this session can go on: positions that it was told are of this
+        log."""
+        if not void and self._cursor.epoch in (None, epoch):
+            self._cursor.epoch = epoch
+            return True
+        self._cursor.void(epoch)
+        self._journal.changed(urgent=True)
+        for feed in self._feeds.values():
+            if feed.since is None:
+                self._drop(feed)
+                feed.told, feed.lost = None, True
+                feed.position = feed.received = feed.asked_from = BEGINNING
+                feed.live = feed.deaf = feed.parked = False
+                self._registrations.expect(feed.channel)
+        return void
+
+    def resolved(self, positions: Iterable[wire.ChannelPosition], operations: Mapping[Interest, object]) -> None:
+        """The service said where channels of these operations begin."""
+        for said in positions:
+            feed = self._by_hash.get(said.channel)
+            if feed is not None and feed.since is not None and self._is_answered(feed, operations):
+                self._resolve(feed, said.position if said.HasField("position") else BEGINNING)
+
+    def confirmed(self, interests: Iterable[Interest]) -> None:
+        """The service has these registrations: it tells what lies behind their positions."""
+        for channel in channels_of(interests):
+            feed = self._by_hash[channel.hash]
+            # What was parked or cut since the service was asked is not among what it tells now.
+            feed.deaf = feed.received < feed.asked_from
+            feed.failures = 0
+            if feed.deaf and not feed.parked:
+                self._refill(feed)
+            if feed.since is not None and feed.since.is_position:
+                self._resolve(feed, feed.since.at)
+
+    def message(self, said: wire.Message) -> str:
+        """A message came. What is wrong if others before it have not; "": nothing."""
+        feed = self._by_hash.get(said.channel)
+        if feed is not None and self._listens(feed, said.paged):
+            known = self._known(feed)
+            if said.offset > known:
+                if said.offset - said.back > known:
+                    return _gap(feed, known, said.offset)
+                self._loss_first(feed, said.offset)
+                self._put(feed, Item(said, self._known(feed)))
+        if not said.paged:
+            self.complete(said.offset)
+        return ""
+
+    def missed(self, said: wire.Missed) -> str:
+        """Messages may be missing. As `message`."""
+        feed = self._by_hash.get(said.channel)
+        if feed is not None and self._listens(feed, said.paged):
+            known = self._known(feed)
+            if said.before - 1 > known or (said.reason == wire.LOST and not feed.tells_loss):
+                if said.HasField("after") and said.after > known:
+                    return _gap(feed, known, said.before)
+                if said.reason != wire.LOST:
+                    self._loss_first(feed, said.before)
+                self._put(feed, Item(said, known))
+        if not said.paged and said.before:
+            self.complete(said.before - 1)
+        return ""
+
+    def complete(self, complete: int) -> None:
+        """All at or below it has come, of all channels that the service tells as messages come."""
+        self._cursor.completed(complete)
+        self._move()
+
+    def caught_up(self, complete: int | None) -> None:
+        """What channels lacked has come, up to `complete`: the service tells what comes from here on."""
+        if complete is not None:
+            self._cursor.completed(complete)
+        for channel in channels_of(self._registrations.unanswered(Stage.CONFIRMED)):
+            feed = self._by_hash.get(channel.hash)
+            if feed is not None:
+                self._registrations.arrived(channel)
+                if complete is not None and not feed.deaf:
+                    self._loss_first(feed, complete + 1)
+                feed.live = not feed.deaf
+        self._move()
+        for channel in channels_of(list(self._registrations.pending)):
+            feed = self._by_hash.get(channel.hash)
+            if feed is not None:
+                self._settle(feed)
+
+    @property
+    def for_hello(self) -> tuple[int | None, int | None]:
+        """Epoch and cursor. Without a cursor there is no epoch to say."""
+        if self._cursor.cursor is None or not self._registrations.has_channels:
+            return None, None
+        return self._cursor.epoch, self._cursor.cursor
+
+    # What the callback thread says
+
+    def next_job(self, now: float) -> ChannelJob | None:
+        """The callbacks to run next, or None. One message of a channel after another."""
+        for feed in [feed for feed in self._resting.values() if feed.retry_at is None or feed.retry_at <= now]:
+            feed.retry_at = None
+            del self._resting[feed.channel.name]
+            self._offer(feed)
+        while self._ready:
+            name, feed = self._ready.popitem(last=False)
+            item = feed.items[0]
+            message = feed.message(item, self._cursor.epoch or 0)
+            is_missed = isinstance(message, Missed)
+            audience = self._missed_subscribers.get(name, set()) if is_missed else self._subscribers[name]
+            subscribers = audience - item.told_to
+            if not subscribers:
+                if isinstance(message, Missed) and not item.told_to:
+                    self._report(MessagesMissed(message))
+                # Else those whose callback failed have gone; the others know already.
+                self._told(feed)
+                continue
+            feed.running = ChannelJob(feed, item, tuple(sorted(subscribers)), message)
+            self._jobs.add(feed.running)
+            return feed.running
+        return None
+
+    def ready_at(self) -> float:
+        """When the next job can begin: -inf for now; inf: nothing waits for a time."""
+        if self._ready:
+            return float("-inf")
+        return min((feed.retry_at or float("-inf") for feed in self._resting.values()), default=float("inf"))
+
+    def done(self, job: ChannelJob, failed: Mapping[int, BaseException], now: float) -> None:
+        """The job's callbacks have returned, or raised what `failed` says by subscriber."""
+        self._jobs.discard(job)
+        feed, item = job.feed, job.item
+        for cause in failed.values():
+            self._report(ChannelCallbackFailed(feed.channel.name, item.end, cause))
+        if feed.running is not job:
+            return  # unregistered meanwhile, or the log is another one
+        if not failed:
+            self._told(feed)
+            return
+        feed.running = None
+        item.told_to |= set(job.subscribers) - set(failed)
+        feed.failures += 1
+        delay_s = min(self._settings.retry_max_s, self._settings.retry_min_s * 2 ** (feed.failures - 1))
+        feed.retry_at = now + delay_s
+        self._resting[feed.channel.name] = feed
+        if feed.failures >= self._settings.tries_max:
+            self._park(feed, item)
+
+    # What others ask
+
+    @property
+    def epoch(self) -> int | None:
+        """Of the log of the domain's channels."""
+        return self._cursor.epoch
+
+    @property
+    def cursor(self) -> int | None:
+        """All at or below it is told, of every channel that is no pending registration."""
+        return self._cursor.cursor
+
+    @property
+    def kept(self) -> dict[Channel, KeptChannel]:
+        """For the document."""
+        return {feed.channel: feed.kept for feed in self._feeds.values()}
+
+    @property
+    def waiting(self) -> int:
+        """Channels of which something waits to be told."""
+        return sum(bool(feed.items) for feed in self._feeds.values())
+
+    @property
+    def parked(self) -> set[str]:
+        """Channels whose callbacks failed too often, until they succeed."""
+        return {name for name, feed in self._feeds.items() if feed.parked}
+
+    @property
+    def running(self) -> bool:
+        """Whether a job is out."""
+        return bool(self._jobs)
+
+    @property
+    def idle(self) -> bool:
+        """Whether all callbacks have returned: what still waits has no subscriber, or is parked."""
+        return not (self._ready or self._jobs or any(feed.items for feed in self._resting.values()))
+
+    # One channel
+
+    def _is_owed(self, feed: Feed) -> bool:
+        return self._registrations.is_owed(feed.channel)
+
+    def _is_answered(self, feed: Feed, operations: Mapping[Interest, object]) -> bool:
+        """Whether an answer to these operations is about the registration that is pending."""
+        return self._registrations.pending.get(feed.channel) is operations.get(feed.channel)
+
+    def _is_foreign(self, since: Since) -> bool:
+        """Whether it is a position of another log."""
+        return since.is_position and self._cursor.epoch is not None and since.epoch != self._cursor.epoch
+
+    def _lose(self, feed: Feed) -> None:
+        """It was to begin at a position of another log: it begins with what this one has, and that is told."""
+        feed.since, feed.lost = OLDEST, True
+        self._journal.changed(urgent=True)
+
+    def _resolve(self, feed: Feed, position: int) -> None:
+        if feed.since is not None and self._is_foreign(feed.since):
+            self._lose(feed)
+            self._registrations.ask_again(feed.channel)
+            return
+        feed.since, feed.position, feed.received = None, position, position
+        # Durable before the service hears of this position: who then says `since` again might get another one.
+        self._journal.changed(urgent=True)
+        self._loss_first(feed, position + 1)
+
+    def _listens(self, feed: Feed, paged: bool) -> bool:
+        """Whether what comes of it is kept. What is parked is asked for again when something comes."""
+        stage = self._registrations.stage(feed.channel)
+        if feed.deaf and feed.parked and feed.retry_at is None and not paged:
+            self._refill(feed)
+        return not feed.deaf and feed.since is None and stage not in _ASKED
+
+    def _known(self, feed: Feed) -> int:
+        """All up to there has come."""
+        complete = self._cursor.complete
+        return max(feed.received, complete) if feed.live and complete is not None else feed.received
+
+    def _loss_first(self, feed: Feed, before: int) -> None:
+        """If it is still to be told that the log is another one, that comes first."""
+        if not feed.tells_loss:
+            said = wire.Missed(channel=feed.channel.hash, before=before, reason=wire.LOST)
+            # What frames say to be complete does not stand for that: the channel is pending until it is told.
+            self._put(feed, Item(said, feed.received))
+
+    def _put(self, feed: Feed, item: Item) -> None:
+        owed = self._is_owed(feed)
+        if not owed and feed.channel.name not in self._subscribers:
+            self._owe(feed)
+            owed = True
+        if not owed:
+            self._cursor.hold(item)
+        feed.put(item)
+        self._size_bytes += item.size_bytes
+        self._offer(feed)
+        if self._size_bytes > numbers.CHANNELS_BACKLOG_BYTES_MAX:
+            self._cut(max(self._feeds.values(), key=lambda one: one.size_bytes))
+
+    def _cut(self, feed: Feed) -> None:
+        """Too much waits: the rest of what came of it is asked for again, once it has told what it keeps."""
+        self._owe(feed)
+        dropped = feed.cut(feed.size_bytes // 2)
+        if dropped:
+            feed.deaf, feed.live = True, False
+            self._release(dropped)
+
+    def _park(self, feed: Feed, item: Item) -> None:
+        self._report(ChannelParked(feed.channel.name, item.end, feed.failures))
+        self._owe(feed)
+        self._drop(feed)
+        feed.deaf = feed.parked = True
+        feed.live = False
+        feed.failures = 0
+        self._move()
+
+    def _told(self, feed: Feed) -> None:
+        item = feed.pop()
+        self._release((item,))
+        feed.failures = 0
+        feed.parked = False
+        self._journal.changed()
+        self._move()
+        self._offer(feed)
+        self._settle(feed)
+        self._refill(feed)
+
+    def _offer(self, feed: Feed) -> None:
+        """Let the first of its items be told as soon as it may."""
+        name = feed.channel.name
+        if feed.items and name in self._subscribers and feed.running is None and feed.retry_at is None:
+            self._ready[name] = feed
+
+    def _settle(self, feed: Feed) -> None:
+        """If it has come as far as the cursor, it is no pending registration any more."""
+        cursor, channel = self._cursor.cursor, feed.channel
+        if feed.deaf or self._registrations.stage(channel) is not Stage.ARRIVED:
+            return
+        # Also where the log has nothing yet: the next message may not come for long.
+        self._loss_first(feed, (feed.received if cursor is None else max(cursor, feed.received)) + 1)
+        if cursor is None:
+            self._ahead[channel.name] = feed
+            return
+        if feed.items and (channel.name not in self._subscribers or feed.items[0].limit < cursor):
+            return
+        if feed.position is not None and feed.position > max(cursor, BEGINNING if feed.told is None else feed.told):
+            # The cursor alone would let what lies in front of the position be told.
+            self._ahead[channel.name] = feed
+            return
+        self._registrations.settle(channel)
+        feed.position = None
+        for item in feed.items:
+            self._cursor.hold(item)
+
+    def _refill(self, feed: Feed) -> None:
+        """What was left is asked for, once all that was kept is told."""
+        if not feed.deaf or feed.items or feed.channel.name not in self._subscribers:
+            return
+        if self._registrations.stage(feed.channel) not in _ASKED:
+            self._leave(feed)
+            self._fold(feed)
+            self._registrations.ask_again(feed.channel)
+
+    def _owe(self, feed: Feed) -> None:
+        """It cannot be told for now: it is a pending registration, and the cursor passes."""
+        if not self._is_owed(feed):
+            self._leave(feed)
+            self._registrations.owe(feed.channel)
+            self._move()
+
+    def _leave(self, feed: Feed) -> None:
+        """The cursor says nothing of it from here on: its position does."""
+        if feed.position is None:
+            feed.position = feed.applied(self._cursor.cursor)
+        for item in feed.items:
+            item.held = False
+
+    def _fold(self, feed: Feed) -> None:
+        """What frames say to be complete does not concern it from here on."""
+        feed.received = self._known(feed)
+        feed.live = False
+
+    def _drop(self, feed: Feed) -> None:
+        self._release(feed.drop())
+        self._ready.pop(feed.channel.name, None)
+
+    def _release(self, items: Collection[Item]) -> None:
+        for item in items:
+            item.held = False
+            self._size_bytes -= item.size_bytes
+
+    def _move(self) -> None:
+        if self._cursor.move():
+            self._journal.changed()
+            ahead, self._ahead = self._ahead, {}
+            for name, feed in ahead.items():
+                if self._feeds.get(name) is feed:
+                    self._settle(feed)
+
+
+def _gap(feed: Feed, known: int, before: int) -> str:
+    return f"channel {feed.channel.name!r}: messages between {known} and {before} have not come"

@@ -1,0 +1,76 @@
+"""How the members of one query are described: as the application was told, and as the service has said since.
+
+What was told is in the document. What was only said is not: until it is told the cursor waits, and after a crash the
+service says it again.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def parsed(description: bytes | None) -> dict[str, Any] | None:
+    """As applications see it. None: the object has none, or it is not known."""
+    try:
+        found = json.loads(description) if description else None
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+class Descriptions:
+    """Those of one query's members, as JSON; empty: the object has none."""
+
+    __slots__ = ("_said", "told")
+
+    def __init__(self, told: Mapping[str, bytes]) -> None:
+        self.told = dict(told)
+        """For the document."""
+        self._said: dict[str, bytes] = {}
+
+    def get(self, name: str) -> bytes | None:
+        """As the service said last; None: it said nothing of this object."""
+        return self._said.get(name, self.told.get(name))
+
+    def say(self, name: str, description: bytes, telling: bytes | None = None) -> bool:
+        """The service says so. Whether the application has been told another one, or none.
+
+        `telling`: what its callbacks are being told at this moment; None: nothing.
+        """
+        if telling is not None:
+            self._said[name] = description
+            return telling != description
+        if self.told.get(name) == description:
+            self._said.pop(name, None)
+            return False
+        self._said[name] = description
+        return True
+
+    def told_as(self, name: str, description: bytes) -> None:
+        """The application was told this one, which may be older than what was said last."""
+        if self._said.get(name) == description:
+            del self._said[name]
+        self.told[name] = description
+
+    def applied(self, name: str) -> bool:
+        """The application was told, or nobody is to be. Whether that is a change."""
+        if name not in self._said:
+            return False
+        self.told[name] = self._said.pop(name)
+        return True
+
+    def forget(self, name: str) -> None:
+        """The object is no member."""
+        self._said.pop(name, None)
+        self.told.pop(name, None)
+
+    def forget_all(self) -> bool:
+        """Nothing of it can be relied on any more. Whether there was something."""
+        had = bool(self.told or self._said)
+        self.told.clear()
+        self._said.clear()
+        return had
+
+    def lack(self, names: Iterable[str]) -> bool:
+        """Whether nothing was said of one of these."""
+        return any(name not in self.told and name not in self._said for name in names)

@@ -1,0 +1,163 @@
+"""What an application publishes, checked and complete: a version of an object, or a message of a channel."""
+
+import json
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from coldnotify_schemas.interests import channel_text, check_attributes
+from coldnotify_schemas.names import InvalidName, check_name, check_object
+from coldnotify_schemas.priority import HIGH, check_priority
+from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX
+
+VERSION_MAX = (1 << 63) - 1
+INCARNATION_MAX = (1 << 31) - 1
+PAYLOAD_BYTES_MAX = 4096
+"""Of a version's payload, as coldnotify_schemas.records has it, which needs an extra."""
+
+
+class Outgoing(NamedTuple):
+    """One version or message. Every resend says the same."""
+
+    domain: str
+    group: str
+    name: str
+    """The object's, or the channel's."""
+    is_message: bool = False
+    payload: bytes | None = None
+    """A version's: JSON, None: it has none. A message's: any bytes."""
+    version: int | None = None
+    """None until it is accepted, which gives it one; a message has none."""
+    incarnation: int | None = None
+    deleted: bool = False
+    id: str = ""
+    """A message's, by which its repeats are known."""
+    to: tuple[str, ...] = ()
+    expires_at: int | None = None
+    source: str | None = None
+    time_ms: int | None = None
+    """When a message was sent, by the publisher's clock."""
+    traceparent: str | None = None
+    priority: str | None = None
+    """A version's: HIGH, or None."""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The object, if it is a version."""
+        return self.domain, self.group, self.name
+
+    def outdoes(self, other: "Outgoing") -> bool:
+        """Whether nobody needs `other`, an earlier publish of the same object, any more.
+
+        Not where it has the higher version, or says another incarnation: then it may count all the same. Nor where it
+        alone is of high priority.
+        """
+        return (
+            self.incarnation == other.incarnation
+            and self.version is not None
+            and other.version is not None
+            and self.version >= other.version
+            and (self.priority is not None or other.priority is None)
+        )
+
+
+def version_of(
+    domain: str,
+    group: str,
+    name: str,
+    version: int | None = None,
+    payload: object = None,
+    *,
+    incarnation: int | None = None,
+    deleted: bool = False,
+    expires_at: int | None = None,
+    source: str | None = None,
+    traceparent: str | None = None,
+    priority: str | None = None,
+) -> Outgoing:
+    """The version that this says. Raises ValueError, whose message begins with the field at fault."""
+    _check_names(domain, group)
+    check_object(_text("object", name))
+    if not isinstance(deleted, bool):
+        raise ValueError(f"deleted: {deleted!r} is neither True nor False")
+    data = None if payload is None else _json(payload)
+    if data is not None and len(data) > PAYLOAD_BYTES_MAX:
+        raise ValueError(f"payload: has {len(data)} bytes of JSON (at most {PAYLOAD_BYTES_MAX} are allowed)")
+    return Outgoing(
+        domain,
+        group,
+        name,
+        payload=data,
+        version=_number("version", version),
+        incarnation=_number("incarnation", incarnation, INCARNATION_MAX),
+        deleted=deleted,
+        expires_at=_number("expires_at", expires_at),
+        source=None if source is None else check_name("source", _text("source", source)),
+        traceparent=traceparent,
+        priority=HIGH if check_priority(priority) else None,
+    )
+
+
+def message_of(
+    domain: str,
+    group: str,
+    name: str,
+    payload: object,
+    *,
+    id: str,  # noqa: A002  (the field's name)
+    to: Iterable[str] = (),
+    expires_at: int | None = None,
+    source: str | None = None,
+    time_ms: int | None = None,
+    traceparent: str | None = None,
+) -> Outgoing:
+    """The message that this says: bytes as they are, anything else as JSON. Raises ValueError, likewise."""
+    _check_names(domain, group)
+    channel_text(_text("channel", name))
+    if isinstance(to, str):
+        raise ValueError(f"to: {to!r} is text, and not several attributes")
+    data = bytes(payload) if isinstance(payload, bytes | bytearray | memoryview) else _json(payload)
+    if len(data) > MESSAGE_BYTES_MAX:
+        raise ValueError(f"payload: has {len(data)} bytes (at most {MESSAGE_BYTES_MAX} are allowed)")
+    if not 1 <= len(_text("id", id).encode(errors="replace")) <= MESSAGE_ID_BYTES_MAX:
+        raise ValueError(f"id: {id[:80]!r} has not 1 to {MESSAGE_ID_BYTES_MAX} bytes")
+    return Outgoing(
+        domain,
+        group,
+        name,
+        is_message=True,
+        payload=data,
+        id=id,
+        to=tuple(check_attributes("to", [_text("to", attribute) for attribute in to])),
+        expires_at=_number("expires_at", expires_at),
+        source=None if source is None else check_name("source", _text("source", source)),
+        time_ms=time_ms,
+        traceparent=traceparent,
+    )
+
+
+def _check_names(domain: str, group: str) -> None:
+    check_name("domain", _text("domain", domain))
+    check_name("group", _text("group", group))
+
+
+def _text(field: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidName(f"{field}: {value!r} is not text")
+    return value
+
+
+def _number(field: str, value: object, most: int = VERSION_MAX) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{field}: {value!r} is not a whole number")
+    if not 0 <= value <= most:
+        raise ValueError(f"{field}: {value} is not from 0 to {most}")
+    return value
+
+
+def _json(payload: object) -> bytes:
+    try:
+        return json.dumps(payload, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
+        raise ValueError(f"payload: cannot be written as JSON: {error}") from None

@@ -1,0 +1,155 @@
+"""What a client publishes on its sessions: in order, at most 64 unanswered, sent again until it is answered.
+
+What is said waits here until the service has answered it, whatever happens to connections. In a new session all of it
+is said again, in the same order. After a NotPublished with `retry_after_ms` the service refuses what follows, too,
+until the refused one comes again: so we wait until all is answered and the time is over, and begin again with that one.
+See docs/protocol.md, "Publishing on the session".
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from coldnotify_schemas import wire_pb2 as wire
+from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, FRAME_LENGTH_BYTES_MAX, PUBLISHES_UNANSWERED_MAX
+
+from coldnotify._core.outgoing import Outgoing
+
+_VERSION_BYTES = 11
+"""Of a version that will be given, at most."""
+ONCE_MAX = 1000
+"""Publishes without an answer that wait for the session to take them; beyond, the oldest are dropped."""
+
+
+class Answer(NamedTuple):
+    """What the service says of a publish."""
+
+    offset: int | None
+    """None: it is refused, and would be refused again."""
+    reason: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class _Said:
+    outgoing: Outgoing
+    told: Callable[[Answer], None]
+    request: int = 0
+    """In this session; 0: it has none yet."""
+    sent: bool = False
+    """Its answer is awaited."""
+
+
+class Publications:
+    """Outlives sessions. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._said: deque[_Said] = deque()
+        """In order; those that are sent come first."""
+        self._once: deque[Outgoing] = deque(maxlen=ONCE_MAX)
+        self._unanswered = 0
+        self._last_request = 0
+        self._again_at: float | None = None
+        """One was refused: nothing is sent before."""
+
+    # The application
+
+    def say(self, outgoings: Sequence[tuple[Outgoing, Callable[[Answer], None]]]) -> None:
+        """Publish these behind all others. Each has its version or id, and is told its answer."""
+        self._said.extend(_Said(outgoing, told) for outgoing, told in outgoings)
+
+    def say_once(self, outgoing: Outgoing) -> None:
+        """Publish this at most once: it is not answered, and gone if this session ends before."""
+        self._once.append(outgoing)
+
+    def withdraw(self) -> None:
+        """Publish nothing of what waits. What is sent already may be published all the same."""
+        self._said = deque(one for one in self._said if one.sent)
+        for one in self._said:
+            one.told = _nobody
+
+    def __len__(self) -> int:
+        return len(self._said)
+
+    # The session
+
+    def begin_session(self) -> None:
+        """Nothing is sent in it yet."""
+        self._said = deque(one for one in self._said if one.told is not _nobody)
+        for one in self._said:
+            one.request, one.sent = 0, False
+        self._once.clear()
+        self._unanswered = self._last_request = 0
+        self._again_at = None
+
+    def next(self, now: float) -> wire.Publish | None:
+        """What to send now, if anything."""
+        if self._again_at is not None:
+            if self._unanswered or now < self._again_at:
+                return None
+            self._again_at = None
+        if self._unanswered < PUBLISHES_UNANSWERED_MAX:
+            one = next((one for one in self._said if not one.sent), None)
+            if one is not None:
+                if not one.request:
+                    self._last_request += 1
+                    one.request = self._last_request
+                one.sent = True
+                self._unanswered += 1
+                return _frame(one.outgoing, one.request)
+        return _frame(self._once.popleft(), 0) if self._once else None
+
+    def published(self, request: int, offset: int) -> None:
+        """The service has it."""
+        self._answered(request, Answer(offset))
+
+    def not_published(self, request: int, reason: str, retry_after_ms: int, now: float) -> None:
+        """The service has not taken it."""
+        if not retry_after_ms:
+            self._answered(request, Answer(None, reason))
+            return
+        one = self._of(request)
+        if one is not None:
+            one.sent = False
+            self._unanswered -= 1
+            if self._again_at is None:
+                self._again_at = now + retry_after_ms / 1000
+
+    def deadline(self) -> float:
+        """When there is something to send, if nothing happens before."""
+        return float("inf") if self._again_at is None or self._unanswered else self._again_at
+
+    def _answered(self, request: int, answer: Answer) -> None:
+        one = self._of(request)
+        if one is not None:
+            self._said.remove(one)
+            self._unanswered -= 1
+            one.told(answer)
+
+    def _of(self, request: int) -> _Said | None:
+        return next((one for one in self._said if one.sent and one.request == request), None)
+
+
+def check_frame(outgoing: Outgoing) -> None:
+    """Raises ValueError where it is too large for a session."""
+    size = FRAME_LENGTH_BYTES_MAX + wire.ClientFrame(publish=_frame(outgoing, (1 << 32) - 1)).ByteSize()
+    size += _VERSION_BYTES if outgoing.version is None and not outgoing.is_message else 0
+    if size > CLIENT_FRAME_BYTES_MAX:
+        raise ValueError(f"payload: with all fields has {size} bytes (at most {CLIENT_FRAME_BYTES_MAX} fit a frame)")
+
+
+def _nobody(_answer: Answer) -> None:
+    """Its answer is no matter any more."""
+
+
+def _frame(outgoing: Outgoing, request: int) -> wire.Publish:
+    publish = wire.Publish(request=request, payload=outgoing.payload or b"", expires_at=outgoing.expires_at or 0)
+    if outgoing.is_message:
+        publish.channel, publish.id = outgoing.name, outgoing.id
+        publish.to.extend(outgoing.to)
+    else:
+        publish.object, publish.version = outgoing.name, outgoing.version or 0
+        publish.incarnation, publish.deleted = outgoing.incarnation or 0, outgoing.deleted
+        if outgoing.priority is not None:
+            publish.priority = wire.PRIORITY_HIGH
+    return publish

@@ -1,0 +1,68 @@
+"""One object's place in the delivery: one version that its callbacks are being told, and one newer that waits.
+
+A still newer one replaces the waiting one.
+"""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from coldnotify._core.frontier import Hold
+from coldnotify._core.membership import Floor
+from coldnotify.notification import Notification
+
+
+class Update(NamedTuple):
+    """What a Notification frame says of its object."""
+
+    incarnation: int
+    version: int | None
+    payload: bytes = b""
+    deleted: bool = False
+
+    @property
+    def floor(self) -> Floor:
+        """For comparison; *unknown* is below every version."""
+        return (-1, -1) if self.version is None else (self.incarnation, self.version)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Job:
+    """Run the callbacks of these subscribers with this notification, then say `Delivery.done`."""
+
+    notification: Notification
+    subscribers: tuple[int, ...]
+    update: Update
+    description: bytes | None = None
+    """As the notification says it, where a query asks for it."""
+
+    @property
+    def arguments(self) -> tuple[Notification]:
+        """For a callback."""
+        return (self.notification,)
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """Of one object. An empty one is removed."""
+
+    waiting: Update | None = None
+    waiting_hold: Hold | None = None
+    told: set[int] = field(default_factory=set)
+    """Subscribers whose callback has returned for `waiting`: a retry leaves them out."""
+    running: Job | None = None
+    running_hold: Hold | None = None
+    failures: int = 0
+    retry_at: float | None = None
+
+    @property
+    def newest(self) -> Floor:
+        """Of the version that waits or else runs; a slot has one of them."""
+        if self.waiting is not None:
+            return self.waiting.floor
+        assert self.running is not None, "an empty slot is removed"
+        return self.running.update.floor
+
+    def take(self) -> None:
+        """What waits is being told from here on, or passed over."""
+        self.waiting = None
+        self.running_hold, self.waiting_hold = self.waiting_hold, None

@@ -1,0 +1,116 @@
+"""What an outbox is, wherever it keeps its records: a queue that many threads use, and what is told of it."""
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from coldnotify._core.outbox_log import Kept
+from coldnotify._core.outbox_queue import OutboxQueue
+from coldnotify._core.outgoing import Outgoing
+from coldnotify.errors import OutboxDamaged
+
+
+class Rejected(NamedTuple):
+    """A record that the service refused for ever. It is set aside in rejected.jsonl."""
+
+    domain: str
+    group: str
+    object: str | None
+    channel: str | None
+    """One of the two is None."""
+    version: int | None
+    id: str | None
+    payload: bytes | None
+    reason: str
+
+
+def rejected_of(kept: Kept, reason: str) -> Rejected:
+    """What is told of a record that was refused."""
+    said = kept.outgoing
+    return Rejected(
+        said.domain,
+        said.group,
+        None if said.is_message else said.name,
+        said.name if said.is_message else None,
+        said.version,
+        said.id or None,
+        said.payload,
+        reason,
+    )
+
+
+class Pending(NamedTuple):
+    """What waits in an outbox."""
+
+    records: int
+    size_bytes: int
+    oldest_age_s: float
+    """0: nothing waits."""
+
+
+class Outbox(ABC):
+    """Safe to use from many threads."""
+
+    def __init__(self, queue: OutboxQueue) -> None:
+        self._queue = queue
+        self._lock = threading.Lock()
+        """Guards the queue."""
+        self._closed = False
+        self.on_change: Callable[[], None] = lambda: None
+        """Called when something waits that did not before."""
+        self.on_taken_out: Callable[[int, int], None] = lambda _old, _new: None
+        """Called with the numbers of a record and of the newer one that took it out."""
+        self.damage: OutboxDamaged | None = None
+        """What was found to be damaged when it was opened."""
+
+    @abstractmethod
+    def accept(
+        self,
+        outgoings: Sequence[Outgoing],
+        on_numbered: Callable[[list[Kept]], None] = lambda _: None,
+        version_min: int = 0,
+    ) -> list[Kept]:
+        """Keeps these, all or none; returns when they are kept. Raises OutboxFull, OutboxError.
+
+        `on_numbered` is told what they are before anybody can take them.
+        """
+
+    def take(self, records_max: int, bytes_max: int) -> list[Kept]:
+        """The next ones; they are under way from now on."""
+        with self._lock:
+            return self._queue.take(records_max, bytes_max)
+
+    def put_back(self, numbers: Sequence[int]) -> None:
+        """These were not published; they wait again."""
+        with self._lock:
+            for old, new in self._queue.put_back(numbers):
+                self.on_taken_out(old, new)
+
+    @abstractmethod
+    def settle(self, numbers: Sequence[int]) -> None:
+        """These are published, or refused for ever."""
+
+    def sync(self, older_than_s: float = 0.0) -> None:  # noqa: B027  (not every outbox is on a disk)
+        """Makes durable what is settled, if the last time is so long ago."""
+
+    @property
+    def unsynced(self) -> bool:
+        """Whether sync() has something to do."""
+        return False
+
+    @abstractmethod
+    def set_aside(self, kept: Kept, reason: str) -> Rejected:
+        """A record was refused for ever. Raises OutboxError."""
+
+    def pending(self) -> Pending:
+        """How much waits, and for how long."""
+        with self._lock:
+            oldest_ms = self._queue.oldest_ms
+            age_s = 0.0 if oldest_ms is None else max(0.0, time.time() - oldest_ms / 1000)
+            return Pending(len(self._queue), self._queue.size_bytes, age_s)
+
+    @abstractmethod
+    def close(self) -> None:
+        """Nothing is accepted any more."""

@@ -1,0 +1,170 @@
+"""What `Notify.publish` and `Notify.send` hand over: kept in an outbox, brought to the service by the session.
+
+The outbox's thread gives a batch to the core's `Publications`, and waits until the session has answered all of it.
+"""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import Any
+
+from coldnotify._core.outbox_log import Kept
+from coldnotify._core.outgoing import Outgoing
+from coldnotify._core.publications import Answer, Publications
+from coldnotify._outbox.outbox_base import Outbox, Pending, Rejected
+from coldnotify._outbox.outbox_delivery import Delivered, Delivery, NotYet, OutboxDelivery, Outcome, RejectedForEver
+from coldnotify._outbox.outbox_directory import OutboxDirectory
+from coldnotify._outbox.outbox_memory import OutboxMemory
+from coldnotify.errors import OutboxDamaged, OutboxError, PublishRefused
+
+PARTITION_NOT_SAID = -1
+"""The session's answers have the offset alone."""
+
+
+class Publication:
+    """A publish that is accepted: its version or id is fixed. wait(), or await it, to know that the service has it."""
+
+    def __init__(self, outgoing: Outgoing, delivery: Delivery) -> None:
+        self._delivery = delivery
+        self.version = outgoing.version
+        """Of an object's; None: it is a message."""
+        self.id = outgoing.id or None
+        """Of a message, by which its repeats are known; None: it is a version."""
+
+    @property
+    def published(self) -> bool:
+        """Whether the service has it, or a newer publish of the object that took it out."""
+        return self._delivery.done() and self._delivery.exception() is None
+
+    def wait(self, timeout_s: float = 10.0) -> int:
+        """Waits until the service has it; returns its offset in Kafka.
+
+        Raises PublishRefused if the service refuses it for ever; TimeoutError when the time is over, and it goes on.
+        """
+        if not timeout_s >= 0:
+            raise ValueError(f"timeout_s: {timeout_s!r} is not 0 or more")
+        try:
+            return self._offset(self._delivery.result(timeout_s))
+        except (NotYet, RejectedForEver) as error:
+            raise _error_of(error) from None
+
+    async def _waited(self) -> int:
+        try:
+            return self._offset(await asyncio.shield(asyncio.wrap_future(self._delivery)))
+        except (NotYet, RejectedForEver) as error:
+            raise _error_of(error) from None
+
+    def __await__(self) -> Generator[Any, None, int]:
+        """As wait(), for asyncio, without a limit: asyncio.timeout() gives one."""
+        return self._waited().__await__()
+
+    @staticmethod
+    def _offset(delivered: Delivered) -> int:
+        return delivered.offset
+
+
+class SessionCarrier:
+    """See outbox_delivery.Carrier."""
+
+    def __init__(self, publications: Publications, lock: Any, wake: Callable[[], None]) -> None:
+        """`lock` guards `publications`; `wake` lets the session look at them."""
+        self._publications, self._lock, self._wake = publications, lock, wake
+        self._answered = threading.Condition()
+        self._stopped = False
+
+    def carry(self, batch: Sequence[Outgoing]) -> list[Outcome]:
+        """Waits for all answers, however long there is no session."""
+        answers: dict[int, Answer] = {}
+
+        def told(place: int, answer: Answer) -> None:
+            with self._answered:
+                answers[place] = answer
+                self._answered.notify_all()
+
+        with self._lock:
+            self._publications.say([(outgoing, partial(told, place)) for place, outgoing in enumerate(batch)])
+        self._wake()
+        with self._answered:
+            self._answered.wait_for(lambda: len(answers) == len(batch) or self._stopped)
+            found = dict(answers)
+        if len(found) < len(batch):
+            with self._lock:
+                self._publications.withdraw()
+            with self._answered:
+                found = dict(answers)
+        return [_outcome(found.get(place)) for place in range(len(batch))]
+
+    def stop(self) -> None:
+        """What is not answered is not waited for."""
+        with self._answered:
+            self._stopped = True
+            self._answered.notify_all()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class SessionPublishing:
+    """A client's publishes from acceptance to answer."""
+
+    def __init__(
+        self,
+        publications: Publications,
+        lock: Any,
+        wake: Callable[[], None],
+        path: str | os.PathLike[str] | None,
+        of: tuple[str, str],
+        records_max: int,
+        bytes_max: int,
+        report: Callable[[Exception], None],
+    ) -> None:
+        """`of`: domain and group, which the session speaks for. Raises OutboxError; ValueError naming the argument."""
+        store: Outbox
+        if path is None:
+            store = OutboxMemory(records_max=records_max, bytes_max=bytes_max)
+        else:
+            store = OutboxDirectory(path, records_max=records_max, bytes_max=bytes_max)
+            if others := store.domains_and_groups() - {of}:
+                store.close()
+                raise OutboxError(f"outbox: {path}: holds what is to be published to {'/'.join(min(others))}")
+
+        def rejected(one: Rejected) -> None:
+            report(PublishRefused(one.object or one.channel or "", one.reason))
+
+        self._delivery = OutboxDelivery(store, SessionCarrier(publications, lock, wake), rejected)
+        self._store = store
+
+    @property
+    def damage(self) -> OutboxDamaged | None:
+        """What could not be read of the outbox."""
+        return self._store.damage
+
+    def accept(self, outgoing: Outgoing, version_min: int) -> Publication:
+        """Keeps it. A version that is given to it is `version_min` or above. Raises OutboxFull, OutboxError."""
+        record: Kept
+        ((record, delivery),) = self._delivery.accept([outgoing], version_min)
+        return Publication(record.outgoing, delivery)
+
+    def pending(self) -> Pending:
+        """How much waits, and for how long."""
+        return self._store.pending()
+
+    def close(self) -> None:
+        """Lets it go; what is not published stays in the directory, if there is one. May be called twice."""
+        self._delivery.close(0)
+
+
+def _outcome(answer: Answer | None) -> Outcome:
+    if answer is None:
+        return NotYet("the service has not answered")
+    if answer.offset is None:
+        return RejectedForEver(answer.reason)
+    return PARTITION_NOT_SAID, answer.offset
+
+
+def _error_of(error: Exception) -> Exception:
+    if isinstance(error, RejectedForEver):
+        return PublishRefused("", str(error))
+    return TimeoutError(str(error))

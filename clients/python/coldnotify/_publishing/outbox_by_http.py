@@ -1,0 +1,147 @@
+"""Brings an outbox's records to the HTTP service: one request after another, for their order counts.
+
+A request carries what follows each other in the outbox and is of one kind and one group. What the service refuses for
+ever it refuses as a whole, so the records of such a request are sent again one by one: only those at fault are set
+aside.
+"""
+
+import base64
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
+
+from coldnotify._core.outgoing import Outgoing
+from coldnotify._outbox.outbox_delivery import NotYet, Outcome, RejectedForEver
+from coldnotify._publishing.published import PublishError, PublishRejected
+
+REQUEST_BYTES_MAX = 4 * 1024 * 1024
+"""Of a request with several records: half of what the service takes by default."""
+
+_Fields = dict[str, object]
+Post = Callable[[Outgoing, _Fields], dict[str, Any]]
+"""Sends a record's JSON and returns the answer. Raises ValueError, PublishError."""
+PostMany = Callable[[Outgoing, bytes], dict[str, Any]]
+"""Sends the JSON of several records, of the kind and group of the one that is given, and returns the answer, which has
+`results`, also where some of them were not published. Raises ValueError, PublishError."""
+
+
+class HttpCarrier:
+    """See outbox_delivery.Carrier."""
+
+    def __init__(self, post: Post, post_many: PostMany) -> None:
+        self._post = post
+        self._post_many = post_many
+        self._stopped = threading.Event()
+
+    def carry(self, batch: Sequence[Outgoing]) -> list[Outcome]:
+        """Ends with the first request of which something is not known to be published."""
+        outcomes: list[Outcome] = []
+        for request in _requests(batch):
+            if self._stopped.is_set():
+                break
+            outcomes += self._several(request) if len(request.records) > 1 else self._one_by_one(request.records)
+            if any(isinstance(outcome, NotYet) for outcome in outcomes):
+                break
+        return outcomes
+
+    def stop(self) -> None:
+        """No further request; one that is under way is answered, or ends with its time."""
+        self._stopped.set()
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _several(self, request: "_Request") -> list[Outcome]:
+        try:
+            results = self._post_many(request.records[0], request.body)["results"]
+            return [_outcome(result) for _, result in zip(request.records, results, strict=True)]
+        except (ValueError, PublishRejected, LookupError):
+            # Something of it is wrong; or the service is one that takes no such request.
+            return self._one_by_one(request.records)
+        except (PublishError, TypeError) as error:
+            return [_not_yet(error)]
+
+    def _one_by_one(self, records: Sequence[Outgoing]) -> list[Outcome]:
+        """Ends at the first that is not known to be published."""
+        outcomes: list[Outcome] = []
+        for outgoing in records:
+            if self._stopped.is_set():
+                break
+            try:
+                outcomes.append(_outcome(self._post(outgoing, _fields(outgoing))))
+            except (ValueError, PublishRejected) as error:
+                outcomes.append(RejectedForEver(str(error)))
+            except (PublishError, LookupError, TypeError) as error:
+                outcomes.append(_not_yet(error))
+                break
+        return outcomes
+
+
+class _Request(NamedTuple):
+    records: list[Outgoing]
+    body: bytes
+    """Of all of them together."""
+
+
+def _requests(batch: Sequence[Outgoing]) -> Iterator[_Request]:
+    """The same records in the same order."""
+    records: list[Outgoing] = []
+    parts: list[bytes] = []
+    size_bytes = 0
+    for outgoing in batch:
+        part = json.dumps({_what(outgoing): outgoing.name, **_fields(outgoing)}).encode()
+        full = len(records) >= PUBLISHES_PER_REQUEST_MAX or size_bytes + len(part) > REQUEST_BYTES_MAX
+        if records and (full or _addressed(records[0]) != _addressed(outgoing)):
+            yield _Request(records, _joined(records[0], parts))
+            records, parts, size_bytes = [], [], 0
+        records.append(outgoing)
+        parts.append(part)
+        size_bytes += len(part) + 1
+    if records:
+        yield _Request(records, _joined(records[0], parts))
+
+
+def _addressed(outgoing: Outgoing) -> tuple[str, str, bool]:
+    return outgoing.domain, outgoing.group, outgoing.is_message
+
+
+def _what(outgoing: Outgoing) -> str:
+    return "channel" if outgoing.is_message else "object"
+
+
+def _joined(first: Outgoing, parts: Sequence[bytes]) -> bytes:
+    several = b"[" + b",".join(parts) + b"]"
+    return b'{"messages":' + several + b"}" if first.is_message else several
+
+
+def _outcome(result: Mapping[str, Any]) -> Outcome:
+    """Raises LookupError, TypeError, ValueError where it is no answer."""
+    if "error" in result:
+        return NotYet(str(result["error"]))
+    return int(result["partition"]), int(result["offset"])
+
+
+def _not_yet(error: Exception) -> NotYet:
+    return NotYet(str(error) or type(error).__name__)
+
+
+def _fields(outgoing: Outgoing) -> _Fields:
+    """As the service takes them, without the name."""
+    fields: _Fields = {}
+    if outgoing.is_message:
+        fields |= {"id": outgoing.id, "payload_base64": base64.b64encode(outgoing.payload or b"").decode()}
+        if outgoing.to:
+            fields["to"] = list(outgoing.to)
+    else:
+        fields["version"] = outgoing.version
+        if outgoing.payload is not None:
+            fields["payload"] = json.loads(outgoing.payload)
+        if outgoing.deleted:
+            fields["deleted"] = True
+        if outgoing.incarnation is not None:
+            fields["incarnation"] = outgoing.incarnation
+    more = {"expires_at": outgoing.expires_at, "source": outgoing.source, "priority": outgoing.priority}
+    return fields | {name: value for name, value in more.items() if value is not None}

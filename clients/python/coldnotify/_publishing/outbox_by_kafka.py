@@ -1,0 +1,116 @@
+"""Brings an outbox's records to Kafka, by a producer that gives none up: so none overtakes one that is sent again."""
+
+import threading
+import time
+from collections.abc import Sequence
+
+import msgspec
+from coldnotify_schemas.channels import MessageHeaders
+from coldnotify_schemas.records import PublicRecord, prioritized
+from confluent_kafka import KafkaException
+
+from coldnotify._core.outgoing import Outgoing
+from coldnotify._outbox.outbox_delivery import NotYet, Outcome, RejectedForEver
+from coldnotify._publishing.checks import MessageRecord
+from coldnotify._publishing.published import PublishError, PublishRejected
+from coldnotify._publishing.sender import NotNow, Sender, Sending
+
+_LOOK_S = 0.5
+"""So often it looks whether it is to stop, while it waits for Kafka."""
+_LOOKUP_S_MAX = 10.0
+"""Kafka says so soon what partitions there are, or it is tried again."""
+_CLOSE_S = 1.0
+
+
+class KafkaCarrier:
+    """See outbox_delivery.Carrier."""
+
+    def __init__(self, sender: Sender) -> None:
+        """`sender` is for this alone, and keeps trying (`gives_up=False`)."""
+        self._sender = sender
+        self._stopped = threading.Event()
+
+    def carry(self, batch: Sequence[Outgoing]) -> list[Outcome]:
+        """Hands all to librdkafka, which keeps their order, and waits for all."""
+        sent: list[Sending | PublishError] = []
+        try:
+            for outgoing in batch:
+                sent.append(self._send(outgoing))
+                if isinstance(sent[-1], PublishError) and not isinstance(sent[-1], PublishRejected):
+                    break
+        except _Stopped:
+            pass
+        return [self._outcome(one) for one in sent]
+
+    def stop(self) -> None:
+        """What is under way is given up; it stays in the outbox."""
+        self._stopped.set()
+        self._sender.close(_CLOSE_S)
+
+    def close(self) -> None:
+        """stop() has done so."""
+
+    def _send(self, outgoing: Outgoing) -> Sending | PublishError:
+        record = _record(outgoing)
+        try:
+            self._look_up()
+            waited = False
+            while True:
+                if self._stopped.is_set():
+                    raise _Stopped
+                try:
+                    return self._sender.send(*outgoing.key, record, outgoing.traceparent, waited=waited)
+                except NotNow:
+                    waited = True
+                    self._sender.wait_for_room(_LOOK_S)
+        except PublishError as error:
+            return error
+
+    def _look_up(self) -> None:
+        deadline_s = time.monotonic() + _LOOKUP_S_MAX
+        while (lookup := self._sender.lookup_needed()) is not None:
+            if self._stopped.is_set():
+                raise _Stopped
+            try:
+                lookup.result(_LOOK_S)
+            except (TimeoutError, KafkaException) as error:
+                if time.monotonic() >= deadline_s or isinstance(error, KafkaException):
+                    raise PublishError(f"Kafka does not answer: {error}", indeterminate=False) from None
+            else:
+                self._sender.lookup_done(lookup)
+
+    def _outcome(self, sent: Sending | PublishError) -> Outcome:
+        try:
+            if isinstance(sent, PublishError):
+                raise sent
+            published = sent.result()
+        except PublishRejected as error:
+            return RejectedForEver(str(error))
+        except PublishError as error:
+            return NotYet(str(error))
+        return published.partition, published.offset
+
+
+class _Stopped(Exception):
+    """stop() was called."""
+
+
+def _record(outgoing: Outgoing) -> PublicRecord | MessageRecord:
+    if outgoing.is_message:
+        said = MessageHeaders(
+            id=outgoing.id,
+            to=outgoing.to,
+            expires_at=outgoing.expires_at,
+            source=outgoing.source,
+            time_ms=outgoing.time_ms,
+        )
+        return MessageRecord(outgoing.payload or b"", said)
+    record = PublicRecord(
+        version=outgoing.version,
+        source=outgoing.source,
+        payload=msgspec.UNSET if outgoing.payload is None else msgspec.Raw(outgoing.payload),
+        expires_at=outgoing.expires_at,
+        deleted=outgoing.deleted,
+        incarnation=outgoing.incarnation,
+    )
+    return prioritized(record, outgoing.priority)

@@ -1,0 +1,36 @@
+"""What the service of tests holds of a domain and group: its objects, their sets, its channels' log."""
+
+from dataclasses import dataclass, field
+
+from coldnotify.testing.channels import Log
+from coldnotify.testing.members import Sets
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest version of an object."""
+
+    version: int
+    offset: int
+    incarnation: int = 0
+    payload: bytes = b""
+    deleted: bool = False
+
+
+@dataclass
+class Partition:
+    """A domain and group: its objects, and one order of all that is published."""
+
+    objects: dict[str, Newest] = field(default_factory=dict)
+    end: int = 0
+    """The last offset that was given away; the first one is 1."""
+    held: dict[str, int] = field(default_factory=dict)
+    """Conflation: objects whose live notification waits, with the lowest offset that it stands for."""
+    sets: Sets = field(default_factory=Sets)
+    log: Log = field(default_factory=Log)
+    """Of its channels."""
+
+    @property
+    def complete(self) -> int:
+        """Nothing at or below it is held back."""
+        return min(self.held.values(), default=self.end + 1) - 1

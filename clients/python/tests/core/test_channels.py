@@ -1,0 +1,484 @@
+"""Channels on the wire and in the document, frame by frame.
+
+Stands for: channels, since
+"""
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import pytest
+from coldnotify._core import settings as numbers
+from coldnotify._core.client import Client
+from coldnotify._core.document import Document, decode, encode
+from coldnotify._core.feed import BEGINNING, ChannelJob, KeptChannel
+from coldnotify._core.interests import Channel, channel_from
+from coldnotify._core.reconnect import Address
+from coldnotify._core.registrations import Kind
+from coldnotify._core.session import Identity
+from coldnotify._core.settings import Settings
+from coldnotify._core.since import NOW, OLDEST, Since, since_from
+from coldnotify.errors import ChannelCallbackFailed, ChannelParked, StateDamaged
+from coldnotify.message import Missed, MissedReason
+from coldnotify_schemas import wire_pb2 as wire
+from coldnotify_schemas.digest import digest
+from coldnotify_schemas.frames import FrameBuffer, parse_client_frame
+from coldnotify_schemas.frames import encode as encode_frame
+from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX
+
+ME = Identity("d", "g", "c")
+TASKS, ALARMS = Channel("tasks", ()), Channel("alarms", ("camera",))
+KINDS = wire.KINDS_NAMES | wire.KINDS_QUERIES | wire.KINDS_CHANNELS
+
+
+class Bench:
+    """A client with a disk that is never late, and a gateway that says what the test says."""
+
+    def __init__(self, document: Document | None = None) -> None:
+        self.now = 1000.0
+        document = Document(identity=ME) if document is None else document
+        self.client = Client(document, [Address("h", 1)], Settings(retry_min_s=1.0), Random(0), self.now)
+
+    def save(self) -> None:
+        self.client.tick(self.now)
+        while (save := self.client.save_due(self.now)) is not None:
+            self.client.saved(save, self.now)
+
+    def connect(self) -> wire.Hello:
+        self.save()
+        self.now += 400.0
+        assert self.client.connect_due(self.now) is not None
+        self.sent = FrameBuffer(CLIENT_FRAME_BYTES_MAX)
+        self.client.link_up(self.now)
+        (frame,) = self.out()
+        return frame.hello
+
+    def out(self) -> list[wire.ClientFrame]:
+        self.save()
+        frames = []
+        while data := self.client.data_to_send(self.now):
+            frames += [parse_client_frame(body) for body in self.sent.feed(data)]
+        return frames
+
+    def say(self, **frame: Any) -> None:
+        self.client.receive(encode_frame(wire.GatewayFrame(**frame)), self.now)
+
+
+def at(cursor: int | None, *channels: Channel, pending: tuple[Channel, ...] = (), **kept: Any) -> Document:
+    """A client that is at this cursor in these channels."""
+    return Document(
+        identity=ME,
+        epoch=1,
+        cursor=10,
+        channels={channel: KeptChannel(**kept) for channel in (*channels, *pending)},
+        pending_channels=dict.fromkeys(pending, Kind.REGISTER),
+        channels_epoch=7,
+        channels_cursor=cursor,
+    )
+
+
+def live(document: Document, complete: int = 100) -> Bench:
+    """It is connected, and lacks nothing."""
+    bench = Bench(document)
+    for number, channel in enumerate(document.channels, 1):
+        bench.client.subscribe(channel, number)
+        bench.client.subscribe_missed(channel, number + 100)
+    bench.connect()
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
+    bench.say(caught_up=wire.CaughtUp(complete=10, channels_complete=complete))
+    return bench
+
+
+def message(bench: Bench, channel: Channel, offset: int, back: int, *, paged: bool = False) -> None:
+    bench.say(message=wire.Message(channel=channel.hash, offset=offset, back=back, payload=b"1", paged=paged))
+
+
+def tell(bench: Bench, fails: bool = False) -> list[Any]:
+    """Messages, and what is missed."""
+    told: list[Any] = []
+    bench.save()
+    while (job := bench.client.next_job(bench.now)) is not None:
+        assert isinstance(job, ChannelJob)
+        told.append(job.message)
+        failed = {number: RuntimeError("no") for number in job.subscribers} if fails else {}
+        bench.client.job_done(job, failed, bench.now)
+        bench.save()
+    return told
+
+
+def document(bench: Bench) -> Document:
+    return decode(encode(bench.client._document()), ME)
+
+
+@pytest.mark.parametrize("count", [3, 300])
+def test_a_wake_that_missed_nothing_costs_the_same_whatever_channels_there_are(count: int) -> None:
+    channels = [Channel(f"channel-{number}", ()) for number in range(count)]
+    wanted = frozenset("o")
+    plain = Bench(Document(identity=ME, epoch=1, cursor=10, wanted=wanted))
+    with_channels = Bench(replace(at(100, *channels), wanted=wanted))
+    hellos = [bench.connect().ByteSize() for bench in (plain, with_channels)]
+    assert hellos[1] - hellos[0] == 15
+    with_channels.say(welcome=wire.Welcome(in_sync=True))
+    caught_up = wire.CaughtUp(complete=10), wire.CaughtUp(complete=10, channels_complete=100)
+    with_channels.say(caught_up=caught_up[1])
+    assert with_channels.client.caught_up
+    assert with_channels.out() == []
+    assert caught_up[1].ByteSize() - caught_up[0].ByteSize() == 9
+
+
+def test_a_first_subscription() -> None:
+    bench = Bench()
+    bench.client.register_channel(ALARMS, OLDEST)
+    bench.client.subscribe(ALARMS, 1)
+    hello = bench.connect()
+    assert hello.digest == (digest(()) + ALARMS.hash) % (1 << 64)
+    (said,) = hello.channels
+    assert (said.name, list(said.attributes), said.since) == ("alarms", ["camera"], wire.SINCE_OLDEST)
+    assert not hello.HasField("channels_epoch")
+    place = wire.ChannelPosition(channel=ALARMS.hash, position=40)
+    bench.say(welcome=wire.Welcome(in_sync=True, epoch=1, kinds=KINDS, channels_epoch=7, positions=[place]))
+    saved = document(bench)
+    assert saved.channels[ALARMS] == KeptChannel(position=40)
+    assert (saved.channels_epoch, saved.channels_cursor) == (7, None)
+    message(bench, ALARMS, 45, 5, paged=True)
+    bench.say(caught_up=wire.CaughtUp(complete=1))
+    assert [bench.client.caught_up] == [False]
+    bench.say(channels_end=wire.ChannelsEnd(page=1, last=True, complete=60))
+    (ack,) = bench.out()
+    assert (ack.ack.channels_complete, ack.ack.complete, ack.ack.channels_page) == (60, 1, 1)
+    (told,) = tell(bench)
+    assert (told.offset, told.previous, told.position) == (45, None, "00000007.45")
+    assert bench.client.caught_up
+    saved = document(bench)
+    assert (saved.channels_cursor, saved.pending_channels) == (60, {})
+    assert saved.channels[ALARMS] == KeptChannel(told=45)
+
+
+def test_live_messages_move_the_cursor_once_they_are_told() -> None:
+    bench = live(at(100, TASKS, ALARMS))
+    message(bench, TASKS, 101, 1)
+    message(bench, ALARMS, 103, 3)
+    assert document(bench).channels_cursor == 100
+    assert [told.offset for told in tell(bench)] == [101, 103]
+    assert document(bench).channels_cursor == 103
+    acks = []
+    for _ in range(3):
+        bench.now += 2
+        acks += [frame.ack for frame in bench.out()]
+    assert (acks[-1].channels_complete, acks[-1].channels_page) == (103, 0)
+    bench.say(pong=wire.Pong(channels_complete=150))
+    assert document(bench).channels_cursor == 150
+
+
+def test_a_repeat_is_not_told() -> None:
+    bench = live(at(100, TASKS))
+    message(bench, TASKS, 101, 1)
+    message(bench, TASKS, 101, 1)
+    message(bench, TASKS, 99, 9)
+    assert len(tell(bench)) == 1
+
+
+def test_a_gap_ends_the_session_and_the_cursor_stays() -> None:
+    bench = live(at(100, TASKS))
+    message(bench, TASKS, 105, 3)
+    assert not bench.client.connected
+    assert "messages between 100 and 105 have not come" in str(bench.client.status(bench.now).last_problem)
+    assert document(bench).channels_cursor == 100
+    assert tell(bench) == []
+    bench.client.link_down("", bench.now)
+    assert bench.connect().channels_cursor == 100
+
+
+def test_a_parked_channel_lets_the_others_and_the_cursor_pass() -> None:
+    bench = live(at(100, TASKS, ALARMS))
+    message(bench, TASKS, 101, 1)
+    for _ in range(5):
+        tell(bench, fails=True)
+        bench.now += 9
+    reports = [type(error) for error in bench.client.take_reports()]
+    assert reports == [ChannelCallbackFailed] * 5 + [ChannelParked]
+    assert bench.client.status(bench.now).parked == ("tasks",)
+    message(bench, ALARMS, 102, 2)
+    assert [told.channel for told in tell(bench)] == ["alarms"]
+    saved = document(bench)
+    assert saved.channels_cursor == 102
+    assert saved.channels[TASKS] == KeptChannel(position=100)
+    assert saved.pending_channels == {TASKS: Kind.REGISTER}
+    bench.now += 10
+    assert tell(bench) == []
+    message(bench, TASKS, 110, 9)
+    (register,) = [frame.register for frame in bench.out() if frame.HasField("register")]
+    assert (register.channels[0].since, register.channels[0].at) == (wire.SINCE_POSITION, 100)
+    bench.client.link_down("", bench.now)
+    (said,) = bench.connect().channels
+    assert (said.since, said.at) == (wire.SINCE_POSITION, 100)
+
+
+def ask_behind_what_waits() -> Bench:
+    """Its Hello says 103, the last one that came; 102 and 103 wait still."""
+    bench = live(at(100, pending=(TASKS,), position=100))
+    message(bench, TASKS, 101, 1, paged=True)
+    bench.client.unsubscribe(TASKS, 1)
+    tell(bench)
+    message(bench, TASKS, 102, 1, paged=True)
+    message(bench, TASKS, 103, 1, paged=True)
+    bench.client.link_down("", bench.now)
+    (said,) = bench.connect().channels
+    assert said.at == 103
+    bench.client.subscribe(TASKS, 1)
+    return bench
+
+
+def test_what_is_parked_while_the_service_is_asked_is_not_passed_over() -> None:
+    bench = ask_behind_what_waits()
+    for delay_s in (1, 2, 4, 8, 0):
+        tell(bench, fails=True)
+        bench.now += delay_s
+    assert bench.client.status(bench.now).parked == ("tasks",)
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
+    bench.say(caught_up=wire.CaughtUp(complete=10, channels_complete=120))
+    saved = document(bench)
+    assert (saved.channels_cursor, saved.channels[TASKS].position) == (120, 100)
+    assert saved.pending_channels == {TASKS: Kind.REGISTER}
+    bench.client.link_down("", bench.now)
+    (said,) = bench.connect().channels
+    assert (said.since, said.at) == (wire.SINCE_POSITION, 100)
+
+
+def test_what_is_cut_while_the_service_is_asked_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = ask_behind_what_waits()
+    monkeypatch.setattr(numbers, "CHANNELS_BACKLOG_BYTES_MAX", 1100)
+    bench.client._channels._cut(bench.client._channels._feeds["tasks"])
+    assert [told.offset for told in tell(bench)] == [101]
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
+    (register,) = [frame.register for frame in bench.out() if frame.HasField("register")]
+    assert register.channels[0].at == 101
+
+
+def test_a_parked_channel_is_asked_for_when_another_callback_subscribes() -> None:
+    bench = live(at(100, TASKS))
+    message(bench, TASKS, 101, 1)
+    for _ in range(5):
+        tell(bench, fails=True)
+        bench.now += 9
+    bench.client.subscribe(TASKS, 2)
+    (register,) = [frame.register for frame in bench.out() if frame.HasField("register")]
+    assert (register.channels[0].since, register.channels[0].at) == (wire.SINCE_POSITION, 100)
+
+
+def test_what_nobody_hears_is_pending() -> None:
+    bench = live(at(100, TASKS))
+    bench.client.unsubscribe(TASKS, 1)
+    message(bench, TASKS, 101, 1)
+    message(bench, TASKS, 104, 3)
+    saved = document(bench)
+    assert (saved.channels_cursor, saved.channels[TASKS]) == (104, KeptChannel(position=100))
+    bench.client.subscribe(TASKS, 1)
+    assert [told.offset for told in tell(bench)] == [101, 104]
+    assert document(bench).pending_channels == {}
+
+
+def test_too_much_that_waits_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numbers, "CHANNELS_BACKLOG_BYTES_MAX", 10_000)
+    bench = live(at(100, TASKS))
+    for offset in range(101, 200):
+        message(bench, TASKS, offset, 1)
+    told = tell(bench)
+    kept = told[-1].offset
+    assert kept < 130
+    saved = document(bench)
+    assert (saved.channels_cursor, saved.channels[TASKS].position) == (199, 100)
+    (register,) = [frame.register for frame in bench.out() if frame.HasField("register")]
+    assert register.channels[0].at == kept
+    bench.say(registered=wire.Registered(request=register.request, kinds=KINDS))
+    message(bench, TASKS, kept + 1, 1, paged=True)
+    assert [one.offset for one in tell(bench)] == [kept + 1]
+
+
+def test_missed_is_told_first_and_counts_as_told() -> None:
+    bench = live(at(100, TASKS, told=90))
+    bench.say(missed=wire.Missed(channel=TASKS.hash, before=110, reason=wire.RETENTION))
+    message(bench, TASKS, 110, 1)
+    missed, told = tell(bench)
+    assert missed == Missed("tasks", 90, 110, MissedReason.RETENTION)
+    assert (told.offset, told.previous) == (110, 109)
+    assert document(bench).channels_cursor == 110
+
+
+@pytest.mark.parametrize("says", [True, False])
+def test_another_log(says: bool) -> None:
+    bench = Bench(at(100, TASKS, told=90))
+    bench.client.subscribe(TASKS, 1)
+    bench.client.subscribe_missed(TASKS, 2)
+    bench.connect()
+    bench.say(welcome=wire.Welcome(in_sync=True, channels_epoch=8))
+    saved = document(bench)
+    assert (saved.channels_epoch, saved.channels_cursor) == (8, None)
+    assert saved.channels[TASKS] == KeptChannel(position=BEGINNING, lost=True)
+    if not says:  # it was said before a crash
+        bench = Bench(saved)
+        bench.client.subscribe(TASKS, 1)
+        bench.client.subscribe_missed(TASKS, 2)
+        assert [said.since for said in bench.connect().channels] == [wire.SINCE_BEGINNING]
+        bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS, channels_epoch=8))
+    else:
+        bench.say(missed=wire.Missed(channel=TASKS.hash, before=3, reason=wire.LOST, paged=True))
+    message(bench, TASKS, 3, 1 if says else 4, paged=True)
+    bench.say(channels_end=wire.ChannelsEnd(page=1, last=True, complete=5))
+    lost, told = tell(bench)
+    assert lost == Missed("tasks", None, 3, MissedReason.LOST)
+    assert (told.offset, told.previous) == (3, 2)
+    assert document(bench) == replace(at(5, TASKS, told=3), channels_epoch=8)
+
+
+def lost_in_an_empty_log() -> Bench:
+    """Two channels; their log was made anew, and has nothing yet."""
+    bench = Bench(at(50, TASKS, ALARMS))
+    for number, channel in enumerate((TASKS, ALARMS), 1):
+        bench.client.subscribe(channel, number)
+        bench.client.subscribe_missed(channel, number + 100)
+    bench.connect()
+    positions = [wire.ChannelPosition(channel=one.hash) for one in (TASKS, ALARMS)]
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS, channels_epoch=8, positions=positions))
+    bench.say(caught_up=wire.CaughtUp(complete=10))
+    bench.say(channels_end=wire.ChannelsEnd(page=1, last=True))
+    return bench
+
+
+def test_the_loss_of_an_empty_log_is_told_at_once() -> None:
+    """Also if the service does not say it a second time; and it is told once."""
+    bench = lost_in_an_empty_log()
+    told = tell(bench)
+    assert {(one.channel, one.after, one.before, one.reason) for one in told} == {
+        ("tasks", None, 0, MissedReason.LOST),
+        ("alarms", None, 0, MissedReason.LOST),
+    }
+    assert not any(kept.lost for kept in document(bench).channels.values())
+    bench.say(missed=wire.Missed(channel=TASKS.hash, before=0, reason=wire.LOST, paged=True))
+    message(bench, TASKS, 4, 5)
+    assert [one.offset for one in tell(bench)] == [4]
+    assert document(bench).channels_cursor == 4
+    assert document(bench).pending_channels == {}
+
+
+def test_the_loss_of_an_empty_log_is_told_before_the_cursor_passes() -> None:
+    bench = lost_in_an_empty_log()
+    message(bench, TASKS, 4, 5)
+    assert document(bench).pending_channels.keys() == {TASKS, ALARMS}, "both are behind the cursor"
+    told = tell(bench)
+    assert {(one.channel, one.before) for one in told if isinstance(one, Missed)} == {("alarms", 0), ("tasks", 0)}
+    assert all(one.reason is MissedReason.LOST for one in told if isinstance(one, Missed))
+    assert [one.offset for one in told if not isinstance(one, Missed)] == [4]
+    assert document(bench).channels_cursor == 4
+    assert document(bench).pending_channels == {}
+    assert not any(kept.lost for kept in document(bench).channels.values())
+
+
+def test_a_reg_sync_says_where_each_channel_is() -> None:
+    bench = live(at(100, TASKS, ALARMS))
+    message(bench, TASKS, 120, 20)
+    tell(bench)
+    bench.say(welcome=wire.Welcome(in_sync=False))
+    (chunk,) = [frame.sync for frame in bench.out() if frame.HasField("sync")]
+    assert [(said.name, said.since, said.at) for said in chunk.channels] == [
+        ("alarms", wire.SINCE_POSITION, 120),
+        ("tasks", wire.SINCE_POSITION, 120),
+    ]
+
+
+def test_other_attributes_go_on_where_the_channel_is() -> None:
+    bench = live(at(100, ALARMS, told=80))
+    other = Channel("alarms", ("solar",))
+    bench.client.register_channel(other, NOW)
+    unregister, register = bench.out()
+    assert list(unregister.unregister.channels) == [ALARMS.hash]
+    (said,) = register.register.channels
+    assert (list(said.attributes), said.since, said.at) == (["solar"], wire.SINCE_POSITION, 100)
+
+
+def test_the_document_without_channels_is_as_before() -> None:
+    plain = Document(identity=ME, epoch=1, cursor=10, channels_epoch=7, channels_cursor=100)
+    assert encode(plain) == encode(Document(identity=ME, epoch=1, cursor=10))
+    assert b'"format":1' in encode(plain)
+    assert b'"format":3' in encode(at(100, TASKS))
+    assert b"queries" not in encode(at(100, TASKS))
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        KeptChannel(since=OLDEST),
+        KeptChannel(since=Since("time", 5)),
+        KeptChannel(since=Since("position", 5, 9), lost=True),
+        KeptChannel(position=BEGINNING),
+        KeptChannel(position=4, told=9),
+    ],
+)
+def test_a_document_with_channels(kept: KeptChannel) -> None:
+    whole = Document(
+        identity=ME,
+        channels={ALARMS: kept},
+        pending_channels={ALARMS: Kind.REGISTER, TASKS: Kind.UNREGISTER},
+        channels_epoch=7,
+        channels_cursor=2**63,
+    )
+    assert decode(encode(whole), ME) == whole
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ((b'"channels_epoch":7', b'"channels_epoch":null'), "channels_cursor: is there without"),
+        ((b'"channels_cursor":100', b'"channels_cursor":-1'), "channels_cursor: is no number"),
+        ((b'"pending_channels":{', b'"pending_channels":{"x":"register"'), "pending_channels: 'x' contradicts"),
+        ((b'"tasks":{}', b'"tasks":{"told":-1}'), "told: is no number"),
+        ((b'"tasks":{}', b'"tasks":{"since":"never"}'), "channels: since: 'never' is unknown"),
+        ((b'"tasks":{}', b'"tasks":{"position":4}'), "channels: 'tasks' is behind the cursor"),
+        ((b'"tasks":{}', b'"tasks":{"lost":1}'), "channels: lost is not"),
+        ((b'"tasks":{}', b'"tasks":5'), "channels: has an entry"),
+        ((b'"tasks":{}', b'"tasks":{},"tasks\\u0000x":{}'), "channels: has one name twice"),
+        ((b'"tasks":{}', b'"tasks\\u0000b\\u0000a":{}'), "channels: channel: the attributes"),
+    ],
+)
+def test_a_damaged_document(change: tuple[bytes, bytes], wrong: str) -> None:
+    data = encode(at(100, TASKS)).replace(*change)
+    data = data[: data.index(b',"check"')] + b"}"
+    with pytest.raises(StateDamaged, match=f"^{wrong}"):
+        decode(data, ME)
+
+
+def test_a_channels_text() -> None:
+    assert channel_from(ALARMS.text) == ALARMS
+    with pytest.raises(ValueError, match=r"^since: -1 is no number"):
+        since_from({"since": "time", "at": -1})
+
+
+def test_frames_of_channels_fit() -> None:
+    bench = Bench()
+    for number in range(70):
+        attributes = tuple(f"{letter}" * 60 for letter in "abcdefghijklmnop")
+        bench.client.register_channel(Channel(f"{number}" * 100, attributes), OLDEST)
+    hello = bench.connect()
+    assert len(hello.channels) == 0
+    assert hello.capabilities & wire.CAPABILITY_QUERIES, "which kinds it knows is to be said"
+    bench.say(welcome=wire.Welcome(in_sync=False, epoch=1, kinds=KINDS))
+    chunks = [frame.sync for frame in bench.out()]
+    assert sum(len(chunk.channels) for chunk in chunks) == 70
+    assert max(chunk.ByteSize() for chunk in chunks) < 32 * 1024
+    assert encode_frame(wire.ClientFrame(sync=chunks[0]))
+
+
+def test_a_later_welcome_without_kinds_takes_no_channel_out_of_the_set() -> None:
+    """It answers an Open of the gateway's own, which had no channels: what the first Welcome said stands."""
+    bench = Bench()
+    bench.client.register_channel(ALARMS, OLDEST)
+    bench.client.subscribe(ALARMS, 1)
+    bench.connect()
+    place = wire.ChannelPosition(channel=ALARMS.hash, position=40)
+    bench.say(welcome=wire.Welcome(in_sync=True, epoch=1, kinds=KINDS, channels_epoch=7, positions=[place]))
+    bench.say(caught_up=wire.CaughtUp(complete=1))
+    bench.say(channels_end=wire.ChannelsEnd(page=1, last=True, complete=60))
+    bench.out()
+    bench.say(welcome=wire.Welcome(in_sync=False))
+    chunks = [frame.sync for frame in bench.out() if frame.HasField("sync")]
+    assert [one.name for chunk in chunks for one in chunk.channels] == ["alarms"]

@@ -1,0 +1,208 @@
+"""The outbox's queue against a plain list, with crashes: what is in the log is what is left."""
+
+from dataclasses import dataclass
+
+import pytest
+from coldnotify._core.outbox_log import Kept
+from coldnotify._core.outbox_queue import OutboxQueue
+from coldnotify._core.outgoing import Outgoing
+from coldnotify.errors import OutboxFull
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+
+def version(name: str = "a", number: int | None = None, incarnation: int | None = None) -> Outgoing:
+    return Outgoing("d", "g", name, payload=b"{}", version=number, incarnation=incarnation)
+
+
+def message(name: str = "a", id_: str = "m") -> Outgoing:
+    return Outgoing("d", "g", name, is_message=True, payload=b"\x00CNo1", id=id_)
+
+
+def accept(queue: OutboxQueue, *outgoings: Outgoing, now_ms: int = 5) -> tuple[list[Kept], bytes]:
+    made = queue.accept(outgoings, now_ms)
+    queue.commit([record for record, _ in made])
+    return [record for record, _ in made], b"".join(entry for _, entry in made)
+
+
+def names(records: list[Kept]) -> list[tuple[str, int | str | None]]:
+    return [(record.outgoing.name, record.outgoing.version or record.outgoing.id) for record in records]
+
+
+def test_a_newer_publish_goes_to_the_end_and_takes_out_the_older_one():
+    queue = OutboxQueue(10, 10_000)
+    accept(queue, version("a", 1), version("b", 1), version("a", 2))
+    assert names(queue.take(10, 10_000)) == [("b", 1), ("a", 2)]
+
+
+def test_what_is_under_way_stays_until_it_is_said_not_to_be_published():
+    queue = OutboxQueue(10, 10_000)
+    accept(queue, version("a", 1))
+    (first,) = queue.take(1, 10_000)
+    accept(queue, version("b", 1), version("a", 2))
+    assert len(queue) == 3
+    assert queue.put_back([first.number]) == [(1, 3)]
+    assert names(queue.take(10, 10_000)) == [("b", 1), ("a", 2)]
+
+
+@pytest.mark.parametrize("newer", [version("a", 4), version("a", 6, 1), version("b", 6), message("a")])
+def test_what_may_count_all_the_same_is_kept(newer: Outgoing):
+    queue = OutboxQueue(10, 10_000)
+    accept(queue, version("a", 5), newer)
+    assert len(queue) == 2
+
+
+def test_messages_are_all_kept_in_order():
+    queue = OutboxQueue(10, 10_000)
+    accept(queue, *(message("c", str(n)) for n in range(5)))
+    assert names(queue.take(3, 10_000)) == [("c", "0"), ("c", "1"), ("c", "2")]
+    assert names(queue.take(3, 10_000)) == [("c", "3"), ("c", "4")]
+
+
+def test_versions_are_given_above_the_last_also_when_the_clock_goes_back_and_after_a_restart():
+    queue = OutboxQueue(10, 10_000)
+    records, log = accept(queue, version("a"), version("a"), version("b"), now_ms=100)
+    assert names(records) == [("a", 100), ("a", 101), ("b", 100)]
+    (record,), more = accept(queue, version("a"), now_ms=50)
+    assert record.outgoing.version == 102
+    log += more + queue.settle([2, 3, 4])
+    for data in (log, queue.compacted()):
+        again = OutboxQueue(10, 10_000)
+        again.load(data)
+        assert len(again) == 0
+        (record,), _ = accept(again, version("a"), now_ms=50)
+        assert (record.number, record.outgoing.version) == (5, 103)
+
+
+def test_a_version_that_the_application_gave_counts_too():
+    queue = OutboxQueue(10, 10_000)
+    accept(queue, version("a", 1_000))
+    (record,), _ = accept(queue, version("a"))
+    assert record.outgoing.version == 1_001
+
+
+def test_what_was_settled_without_its_record_in_the_log_is_no_matter():
+    queue = OutboxQueue(10, 10_000)
+    queue.load(OutboxQueue(1, 1).settle([7]))
+    (record,), _ = accept(queue, message())
+    assert record.number == 8
+
+
+def test_it_is_full_by_records_and_by_bytes_and_nothing_is_lost():
+    queue = OutboxQueue(2, 10_000)
+    accept(queue, version("a", 1), message())
+    with pytest.raises(OutboxFull, match=r"^outbox_max_records: 2 "):
+        queue.accept([message()], 5)
+    accept(queue, version("a", 2))  # takes out the older one
+    assert len(queue) == 2
+    small = OutboxQueue(10, 300)
+    accept(small, message())
+    with pytest.raises(OutboxFull, match=r"^outbox_max_bytes: "):
+        small.accept([message()] * 3, 5)
+    assert len(small) == 1
+    small.settle([1])
+    accept(small, message())
+
+
+def test_what_could_not_be_written_never_was():
+    queue = OutboxQueue(10, 10_000)
+    accept(queue, version("a", 1))
+    size = queue.size_bytes
+    queue.abandon([record for record, _ in queue.accept([version("a", 2), message()], 5)])
+    assert (len(queue), queue.size_bytes) == (1, size)
+    assert names(queue.take(9, 9_999)) == [("a", 1)]
+
+
+@dataclass
+class Row:
+    """Of the model: one record that is left."""
+
+    number: int
+    outgoing: Outgoing
+    under_way: bool = False
+    outdone: bool = False
+    """A newer one was accepted while it was under way."""
+
+
+class AgainstAList(RuleBasedStateMachine):
+    """Whatever is done, and wherever it is killed: the queue has what the plain list has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue = OutboxQueue(1000, 1_000_000)
+        self.log = b""
+        self.rows: list[Row] = []
+        self.ids = 0
+        self.stale: set[int] = set()
+
+    def outdone(self, older: Row, newer: Row) -> bool:
+        if older.outgoing.is_message or newer.outgoing.is_message or older.outgoing.name != newer.outgoing.name:
+            return False
+        return (older.outgoing.version or 0) <= (newer.outgoing.version or 0)
+
+    @rule(
+        names=st.lists(st.sampled_from("abc"), min_size=1, max_size=3),
+        are_messages=st.booleans(),
+        number=st.integers(1, 9),
+    )
+    def publish(self, names: list[str], are_messages: bool, number: int) -> None:
+        outgoings = []
+        for name in names:
+            self.ids += 1
+            outgoings.append(message(name, str(self.ids)) if are_messages else version(name, number))
+        records, data = accept(self.queue, *outgoings)
+        self.log += data
+        for record in records:
+            row = Row(record.number, record.outgoing)
+            for older in self.rows:
+                older.outdone |= self.outdone(older, row)
+            self.rows = [older for older in self.rows if older.under_way or not older.outdone] + [row]
+
+    @rule(most=st.integers(1, 4))
+    def take(self, most: int) -> None:
+        expected = [row for row in self.rows if not row.under_way][:most]
+        assert [record.number for record in self.queue.take(most, 1_000_000)] == [row.number for row in expected]
+        for row in expected:
+            row.under_way = True
+
+    @rule(which=st.integers(0, 5), published=st.booleans())
+    def answered(self, which: int, published: bool) -> None:
+        under_way = [row for row in self.rows if row.under_way]
+        if not under_way:
+            return
+        row = under_way[which % len(under_way)]
+        if published:
+            self.log += self.queue.settle([row.number])
+            self.rows.remove(row)
+            return
+        self.queue.put_back([row.number])
+        row.under_way = False
+        later = [other for other in self.rows if other.number > row.number]
+        if any(self.outdone(row, other) for other in later):
+            self.rows.remove(row)
+        elif row.outdone:
+            row.outdone = False  # by one that is published already: then it is sent again, and is stale
+            self.stale.add(row.number)
+
+    @rule(torn=st.binary(max_size=3), compacted=st.booleans())
+    def killed(self, torn: bytes, compacted: bool) -> None:
+        if compacted:
+            self.log = self.queue.compacted()
+        self.queue = OutboxQueue(1000, 1_000_000)
+        self.queue.load(self.log + b"CNo1"[: len(torn)])
+        before, self.rows = self.rows, []
+        for row in before:  # what was under way is taken out now, if there was a newer one
+            if compacted or not (row.outdone or row.number in self.stale):
+                self.rows = [older for older in self.rows if not self.outdone(older, row)]
+                self.rows.append(Row(row.number, row.outgoing))
+
+    @invariant()
+    def has_what_is_left(self) -> None:
+        assert len(self.queue) == len(self.rows)
+        assert all(row.number in self.queue for row in self.rows)
+        assert self.queue.under_way == sum(row.under_way for row in self.rows)
+
+
+TestAgainstAList = AgainstAList.TestCase
+TestAgainstAList.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

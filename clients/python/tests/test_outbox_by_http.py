@@ -1,0 +1,123 @@
+"""What an outbox's records become as requests, and what becomes of each, by what a played service answers."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from coldnotify._core.outgoing import Outgoing, message_of, version_of
+from coldnotify._outbox.outbox_delivery import NotYet, RejectedForEver
+from coldnotify._publishing import outbox_by_http
+from coldnotify._publishing.outbox_by_http import HttpCarrier
+from coldnotify._publishing.published import PublishError, PublishRejected
+from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
+
+AWAY = PublishError("away", indeterminate=False)
+
+
+class Service:
+    """Takes all there is; `fails`: by name, what one by one is answered with; `many_fails`: what several are."""
+
+    def __init__(self) -> None:
+        self.requests: list[list[str]] = []
+        """Of each request, the names in it; of one by one in a list of its own."""
+        self.bodies: list[Any] = []
+        self.fails: dict[str, Exception] = {}
+        self.many_fails: Exception | None = None
+        self.results: dict[str, dict[str, Any]] = {}
+        self.carrier = HttpCarrier(self.post, self.post_many)
+
+    def post(self, outgoing: Outgoing, body: dict[str, object]) -> dict[str, Any]:
+        self.requests.append([outgoing.name])
+        self.bodies.append(body)
+        if outgoing.name in self.fails:
+            raise self.fails[outgoing.name]
+        return {"partition": 1, "offset": len(self.requests)}
+
+    def post_many(self, first: Outgoing, body: bytes) -> dict[str, Any]:
+        said = json.loads(body)
+        records = said["messages"] if first.is_message else said
+        names = [one["channel" if first.is_message else "object"] for one in records]
+        self.requests.append(names)
+        self.bodies.append(records)
+        if self.many_fails is not None:
+            raise self.many_fails
+        results = [self.results.get(name, {"partition": 1, "offset": n}) for n, name in enumerate(names)]
+        return {"results": results}
+
+
+def versions(*names: str, domain: str = "d", group: str = "g") -> list[Outgoing]:
+    return [version_of(domain, group, name, 7, {"x": name}) for name in names]
+
+
+def messages(*names: str) -> list[Outgoing]:
+    return [message_of("d", "g", name, name.encode(), id=f"id-{name}", to=["t"], expires_at=5) for name in names]
+
+
+def test_what_follows_each_other_in_one_group_is_one_request() -> None:
+    service = Service()
+    batch = [*versions("a", "b"), *versions("c", group="h"), *messages("m", "n"), *versions("a")]
+    assert service.carrier.carry(batch) == [(1, 0), (1, 1), (1, 2), (1, 0), (1, 1), (1, 4)]
+    assert service.requests == [["a", "b"], ["c"], ["m", "n"], ["a"]]
+    assert service.bodies[0][0] == {"object": "a", "version": 7, "payload": {"x": "a"}}
+    payload = base64.b64encode(b"m").decode()
+    message = {"channel": "m", "id": "id-m", "payload_base64": payload, "to": ["t"], "expires_at": 5}
+    assert service.bodies[2][0] == message
+    assert service.bodies[3] == {"version": 7, "payload": {"x": "a"}}, "one alone goes as ever"
+
+
+def test_a_request_has_at_most_so_many_records() -> None:
+    service = Service()
+    service.carrier.carry(versions(*map(str, range(PUBLISHES_PER_REQUEST_MAX + 2))))
+    assert [len(names) for names in service.requests] == [PUBLISHES_PER_REQUEST_MAX, 2]
+
+
+def test_a_request_has_at_most_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    (part,) = {len(json.dumps(one)) for one in ({"object": n, "version": 7, "payload": {"x": n}} for n in "abcde")}
+    monkeypatch.setattr(outbox_by_http, "REQUEST_BYTES_MAX", 2 * part + 1)
+    service = Service()
+    service.carrier.carry(versions(*"abcde"))
+    assert service.requests == [["a", "b"], ["c", "d"], ["e"]]
+
+
+@pytest.mark.parametrize("error", [ValueError("payload: x"), PublishRejected("domain: y"), LookupError("no such path")])
+def test_what_is_refused_as_a_whole_is_sent_one_by_one_and_only_the_wrong_one_is_set_aside(error: Exception) -> None:
+    service = Service()
+    service.many_fails, service.fails = error, {"b": ValueError("payload: x")}
+    one, two, three = service.carrier.carry(messages("a", "b", "c"))
+    assert (one, three) == ((1, 2), (1, 4))
+    assert isinstance(two, RejectedForEver)
+    assert service.requests == [["a", "b", "c"], ["a"], ["b"], ["c"]]
+
+
+def test_what_is_not_known_to_be_published_ends_it() -> None:
+    service = Service()
+    service.many_fails = AWAY
+    (only,) = service.carrier.carry([*messages("a", "b"), *versions("c")])
+    assert isinstance(only, NotYet)
+    assert service.requests == [["a", "b"]], "and it stays in front of what follows"
+    service.many_fails, service.requests = None, []
+    service.results = {"b": {"channel": "b", "error": "Kafka", "outcome": "unknown: it may be published"}}
+    one, two, three = service.carrier.carry([*messages("a", "b", "c"), *versions("d", "e")])
+    assert (one, three) == ((1, 0), (1, 2))
+    assert isinstance(two, NotYet)
+    assert service.requests == [["a", "b", "c"]]
+
+
+@pytest.mark.parametrize("results", [None, [], [{"offset": 1}, {"offset": 2}], "ab", [1, 2]])
+def test_an_answer_that_is_none_is_asked_for_once_more(results: object) -> None:
+    """One by one: each repeat says the same, so that it changes nothing."""
+    service = Service()
+    service.carrier = HttpCarrier(service.post, lambda _first, _body: {"results": results})
+    outcomes = service.carrier.carry(messages("a", "b"))
+    assert outcomes == [(1, 1), (1, 2)] or [type(one) for one in outcomes] == [NotYet]
+
+
+def test_a_service_that_goes_is_not_asked_on() -> None:
+    service = Service()
+    service.fails = {"a": AWAY}
+    (only,) = service.carrier.carry([*versions("a"), *messages("b")])
+    assert isinstance(only, NotYet)
+    service.carrier.stop()
+    assert service.carrier.carry(versions("c", "d")) == []
+    assert service.requests == [["a"]]

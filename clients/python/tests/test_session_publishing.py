@@ -1,0 +1,223 @@
+"""Publishing on the session, from outside: with threads and with asyncio, in memory and with an outbox.
+
+Stands for: outbox_memory, session_publishing
+"""
+
+import asyncio
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from coldnotify import Connection, Notify, OutboxError, OutboxFull, OutboxInUse, Publication, PublishRefused, State, aio
+from coldnotify.testing import FakeService
+from coldnotify_testkit.waiting import wait_for
+
+WAIT_S = 60
+
+CHILD = """
+import sys
+from coldnotify import Connection, Notify, State
+notify = Notify("d", "g", "c", State(None), Connection("127.0.0.1", 1), outbox=sys.argv[1])
+notify.connect()
+for number in range(int(sys.argv[2]), 1000):
+    notify.send("c", number, id=str(number))
+    notify.publish(f"o{number % 7}", version=number + 1)
+    print(number, flush=True)
+import os
+os._exit(0)
+"""
+Make = Callable[..., Notify]
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    with FakeService() as service:
+        yield service
+
+
+@pytest.fixture
+def make(service: FakeService) -> Iterator[Make]:
+    made: list[Notify] = []
+
+    def make(client: str = "c", **more: Any) -> Notify:
+        connection = Connection("127.0.0.1", service.port, backoff_min_s=0.05)
+        notify = Notify("d", "g", client, State(None), connection, **more)
+        made.append(notify)
+        return notify
+
+    yield make
+    for notify in made:
+        notify.disconnect()
+
+
+def sent(service: FakeService) -> list[bytes]:
+    """Payloads of the messages that a subscriber is told, in order."""
+    with service.lock:
+        messages = service.service.partition("d", "g").log.messages
+        return list({one.id: one.data for one in messages}.values())
+
+
+def publication(made: Publication | None) -> Publication:
+    assert made is not None
+    return made
+
+
+def test_what_one_publishes_the_others_are_told(service: FakeService, make: Make):
+    told: list[Any] = []
+    other, notify = make("other"), make()
+    other.register("o").subscribe(told.append)
+    other.channel("c", since="oldest").subscribe(told.append)
+    assert other.connect(WAIT_S)
+    wait_for(lambda: told)  # that there is no version yet
+    told.clear()
+    assert notify.connect(WAIT_S)
+    version = publication(notify.publish("o", payload={"x": 1}))
+    assert version.wait(WAIT_S) > 0
+    assert version.published
+    message = publication(notify.send("c", {"look": "north"}, to={"camera"}))
+    publication(notify.send("c", b"\xff")).wait(WAIT_S)
+    wait_for(lambda: len(told) == 2)
+    assert (told[0].version, told[0].payload) == (version.version, {"x": 1})
+    assert (told[1].source, message.id is not None) == ("c", True)  # the first is for who has the attribute
+
+
+def test_what_is_published_before_there_is_a_session_comes_in_order(service: FakeService, make: Make):
+    notify = make()
+    made = [publication(notify.send("c", number)) for number in range(200)]
+    first, second = (publication(notify.publish("o", payload=number)) for number in range(2))
+    assert notify.pending().records in (201, 202)  # the first is taken out, if it was not under way
+    assert (second.version or 0) > (first.version or 0)
+    notify.connect(WAIT_S)
+    for one in made:
+        one.wait(WAIT_S)
+    second.wait(WAIT_S)
+    first.wait(WAIT_S)
+    assert sent(service) == [str(number).encode() for number in range(200)]
+    newest = service.service.newest("d", "g", "o")
+    assert newest is not None
+    assert newest.version == second.version
+
+
+def test_broken_connections_lose_and_double_nothing(service: FakeService, make: Make):
+    notify = make()
+    assert notify.connect(WAIT_S)
+    made = []
+    for number in range(60):
+        made.append(publication(notify.send("c", number)))
+        if number % 20 == 10:
+            service.drop_all()
+    for one in made:
+        one.wait(WAIT_S)
+    assert sent(service) == [str(number).encode() for number in range(60)]
+
+
+def test_a_refusal_for_a_while_holds_all_and_one_for_ever_none(service: FakeService, make: Make):
+    errors: list[Exception] = []
+    notify = make(on_error=errors.append)
+    assert notify.connect(WAIT_S)
+    with service.lock:
+        service.service.refused_publishes = {"slow": ("too much", 20), "wrong": ("channel: may not", 0)}
+    first = publication(notify.send("slow", 1))
+    wrong = publication(notify.send("wrong", 2))
+    last = publication(notify.send("c", 3))
+    with pytest.raises(TimeoutError):
+        first.wait(0.1)
+    assert not last.published
+    with service.lock:
+        del service.service.refused_publishes["slow"]
+    with pytest.raises(PublishRefused, match="channel: may not"):
+        wrong.wait(WAIT_S)
+    assert first.wait(WAIT_S) < last.wait(WAIT_S)
+    wait_for(lambda: len(errors) == 1)
+    assert str(errors[0]) == "publish of 'wrong' refused: channel: may not"
+
+
+def test_at_most_once_waits_for_nothing(service: FakeService, make: Make):
+    notify = make()
+    assert notify.send("c", 1, acknowledged=False) is None  # there is no session: it is gone
+    assert notify.connect(WAIT_S)
+    assert notify.send("c", 2, acknowledged=False) is None
+    assert notify.publish("o", payload=3, acknowledged=False) is None
+    wait_for(lambda: service.service.newest("d", "g", "o") is not None)
+    assert sent(service) == [b"2"]
+
+
+def test_an_outbox_carries_over_restarts(service: FakeService, make: Make, tmp_path: Path):
+    notify = make(outbox=tmp_path / "out")
+    made = [publication(notify.send("c", number)) for number in range(100)]
+    with pytest.raises(OutboxInUse, match=r"^outbox: "):
+        make("other", outbox=tmp_path / "out").send("c", 1)
+    notify.disconnect()
+    with pytest.raises(TimeoutError, match="later"):
+        made[0].wait(WAIT_S)
+    again = make(outbox=tmp_path / "out")
+    assert again.connect(WAIT_S)
+    wait_for(lambda: again.pending().records == 0)
+    assert sent(service) == [str(number).encode() for number in range(100)]
+
+
+@pytest.mark.timeout(600)
+def test_killed_at_any_moment_all_that_was_accepted_arrives_once_in_order(
+    service: FakeService, make: Make, tmp_path: Path
+):
+    """A program without a network accepts 1,000 messages and 1,000 versions, and is killed five times by SIGKILL."""
+    draw = random.Random(20261123)
+    done = -1
+    for end in [*sorted(draw.sample(range(20, 980), 5)), None]:
+        command = [sys.executable, "-c", CHILD, str(tmp_path / "out"), str(done + 1)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdout is not None
+            for line in child.stdout:
+                done = int(line)
+                if done == end:
+                    child.send_signal(signal.SIGKILL)
+            assert child.wait(WAIT_S) == (0 if end is None else -signal.SIGKILL)
+    assert done == 999
+    notify = make(outbox=tmp_path / "out")
+    assert notify.connect(WAIT_S)
+    wait_for(lambda: notify.pending().records == 0)
+    assert sent(service) == [str(number).encode() for number in range(1000)]
+    with service.lock:
+        ids = [int(one.id) for one in service.service.partition("d", "g").log.messages]
+        newest = [service.service.newest("d", "g", f"o{number}") for number in range(7)]
+    # The one that a kill interrupted may have been accepted, and is said again with its own id: nobody is told twice.
+    assert ids == sorted(ids)
+    assert len(ids) <= 1000 + 5
+    assert sorted(one.version for one in newest if one) == list(range(994, 1001))
+
+
+def test_what_is_wrong_is_named(make: Make, tmp_path: Path):
+    notify = make(outbox_max_records=1)
+    with pytest.raises(ValueError, match=r"^object: "):
+        notify.publish("")
+    with pytest.raises(ValueError, match=r"^payload: .*fit a frame"):
+        notify.send("c", bytes(40_000))
+    notify.send("c", 1)
+    with pytest.raises(OutboxFull, match=r"^outbox_max_records: "):
+        notify.send("c", 2)
+    with pytest.raises(ValueError, match=r"^outbox_max_bytes: 0 "):
+        make(outbox_max_bytes=0)
+    with pytest.raises(OutboxError, match=r"^outbox: "):
+        make(outbox=tmp_path / "a" / "b").connect()
+    one = make(outbox=tmp_path / "out")
+    one.send("c", 1)
+    one.disconnect()
+    elsewhere = Notify("other", "g", "c", State(None), outbox=tmp_path / "out")
+    with pytest.raises(OutboxError, match=r"^outbox: .*d/g"):
+        elsewhere.send("c", 1)
+
+
+async def test_with_asyncio_a_publication_is_awaited(service: FakeService):
+    connection = Connection("127.0.0.1", service.port)
+    async with aio.Notify("d", "g", "c", State(None), connection) as notify:
+        made = [publication(notify.send("c", number)) for number in range(5)]
+        async with asyncio.timeout(WAIT_S):
+            offsets = [await one for one in made]
+            await publication(notify.publish("o", payload=1))
+    assert offsets == sorted(offsets)
+    assert sent(service) == [b"0", b"1", b"2", b"3", b"4"]

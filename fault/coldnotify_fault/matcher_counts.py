@@ -1,0 +1,61 @@
+"""What matchers say at /metrics that they have done: `MatcherCounts` looks again and again, as they are killed."""
+
+import threading
+import urllib.request
+from collections import Counter
+from collections.abc import Mapping
+
+_LOOK_EVERY_S = 0.5
+_LOOK_S = 1.0
+COUNTED = {
+    "coldnotify_matcher_blocks_served_total": "served_by_blocks",
+    "coldnotify_matcher_messages_paged_total": "messages_paged",
+    "coldnotify_matcher_queries_evaluated_total": "evaluated",
+    "coldnotify_matcher_queries_held_total": "asked_again",
+    "coldnotify_matcher_sets_digests_total": "sets_digests",
+}
+"""A set is asked for again (`queries_held`) by saying what is held of it: a digest may not fit, or a matcher may not
+know what has changed since."""
+
+
+class MatcherCounts:
+    """The counters of all matchers, over all their processes: a lower bound, as what one that is killed has counted
+    since the last look is not in it."""
+
+    def __init__(self, ports: Mapping[str, int]) -> None:
+        """`ports`: of matchers' HTTP, by their names."""
+        self._ports = ports
+        self._last: dict[tuple[str, str], float] = {}
+        self._counts: Counter[str] = Counter()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="matcher-counts", daemon=True)
+        self._thread.start()
+
+    def close(self) -> Counter[str]:
+        """The last look. What was counted, by the names in COUNTED."""
+        self._stopping.set()
+        self._thread.join(4 * _LOOK_S * len(self._ports))
+        self._look()
+        return Counter({name: self._counts[name] for name in COUNTED.values()})
+
+    def _work(self) -> None:
+        while not self._stopping.wait(_LOOK_EVERY_S):
+            self._look()
+
+    def _look(self) -> None:
+        for matcher, port in self._ports.items():
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=_LOOK_S) as answer:
+                    self.take(matcher, answer.read().decode())
+            except (OSError, ValueError):
+                continue
+
+    def take(self, matcher: str, text: str) -> None:
+        """What its /metrics says. A counter below the last one is that of a new process."""
+        for line in text.splitlines():
+            metric, _, value = line.rpartition(" ")
+            name = COUNTED.get(metric)
+            if name is not None:
+                before = self._last.get((matcher, name), 0.0)
+                self._last[matcher, name] = now = float(value)
+                self._counts[name] += round(now - before if now >= before else now)

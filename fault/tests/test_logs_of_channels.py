@@ -1,0 +1,49 @@
+"""What lacks in channels by what is in the topics."""
+
+from typing import Any
+
+from coldnotify_checker.histories import Record
+from coldnotify_fault.logs_of_channels import lacking
+from coldnotify_fault.schedule import DOMAINS, GROUPS
+from coldnotify_fault.senders import right_partition, topic_of
+from coldnotify_fault.told import Following
+from coldnotify_schemas.topics import CHANNELS_1D, CHANNELS_1H
+
+CHANNEL = f"{DOMAINS[0]}/{GROUPS[0]}/orders"
+CLIENT = f"{DOMAINS[0]}/{GROUPS[0]}/ou-1"
+
+
+def record(offset: int, message: str, **more: Any) -> Record:
+    place = {"topic": topic_of(CHANNEL), "partition": right_partition(CHANNEL), **more}
+    return Record(offset=offset, key=CHANNEL, headers={"id": message, **more.pop("headers", {})}, **place)
+
+
+def lacks(records: list[Record], position: int | None, since: str = "oldest", *attributes: str) -> list[str]:
+    following = Following(since, list(attributes), position)
+    return list(lacking(records, {(CLIENT, CHANNEL): following}))
+
+
+def test_each_domain_has_its_topic() -> None:
+    assert [topic_of(f"{domain}/g/c") for domain in DOMAINS] == [CHANNELS_1H, CHANNELS_1D]
+
+
+def test_what_is_behind_what_was_told_lacks() -> None:
+    (words,) = lacks([record(3, "m1"), record(5, "m2")], 3)
+    assert words == f"{CLIENT} lacks 1 messages of {CHANNEL}: it knows all to 3, not 5"
+    assert lacks([record(3, "m1"), record(5, "m2")], 5) == []
+    assert len(lacks([record(3, "m1")], None)) == 1
+    assert lacks([record(3, "m1")], None, "now") == [], "nobody knows where it began"
+
+
+def test_repeats_and_what_is_elsewhere_and_what_is_for_others_do_not() -> None:
+    assert lacks([record(3, "m1"), record(5, "m1")], 3) == []
+    following = {(CLIENT, CHANNEL): Following("oldest", [], 3)}
+    assert list(lacking([record(5, "m1")], following, {"m1"})) == [], "who knows what it repeats"
+    wrong = right_partition(CHANNEL) + 1
+    assert lacks([record(3, "m1", partition=wrong), record(3, "m2", topic=CHANNELS_1D)], None) == []
+    for_solar = Record(
+        topic=topic_of(CHANNEL), partition=right_partition(CHANNEL), offset=3, key=CHANNEL,
+        headers={"id": "m1", "to": "solar"},
+    )  # fmt: skip
+    assert lacks([for_solar], None, "oldest", "camera") == []
+    assert len(lacks([for_solar], None, "oldest", "solar")) == 1

@@ -1,0 +1,59 @@
+"""Room on the disk of a data directory. Without any, Kafka ends, in many words of which few say why."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from coldnotify_kafka.errors import DiskFullError
+
+FREE_BYTES_MIN = 64 * 1024 * 1024
+"""With less the broker is not started: it writes that much before it serves where it has to check many segments."""
+FREE_SHARE_SOON = 0.05
+"""With less somebody should make room. The alert DiskNearlyFull has the same number."""
+_MIB = 1024 * 1024
+
+
+class Room(NamedTuple):
+    """How much there is on the disk of a directory."""
+
+    directory: Path
+    free_bytes: int
+    """That this user may use."""
+    whole_bytes: int
+
+    @property
+    def is_full(self) -> bool:
+        """Whether Kafka cannot go on with it."""
+        return self.free_bytes < FREE_BYTES_MIN
+
+    @property
+    def is_nearly_full(self) -> bool:
+        """Whether somebody should make room."""
+        return self.free_bytes < self.whole_bytes * FREE_SHARE_SOON or self.is_full
+
+    def __str__(self) -> str:
+        free, whole = self.free_bytes // _MIB, self.whole_bytes // _MIB
+        return f"{free} MiB of {whole} MiB are free on the disk of {self.directory}"
+
+
+def room_of(directory: Path) -> Room:
+    """Of a directory, or of the one in which it will be made. Raises OSError."""
+    found = directory.absolute()
+    while not found.exists() and found != found.parent:
+        found = found.parent
+    usage = shutil.disk_usage(os.path.realpath(found))
+    return Room(directory, usage.free, usage.total)
+
+
+def check_room(directory: Path) -> None:
+    """Raises DiskFullError where Kafka could not go on."""
+    try:
+        room = room_of(directory)
+    except OSError:
+        return  # whether it can be used is seen when it is
+    if room.is_full:
+        raise DiskFullError(
+            f"the disk is full: {room}, and Kafka needs {FREE_BYTES_MIN // _MIB} MiB to start. Make room, and do not "
+            "delete any of Kafka's files by hand"
+        )

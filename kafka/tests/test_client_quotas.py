@@ -1,0 +1,50 @@
+"""Quotas of Kafka's own, with a real Kafka: who is above one is slowed down, until it is removed."""
+
+import threading
+
+import pytest
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_kafka.client_quotas import remove_producer_quota, set_producer_quota
+from coldnotify_kafka.errors import QuotaNotAppliedError
+from coldnotify_testkit.waiting import wait_for
+from confluent_kafka import Producer, ThrottleEvent
+from confluent_kafka.admin import AdminClient, NewTopic
+
+EVERYBODY = "ANONYMOUS"
+"""Whom a Kafka without authentication takes everybody for."""
+
+
+@pytest.mark.kafka
+def test_who_is_above_a_quota_is_slowed_down_until_it_is_removed(kafka: EmbeddedBroker) -> None:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    admin.create_topics([NewTopic("quotas", 1)])["quotas"].result(60)
+    throttled = threading.Event()
+
+    def on_throttle(event: ThrottleEvent) -> None:
+        throttled.set()
+
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "throttle_cb": on_throttle})
+
+    def is_throttled() -> bool:
+        throttled.clear()
+        producer.produce("quotas", b"x" * 10_000)
+        producer.flush(60)
+        producer.poll(0)
+        return throttled.is_set()
+
+    assert not is_throttled()
+    set_producer_quota(kafka.bootstrap, EVERYBODY, 1000)
+    try:
+        wait_for(is_throttled, "a producer above the quota is throttled")
+    finally:
+        remove_producer_quota(kafka.bootstrap, EVERYBODY)
+    wait_for(lambda: not is_throttled(), "the quota is gone")
+    remove_producer_quota(kafka.bootstrap, EVERYBODY)
+
+
+@pytest.mark.kafka
+def test_what_kafkas_tool_says_is_told(kafka: EmbeddedBroker) -> None:
+    with pytest.raises(QuotaNotAppliedError, match=r"the quota of user-7: .*nowhere"):
+        set_producer_quota(kafka.bootstrap, "user-7", 1000, command_config="/nowhere")
+    with pytest.raises(QuotaNotAppliedError, match=r"in 0\.01 s"):
+        set_producer_quota(kafka.bootstrap, "user-7", 1000, timeout_s=0.01)

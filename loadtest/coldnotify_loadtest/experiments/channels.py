@@ -1,0 +1,290 @@
+"""channels: every message, to many; to one who was away for long; and how fast messages are sent.
+
+The parts:
+
+    live     steps of `step` subscribers and 10 channels each, every channel one message of 140 bytes a second, each
+             subscriber of one channel: MigratoryData's vertical table, smaller (theirs: 50,000 and 100 a step, 600 s)
+    behind   a client that was away for `behind` messages over 50 channels, among `others` of other channels
+    sending  acknowledged messages a second by Kafka, by HTTP one by one and 1,000 a request
+"""
+
+import asyncio
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+from urllib.request import urlopen
+
+import aiohttp
+from coldnotify import Connection, Message, Missed, Notify, State
+from coldnotify.publisher import Publisher, make_message
+from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import CHANNELS_1D
+from coldnotify_testkit.waiting import wait_for
+from confluent_kafka import Producer
+from prometheus_client.parser import text_string_to_metric_families
+
+from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity
+from coldnotify_loadtest.channel_devices import channel_devices
+from coldnotify_loadtest.latency import Latencies
+from coldnotify_loadtest.processes import Meter
+from coldnotify_loadtest.servers import HOST, ColdNotify
+
+PARTS = ("live", "behind", "sending")
+DOMAIN, GROUP = "animal.observer", "region-1"
+HOME = partition_of(DOMAIN, GROUP, 8)
+CHANNELS_A_STEP = 10
+CHANNELS_BEHIND = 50
+_PAYLOAD_BYTES = 140
+_OTHER_PAYLOAD = b"x" * 100
+_OTHER_CHANNELS = 1000
+
+
+def run(bench: Bench) -> None:
+    """Each part has a service of its own."""
+    if unknown := set(bench["parts"]) - set(PARTS):
+        raise ValueError(f"parts: {min(unknown)!r} is none of {', '.join(PARTS)}")
+    parts: dict[str, Callable[[Bench, ColdNotify], None]] = {"live": _live, "behind": _behind, "sending": _sending}
+    for part in bench["parts"]:
+        with ColdNotify(bench.new_directory(), as_up=True) as server:
+            server.warm_up(bench["warm_up_s"])
+            parts[part](bench, server)
+
+
+# --- live
+
+
+def _live(bench: Bench, server: ColdNotify) -> None:
+    for step in range(1, bench["steps"] + 1):
+        subscribers, channels = step * bench["step"], step * CHANNELS_A_STEP
+        bench.progress.step(f"{subscribers} subscribers")
+        names = [(f"client-{step}-{n}", f"topic-{n % channels}") for n in range(subscribers)]
+        with channel_devices(HOST, server.port, f"{DOMAIN}/{GROUP}", names, READY_S) as devices:
+            _send_for(server, channels, bench["warm_up_s"])
+            devices.begin()
+            meter, begun_s = Meter(server.roles()), time.monotonic()
+            _send_for(server, channels, bench["live_s"])
+            passed_s = time.monotonic() - begun_s
+            used, told = meter.read(), devices.told()
+            cpu_s = sum(one["cpu_s"] for one in used.values())
+            bench.rows.append(
+                {
+                    **identity(server),
+                    "part": "live",
+                    "subscribers": subscribers,
+                    "channels": channels,
+                    "messages": told.messages,
+                    "per_s": round(told.messages / passed_s),
+                    "gaps": told.gaps,
+                    **told.latencies.summary(),
+                    "p90_ms": round(told.latencies.percentile_ms(90), 3) if told.messages else None,
+                    "mbit_s": round(told.bytes * 8 / passed_s / 1e6, 2),
+                    "cpu_share": round(cpu_s / passed_s, 3),
+                    "per_busy_core_s": round(told.messages / cpu_s) if cpu_s else None,
+                    "used": used,
+                }
+            )
+
+
+def _send_for(server: ColdNotify, channels: int, seconds: float) -> None:
+    """One message a second to each channel, spread evenly, until all of them are told."""
+    producer = Producer({"bootstrap.servers": server.kafka, "linger.ms": 0, "acks": "all"})
+    begun_s = time.monotonic()
+    for number in range(round(seconds * channels)):
+        due_s = begun_s + number / channels
+        while (wait_s := due_s - time.monotonic()) > 0:
+            producer.poll(wait_s)  # returns sooner once something is acknowledged
+        value = time.monotonic_ns().to_bytes(8, "big") + os.urandom(_PAYLOAD_BYTES - 8)
+        key = f"{DOMAIN}/{GROUP}/topic-{number % channels}"
+        producer.produce(CHANNELS_1D, value, key, HOME)
+    producer.flush(READY_S)
+    time.sleep(1)  # the last ones are on their way
+
+
+# --- behind
+
+
+def _behind(bench: Bench, server: ColdNotify) -> None:
+    names = [f"sensor-{number}" for number in range(CHANNELS_BEHIND)]
+    unit = _Unit(bench, server, names)
+    with unit.connected():
+        pass
+    bench.progress.step(f"{bench['others']} messages of others")
+    every = max(bench["others"] // bench["behind"], 1)
+    producer = Producer({"bootstrap.servers": server.kafka, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
+    sent = 0
+    for number in range(bench["others"]):
+        _produce(producer, f"other-{number % _OTHER_CHANNELS}", _OTHER_PAYLOAD)
+        if number % every == 0 and sent < bench["behind"]:
+            _produce(producer, names[sent % len(names)], b"%d" % sent)
+            sent += 1
+    producer.flush(READY_S)
+    wait_for(lambda: _of_matcher(server, "coldnotify_matcher_lag_channels") == 0, "all is read", READY_S)
+    bench.progress.step("the client comes back")
+    before = _of_matcher(server, "coldnotify_matcher_block_bytes_total")
+    meter, begun_s = Meter(server.roles()), time.monotonic()
+    with unit.connected():
+        wait_for(lambda: len(unit.told) + len(unit.missed) >= sent, "all are told", READY_S)
+        passed_s = time.monotonic() - begun_s
+    order = all(
+        [int(one.data) for one in unit.told if one.channel == name] == list(range(place, sent, len(names)))
+        for place, name in enumerate(names)
+    )
+    used = meter.read()
+    bench.rows.append(
+        {
+            **identity(server),
+            "part": "behind",
+            "others": bench["others"],
+            "messages": len(unit.told),
+            "missed": len(unit.missed),
+            "in_order": "yes" if order else "no",
+            "seconds": round(passed_s, 2),
+            "read_mib": round((_of_matcher(server, "coldnotify_matcher_block_bytes_total") - before) / 2**20, 1),
+            "matcher_cpu_s": used["matcher"]["cpu_s"],
+            "matcher_mib": used["matcher"]["memory_mib"],
+        }
+    )
+
+
+def _produce(producer: Producer, channel: str, value: bytes) -> None:
+    while True:
+        try:
+            producer.produce(CHANNELS_1D, value, f"{DOMAIN}/{GROUP}/{channel}", HOME)
+            producer.poll(0)
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            return
+
+
+def _of_matcher(server: ColdNotify, metric: str) -> float:
+    """The sum over all labels."""
+    with urlopen(f"http://{HOST}:{server.http_port('matcher-1')}/metrics", timeout=READY_S) as response:
+        families = text_string_to_metric_families(response.read().decode())
+        return sum(one.value for family in families for one in family.samples if one.name == metric)
+
+
+class _Unit:
+    """A client that subscribes to channels, and comes and goes."""
+
+    def __init__(self, bench: Bench, server: ColdNotify, channels: list[str]) -> None:
+        self.told: list[Message] = []
+        self.missed: list[Missed] = []
+        self._state = bench.directory / f"unit-{len(bench.rows)}.state"
+        self._server = server
+        self._channels = channels
+
+    def connected(self) -> "_Connected":
+        """For a block: caught up at its beginning but for channels that are far behind."""
+        notify = Notify(DOMAIN, GROUP, "unit", State(self._state), Connection(HOST, self._server.port))
+        for name in self._channels:
+            notify.channel(name, since="now").subscribe(self.told.append, on_missed=self.missed.append)
+        return _Connected(notify)
+
+
+class _Connected:
+    def __init__(self, notify: Notify) -> None:
+        self._notify = notify
+
+    def __enter__(self) -> None:
+        self._notify.connect()
+        if not self._notify.wait_caught_up(timeout_s=READY_S):
+            raise TimeoutError("the client is not caught up")
+
+    def __exit__(self, *_: object) -> None:
+        self._notify.disconnect()
+
+
+# --- sending
+
+
+def _sending(bench: Bench, server: ColdNotify) -> None:
+    for payload_bytes in bench["payloads_bytes"]:
+        for way, send in (("Kafka", _by_kafka), ("HTTP, one a request", _by_http), ("HTTP, 1,000 a request", _by_many)):
+            bench.progress.step(f"{way}, {payload_bytes} bytes")
+            if way.startswith("HTTP, 1,000") and payload_bytes > 4096:
+                continue  # a request may have 8 MiB
+            row: Row = {**identity(server), "part": "sending", "way": way, "payload_bytes": payload_bytes}
+            bench.rows.append({**row, **asyncio.run(send(server, payload_bytes, bench["sending_s"]))})
+
+
+Answer = Coroutine[Any, Any, Row]
+
+
+async def _for_a_while(once: Callable[[], Coroutine[Any, Any, int]], at_once: int, seconds: float) -> Row:
+    """`at_once` tasks, each sending again when it is answered; `once` returns how many messages were acknowledged."""
+    latencies, until_s, acknowledged, begun_s = Latencies(), time.monotonic() + seconds, 0, time.monotonic()
+
+    async def loop() -> None:
+        nonlocal acknowledged
+        while time.monotonic() < until_s:
+            begun_ns = time.monotonic_ns()
+            acknowledged += await once()
+            latencies.add_ns([time.monotonic_ns() - begun_ns])
+
+    await asyncio.gather(*(loop() for _ in range(at_once)))
+    summary = latencies.summary()
+    passed_s = time.monotonic() - begun_s
+    return {"per_s": round(acknowledged / passed_s), "p50_ms": summary.get("p50_ms"), "p99_ms": summary.get("p99_ms")}
+
+
+async def _by_kafka(server: ColdNotify, payload_bytes: int, seconds: float) -> Row:
+    payload = os.urandom(payload_bytes)
+    with Publisher(server.kafka) as publisher:
+
+        async def once() -> int:
+            messages = [("sent", make_message(payload)) for _ in range(100)]
+            return len(await publisher.send_messages_async(DOMAIN, GROUP, messages))
+
+        return await _for_a_while(once, 4, seconds)
+
+
+async def _by_http(server: ColdNotify, payload_bytes: int, seconds: float) -> Row:
+    return await _by_requests(server, "/sent", {"payload": "x" * max(payload_bytes - 2, 0)}, 1, 16, seconds)
+
+
+async def _by_many(server: ColdNotify, payload_bytes: int, seconds: float) -> Row:
+    message = {"channel": "sent", "payload": "x" * max(payload_bytes - 2, 0)}
+    return await _by_requests(server, "", {"messages": [message] * 1000}, 1000, 2, seconds)
+
+
+async def _by_requests(server: ColdNotify, path: str, said: object, messages: int, at_once: int, seconds: float) -> Row:
+    url = f"http://{HOST}:{server.web_port()}/v1/domains/{DOMAIN}/groups/{GROUP}/channels{path}"
+    body, refused = json.dumps(said).encode(), threading.Event()
+    async with aiohttp.ClientSession() as session:
+
+        async def once() -> int:
+            async with session.post(url, data=body) as response:
+                await response.read()
+                if response.status == 200:
+                    return messages
+                refused.set()
+            await asyncio.sleep(0.05)
+            return 0
+
+        return {**await _for_a_while(once, at_once, seconds), "refused": "some" if refused.is_set() else "none"}
+
+
+def seconds(parameters: Parameters) -> float:
+    """About."""
+    live = parameters["steps"] * (parameters["live_s"] + parameters["warm_up_s"] + 15)
+    sending = 3 * len(parameters["payloads_bytes"]) * parameters["sending_s"]
+    return float(live + parameters["others"] / 20_000 + 60 + sending)
+
+
+CHANNELS = Experiment(
+    "channels",
+    "every message: to many, to one far behind, and how fast they are sent",
+    {
+        "parts": PARTS, "steps": 4, "step": 500, "live_s": 20, "warm_up_s": 5, "behind": 100_000, "others": 1_000_000,
+        "payloads_bytes": (0, 1024, 65_536), "sending_s": 5,
+    },
+    {"steps": 1, "step": 50, "live_s": 3, "warm_up_s": 1, "behind": 500, "others": 5_000, "sending_s": 1},
+    seconds,
+    lambda parameters: int(parameters["steps"]) + 2 + 3 * len(parameters["payloads_bytes"]),
+    run,
+)  # fmt: skip
+"""Experiments by name."""

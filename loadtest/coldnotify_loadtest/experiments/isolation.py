@@ -1,0 +1,221 @@
+"""isolation: what a tenant within its agreement notices of one that asks for ten times its own; part by part.
+
+pairs   tenant A publishes within its agreement, and a device of it measures; tenant B is silent, then asks for
+        `times` its agreement, by HTTP, on a session, or by Kafka; in A's partition, or in another one
+uneven  a tenant's publishers leave two of three HTTP nodes for the third: how long until it has its whole rate there
+
+Each B is in a mode that its row says. By HTTP and on sessions it is refused. By Kafka nothing is: Kafka has quotas for
+publishers that authenticate, and these do not; then what goes out of it is held to `out_per_s`.
+"""
+
+from collections.abc import Sequence
+
+from coldnotify_kafka import topics as kafka_topics
+from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.tenants import Agreement, Tenant, encode_tenant
+from coldnotify_schemas.topics import TENANTS
+from confluent_kafka import Producer
+
+from coldnotify_loadtest.askers import BIN_S, Ask, Asked, Askers, accepted_per_s
+from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity, settle
+from coldnotify_loadtest.population import Population
+from coldnotify_loadtest.publisher import Plan, Publisher
+from coldnotify_loadtest.servers import ColdNotify
+from coldnotify_loadtest.swarm import Swarm
+
+PARTS = ("pairs", "uneven")
+WAYS = ("http", "session", "kafka")
+WHERE = ("same", "different")
+_A, _B, _MOVING = "calm", "loud", "moving"
+_MODES = {
+    "http": "in_per_s: 429",
+    "session": "in_per_s: NotPublished",
+    "kafka": "out_per_s: told later; no quota without authentication",
+}
+_BURST_S = 2.0
+_BEGINNING_S = 0.25
+"""Part of a run in which shares move and the first burst is let in: it does not count for B's rate."""
+_WHOLE = 0.95
+_START_S = 20.0
+
+
+def run(bench: Bench) -> None:
+    """Raises ValueError for a part or a way that there is not."""
+    for name, known in (("parts", PARTS), ("ways", WAYS)):
+        if unknown := set(bench[name]) - set(known):
+            raise ValueError(f"{name}: {min(unknown)!r} is none of {', '.join(known)}")
+    if "pairs" in bench["parts"]:
+        with ColdNotify(bench.new_directory(), as_up=True, usage=True) as server:
+            _pairs(bench, server)
+    if "uneven" in bench["parts"]:
+        with ColdNotify(bench.new_directory(), http_nodes=3, usage=True) as server:
+            _uneven(bench, server)
+
+
+def _agree(server: ColdNotify, tenants: Sequence[Tenant]) -> None:
+    producer = Producer({"bootstrap.servers": server.kafka, "log_level": 0})
+    for tenant in tenants:
+        producer.produce(TENANTS, encode_tenant(tenant), tenant.name.encode())
+    if producer.flush(READY_S):
+        raise RuntimeError("Kafka does not take the tenants")
+
+
+def _pairs(bench: Bench, server: ColdNotify) -> None:
+    per_s = bench["b_per_s"]
+    others = [
+        Tenant(f"other-{number}", (f"other-{number}.domain",), Agreement(in_per_s=1.0))
+        for number in range(bench["tenants"] - 2)
+    ]
+    limited = {way: Agreement(out_per_s=per_s) if way == "kafka" else Agreement(in_per_s=per_s) for way in WAYS}
+    a = Population(1, 1, 1, domain=_A)
+    _agree(server, [*others, Tenant(_A, (_A,), Agreement(in_per_s=10 * bench["a_per_s"]))])
+    with (
+        Swarm(server.kind, a, 1, server.addresses(), processes=1) as swarm,
+        Publisher(server.target(a)) as publisher,
+    ):
+        swarm.add(1)
+        swarm.wait_ready(READY_S)
+        publisher.publish(Plan(bench["a_per_s"], bench["seconds"] / 4))
+        for way in bench["ways"]:
+            _agree(server, [Tenant(_B, tuple(_population(where, a).domain for where in WHERE), limited[way])])
+            for where in bench["where"]:
+                b = _population(where, a)
+                # A device of B, whose deliveries cost something, too.
+                with Swarm(server.kind, b, 1, server.addresses(), processes=1) as of_b:
+                    of_b.add(1)
+                    of_b.wait_ready(READY_S)
+                    for pair in range(bench["pairs"]):
+                        bench.progress.step(f"{way}, {where} partition, pair {pair + 1}")
+                        about: Row = {**identity(server), "part": "pairs", "way": way, "where": where, "pair": pair}
+                        about |= {"mode": _MODES[way], "tenants": bench["tenants"]}
+                        off = _latency(bench, swarm, publisher)
+                        with Askers([_ask(bench, server, way, b)]) as askers:
+                            askers.begin()
+                            on = _latency(bench, swarm, publisher)
+                            asked = askers.end()
+                        bench.rows.append({**about, **_compared(off, on), **_b_row(bench, asked)})
+
+
+def _population(where: str, a: Population) -> Population:
+    """B's: of a domain whose partition is A's, or another one."""
+    partitions = kafka_topics.co_partitions()
+    of_a = partition_of(a.domain, a.group(0), partitions)
+    found = (Population(1, 16, 1, domain=f"{_B}-{number}") for number in range(100 * partitions))
+    return next(
+        one for one in found if (partition_of(one.domain, one.group(0), partitions) == of_a) == (where == "same")
+    )
+
+
+def _ask(bench: Bench, server: ColdNotify, way: str, b: Population) -> Ask:
+    port = {"http": server.web_port(), "session": server.port, "kafka": server.target(b).port}[way]
+    return Ask(way, port, b, 0, bench["seconds"], per_s=bench["times"] * bench["b_per_s"], at_once=bench["at_once"])
+
+
+def _latency(bench: Bench, swarm: Swarm, publisher: Publisher) -> Row:
+    """A's, from publish to callback."""
+    swarm.record()
+    published = publisher.publish(Plan(bench["a_per_s"], bench["seconds"]))
+    settle(swarm, published.sent)
+    delivered, _ = swarm.take()
+    return {**delivered.summary(), "delivered": delivered.count, "failed": published.failed}
+
+
+def _compared(off: Row, on: Row) -> Row:
+    return {
+        "off": off,
+        "on": on,
+        "p99_ratio": round(on["p99_ms"] / off["p99_ms"], 2),
+        "p50_ratio": round(on["p50_ms"] / off["p50_ms"], 2),
+    }
+
+
+def _b_row(bench: Bench, asked: Sequence[Asked]) -> Row:
+    seconds = bench["seconds"]
+    from_s = max(seconds * _BEGINNING_S, min(_BURST_S, seconds / 2))
+    per_s = accepted_per_s(asked, from_s, seconds)
+    sent, accepted = sum(one.sent for one in asked), sum(one.accepted for one in asked)
+    refused = sum(one.refused for one in asked)
+    return {
+        "b_asked_per_s": round(sent / seconds, 1),
+        "b_accepted_per_s": round(per_s, 1),
+        "b_agreed_per_s": bench["b_per_s"],
+        "b_share": round(per_s / bench["b_per_s"], 3),
+        "b_refused": refused,
+        "b_not_told": sent - accepted - refused,
+    }
+
+
+def _uneven(bench: Bench, server: ColdNotify) -> None:
+    """At first each node has a third of what is asked for; then all of it goes to the first one."""
+    per_s, seconds = bench["uneven_per_s"], bench["seconds"]
+    _agree(server, [Tenant(_MOVING, (_MOVING,), Agreement(in_per_s=per_s, burst_s=1.0))])
+    population = Population(1, 16, 3, domain=_MOVING)
+    ports = [server.http_port(f"http-{number}") for number in (1, 2, 3)]
+    asked_per_s = bench["uneven_times"] * per_s
+    bench.progress.step("three nodes, evenly")
+    even = [
+        Ask("http", port, population, block, seconds, per_s=asked_per_s / 3, at_once=bench["at_once"])
+        for block, port in enumerate(ports)
+    ]
+    one = [Ask("http", ports[0], population, 0, seconds, per_s=asked_per_s, at_once=3 * bench["at_once"])]
+    with Askers(even) as evenly, Askers(one) as at_one:
+        asked = evenly.run()
+        bench.progress.step("one node, all of it")
+        moved = at_one.run()
+    bench.rows.append(
+        {
+            **identity(server),
+            "part": "uneven",
+            "nodes": len(ports),
+            "agreed_per_s": per_s,
+            "evenly_per_s": round(accepted_per_s(asked, seconds / 2, seconds), 1),
+            "at_one_per_s": round(accepted_per_s(moved, seconds / 2, seconds), 1),
+            "whole_after_s": whole_after_s(moved, per_s, seconds),
+            "not_told": sum(each.sent - each.accepted - each.refused for each in (*asked, *moved)),
+        }
+    )
+
+
+def whole_after_s(asked: Sequence[Asked], per_s: float, seconds: float) -> float | None:
+    """From when on, in the second behind it, nearly all of the rate was accepted; None: at no time."""
+    for number in range(round((seconds - 1) / BIN_S) + 1):
+        from_s = number * BIN_S
+        if accepted_per_s(asked, from_s, from_s + 1) >= _WHOLE * per_s:
+            return round(from_s, 1)
+    return None
+
+
+def steps(parameters: Parameters) -> int:
+    """Pairs, and the two halves of the other part."""
+    pairs = len(parameters["ways"]) * len(parameters["where"]) * int(parameters["pairs"])
+    return pairs * ("pairs" in parameters["parts"]) + 2 * ("uneven" in parameters["parts"])
+
+
+def seconds_of(parameters: Parameters) -> float:
+    """About."""
+    return float(len(parameters["parts"]) * _START_S + steps(parameters) * 2 * (parameters["seconds"] + 1))
+
+
+ISOLATION = Experiment(
+    "isolation",
+    "a tenant beside one that asks for ten times its agreement",
+    {
+        "parts": PARTS,
+        "ways": WAYS,
+        "where": WHERE,
+        "pairs": 5,
+        "seconds": 120.0,
+        "tenants": 1_000,
+        "a_per_s": 50.0,
+        "b_per_s": 100.0,
+        "times": 10,
+        "uneven_per_s": 150.0,
+        "uneven_times": 3,
+        "at_once": 8,
+        "processes": 1,
+    },
+    {"where": ("same",), "pairs": 1, "seconds": 2.0, "tenants": 10, "at_once": 2, "times": 3},
+    seconds_of,
+    steps,
+    run,
+)

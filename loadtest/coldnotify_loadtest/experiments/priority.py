@@ -1,0 +1,124 @@
+"""Priority: alarms of high priority while a client behind a slow link is caught up with a large backlog."""
+
+import random
+import threading
+import time
+from statistics import median
+
+from coldnotify import Connection, Notification, Notify, State
+from coldnotify.publisher import Publisher as Library
+from coldnotify_testkit.slow_link import SlowLink, needed_bytes
+from coldnotify_testkit.waiting import wait_for
+
+from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, identity
+from coldnotify_loadtest.population import Population
+from coldnotify_loadtest.servers import HOST, ColdNotify
+
+_ALARM = "alarm"
+_PAGE_S = 2.0
+"""As much is under way to a client as its link carries in this time."""
+_ROUND_TRIP_S = 0.25
+"""Of the link, with an alarm of some hundred bytes, and of Kafka."""
+_PAUSE_S_MAX = 3.0
+"""Between two alarms: at any moment of a page."""
+_SEED = 50_000
+
+
+class _Told:
+    """A subscriber that notes when each version of the alarm came, and how many of the others have come."""
+
+    def __init__(self) -> None:
+        self.alarms: dict[int, float] = {}
+        self.others = 0
+        self._changed = threading.Condition()
+
+    def __call__(self, notification: Notification) -> None:
+        with self._changed:
+            if notification.object_id != _ALARM:
+                self.others += 1
+            elif notification.version is not None:
+                self.alarms[notification.version] = time.monotonic()
+                self._changed.notify_all()
+
+    def wait(self, version: int, timeout_s: float) -> float | None:
+        """When it came, on the monotonic clock; None: not in time."""
+        with self._changed:
+            self._changed.wait_for(lambda: version in self.alarms, timeout_s)
+            return self.alarms.get(version)
+
+
+def run(bench: Bench) -> None:
+    """A client sleeps while the backlog is published, then wakes behind the link; alarms are published meanwhile."""
+    population = Population(fan_out=1, registrations=bench["objects"])
+    names = population.objects(0)
+    payload = "x" * bench["payload_bytes"]
+    group = population.group(0)
+    rng = random.Random(_SEED)
+    with (
+        ColdNotify(bench.new_directory()) as server,
+        Library(kafka=server.kafka) as library,
+        SlowLink(HOST, server.port, bits_per_s=bench["bits_per_s"]) as link,
+    ):
+        state = State(filename=str(server.directory / "client.json"))
+
+        def client(port: int, told: _Told) -> Notify:
+            made = Notify(population.domain, group, "slow", state, Connection(HOST, port))
+            for name in (*names, _ALARM):
+                made.register(name).subscribe(told)
+            return made
+
+        bench.progress.step("the client registers, and sleeps")
+        with client(server.port, _Told()) as awake:
+            wait_for(lambda: awake.caught_up, "registered", READY_S)
+        bench.progress.step("the backlog is published")
+        for name in names:
+            library.publish(population.domain, group, name, version=1, payload=payload)
+        library.flush(READY_S)
+        bench.progress.step("it wakes behind the link, and alarms come")
+        told, waits_s = _Told(), []
+        with client(link.port, told):
+            wait_for(lambda: told.others, "it makes progress", READY_S)
+            for number in range(bench["alarms"]):
+                time.sleep(rng.uniform(0, _PAUSE_S_MAX))
+                began_s = time.monotonic()
+                alarm = {"number": number}
+                made = library.publish(population.domain, group, _ALARM, payload=alarm, priority="high")
+                came_s = told.wait(made.version, bench["timeout_s"])
+                if came_s is not None:
+                    waits_s.append(came_s - began_s)
+            left_bytes = needed_bytes(names[told.others :], payload, 1)
+        bench.rows.append(
+            {
+                **identity(server),
+                "backlog_bytes": needed_bytes(names, payload, 1),
+                "alarms": bench["alarms"],
+                "told": len(waits_s),
+                "within": sum(one <= _PAGE_S + _ROUND_TRIP_S for one in waits_s),
+                "median_s": round(median(waits_s), 2) if waits_s else None,
+                "longest_s": round(max(waits_s), 2) if waits_s else None,
+                "left_bytes": left_bytes,
+            }
+        )
+
+
+def _seconds(parameters: Parameters) -> float:
+    """About: each alarm its pause and a page."""
+    return 30.0 + int(parameters["alarms"]) * (_PAUSE_S_MAX / 2 + _PAGE_S)
+
+
+PRIORITY = Experiment(
+    "priority",
+    "alarms of high priority while a large backlog is told behind a slow link",
+    {
+        "objects": 500,
+        "payload_bytes": 4000,
+        "bits_per_s": 50_000.0,
+        "alarms": 20,
+        "timeout_s": 30.0,
+        "processes": 1,
+    },
+    {"objects": 40, "alarms": 2, "payload_bytes": 1000},
+    _seconds,
+    lambda _: 3,
+    run,
+)

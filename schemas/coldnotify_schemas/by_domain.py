@@ -1,0 +1,36 @@
+"""Settings that say something of each domain: "domain=value,other=value,*=value"."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from coldnotify_schemas.names import InvalidName, check_name
+
+ALL_OTHERS = "*"
+"""In the place of a domain: every one that is not named."""
+
+
+class Entry(NamedTuple):
+    """What is said of one domain."""
+
+    text: str
+    """All of it, for what is wrong with it."""
+    domain: str
+    value: str
+
+
+def entries_by_domain(text: str, value: str) -> Iterator[Entry]:
+    """Each entry; a domain is there once. `value`: what a value is, for the error. Raises ValueError."""
+    seen: set[str] = set()
+    for entry in filter(None, (entry.strip() for entry in text.split(","))):
+        domain, equals, said = (part.strip() for part in entry.partition("="))
+        if not equals:
+            raise ValueError(f"{entry!r} is not domain={value}")
+        if domain != ALL_OTHERS:
+            try:
+                check_name("domain", domain)
+            except InvalidName as error:
+                raise ValueError(f"{entry!r}: {error}") from None
+        if domain in seen:
+            raise ValueError(f"{entry!r}: {domain} is there twice")
+        seen.add(domain)
+        yield Entry(entry, domain, said)

@@ -1,0 +1,166 @@
+"""Channels' records: which topic a domain's are in, what a message's headers say. The value is the payload itself."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from coldnotify_schemas import topics
+from coldnotify_schemas.by_domain import ALL_OTHERS, entries_by_domain
+from coldnotify_schemas.interests import check_attributes
+from coldnotify_schemas.names import InvalidName, check_name
+from coldnotify_schemas.priority import HIGH_VALUE, PRIORITY_HEADER, priority_header
+from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX
+from coldnotify_schemas.records import MOVED_HEADER, VERSION_MAX, InvalidRecord
+
+ID_HEADER = "id"
+EXPIRES_HEADER = "expires_at"
+"""Unix time in ms, as decimal digits: from then on the message is told to nobody."""
+TO_HEADER = "to"
+"""Attributes, joined by commas: the message is for subscriptions that have one of them."""
+SOURCE_HEADER = "source"
+"""The client that sent it."""
+TIME_HEADER = "time"
+"""The publisher's own time, Unix ms, as decimal digits."""
+_DIGITS_MAX = 19
+
+
+class Retention(Enum):
+    """How long a domain's channels are kept: which of three topics they are in."""
+
+    HOUR = "1h"
+    DAY = "1d"
+    MONTH = "30d"
+
+    @property
+    def topic(self) -> str:
+        """Its topic."""
+        return _TOPICS[self]
+
+
+_TOPICS = {
+    Retention.HOUR: topics.CHANNELS_1H,
+    Retention.DAY: topics.CHANNELS_1D,
+    Retention.MONTH: topics.CHANNELS_30D,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Retentions:
+    """By domain, which retention its channels have."""
+
+    by_domain: Mapping[str, Retention] = field(default_factory=dict)
+    others: Retention = Retention.DAY
+
+    def of(self, domain: str) -> Retention:
+        """The domain's."""
+        return self.by_domain.get(domain, self.others)
+
+    @property
+    def used(self) -> list[Retention]:
+        """Those that some domain may have, shortest first."""
+        found = {self.others, *self.by_domain.values()}
+        return [retention for retention in Retention if retention in found]
+
+
+def parse_retentions(text: str) -> Retentions:
+    """ "domain=30d,other=1h,*=1d"; `*` is every other domain, 1d if it is not there. Raises ValueError."""
+    found: dict[str, Retention] = {}
+    for entry, domain, value in entries_by_domain(text, "retention"):
+        try:
+            found[domain] = Retention(value)
+        except ValueError:
+            raise ValueError(f"{entry!r}: {value!r} is none of 1h, 1d, 30d") from None
+    others = found.pop(ALL_OTHERS, Retention.DAY)
+    return Retentions(found, others)
+
+
+class MessageHeaders(NamedTuple):
+    """What the headers of a channel's record say."""
+
+    id: str = ""
+    expires_at: int | None = None
+    to: tuple[str, ...] = ()
+    """Sorted."""
+    high_priority: bool = False
+    source: str | None = None
+    time_ms: int | None = None
+    moved: bytes | None = None
+    """The record's place before its partition's owner moved it here."""
+
+
+NO_HEADERS = MessageHeaders()
+
+
+def message_headers(message: MessageHeaders) -> list[tuple[str, bytes]]:
+    """The headers of a record that says this."""
+    headers = [] if not message.id else [(ID_HEADER, message.id.encode())]
+    if message.expires_at is not None:
+        headers.append((EXPIRES_HEADER, b"%d" % message.expires_at))
+    if message.to:
+        headers.append((TO_HEADER, ",".join(message.to).encode()))
+    if message.high_priority:
+        headers.append(priority_header())
+    if message.source is not None:
+        headers.append((SOURCE_HEADER, message.source.encode()))
+    if message.time_ms is not None:
+        headers.append((TIME_HEADER, b"%d" % message.time_ms))
+    if message.moved is not None:
+        headers.append((MOVED_HEADER, message.moved))
+    return headers
+
+
+def parse_message_headers(headers: Iterable[tuple[str, bytes | None]]) -> MessageHeaders:
+    """What they say; of several with one name the last counts. Raises InvalidRecord, which names the header."""
+    said = {name: value or b"" for name, value in headers}
+    if not said:
+        return NO_HEADERS
+    source = said.get(SOURCE_HEADER)
+    try:
+        return MessageHeaders(
+            id=check_id(_text(ID_HEADER, said.get(ID_HEADER, b""))),
+            expires_at=_number(EXPIRES_HEADER, said.get(EXPIRES_HEADER)),
+            to=tuple(check_attributes(TO_HEADER, filter(None, _text(TO_HEADER, said.get(TO_HEADER, b"")).split(",")))),
+            high_priority=_is_high(said.get(PRIORITY_HEADER)),
+            source=None if source is None else check_name(SOURCE_HEADER, _text(SOURCE_HEADER, source)),
+            time_ms=_number(TIME_HEADER, said.get(TIME_HEADER)),
+            moved=said.get(MOVED_HEADER),
+        )
+    except InvalidName as error:
+        raise InvalidRecord(str(error)) from None
+
+
+def check_id(id_: str) -> str:
+    """A message's id, if it can be one. Raises InvalidRecord."""
+    size = len(id_.encode(errors="replace"))
+    if size > MESSAGE_ID_BYTES_MAX:
+        raise InvalidRecord(f"id: has {size} bytes (at most {MESSAGE_ID_BYTES_MAX} are allowed)")
+    return id_
+
+
+def check_message(payload: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> bytes:
+    """A message's payload, if it is not too large. Raises InvalidRecord."""
+    if len(payload) > bytes_max:
+        raise InvalidRecord(f"payload: has {len(payload)} bytes (at most {bytes_max} are allowed)")
+    return payload
+
+
+def _text(header: str, value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise InvalidRecord(f"{header}: is not UTF-8") from None
+
+
+def _number(header: str, value: bytes | None) -> int | None:
+    if value is None:
+        return None
+    if not value.isdigit() or len(value) > _DIGITS_MAX or int(value) > VERSION_MAX:
+        raise InvalidRecord(f"{header}: {value[:80]!r} is not Unix time in ms")
+    return int(value)
+
+
+def _is_high(value: bytes | None) -> bool:
+    if value is not None and value != HIGH_VALUE:
+        raise InvalidRecord(f"{PRIORITY_HEADER}: {value[:80]!r} is not high")
+    return value is not None

@@ -1,0 +1,30 @@
+"""With what a limit begins, and how it is measured: what is known beforehand of where it is used."""
+
+from typing import NamedTuple
+
+from coldnotify_schemas.flow.bottleneck import GAIN_BATCHES, GAIN_SHARED, GAIN_SHARP
+
+
+class Beginnings(NamedTuple):
+    """Of one limit."""
+
+    first: int
+    """M."""
+    completions: int
+    """N: after so many a window ends."""
+    delta: int
+    """Permits a step, for the controllers that move by steps."""
+    gain: float
+    """Of the controller Bottleneck."""
+    lowest: int = 1
+    """M does not get lower."""
+    seconds: float = 1.0
+    """After so long a window ends with fewer: whoever publishes 1,000 a second is not to wait a minute for the next."""
+
+
+KAFKA = Beginnings(1_000, 50_000, 100, GAIN_BATCHES)
+"""Where publishes go to Kafka, which takes together what waits."""
+HTTP = Beginnings(200, 25_000, 20, GAIN_SHARED)
+"""Where requests go to the HTTP service, or through it: its event loop, too, takes together what waits."""
+STORE = Beginnings(200, 25_000, 20, GAIN_SHARP)
+"""Where what acknowledges takes so many at a time, as a store in memory does."""

@@ -1,0 +1,50 @@
+"""The header of a null that removes an object or its description: which version, and what had been read by then."""
+
+import re
+from typing import NamedTuple
+
+REMOVES_HEADER = "coldnotify-removes"
+"""Header of the null by which an owner removes what retention does not keep; its value is as `removes_header` has it.
+"""
+
+_VALUE = re.compile(rb"(\d{1,10})/(\d{1,19})(?:@([0-9a-f]{8})/(\d{1,19}))?", re.ASCII)
+
+
+class Removal(NamedTuple):
+    """What such a header says."""
+
+    incarnation: int
+    """Of a description 0."""
+    version: int
+    """The highest version that is removed. Of a description: the timestamp in ms of its record."""
+    epoch: int | None
+    """Of `read_to`; None: neither is said."""
+    read_to: int
+    """The offset of the last record of the object and of its description that was known to who wrote the null."""
+
+    def removes(self, incarnation: int, version: int, last_offset: int, epoch: int) -> bool:
+        """Whether it removes this version, which stands before it.
+
+        `last_offset`: of the last record before it of the object and of its description. It does not remove a newer
+        version, nor anything if something was said since the owner looked. Of another epoch nobody knows that: its
+        owner may have looked at a topic that is no more.
+        """
+        if (incarnation, version) > (self.incarnation, self.version):
+            return False
+        return self.epoch is None or (self.epoch == epoch and last_offset <= self.read_to)
+
+
+def removes_header(incarnation: int, version: int, epoch: int, read_to: int) -> tuple[str, bytes]:
+    """`incarnation/version@epoch/offset`."""
+    return REMOVES_HEADER, b"%d/%d@%08x/%d" % (incarnation, version, epoch, read_to)
+
+
+def removal_of(value: bytes) -> Removal | None:
+    """What a REMOVES_HEADER says; None: nothing that can be understood."""
+    found = _VALUE.fullmatch(value)
+    if found is None:
+        return None
+    incarnation, version, epoch, read_to = found.groups()
+    if epoch is None:
+        return Removal(int(incarnation), int(version), None, 0)
+    return Removal(int(incarnation), int(version), int(epoch, 16), int(read_to))

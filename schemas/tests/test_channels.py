@@ -1,0 +1,71 @@
+"""Channels' records: retentions as an operator says them, headers as publishers write them."""
+
+import pytest
+from coldnotify_schemas import topics
+from coldnotify_schemas.channels import (
+    NO_HEADERS,
+    MessageHeaders,
+    Retention,
+    check_message,
+    message_headers,
+    parse_message_headers,
+    parse_retentions,
+)
+from coldnotify_schemas.interests import by_channel, by_name, by_query, channel_of, digest_of
+from coldnotify_schemas.names import InvalidName
+from coldnotify_schemas.records import InvalidRecord
+
+
+def test_retentions_are_the_domains() -> None:
+    retentions = parse_retentions("animal.observer=30d, lamps=1h")
+    assert retentions.of("animal.observer").topic == topics.CHANNELS_30D
+    assert retentions.of("lamps") is Retention.HOUR
+    assert retentions.of("any.other") is Retention.DAY
+    assert retentions.used == [Retention.HOUR, Retention.DAY, Retention.MONTH]
+    assert parse_retentions("*=1h").used == [Retention.HOUR]
+
+
+@pytest.mark.parametrize("text", ["lamps", "lamps=2d", "lamps=1h,lamps=1d", "la/mps=1h"])
+def test_a_wrong_retention_is_named(text: str) -> None:
+    with pytest.raises(ValueError, match=text.partition("=")[0]):
+        parse_retentions(text)
+
+
+def test_headers_say_what_was_said() -> None:
+    said = MessageHeaders("id-1", 17, ("camera", "solar"), True, "observer-1", 18, b"3@41")
+    assert parse_message_headers(message_headers(said)) == said
+    assert parse_message_headers([]) == parse_message_headers([("other", b"x")]) == NO_HEADERS
+
+
+@pytest.mark.parametrize(
+    ("header", "value"),
+    [
+        ("id", b"x" * 65), ("id", b"\xff"), ("expires_at", b"soon"), ("expires_at", b"9" * 19), ("to", b"a b"),
+        ("to", b",".join(b"%d" % n for n in range(17))), ("priority", b"low"), ("source", b""), ("time", b"-1"),
+    ],
+)  # fmt: skip
+def test_a_wrong_header_is_named(header: str, value: bytes) -> None:
+    with pytest.raises(InvalidRecord, match=f"^{header}: "):
+        parse_message_headers([(header, value)])
+
+
+def test_a_payload_has_a_bound() -> None:
+    assert check_message(b"x" * 65536)
+    with pytest.raises(InvalidRecord, match="payload: has 65537"):
+        check_message(b"x" * 65537)
+
+
+def test_a_channel_is_its_name_and_attributes() -> None:
+    one = by_channel("tasks", ["solar", "camera", "solar"])
+    assert one == by_channel("tasks", ["camera", "solar"])
+    assert channel_of(one.text) == ("tasks", ["camera", "solar"])
+    assert len({by_channel("tasks").hash, one.hash, by_name("tasks").hash, by_query("tasks").hash}) == 4
+    assert digest_of([one, by_name("tasks")]) == (one.hash + by_name("tasks").hash) % 2**64
+
+
+@pytest.mark.parametrize(
+    ("name", "attributes"), [("", []), ("a\x00b", []), ("a", ["b c"]), ("a", list("abcdefghijklmnopq"))]
+)
+def test_a_wrong_channel_is_named(name: str, attributes: list[str]) -> None:
+    with pytest.raises(InvalidName):
+        by_channel(name, attributes)

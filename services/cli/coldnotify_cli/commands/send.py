@@ -1,0 +1,86 @@
+"""`coldnotify send`: a message to a channel, from the command line."""
+
+import json
+import logging
+import secrets
+from pathlib import Path
+
+import click
+from coldnotify_common.kafka_options import read_options
+from coldnotify_common.settings import settings_options
+
+from coldnotify_cli.commands.publish import parse_payload
+from coldnotify_cli.noting import noted_send
+from coldnotify_cli.settings import SendSettings
+from coldnotify_cli.waiting_notice import waiting_notice
+
+_ID_BYTES = 8
+"""Of a message's id, which is unique among the 10,000 records in which repeats are known."""
+
+
+@click.command("send")
+@click.argument("domain")
+@click.argument("group")
+@click.argument("channel")
+@click.option("--payload", metavar="JSON", help="What the message says, at most 64 KiB of JSON; default: null.")
+@click.option(
+    "--payload-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The bytes of FILE are the message, as they are.",
+)
+@click.option("--id", "id_", metavar="TEXT", help="By which its repeats are known; default: a new one.")
+@click.option("--to", multiple=True, metavar="ATTRIBUTE", help="Only for subscriptions that have it (or another --to).")
+@click.option("--expires-at", type=int, metavar="MS", help="Unix time in ms from which it is told to nobody.")
+@click.option("--source", metavar="CLIENT", help="Client that caused the message.")
+@click.option(
+    "--history",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Append the send and its outcome to the history FILE (for coldnotify check).",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@settings_options(SendSettings)
+def command_send(
+    domain: str,
+    group: str,
+    channel: str,
+    payload: str | None,
+    payload_file: Path | None,
+    id_: str | None,
+    to: tuple[str, ...],
+    expires_at: int | None,
+    source: str | None,
+    history: Path | None,
+    as_json: bool,
+    settings: SendSettings,
+) -> int:
+    """Send a message to CHANNEL of DOMAIN and GROUP; print its partition and offset once Kafka has it.
+
+    Whoever subscribes to a channel is told every message, in order. The services must have the same
+    --channel-retentions.
+    """
+    if payload is not None and payload_file is not None:
+        raise click.UsageError("--payload and --payload-file: one of them, not both")
+    logging.getLogger("coldnotify.publisher").setLevel(logging.CRITICAL)
+    from coldnotify.publisher import Publisher
+
+    said = parse_payload(payload) if payload_file is None else payload_file.read_bytes()
+    settings.retentions()
+    message = id_ or secrets.token_hex(_ID_BYTES)
+    about = {"to": sorted(set(to)), "expires_at": expires_at}
+    with (
+        Publisher(
+            settings.kafka,
+            timeout_s=settings.publish_timeout_s,
+            kafka_config=read_options(settings.kafka_config),
+            channel_retentions=settings.channel_retentions,
+        ) as publisher,
+        noted_send(history, f"{domain}/{group}/{channel}", message, said, **about) as answer,
+    ):
+        with waiting_notice(f"Kafka ({settings.kafka})", settings.publish_timeout_s):
+            sent = publisher.send(domain, group, channel, said, id=message, to=to, expires_at=expires_at, source=source)
+        answer(sent.offset)
+    if as_json:
+        click.echo(json.dumps(sent._asdict()))
+    else:
+        click.echo(f"partition {sent.partition}  offset {sent.offset}  id {sent.id}")
+    return 0

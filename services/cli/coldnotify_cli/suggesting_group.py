@@ -1,0 +1,20 @@
+"""A group of commands that says which one was meant, where the one that was typed is not there."""
+
+import difflib
+
+import click
+
+
+class SuggestingGroup(click.Group):
+    """For `click.group(cls=...)`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's; raises UsageError with the nearest command's name."""
+        name, known = args[0], self.list_commands(ctx)
+        if name not in known and not name.startswith("-"):
+            near = difflib.get_close_matches(name, known, n=1)
+            meant = f"; is {near[0]!r} meant?" if near else ""
+            raise click.UsageError(f"there is no command {name!r}{meant}", ctx)
+        return super().resolve_command(ctx, args)

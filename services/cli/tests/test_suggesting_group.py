@@ -1,0 +1,35 @@
+"""Misspelt commands of a group."""
+
+import click
+import pytest
+from click.testing import CliRunner
+from coldnotify_cli.suggesting_group import SuggestingGroup
+
+
+@click.group(cls=SuggestingGroup)
+def fruit() -> None:
+    """A group."""
+
+
+@fruit.command()
+def apple() -> None:
+    """Says that it was called."""
+    click.echo("apple it is")
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [("aple", "Error: there is no command 'aple'; is 'apple' meant?"), ("pear", "Error: there is no command 'pear'\n")],
+)
+def test_what_is_misspelt_is_answered_with_what_is_near(typed: str, said: str) -> None:
+    done = CliRunner().invoke(fruit, [typed])
+    assert done.exit_code == 2
+    assert said in done.output
+
+
+def test_what_is_there_is_called() -> None:
+    assert CliRunner().invoke(fruit, ["apple"]).output == "apple it is\n"
+
+
+def test_a_flag_that_is_not_there_stays_a_flag() -> None:
+    assert "No such option: --aple" in CliRunner().invoke(fruit, ["--aple"]).output

@@ -1,0 +1,31 @@
+"""How many nodes share an agreement, as verdicts have named them. Pure."""
+
+from collections.abc import Iterable
+
+NODES_MAX = 1_000
+NODE_SEEN_S = 60.0
+"""A node that no verdict has named for so long, while there were verdicts, is gone."""
+
+
+class KnownNodes:
+    """The nodes that the last minute of verdicts named, and this one. Times are of one clock, in s."""
+
+    def __init__(self, this: str) -> None:
+        self._this = this
+        self._named_s: dict[str, float] = {}
+        """When the newest verdict that named the node was made."""
+        self._newest_s = float("-inf")
+
+    def on_verdict(self, nodes: Iterable[str], made_s: float) -> None:
+        """A verdict of then names these."""
+        named_s = self._named_s
+        for node in nodes:
+            if made_s > named_s.get(node, float("-inf")) and (node in named_s or len(named_s) < NODES_MAX):
+                named_s[node] = made_s
+        if made_s > self._newest_s:
+            self._newest_s = made_s
+            for node in [node for node, at_s in named_s.items() if at_s < made_s - NODE_SEEN_S]:
+                del named_s[node]
+
+    def __len__(self) -> int:
+        return len(self._named_s) + (self._this not in self._named_s)

@@ -1,0 +1,147 @@
+"""Reads the tenants and the verdicts from Kafka, in a thread of its own, for as long as the service runs.
+
+A topic that is not there (a Kafka of the release before) is looked for again and again: until then nobody is limited.
+"""
+
+import secrets
+import threading
+import time
+from typing import Protocol
+
+import structlog
+from coldnotify_schemas.topics import TENANTS, VERDICTS
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from coldnotify_common.kafka import consumer_config
+from coldnotify_common.paced import Paced
+from coldnotify_common.settings import ServiceSettings
+
+log = structlog.get_logger()
+_paced = Paced(log)
+
+_POLL_S = 0.2
+"""How soon the thread notices that it is to stop."""
+_BATCH_RECORDS_MAX = 500
+_RETRY_S = 2.0
+_ASK_S = 1.0
+"""A Kafka that is there answers in milliseconds; stopping waits for a question that is under way."""
+_VERDICTS_BACK_MS = 60_000
+"""How far back verdicts are of use: those of the last minute name the nodes that there are."""
+_JOIN_S = 3.0
+_PARTITION = 0
+"""Both topics have one partition, so that their records have one order."""
+_MISSING = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+_BEGIN_ANEW = {*_MISSING, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+
+
+class Keeper(Protocol):
+    """Who keeps what is read. Called from the reader's thread."""
+
+    def on_load(self) -> None:
+        """The tenants topic is read from its beginning."""
+
+    def on_tenant(self, key: bytes | None, value: bytes | None) -> None:
+        """A record of it."""
+
+    def on_loaded(self, *, missing: bool) -> None:
+        """It was read up to its end; what did not come since on_load is there no more. `missing`: there is no such
+        topic."""
+
+    def on_verdict(self, key: bytes | None, value: bytes | None) -> None:
+        """A record of the verdicts topic."""
+
+
+class TenancyReader:
+    """Reads both topics, or that of tenants alone, and follows them."""
+
+    def __init__(self, settings: ServiceSettings, keeper: Keeper, *, verdicts: bool = True) -> None:
+        self._settings = settings
+        self._topics = {TENANTS, VERDICTS} if verdicts else {TENANTS}
+        self._keeper = keeper
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="tenancy-reader", daemon=True)
+        self._assigned: set[str] = set()
+        self._next_look_s = 0.0
+        """Before that, topics that are missing are not looked for."""
+
+    def start(self) -> None:
+        """Begins to read."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends reading; waits a moment for the thread."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(_JOIN_S)
+
+    def _run(self) -> None:
+        # No group is joined: the id only has to be there.
+        group = f"coldnotify-tenancy-{secrets.token_hex(8)}"
+        consumer = Consumer(consumer_config(self._settings, group, name="tenancy-reader", enable_partition_eof=True))
+        try:
+            while not self._stop.is_set():
+                try:
+                    self._read_on(consumer)
+                except KafkaException as error:
+                    # Whoever reads no more holds everybody to the agreements of that moment.
+                    _paced.log("the tenants cannot be read", level="warning", error=str(error))
+                    self._stop.wait(_RETRY_S)
+        finally:
+            consumer.close()
+
+    def _read_on(self, consumer: Consumer) -> None:
+        missing = self._topics - self._assigned
+        if missing and time.monotonic() >= self._next_look_s:
+            self._next_look_s = time.monotonic() + _RETRY_S
+            for topic in sorted(missing):
+                self._assign(consumer, topic)
+        if not self._assigned:
+            self._stop.wait(_POLL_S)
+            return
+        # consume(n, timeout) waits for n records or the whole timeout: poll wakes at the first one.
+        first = consumer.poll(_POLL_S)
+        if first is not None:
+            for message in (first, *consumer.consume(_BATCH_RECORDS_MAX - 1, 0)):
+                self._take(consumer, message)
+
+    def _assign(self, consumer: Consumer, topic: str) -> None:
+        place = TopicPartition(topic, _PARTITION, OFFSET_BEGINNING)
+        try:
+            consumer.get_watermark_offsets(place, timeout=_ASK_S)
+            if topic == VERDICTS:
+                since_ms = int(time.time() * 1000) - _VERDICTS_BACK_MS
+                (place,) = consumer.offsets_for_times([TopicPartition(topic, _PARTITION, since_ms)], timeout=_ASK_S)
+        except KafkaException as error:
+            if error.args[0].code() in _MISSING:
+                _paced.log("a topic of tenants is missing: run `coldnotify topics apply`", level="warning", topic=topic)
+                if topic == TENANTS:
+                    self._keeper.on_loaded(missing=True)
+            return  # what else is wrong with Kafka, the service says itself
+        if topic == TENANTS:
+            self._keeper.on_load()
+        consumer.incremental_assign([place])
+        self._assigned.add(topic)
+
+    def _take(self, consumer: Consumer, message: Message) -> None:
+        topic, error = str(message.topic()), message.error()
+        if error is None:
+            if topic not in self._assigned:
+                return
+            key, value = _bytes(message.key()), _bytes(message.value())
+            if topic == TENANTS:
+                self._keeper.on_tenant(key, value)
+            else:
+                self._keeper.on_verdict(key, value)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            if topic == TENANTS:
+                self._keeper.on_loaded(missing=False)
+        elif error.code() in _BEGIN_ANEW and topic in self._assigned:
+            log.warning("a topic of tenants is read anew", topic=topic, error=error.str())
+            consumer.incremental_unassign([TopicPartition(topic, _PARTITION)])
+            self._assigned.discard(topic)
+        elif error.code() not in _BEGIN_ANEW:
+            _paced.log("a topic of tenants cannot be read", level="warning", topic=topic, error=error.str())
+
+
+def _bytes(data: bytes | str | None) -> bytes | None:
+    return data.encode() if isinstance(data, str) else data

@@ -1,0 +1,83 @@
+"""What a service's tenancy is like, as metrics. The number of labels is bounded, however many tenants there are."""
+
+import time
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from coldnotify_common.tenancy.tenancy import Tenancy
+
+FULLEST_MAX = 20
+"""Tenants and limits whose use is shown: those nearest to their agreement."""
+FULL_AT_LEAST = 0.5
+"""Below it nobody needs to look, and no label is spent."""
+
+
+class TenancyCollector(Collector):
+    """Read off when somebody asks. None: only the names, for the documentation."""
+
+    def __init__(self, tenancy: Tenancy | None) -> None:
+        self._tenancy = tenancy
+
+    def describe(self) -> Iterable[Metric]:
+        """All of them, without values."""
+        return TenancyCollector(None).collect()
+
+    def collect(self) -> Iterator[Metric]:
+        """All of them, as they are."""
+        tenants = GaugeMetricFamily("coldnotify_tenants", "Tenants that this service knows.")
+        damaged = GaugeMetricFamily(
+            "coldnotify_tenants_damaged", "Tenants whose record cannot be read: each is as it was before, or unknown."
+        )
+        conflicts = GaugeMetricFamily(
+            "coldnotify_tenants_conflicts", "Domains that more than one tenant names; each belongs to the first."
+        )
+        age = GaugeMetricFamily(
+            "coldnotify_tenants_verdict_age_seconds",
+            "Age of the newest verdict of the usage job, whatever tenant it is about; +Inf: none was read.",
+        )
+        admitted = CounterMetricFamily("coldnotify_tenants_admitted", "Publishes that this service let in.")
+        refused = CounterMetricFamily(
+            "coldnotify_tenants_refused",
+            "Publishes, sessions (clients_max) and registrations (registrations_max) refused because the tenant was "
+            "above its agreement, by the limit that was exceeded; "
+            "50 tenants have a label of their own.",
+            labels=["tenant", "limit"],
+        )
+        thinned = CounterMetricFamily(
+            "coldnotify_tenants_thinned",
+            "Deliveries that a matcher did not make because the tenant was above what may be told of its publishes: a "
+            "newer version came while the object waited; 50 tenants have a label of their own.",
+            labels=["tenant"],
+        )
+        used = GaugeMetricFamily(
+            "coldnotify_tenants_used_ratio",
+            "Part of a limit that a tenant used in the last minute, over all services, by the usage job's verdict; "
+            "the 20 highest from 0.5 on.",
+            labels=["tenant", "limit"],
+        )
+        records = CounterMetricFamily(
+            "coldnotify_tenants_usage_records",
+            "Usage records of this service, by what became of them; the next one makes up for one that was dropped.",
+            labels=["result"],
+        )
+        tenancy = self._tenancy
+        if tenancy is not None:
+            with tenancy.lock:
+                now_s = time.monotonic()
+                tenants.add_metric([], len(tenancy.table))
+                damaged.add_metric([], len(tenancy.damaged))
+                conflicts.add_metric([], len(tenancy.table.conflicts()))
+                age.add_metric([], tenancy.gate.verdict_age_s(now_s))
+                admitted.add_metric([], tenancy.admitted)
+                for (tenant, limit), count in sorted(tenancy.refused.items()):
+                    refused.add_metric([tenant, limit], count)
+                for tenant, count in sorted(tenancy.thinned.items()):
+                    thinned.add_metric([tenant], count)
+                for tenant, limit, ratio in tenancy.gate.fullest(now_s, FULL_AT_LEAST, FULLEST_MAX):
+                    used.add_metric([tenant, limit], ratio)
+            records.add_metric(["written"], tenancy.writer.written)
+            records.add_metric(["dropped"], tenancy.writer.dropped)
+        yield from (tenants, damaged, conflicts, age, admitted, refused, thinned, used, records)

@@ -1,0 +1,148 @@
+"""Agreements and the usage history as Kafka has them: read to the end once, and written. Blocks; for threads."""
+
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from coldnotify_schemas.tenants import (
+    Counters,
+    HistoryKey,
+    InvalidTenant,
+    Tenant,
+    encode_tenant,
+    parse_counters,
+    parse_history_key,
+    parse_tenant,
+    parse_tenant_key,
+)
+from coldnotify_schemas.topics import TENANTS, USAGE_HISTORY
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from coldnotify_common.kafka import KafkaUnavailable, TopicMissing, consumer_config, producer_config
+from coldnotify_common.settings import ServiceSettings
+from coldnotify_common.tenancy.table import TableFull, TenantTable
+
+_GROUP = "coldnotify-tenancy-look"
+"""Never committed, never joined: a consumer only needs to have one."""
+_POLL_S = 0.2
+_BATCH = 500
+_PARTITION = 0
+
+
+class StoredTenants(NamedTuple):
+    """What the tenants topic holds."""
+
+    table: TenantTable
+    damaged: dict[str, str]
+    """What is wrong with a record, by its key."""
+
+
+def read_tenants(settings: ServiceSettings, timeout_s: float) -> StoredTenants:
+    """All tenants. Raises KafkaUnavailable, TopicMissing."""
+    newest: dict[bytes | None, bytes | None] = {}
+    for message in _read(settings, TENANTS, None, time.monotonic() + timeout_s):
+        newest[_bytes(message.key())] = _bytes(message.value())
+    found = StoredTenants(TenantTable(), {})
+    for key, value in newest.items():
+        if value is None:
+            continue
+        try:
+            found.table.put(parse_tenant(key, value))
+        except (InvalidTenant, TableFull) as error:
+            found.damaged[(key or b"").decode(errors="replace")] = str(error)
+    return found
+
+
+def write_tenant(settings: ServiceSettings, tenant: Tenant, timeout_s: float) -> None:
+    """There is this tenant from now on. Raises KafkaUnavailable: then it may be there, or not."""
+    _write(settings, tenant.name, encode_tenant(tenant), timeout_s)
+
+
+def remove_tenant(settings: ServiceSettings, name: str, timeout_s: float) -> None:
+    """There is no such tenant any more, nor a damaged record of it. Raises KafkaUnavailable."""
+    _write(settings, parse_tenant_key(name.encode()), None, timeout_s)
+
+
+def read_history(
+    settings: ServiceSettings, tenant: str, span: str, since_s: float, timeout_s: float
+) -> list[tuple[HistoryKey, Counters]]:
+    """What a tenant used by "hour" or by "day", of records that were written from `since_s` (Unix time) on, by time.
+
+    Reads what was written since for all tenants. Raises KafkaUnavailable, TopicMissing.
+    """
+    found: dict[HistoryKey, Counters] = {}
+    beginning = f"usage:{tenant}:{span}:".encode()
+    for message in _read(settings, USAGE_HISTORY, int(since_s * 1000), time.monotonic() + timeout_s):
+        key, value = _bytes(message.key()), _bytes(message.value())
+        if key is None or not key.startswith(beginning):
+            continue
+        try:
+            parsed = parse_history_key(key)
+            if value is None:
+                found.pop(parsed, None)
+            else:
+                found[parsed] = parse_counters(value)
+        except InvalidTenant:
+            continue  # one damaged hour hides no others
+    return sorted(found.items(), key=lambda one: one[0].when)
+
+
+def _read(settings: ServiceSettings, topic: str, since_ms: int | None, deadline_s: float) -> Iterator[Message]:
+    """Its records up to where it ends now."""
+    place = TopicPartition(topic, _PARTITION, OFFSET_BEGINNING if since_ms is None else since_ms)
+    consumer = Consumer(consumer_config(settings, _GROUP, enable_partition_eof=True))
+    try:
+        _, end = consumer.get_watermark_offsets(place, timeout=_left_s(deadline_s, topic))
+        if since_ms is not None:
+            (place,) = consumer.offsets_for_times([place], timeout=_left_s(deadline_s, topic))
+        consumer.assign([place])
+        while True:
+            for message in consumer.consume(_BATCH, min(_POLL_S, _left_s(deadline_s, topic))):
+                error = message.error()
+                if error is None:
+                    if (message.offset() or 0) < end:
+                        yield message
+                    else:
+                        return
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    return
+                elif not error.retriable():
+                    raise KafkaException(error)
+    except KafkaException as error:
+        if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
+            raise TopicMissing(f"topic {topic} does not exist: run `coldnotify topics apply`") from None
+        raise KafkaUnavailable(f"Kafka ({settings.kafka}): {topic}: {error.args[0].str()}") from None
+    finally:
+        consumer.close()
+
+
+def _write(settings: ServiceSettings, key: str, value: bytes | None, timeout_s: float) -> None:
+    refused: list[KafkaError] = []
+
+    def on_delivery(error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            refused.append(error)
+
+    producer = Producer(producer_config(settings, message_timeout_ms=int(timeout_s * 1000)))
+    try:
+        producer.produce(TENANTS, value, key.encode(), partition=_PARTITION, on_delivery=on_delivery)
+        left = producer.flush(timeout_s + 1)
+    except KafkaException as error:
+        raise KafkaUnavailable(f"Kafka ({settings.kafka}): {TENANTS}: {error.args[0].str()}") from None
+    if left:
+        raise KafkaUnavailable(f"Kafka ({settings.kafka}) did not acknowledge within {timeout_s:g} s")
+    if refused:
+        if refused[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+            raise TopicMissing(f"topic {TENANTS} does not exist: run `coldnotify topics apply`")
+        raise KafkaUnavailable(f"Kafka ({settings.kafka}): {TENANTS}: {refused[0].str()}")
+
+
+def _left_s(deadline_s: float, topic: str) -> float:
+    left_s = deadline_s - time.monotonic()
+    if left_s <= 0:
+        raise KafkaUnavailable(f"topic {topic} was not read in time")
+    return left_s
+
+
+def _bytes(data: bytes | str | None) -> bytes | None:
+    return data.encode() if isinstance(data, str) else data

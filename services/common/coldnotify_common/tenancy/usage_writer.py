@@ -1,0 +1,111 @@
+"""Writes a node's usage records once a second, from a thread of its own. Nothing waits for it, and nothing piles up."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+import structlog
+from coldnotify_schemas.topics import USAGE
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from coldnotify_common.kafka import producer_config
+from coldnotify_common.paced import Paced
+from coldnotify_common.settings import ServiceSettings
+
+_paced = Paced(structlog.get_logger())
+
+EVERY_S = 1.0
+_ASK_S = 1.0
+_LOOK_EVERY_S = 60.0
+"""How soon partitions that were added are noticed."""
+_MESSAGE_TIMEOUT_MS = 10_000
+"""A record that is older says nothing that the next one does not say."""
+_QUEUED_MAX = 1_000
+_LAST_S = 2.0
+_JOIN_S = 5.0
+
+Take = Callable[[int, int], Iterable[tuple[int, bytes]]]
+"""From the time (Unix, ms) and the number of partitions: partition and value of each record that is to be written."""
+
+
+class UsageWriter:
+    """Asks `take` once a second. What cannot be written is dropped: counters are cumulative, a later record says it."""
+
+    def __init__(self, settings: ServiceSettings, take: Take) -> None:
+        self._settings = settings
+        self._take = take
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="usage-writer", daemon=True)
+        self._partitions = 0
+        self._looked_s = float("-inf")
+        self.written = 0
+        """Records that Kafka has."""
+        self.dropped = 0
+        """Records that it did not take in time."""
+
+    def start(self) -> None:
+        """Begins to write."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """It is to end; `stop` waits for that."""
+        self._stop.set()
+
+    def stop(self) -> None:
+        """Writes what has changed since, and ends; waits for that, a few seconds at most."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(_JOIN_S)
+
+    def _run(self) -> None:
+        producer = Producer(
+            producer_config(
+                self._settings,
+                name="usage-writer",
+                enable_idempotence=False,  # a record that comes twice changes nothing
+                message_timeout_ms=_MESSAGE_TIMEOUT_MS,
+                queue_buffering_max_messages=_QUEUED_MAX,
+                on_delivery=self._on_delivery,
+            )
+        )
+        while not self._stop.is_set():
+            began_s = time.monotonic()
+            self._write(producer)
+            while not self._stop.is_set() and (left_s := began_s + EVERY_S - time.monotonic()) > 0:
+                producer.poll(min(left_s, 0.2))
+        if self._partitions:
+            self._write(producer)
+            producer.flush(_LAST_S)
+
+    def _write(self, producer: Producer) -> None:
+        partitions = self._partitions if self._stop.is_set() else self._known_partitions(producer)
+        if not partitions:
+            return
+        for partition, value in self._take(int(time.time() * 1000), partitions):
+            try:
+                producer.produce(USAGE, value, partition=partition)
+            except (BufferError, KafkaException) as error:
+                self._drop(str(error))
+
+    def _known_partitions(self, producer: Producer) -> int:
+        """0: not known yet; what is counted meanwhile stands in a later record."""
+        now_s = time.monotonic()
+        if now_s - self._looked_s >= (_LOOK_EVERY_S if self._partitions else EVERY_S):
+            self._looked_s = now_s
+            try:
+                found = producer.list_topics(USAGE, timeout=_ASK_S).topics[USAGE]
+            except KafkaException:
+                return self._partitions
+            if found.error is None:
+                self._partitions = len(found.partitions)
+        return self._partitions
+
+    def _on_delivery(self, error: KafkaError | None, _: Message) -> None:
+        if error is None:
+            self.written += 1
+        else:
+            self._drop(error.str())
+
+    def _drop(self, reason: str) -> None:
+        self.dropped += 1
+        _paced.log("usage was not written; the next record says it, too", level="warning", reason=reason)

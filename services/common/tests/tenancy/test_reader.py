@@ -1,0 +1,141 @@
+"""The reader and the writer of a tenancy, with a real Kafka."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from coldnotify_common.settings import ServiceSettings
+from coldnotify_common.tenancy.gate import Admitted, Refused
+from coldnotify_common.tenancy.tenancy import Tenancy
+from coldnotify_kafka import topic_plan, topics
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_schemas.tenants import Counters, UsageRecord, parse_usage, usage_partition_of
+from coldnotify_schemas.topics import TENANTS, USAGE, VERDICTS
+from coldnotify_testkit.waiting import wait_for
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+pytestmark = pytest.mark.kafka
+
+
+@contextmanager
+def running(kafka: EmbeddedBroker) -> Iterator[Tenancy]:
+    tenancy = Tenancy(ServiceSettings(kafka=kafka.bootstrap), "http")
+    tenancy.start()
+    try:
+        yield tenancy
+    finally:
+        tenancy.stop()
+
+
+def write(kafka: EmbeddedBroker, topic: str, key: str, value: bytes | None) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap})
+    errors: list[KafkaError | None] = []
+    producer.produce(topic, value, key.encode(), on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(60) == 0
+    assert errors == [None]
+
+
+def tenant(*domains: str, **agreed: object) -> bytes:
+    return json.dumps({"domains": domains, **agreed}).encode()
+
+
+def usage(kafka: EmbeddedBroker) -> list[tuple[int, UsageRecord]]:
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "test", "enable.partition.eof": True})
+    found, unread = [], set(range(8))
+    consumer.assign([TopicPartition(USAGE, partition, 0) for partition in unread])
+    while unread:
+        for message in consumer.consume(100, 1):
+            if message.error() is not None:
+                unread.discard(int(message.partition() or 0))
+            else:
+                value = message.value()
+                assert isinstance(value, bytes)
+                found.append((int(message.partition() or 0), parse_usage(value)))
+    consumer.close()
+    return found
+
+
+def test_what_stands_in_the_topics_counts_and_what_comes_later(fresh_kafka: EmbeddedBroker) -> None:
+    write(fresh_kafka, TENANTS, "acme", tenant("a", in_per_s=1, burst_s=1))
+    write(fresh_kafka, TENANTS, "damaged", b"{")
+    with running(fresh_kafka) as tenancy:
+        wait_for(lambda: tenancy.not_ready is None, "the tenants are known")
+        assert tenancy.admit("a", 1, 1) == Admitted("acme")
+        assert isinstance(tenancy.admit("a", 1, 1), Refused)
+        assert set(tenancy.damaged) == {"damaged"}
+
+        write(fresh_kafka, TENANTS, "acme", tenant("a", "b", in_per_s=1, burst_s=1))
+        wait_for(lambda: tenancy.admit("b", 0, 0) == Admitted("acme"), "the new domain is known")
+        now_ms = int(time.time() * 1000)
+        verdict = {"at_ms": now_ms, "until_ms": now_ms + 20_000, "shares": {tenancy.counts.node: 1.0}}
+        write(fresh_kafka, VERDICTS, "acme", json.dumps(verdict).encode())
+        wait_for(lambda: tenancy.verdict_of("acme") is not None, "the verdict is known")
+        write(fresh_kafka, TENANTS, "acme", None)
+        wait_for(lambda: tenancy.admit("b", 0, 0) == Admitted("default"), "the tenant is gone")
+
+
+def test_what_is_counted_is_written_in_the_tenants_partition(fresh_kafka: EmbeddedBroker) -> None:
+    write(fresh_kafka, TENANTS, "acme", tenant("a", in_per_s=1, burst_s=1))
+    with running(fresh_kafka) as tenancy:
+        wait_for(lambda: tenancy.not_ready is None, "the tenants are known")
+        tenancy.admit("a", 1, 10)
+        tenancy.admit("a", 1, 10)
+        wait_for(lambda: tenancy.writer.written >= 1, "usage is written")
+        tenancy.admit("other", 2, 20)
+        node, boot = tenancy.counts.node, tenancy.counts.boot
+    records = usage(fresh_kafka)
+    assert {(record.node, record.boot) for _, record in records} == {(node, boot)}
+    last = {name: (partition, counters) for partition, one in records for name, counters in one.tenants.items()}
+    assert last == {
+        "acme": (usage_partition_of("acme", 8), Counters(admitted=1, admitted_bytes=10, refused=1)),
+        "default": (usage_partition_of("default", 8), Counters(admitted=2, admitted_bytes=20)),
+    }, "also what was counted right before the end"
+
+
+def test_without_the_topics_nobody_is_limited_until_they_are_there(fresh_kafka: EmbeddedBroker) -> None:
+    admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
+    for answer in admin.delete_topics([TENANTS, VERDICTS, USAGE]).values():
+        answer.result(60)
+    wait_for(lambda: TENANTS not in admin.list_topics(timeout=60).topics, "the topic is gone")
+    with running(fresh_kafka) as tenancy:
+        wait_for(lambda: tenancy.not_ready is None, "that there is no such topic is known")
+        assert tenancy.admit("a", 10**6, 1) == Admitted("default")
+        topic_plan.apply(admin, topics.load())
+        write(fresh_kafka, TENANTS, "acme", tenant("a", in_per_s=1, burst_s=1))
+        wait_for(lambda: tenancy.admit("a", 0, 0) == Admitted("acme"), "the tenant is known")
+        wait_for(lambda: tenancy.writer.written >= 1, "usage is written")
+
+
+def test_a_topic_that_is_made_anew_is_read_anew(fresh_kafka: EmbeddedBroker) -> None:
+    for name in ("a", "b", "c"):
+        write(fresh_kafka, TENANTS, name, tenant(name))
+    with running(fresh_kafka) as tenancy:
+        wait_for(lambda: len(tenancy.table) == 3, "the tenants are known")
+        admin = AdminClient({"bootstrap.servers": fresh_kafka.bootstrap})
+        admin.delete_topics([TENANTS])[TENANTS].result(60)
+        wait_for(lambda: TENANTS not in admin.list_topics(timeout=60).topics, "the topic is gone")
+        topic_plan.apply(admin, topics.load())
+        write(fresh_kafka, TENANTS, "d", tenant("d"))
+        wait_for(lambda: [one.name for one in tenancy.table.all()] == ["d"], "the new topic is known")
+
+
+def test_what_kafkas_client_refuses_once_is_tried_again(
+    fresh_kafka: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[list[TopicPartition]] = []
+
+    class Refusing(Consumer):
+        def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+            if not refused:
+                refused.append(partitions)
+                raise KafkaException(KafkaError(KafkaError._STATE))
+            super().incremental_assign(partitions)
+
+    monkeypatch.setattr("coldnotify_common.tenancy.reader.Consumer", Refusing)
+    write(fresh_kafka, TENANTS, "acme", tenant("a", in_per_s=1, burst_s=1))
+    with running(fresh_kafka) as tenancy:
+        wait_for(lambda: tenancy.admit("a", 0, 0) == Admitted("acme"), "the tenant is known")
+    assert refused

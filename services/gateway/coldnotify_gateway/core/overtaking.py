@@ -1,0 +1,132 @@
+"""Overtaking: what is of high priority goes in front of what waits for a connection, and moves no cursor.
+
+A publish of high priority comes to a session as an *urgent* frame: a Notification marked as an answer. So it may come
+before anything else, and the client's cursor stays where it is: what was overtaken comes behind it. The version comes
+once more at its own place, in the order of the log, in a frame or a page that moves the cursor; the client's floor
+hides that repeat. Where nothing waits there is nothing to overtake, and the version comes at its place alone.
+
+Frames stay whole: an urgent one goes between two others. What a transport has been handed is not overtaken any more, so
+it is handed little at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from coldnotify_gateway.core import encoding
+
+if TYPE_CHECKING:
+    from coldnotify_schemas.internal_pb2 import Newest
+
+_PART_SHARE = 4
+"""A page is as long as the high-water mark at most, and is handed over in so many parts: a fast link takes each of them
+at once, and on a slow one a quarter of a page is half a second."""
+_PART_BYTES_MIN = 1024
+
+
+class Urgent(NamedTuple):
+    """A publish of high priority, as it is written to a connection."""
+
+    ahead: bytes
+    """In front of what waits. It moves no cursor."""
+    at_its_place: bytes
+    """Behind what waits; b"": it comes there in a page."""
+
+
+def urgent_frames(said: Newest, *, names: bool, live: bool) -> Urgent:
+    """`live`: the session is complete but for what waits for its connection. Else pages are to come for it."""
+    at_its_place = encoding.notification(said, names=names) if live else b""
+    answers, said.answer = said.answer, True
+    ahead = encoding.notification(said, names=names)
+    said.answer = answers
+    return Urgent(ahead, at_its_place)
+
+
+def part_bytes(high_water_bytes: int) -> int:
+    """How much a transport is handed at a time, and may hold, where so much may wait for it."""
+    return max(high_water_bytes // _PART_SHARE, _PART_BYTES_MIN)
+
+
+class Waiting:
+    """The frames that wait for one connection, until its transport is handed them."""
+
+    __slots__ = ("_ahead", "_in_turn", "_taken_of_first", "size_bytes")
+
+    def __init__(self) -> None:
+        self._ahead: deque[bytes] = deque()
+        self._in_turn: deque[bytes] = deque()
+        self._taken_of_first = 0
+        """So many bytes of the first of `_in_turn` have been taken: whole frames."""
+        self.size_bytes = 0
+        """Of all that waits."""
+
+    def add(self, frames: bytes) -> None:
+        """Behind all that waits."""
+        if frames:
+            self._in_turn.append(frames)
+            self.size_bytes += len(frames)
+
+    def add_urgent(self, urgent: Urgent) -> None:
+        """In front of what waits, behind what came in front of it before."""
+        if urgent.at_its_place and not self.size_bytes:
+            self.add(urgent.at_its_place)
+            return
+        self._ahead.append(urgent.ahead)
+        self.size_bytes += len(urgent.ahead)
+        self.add(urgent.at_its_place)
+
+    def take(self, bytes_max: int) -> bytes:
+        """What comes next: whole frames of at most so many bytes together, or the first one where that is longer."""
+        taken: list[bytes] = []
+        room = bytes_max
+        while self._ahead and (not taken or len(self._ahead[0]) <= room):
+            taken.append(self._ahead.popleft())
+            room -= len(taken[-1])
+        while self._in_turn and not self._ahead:
+            first, begin = self._in_turn[0], self._taken_of_first
+            end = len(first)
+            if end - begin > room:
+                end = _whole_frames(first, begin, begin + room)
+                if end == begin:
+                    if taken:
+                        break
+                    end = _frame_end(first, begin)
+            taken.append(first[begin:end])
+            room -= end - begin
+            if end < len(first):
+                self._taken_of_first = end
+                break
+            self._in_turn.popleft()
+            self._taken_of_first = 0
+        data = b"".join(taken)
+        self.size_bytes -= len(data)
+        return data
+
+    def clear(self) -> None:
+        """Nobody will take it any more."""
+        self._ahead.clear()
+        self._in_turn.clear()
+        self._taken_of_first = self.size_bytes = 0
+
+
+def _whole_frames(frames: bytes, begin: int, end: int) -> int:
+    """Where the last frame ends that lies between these two places; `begin`: none does."""
+    at = begin
+    while (after := _frame_end(frames, at)) <= end:
+        at = after
+        if at == len(frames):
+            break
+    return at
+
+
+def _frame_end(frames: bytes, at: int) -> int:
+    """Where the frame that begins at `at` ends: its length stands in front of it, as a varint."""
+    length = shift = 0
+    while True:
+        byte = frames[at]
+        at += 1
+        length |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return min(at + length, len(frames))
+        shift += 7

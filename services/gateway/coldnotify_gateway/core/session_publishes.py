@@ -1,0 +1,305 @@
+"""What clients publish on their sessions: checked, handed to Kafka one after the other, answered in order.
+
+A session's publishes are kept in a queue. One of them is under way to Kafka; when that is answered, the next one goes.
+So their order in Kafka is the order in which the client said them. Where Kafka does not take one, all that wait behind
+it are refused, and so is what follows, until the client says the refused one again.
+
+While a domain's tenant has as many objects as were agreed, the matcher is asked of each object in its turn whether it
+is there. One that is not is refused; where no answer comes in time, it is let in: better one object too many than one
+that is there and cannot be published.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from coldnotify_schemas.channels import MessageHeaders, Retentions, check_id, check_message, message_headers
+from coldnotify_schemas.frames import encode
+from coldnotify_schemas.interests import channel_of, channel_text, check_attributes
+from coldnotify_schemas.names import InvalidName, object_key
+from coldnotify_schemas.priority import PRIORITY_HEADER, priority_header
+from coldnotify_schemas.protocol import PUBLISHES_UNANSWERED_MAX
+from coldnotify_schemas.records import (
+    VERSION_MAX,
+    InvalidRecord,
+    PublicRecord,
+    encode_public_record,
+    json_payload,
+    parse_public_record,
+)
+from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.wire_pb2 import PRIORITY_HIGH, PRIORITY_NORMAL, GatewayFrame, NotPublished, Publish, Published
+from msgspec import UNSET
+
+from coldnotify_gateway.core.outputs import Output, Publication, Send
+from coldnotify_gateway.core.timers import NEVER_S
+
+if TYPE_CHECKING:
+    from coldnotify_gateway.core.counters import Counters
+    from coldnotify_gateway.core.identified import Identified
+    from coldnotify_gateway.core.requests import Requests
+
+RETRY_MS = 1000
+"""When a client may try again what Kafka did not take, or what there was no room for."""
+
+
+class TooMuch(NamedTuple):
+    """A publish is above what its domain's tenant has agreed."""
+
+    reason: str
+    retry_ms: int
+
+
+class Agreements(Protocol):
+    """What domains' tenants have agreed. None as an answer: it is within that, as far as is known."""
+
+    def ask(self, domain: str, size_bytes: int) -> TooMuch | None:
+        """One more publish to this domain, of so many bytes, is let in; or it is too much."""
+
+    def full(self, domain: str, object_: str) -> TooMuch | None:
+        """There are as many objects as were agreed: `object_` would be too much if it is none of them."""
+
+    def refuse_object(self, domain: str, object_: str) -> TooMuch | None:
+        """It is none of them. As `full`, and what is too much is counted as refused."""
+
+
+class WithoutLimits:
+    """Nothing is agreed."""
+
+    def ask(self, _domain: str, _size_bytes: int) -> TooMuch | None:
+        """Nothing is too much."""
+        return None
+
+    def full(self, _domain: str, _object: str) -> TooMuch | None:
+        """Nothing is full."""
+        return None
+
+    refuse_object = full
+
+
+class _Waiting(NamedTuple):
+    publish: Publish
+    admitted: bool
+    """False: it is asked first whether its object is there."""
+
+
+@dataclass(slots=True)
+class Publishes:
+    """The publishes of one session."""
+
+    waiting: deque[_Waiting] = field(default_factory=deque)
+    """In the order in which they were said; the first one is under way to Kafka, or its object is asked for."""
+    refused: int = 0
+    """The request that was refused, and is to come again before any other; 0: none was."""
+    asked: int = 0
+    """Number of the last asking for an object; 0: there was none."""
+    due_s: float = NEVER_S
+    """When the answer to that is not waited for any more; NEVER_S: none is."""
+
+    def refuse(self, request: int) -> None:
+        """This one is to come again before any other; 0: whichever comes is taken."""
+        self.refused = request
+
+    def ask(self, due_s: float) -> int:
+        """The object of the first one is asked for. Returns the number of the asking."""
+        self.asked += 1
+        self.due_s = due_s
+        return self.asked
+
+    def answered(self) -> None:
+        """Whether by the matcher or by nobody in time."""
+        self.due_s = NEVER_S
+
+
+class Publishing:
+    """Takes publishes, and their outcomes. What it returns is done in order, as everything that the core returns."""
+
+    def __init__(
+        self,
+        retentions: Retentions,
+        message_bytes_max: int,
+        agreements: Agreements,
+        requests: Requests,
+        counters: Counters,
+    ) -> None:
+        self._retentions = retentions
+        self._agreements = agreements
+        self._requests = requests
+        self._message_bytes_max = message_bytes_max
+        self._counters = counters
+
+    def on_publish(self, session: Identified, publish: Publish, now_s: float) -> list[Output]:
+        """A client says it."""
+        own = session.publishes
+        if own.refused and publish.request != own.refused:
+            return self._refuse(session, publish, "an earlier publish was refused: it is to come again first", RETRY_MS)
+        own.refuse(0)
+        wrong = self._wrong(session, publish)
+        if wrong is not None:
+            return self._refuse(session, publish, wrong, 0)
+        if len(own.waiting) >= PUBLISHES_UNANSWERED_MAX:
+            own.refuse(publish.request)
+            return self._refuse(session, publish, f"{PUBLISHES_UNANSWERED_MAX} publishes are under way", RETRY_MS)
+        admitted = not self._is_full(session, publish)
+        too_much = self._ask(session, publish) if admitted else None
+        if too_much is not None:
+            own.refuse(publish.request)
+            return self._refuse(session, publish, *too_much)
+        own.waiting.append(_Waiting(publish, admitted))
+        return self._begin_first(session, now_s) if len(own.waiting) == 1 else []
+
+    def on_outcome(self, session: Identified, offset: int | None, reason: str, now_s: float) -> list[Output]:
+        """The publish that is under way is in Kafka at `offset`; or it is not known to be (None), for this reason."""
+        own = session.publishes
+        if not own.waiting:
+            return []
+        if offset is None:
+            return self._refuse_all(session, reason, RETRY_MS)
+        publish, _ = own.waiting.popleft()
+        self._counters.publishes["published"] += 1
+        answers: list[Output] = []
+        if publish.request:
+            published = Published(request=publish.request, offset=offset)
+            answers.append(Send(session.peer, encode(GatewayFrame(published=published))))
+        return answers + self._begin_first(session, now_s)
+
+    def on_there(self, session: Identified, asked: int, now_s: float, *, there: bool) -> list[Output]:
+        """The matcher says whether the object is there that was asked for by this number."""
+        own = session.publishes
+        if own.due_s == NEVER_S or own.asked != asked:
+            return []  # it came too late, or twice
+        own.answered()
+        publish = own.waiting[0].publish
+        if not there:
+            too_much = self._agreements.refuse_object(session.domain, publish.object)
+            if too_much is not None:
+                return self._refuse_all(session, *too_much)
+        return self._admit_first(session, now_s)
+
+    def on_due(self, session: Identified, now_s: float) -> list[Output]:
+        """Time has passed: what nobody has answered in time is let in."""
+        if session.publish_due_s > now_s:
+            return []
+        session.publishes.answered()
+        return self._admit_first(session, now_s)
+
+    def _begin_first(self, session: Identified, now_s: float) -> list[Output]:
+        own = session.publishes
+        if not own.waiting:
+            return []
+        publish, admitted = own.waiting[0]
+        if admitted:
+            return [self._publication(session, publish)]
+        if self._is_full(session, publish):
+            return [self._requests.is_there(session, publish.object, now_s)]
+        return self._admit_first(session, now_s)
+
+    def _admit_first(self, session: Identified, now_s: float) -> list[Output]:
+        own = session.publishes
+        publish = own.waiting[0].publish
+        too_much = self._ask(session, publish)
+        if too_much is not None:
+            return self._refuse_all(session, *too_much)
+        own.waiting[0] = _Waiting(publish, admitted=True)
+        return self._begin_first(session, now_s)
+
+    def _is_full(self, session: Identified, publish: Publish) -> bool:
+        """Whether it may be one object too many. A deletion never is."""
+        if not publish.object or publish.deleted:
+            return False
+        return self._agreements.full(session.domain, publish.object) is not None
+
+    def _ask(self, session: Identified, publish: Publish) -> TooMuch | None:
+        size_bytes = len(session.domain) + len(session.group) + len(publish.object or publish.channel) + 2
+        return self._agreements.ask(session.domain, size_bytes + len(publish.payload))
+
+    def _refuse_all(self, session: Identified, reason: str, retry_ms: int) -> list[Output]:
+        """The first one, and for its sake those that wait behind it."""
+        own = session.publishes
+        publish, _ = own.waiting.popleft()
+        own.refuse(publish.request)
+        outputs = self._refuse(session, publish, reason, retry_ms)
+        while own.waiting:
+            one, _ = own.waiting.popleft()
+            outputs += self._refuse(session, one, "the publish before it was not taken", RETRY_MS)
+        return outputs
+
+    def _refuse(self, session: Identified, publish: Publish, reason: str, retry_ms: int) -> list[Output]:
+        self._counters.publishes["refused" if retry_ms else "rejected"] += 1
+        if not publish.request:
+            return []
+        said = NotPublished(request=publish.request, reason=reason, retry_after_ms=retry_ms)
+        return [Send(session.peer, encode(GatewayFrame(not_published=said)))]
+
+    def _wrong(self, session: Identified, publish: Publish) -> str | None:
+        """What the client must change; None: nothing."""
+        if not session.may_publish:
+            return f"publish: this client has no right to publish to {session.domain}"
+        try:
+            if bool(publish.object) == bool(publish.channel):
+                return "publish: says either an object or a channel"
+            if publish.priority not in (PRIORITY_NORMAL, PRIORITY_HIGH):
+                return f"{PRIORITY_HEADER}: is {publish.priority}, which this release does not know"
+            if publish.channel:
+                self._message(session, publish)
+            else:
+                self._record(session, publish)
+        except (InvalidName, InvalidRecord) as error:
+            return str(error)
+        return None
+
+    def _publication(self, session: Identified, publish: Publish) -> Publication:
+        # It was checked when it was said.
+        topic, key, value, headers = (self._message if publish.channel else self._record)(session, publish)
+        return Publication(session.peer, session.number, session.view.partition, topic, key, value, headers)
+
+    def _record(self, session: Identified, publish: Publish) -> _Written:
+        if publish.id or publish.to:
+            raise InvalidRecord(f"{'id' if publish.id else 'to'}: is for messages of channels")
+        if publish.version > VERSION_MAX:
+            raise InvalidRecord(f"version: is {publish.version} (at most {VERSION_MAX})")
+        record = PublicRecord(
+            version=publish.version,
+            source=session.client,
+            # Else it could say more than a payload: `1, "source": ...`.
+            payload=json_payload(publish.payload) if publish.payload else UNSET,
+            expires_at=publish.expires_at or None,
+            deleted=publish.deleted,
+            incarnation=publish.incarnation or None,
+        )
+        value = encode_public_record(record)
+        parse_public_record(value)
+        key = object_key(session.domain, session.group, publish.object)
+        return OBJECTS, key.encode(), value, (priority_header(),) if _is_high(publish) else ()
+
+    def _message(self, session: Identified, publish: Publish) -> _Written:
+        if publish.version or publish.incarnation or publish.deleted:
+            raise InvalidRecord("version, incarnation and deleted: are for objects")
+        if publish.expires_at > VERSION_MAX:
+            raise InvalidRecord(f"expires_at: is {publish.expires_at} (at most {VERSION_MAX})")
+        headers = MessageHeaders(
+            id=check_id(publish.id),
+            expires_at=publish.expires_at or None,
+            to=tuple(check_attributes("to", publish.to)),
+            source=session.client,
+            high_priority=_is_high(publish),
+        )
+        name, _ = channel_of(channel_text(publish.channel))
+        key = object_key(session.domain, session.group, name)
+        topic = self._retentions.of(session.domain).topic
+        return (
+            topic,
+            key.encode(),
+            check_message(publish.payload, self._message_bytes_max),
+            tuple(message_headers(headers)),
+        )
+
+
+def _is_high(publish: Publish) -> bool:
+    return publish.priority == PRIORITY_HIGH
+
+
+_Written = tuple[str, bytes, bytes, tuple[tuple[str, bytes], ...]]
+"""Topic, key, value, headers."""

@@ -1,0 +1,103 @@
+"""Writes what clients publish on their sessions to Kafka, and says what came of each."""
+
+import threading
+from collections.abc import Callable
+from functools import partial
+
+import structlog
+from coldnotify_common.kafka import connect, producer_config
+from coldnotify_common.paced import Paced
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from coldnotify_gateway.core import Publication
+from coldnotify_gateway.settings import GatewaySettings
+
+log = structlog.get_logger()
+_paced = Paced(log)
+
+_POLL_S = 0.2
+_LINGER_MS = 2.0
+"""What several clients publish within it is in one batch: a batch costs the broker much more than one more record."""
+_JOIN_S = 1.0
+
+Report = Callable[[Publication, int | None, str], None]
+"""(publication, its offset, or None, and why it is not known to be in Kafka)."""
+
+
+class PublicationWriter:
+    """An idempotent producer with a thread, both made when somebody publishes first: at most gateways nobody does.
+
+    `report` is called from that thread, once for each publication.
+    """
+
+    def __init__(self, settings: GatewaySettings, report: Report) -> None:
+        self._settings = settings
+        self._report = report
+        self._stop = threading.Event()
+        self._producer: Producer | None = None
+        self._thread: threading.Thread | None = None
+
+    def write(self, publication: Publication) -> str | None:
+        """Hands it to the producer. Returns why it is not taken; None: it is, and will be reported."""
+        producer = self._producer or self._begin()
+        try:
+            producer.produce(
+                publication.topic,
+                publication.value,
+                publication.key,
+                publication.partition,
+                headers=list(publication.headers),
+                on_delivery=partial(self._on_delivery, publication),
+            )
+        except BufferError:
+            return "too much waits for Kafka"
+        except KafkaException as error:
+            return self._failed(error.args[0])
+        return None
+
+    def stop(self, flush_s: float) -> int:
+        """Waits until what is queued is written, at most so long. Returns how many publications were not."""
+        left = self._producer.flush(max(0.0, flush_s)) if self._producer is not None else 0
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(_JOIN_S)
+        if left and self._producer is not None:
+            self._producer.purge()
+        return left
+
+    def _begin(self) -> Producer:
+        settings = self._settings
+        timeout_ms = round(settings.gateway_publish_timeout_s * 1000)
+        options = producer_config(
+            settings, name="publication-writer", message_timeout_ms=timeout_ms, linger_ms=_LINGER_MS
+        )
+        self._producer = producer = Producer(options)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._poll, name="publication-reports", daemon=True)
+            self._thread.start()
+        return producer
+
+    def _poll(self) -> None:
+        if self._producer is not None:
+            connect(self._producer)
+        while not self._stop.is_set():
+            producer = self._producer
+            if producer is None:
+                self._stop.wait(_POLL_S)
+            else:
+                producer.poll(_POLL_S)
+
+    def _on_delivery(self, publication: Publication, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self._report(publication, message.offset(), "")
+        else:
+            self._report(publication, None, self._failed(error))
+
+    def _failed(self, error: KafkaError) -> str:
+        _paced.log("publication not taken", level="warning", error=error.str())
+        if error.fatal():
+            # The next publication is written by another producer; what this one has is reported as failed.
+            producer, self._producer = self._producer, None
+            if producer is not None:
+                producer.purge()
+        return f"Kafka has not taken it: {error.str()}"

@@ -1,0 +1,488 @@
+"""A session's channels at the gateway: live, in pages, slow, lost; and where only the client knows how far it is."""
+
+import struct
+
+import pytest
+from coldnotify_gateway.core.channel_stages import PAGE_S, Stage
+from coldnotify_gateway.core.outputs import Produce
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.digest import digest
+from coldnotify_schemas.frames import encode
+from coldnotify_schemas.interests import by_channel, digest_of
+from coldnotify_schemas.internal_pb2 import (
+    RETENTION_1D,
+    RETENTION_30D,
+    Answered,
+    BeatAnswer,
+    ChannelEntry,
+    ChannelFanOut,
+    ChannelPage,
+    ChannelsComplete,
+    Item,
+    Opened,
+    Page,
+)
+from coldnotify_schemas.wire_pb2 import (
+    KINDS_CHANNELS,
+    KINDS_NAMES,
+    RETENTION,
+    SINCE_OLDEST,
+    SINCE_POSITION,
+    Ack,
+    Channel,
+    ChannelPosition,
+    ClientFrame,
+    GatewayFrame,
+    Hello,
+    Message,
+    Missed,
+    Register,
+    SyncChunk,
+)
+from coldnotify_testkit.device_frames import hello, ping
+from coldnotify_testkit.gateway_bench import Bench, WireDouble
+
+TASKS = by_channel("tasks")
+EPOCH = 77
+
+
+def hello_with(*channels: Channel, cursor: int | None = 40, epoch: int | None = EPOCH) -> bytes:
+    """The Hello of a client that is registered for the channel tasks."""
+    return encode(
+        ClientFrame(
+            hello=Hello(
+                protocol=1,
+                domain="animal.observer",
+                group="region-1",
+                client="client-1",
+                digest=digest_of([TASKS]),
+                channels=channels,
+                channels_epoch=epoch,
+                channels_cursor=cursor,
+            )
+        )
+    )
+
+
+def message(offset: int, back: int = 1) -> ChannelEntry:
+    return ChannelEntry(message=Message(channel=TASKS.hash, offset=offset, back=back, payload=b"{}"))
+
+
+def fan_out(entry: ChannelEntry, *sessions: int) -> Item:
+    return Item(channel_fan_out=ChannelFanOut(entry=entry, sessions=struct.pack(f"<{len(sessions)}I", *sessions)))
+
+
+def opened(session: int, ask: int, *, epoch: int | None = None, positions: tuple[ChannelPosition, ...] = ()) -> Item:
+    return Item(
+        opened=Opened(
+            session=session,
+            ask=ask,
+            in_sync=True,
+            digest=digest_of([TASKS]),
+            retention=RETENTION_1D,
+            channels_epoch=epoch,
+            positions=positions,
+            kinds=KINDS_NAMES | KINDS_CHANNELS,
+        )
+    )
+
+
+def page_of(
+    session: int, ask: int, page: int, *entries: ChannelEntry, last: bool = False, complete: int | None = None
+) -> Item:
+    return Item(
+        channel_page=ChannelPage(
+            session=session, ask=ask, page=page, paging=9, entries=entries, last=last, complete=complete
+        )
+    )
+
+
+def live(bench: Bench, complete: int = 41) -> WireDouble:
+    """A session whose objects and channels are live."""
+    wire = bench.opening(hello_with())
+    (request,) = bench.take_requests("open")
+    assert (request.open.channels_epoch, request.open.channels_cursor) == (EPOCH, 40)
+    bench.inbox(
+        opened(1, request.open.ask),
+        Item(page=Page(session=1, ask=1, page=1, last=True, channels_complete=complete, channels_ask=1)),
+    )
+    assert bench.session(1).channels_complete_now == complete
+    wire.take()
+    return wire
+
+
+def test_nothing_lacks_caught_up_says_so_and_it_is_live() -> None:
+    bench = Bench()
+    wire = bench.opening(hello_with())
+    (request,) = bench.take_requests("open")
+    bench.inbox(
+        opened(1, request.open.ask),
+        Item(page=Page(session=1, ask=1, page=1, last=True, complete=5, channels_complete=41, channels_ask=1)),
+    )
+    welcome, caught_up = wire.take()
+    assert welcome.WhichOneof("frame") == "welcome"
+    assert not welcome.welcome.kinds
+    assert caught_up.caught_up.channels_complete == 41
+    bench.inbox(fan_out(message(42), 1))
+    (frame,) = wire.take()
+    assert (frame.message.offset, frame.message.paged) == (42, False)
+    assert bench.session(1).channels_complete_now == 42
+
+
+def test_an_unchanged_wake_is_24_bytes_longer() -> None:
+    without, with_channels = Bench(), Bench()
+    plain = without.opening(hello(wanted=("tasks",), cursor=5))
+    without.inbox(
+        Item(opened=Opened(session=1, ask=1, in_sync=True, digest=digest(["tasks"]))),
+        Item(page=Page(session=1, ask=1, page=1, last=True, complete=5)),
+    )
+    wire = with_channels.opening(hello_with())
+    with_channels.inbox(
+        opened(1, 1),
+        Item(page=Page(session=1, ask=1, page=1, last=True, complete=5, channels_complete=41, channels_ask=1)),
+    )
+    assert len(wire.data) - len(plain.data) == 9
+    bare = Hello(protocol=1, domain="d", group="g", client="c", digest=1, epoch=1, cursor=5)
+    said = Hello()
+    said.CopyFrom(bare)
+    said.channels_epoch, said.channels_cursor = EPOCH, 40
+    assert said.ByteSize() - bare.ByteSize() == 15
+
+
+def test_pages_come_one_by_one_and_the_last_makes_it_live() -> None:
+    bench = Bench()
+    wire = bench.opening(hello_with())
+    bench.take_requests("open")
+    bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True)))
+    wire.take()
+    bench.inbox(fan_out(message(44), 1))
+    assert wire.take() == []  # a page to come contains it
+    bench.inbox(page_of(1, 1, 1, message(42, back=2), complete=42))
+    first, end = wire.take()
+    assert first.message.paged
+    assert (end.channels_end.page, end.channels_end.complete, end.channels_end.last) == (1, 42, False)
+    bench.inbox(page_of(1, 1, 2, message(43)))  # nobody has asked for it
+    assert wire.take() == []
+    bench.say(wire, encode(ClientFrame(ack=Ack(channels_page=1))))
+    (request,) = bench.take_requests("catch_up_channels")
+    asked = request.catch_up_channels
+    assert (asked.ask, asked.page, asked.cursor, asked.epoch, asked.paging) == (1, 1, 42, EPOCH, 9)
+    bench.inbox(page_of(1, 1, 2, message(43), message(44), last=True, complete=44))
+    assert [frame.WhichOneof("frame") for frame in wire.take()] == ["message", "message", "channels_end"]
+    bench.inbox(fan_out(message(45), 1))
+    assert wire.kinds() == ["message"]
+
+
+def test_what_is_missed_is_passed_on() -> None:
+    bench = Bench()
+    wire = live(bench)
+    missed = Missed(channel=TASKS.hash, after=41, before=50, reason=RETENTION)
+    bench.inbox(fan_out(ChannelEntry(missed=missed), 1))
+    (frame,) = wire.take()
+    assert frame.missed == missed
+    assert bench.session(1).channels_complete_now == 49
+
+
+def test_a_full_connection_is_caught_up_from_where_it_stood() -> None:
+    bench = Bench()
+    wire = live(bench)
+    bench.gateway.on_blocked(wire, bench.now_s)
+    bench.inbox(fan_out(message(42), 1))
+    assert wire.take() == []
+    bench.do(bench.gateway.on_drained(wire, bench.now_s))
+    channels, _ = bench.take_requests("catch_up_channels", "catch_up")
+    assert (channels.catch_up_channels.cursor, channels.catch_up_channels.ask, channels.catch_up_channels.page) == (
+        41,
+        2,
+        0,
+    )
+    bench.inbox(page_of(1, 1, 1, message(42), last=True, complete=42))  # an answer to the ask before
+    assert wire.take() == []
+    bench.inbox(page_of(1, 2, 1, message(42), last=True, complete=42))
+    assert wire.kinds() == ["message", "channels_end"]
+
+
+def test_pong_and_beats_say_how_far_it_is() -> None:
+    bench = Bench()
+    wire = live(bench)
+    bench.later(6)
+    log = ChannelsComplete(retention=RETENTION_1D, complete=60)
+    other = ChannelsComplete(retention=RETENTION_30D, complete=99)
+    bench.inbox(Item(beat=BeatAnswer(agreed=True, complete=7, serial=1, channels=[log, other])))
+    bench.say(wire, ping())
+    (pong,) = wire.take()
+    assert pong.pong.channels_complete == 60
+
+
+def test_acks_and_the_leave_say_what_is_applied() -> None:
+    bench = Bench()
+    wire = live(bench)
+    bench.say(wire, encode(ClientFrame(ack=Ack(channels_complete=41))))
+    bench.later(2)
+    acks = [request.acks for request in bench.take_requests() if request.HasField("acks")]
+    assert [(list(said.channels_sessions), list(said.channels_completes)) for said in acks] == [([1], [41])]
+    bench.do(bench.gateway.on_disconnected(wire, bench.now_s))
+    (leave,) = [request.leave for request in bench.take_requests() if request.HasField("leave")]
+    assert leave.channels_complete == 41
+
+
+def test_after_a_gap_it_is_announced_from_where_it_stood() -> None:
+    bench = Bench()
+    wire = live(bench)
+    bench.inbox(fan_out(message(42), 1))
+    bench.inbox(number=bench.number + 2)
+    (request,) = bench.take_requests("open")
+    assert (request.open.channels_cursor, request.open.channels_ask) == (42, 2)
+    wire.take()
+    bench.inbox(fan_out(message(44), 1))
+    assert wire.take() == []
+
+
+def test_where_only_the_client_knows_it_comes_back_itself() -> None:
+    bench = Bench()
+    wire = bench.opening(hello_with(Channel(name="tasks", since=SINCE_POSITION, at=10)))
+    (request,) = bench.take_requests("open")
+    assert [channel.at for channel in request.open.channels] == [10]
+    bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True)))
+    (welcome, _) = wire.take()
+    assert welcome.welcome.kinds == KINDS_NAMES | KINDS_CHANNELS
+    bench.inbox(page_of(1, 1, 1, message(11)))
+    wire.take()
+    bench.inbox(number=bench.number + 2)
+    (close,) = wire.take()
+    assert close.close.code == CloseCode.UNKNOWN_SESSION
+
+
+def test_caught_up_once_it_is_announced_as_others() -> None:
+    bench = Bench()
+    bench.opening(hello_with(Channel(name="tasks", since=SINCE_POSITION, at=10)))
+    bench.take_requests("open")
+    bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True)))
+    bench.inbox(page_of(1, 1, 1, message(11), last=True, complete=41))
+    bench.inbox(number=bench.number + 2)
+    (request,) = bench.take_requests("open")
+    assert request.open.channels_cursor == 41
+
+
+def test_a_register_is_answered_and_caught_up_with() -> None:
+    bench = Bench()
+    wire = bench.live()
+    assert bench.session(1).channels is None
+    channel = Channel(name="tasks", since=SINCE_OLDEST)
+    bench.say(wire, encode(ClientFrame(register=Register(request=1, channels=[channel]))))
+    bench.take_requests("register")
+    positions = [ChannelPosition(channel=TASKS.hash, position=3)]
+    bench.inbox(
+        Item(
+            answered=Answered(
+                session=1,
+                request=1,
+                positions=positions,
+                channels_epoch=EPOCH,
+                retention=RETENTION_1D,
+                catch_up_channels=True,
+            )
+        )
+    )
+    (registered,) = wire.take()
+    assert list(registered.registered.positions) == positions
+    assert registered.registered.channels_epoch == EPOCH
+    (request,) = bench.take_requests("catch_up_channels")
+    assert (request.catch_up_channels.ask, request.catch_up_channels.epoch) == (1, EPOCH)
+    bench.inbox(page_of(1, 1, 1, message(4), last=True, complete=4))
+    assert wire.kinds() == ["message", "channels_end"]
+    assert bench.session(1).channels_complete_now == 4
+
+
+def test_a_page_that_does_not_come_is_asked_for_again() -> None:
+    bench = Bench()
+    bench.opening(hello_with())
+    bench.take_requests("open")
+    bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True)))
+    bench.later(PAGE_S + 2)
+    asked = [request.catch_up_channels for request in bench.take_requests() if request.HasField("catch_up_channels")]
+    assert [(one.ask, one.page, one.cursor) for one in asked] == [(2, 0, 40)]
+
+
+def registered(bench: Bench) -> WireDouble:
+    """A session without channels has registered for one: only its client knows where that is."""
+    wire = bench.live()
+    channel = Channel(name="tasks", since=SINCE_POSITION, at=10)
+    bench.say(wire, encode(ClientFrame(register=Register(request=1, channels=[channel]))))
+    bench.take_requests("register")
+    positions = [ChannelPosition(channel=TASKS.hash, position=10)]
+    answered = Answered(session=1, request=1, positions=positions, retention=RETENTION_1D, catch_up_channels=True)
+    bench.inbox(Item(answered=answered))
+    wire.take()
+    return wire
+
+
+def questions(bench: Bench) -> list[tuple[int, int]]:
+    """The ask and page of each question about channels."""
+    asked = [request.catch_up_channels for request in bench.take_requests() if request.HasField("catch_up_channels")]
+    return [(one.ask, one.page) for one in asked]
+
+
+def test_where_only_the_client_knows_the_first_page_is_asked_for_again() -> None:
+    """By the same number: should the page be under way, nothing of it is left out."""
+    bench = Bench()
+    wire = registered(bench)
+    assert questions(bench) == [(1, 0)]
+    bench.answers_beats = True
+    bench.say(wire, ping())
+    bench.later(PAGE_S / 2)
+    assert questions(bench) == []
+    bench.say(wire, ping())
+    bench.later(PAGE_S / 2 + 2)
+    assert questions(bench) == [(1, 0)]
+    bench.inbox(page_of(1, 1, 1, message(11), last=True, complete=11))
+    bench.inbox(page_of(1, 1, 1, message(11), last=True, complete=11))
+    assert wire.kinds()[-2:] == ["message", "channels_end"]
+    assert questions(bench) == [(2, 0)], "what comes a second time is not passed on"
+
+
+def test_before_the_opened_the_open_asks_for_them() -> None:
+    """A matcher that has not heard of the session would end it."""
+    bench = Bench()
+    wire = bench.opening(hello_with())
+    kinds = []
+    for _ in range(8):
+        bench.later(20)
+        bench.say(wire, ping())
+        kinds += [request.WhichOneof("body") for request in bench.take_requests()]
+    assert kinds.count("open") > 1
+    assert "catch_up_channels" not in kinds
+
+
+@pytest.mark.parametrize("behind", [True, False])
+def test_what_kafka_did_not_take_is_asked_again_sooner(behind: bool) -> None:
+    bench = Bench()
+    if behind:
+        registered(bench)
+    else:
+        wire = live(bench)
+        bench.gateway.on_blocked(wire, bench.now_s)
+        bench.do(bench.gateway.on_drained(wire, bench.now_s))
+    (failed,) = [request for request in bench.take_requests() if request.HasField("catch_up_channels")]
+    bench.gateway.on_delivery_failed(Produce(0, b"", failed), bench.now_s)
+    bench.later(bench.gateway.limits.ask_again_s + 2)
+    assert questions(bench) == [(failed.catch_up_channels.ask + (not behind), 0)]
+
+
+def test_what_kafka_did_not_take_is_not_asked_again_once_something_else_is_asked() -> None:
+    bench = Bench()
+    registered(bench)
+    (failed,) = [request for request in bench.take_requests() if request.HasField("catch_up_channels")]
+    bench.inbox(page_of(1, 1, 1, message(11), complete=11))
+    bench.gateway.on_delivery_failed(Produce(0, b"", failed), bench.now_s)
+    bench.later(bench.gateway.limits.ask_again_s + 2)
+    assert questions(bench) == []
+
+
+def test_a_void_cursor_is_told_in_the_welcome() -> None:
+    bench = Bench()
+    wire = bench.opening(hello_with())
+    bench.inbox(opened(1, 1, epoch=78), Item(page=Page(session=1, ask=1, page=1, last=True)))
+    welcome, _ = wire.take()
+    assert welcome.welcome.channels_epoch == 78
+    assert bench.session(1).channels_complete_now == -1
+    bench.inbox(page_of(1, 1, 1, message(3), complete=3))
+    assert bench.session(1).channels_complete_now == 3
+    bench.inbox(number=bench.number + 2)  # what it has missed of the other log may not have been told
+    assert [frame.close.code for frame in wire.take()[-1:]] == [CloseCode.UNKNOWN_SESSION]
+
+
+def test_an_announced_session_with_a_void_cursor_ends() -> None:
+    bench = Bench()
+    wire = live(bench)
+    bench.inbox(number=bench.number + 2)
+    (request,) = bench.take_requests("open")
+    bench.inbox(opened(1, request.open.ask, epoch=78))
+    assert [frame.close.code for frame in wire.take()] == [CloseCode.UNKNOWN_SESSION]
+
+
+def test_a_new_matcher_has_the_row_of_pages_begun_anew() -> None:
+    bench = Bench()
+    bench.opening(hello_with())
+    bench.take_requests("open")
+    bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True)))
+    bench.inbox(page_of(1, 1, 1, message(42), complete=42))
+    channels = bench.session(1).channels
+    assert channels is not None
+    assert channels.stage is Stage.SENT
+    bench.new_matcher()
+    (request,) = bench.take_requests("open")
+    assert (request.open.channels_cursor, request.open.channels_ask) == (42, 2)
+
+
+@pytest.mark.parametrize(
+    ("channel", "words"),
+    [
+        (Channel(name=""), "channels: channel"),
+        (Channel(name="a\x00b"), "zero byte"),
+        (Channel(name="a", attributes=["b", "a"]), "attributes: are not sorted"),
+        (Channel(name="a", attributes=["a", "a"]), "attributes: are not sorted"),
+        (Channel(name="a", attributes=["x y"]), "attributes: 'x y'"),
+        (Channel.FromString(b"\x0a\x01a\x18\x11"), "since: 17"),
+        (Channel(name="a", at=2**63), "at: is"),
+    ],
+)
+def test_what_must_not_be_is_named(channel: Channel, words: str) -> None:
+    bench = Bench()
+    wire = bench.opening(hello_with(channel))
+    (close,) = wire.take()
+    assert words in close.close.reason
+    for frame in (
+        ClientFrame(register=Register(request=1, channels=[channel])),
+        ClientFrame(sync=SyncChunk(channels=[channel])),
+    ):
+        bench = Bench()
+        wire = bench.live()
+        bench.say(wire, encode(frame))
+        (close,) = wire.take()
+        assert words.removeprefix("channels: ") in close.close.reason
+
+
+def test_frames_of_the_gateway_are_told_as_they_are() -> None:
+    frame = GatewayFrame(missed=Missed(channel=1, before=2, reason=RETENTION))
+    assert GatewayFrame.FromString(frame.SerializeToString()) == frame
+
+
+def test_what_a_new_matcher_owes_is_asked_for_before_its_beats_count() -> None:
+    """It answers the session's Open once more, and its pages of channels wait for a block: a BeatAnswer comes first."""
+    bench = Bench()
+    wire = live(bench)
+    bench.later(6)
+    bench.new_matcher()
+    bench.take_requests()
+    bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True, complete=5)))
+    (request,) = [one for one in bench.take_requests() if one.HasField("catch_up_channels")]
+    assert (request.catch_up_channels.cursor, request.catch_up_channels.ask) == (41, 2)
+    log = ChannelsComplete(retention=RETENTION_1D, complete=60)
+    bench.inbox(Item(beat=BeatAnswer(agreed=True, complete=7, serial=9, channels=[log])))
+    wire.take()
+    bench.say(wire, ping())
+    (pong,) = wire.take()
+    assert not pong.pong.HasField("channels_complete")
+    assert bench.session(1).channels_complete_now == 41
+
+
+def test_while_the_digests_differ_no_beat_counts_and_the_page_behind_the_set_is_waited_for() -> None:
+    bench = Bench()
+    wire = live(bench)
+    bench.say(wire, ping(digest([])))
+    (check,) = bench.take_requests("check_digest")
+    bench.inbox(Item(opened=Opened(session=1, ask=check.check_digest.ask, in_sync=False, retention=RETENTION_1D)))
+    (request,) = bench.take_requests()
+    assert (request.catch_up_channels.cursor, request.catch_up_channels.ask) == (41, 2)
+    log = ChannelsComplete(retention=RETENTION_1D, complete=60)
+    bench.inbox(Item(beat=BeatAnswer(agreed=True, complete=7, serial=1, channels=[log])))
+    assert bench.session(1).channels_complete_now == 41
+    wire.take()
+    bench.say(
+        wire, encode(ClientFrame(sync=SyncChunk(last=True, channels=[Channel(name="tasks", since=SINCE_POSITION)])))
+    )
+    page = Page(session=1, ask=check.check_digest.ask, page=1, last=True, channels_complete=70, channels_ask=2)
+    bench.inbox(opened(1, check.check_digest.ask), Item(page=page))
+    assert [frame.WhichOneof("frame") for frame in wire.take()] == ["welcome", "caught_up"]
+    assert bench.session(1).channels_complete_now == 70

@@ -1,0 +1,332 @@
+"""What clients publish on their sessions: in order, answered in order, refused with the reason."""
+
+import json
+
+import pytest
+from coldnotify_gateway.core import Gateway, Limits, TooMuch
+from coldnotify_schemas import topics
+from coldnotify_schemas.channels import parse_message_headers
+from coldnotify_schemas.frames import encode
+from coldnotify_schemas.internal_pb2 import Item, There
+from coldnotify_schemas.protocol import PUBLISHES_UNANSWERED_MAX
+from coldnotify_schemas.wire_pb2 import PRIORITY_HIGH, ClientFrame, NotPublished, Publish
+from coldnotify_testkit.device_frames import hello
+from coldnotify_testkit.gateway_bench import Bench, WireDouble
+
+
+def publish(bench: Bench, wire: WireDouble, *publishes: Publish) -> None:
+    bench.say(wire, *(encode(ClientFrame(publish=one)) for one in publishes))
+
+
+def message(request: int, channel: str = "tasks") -> Publish:
+    return Publish(request=request, channel=channel, payload=b"%d" % request)
+
+
+def answer(bench: Bench, offset: int | None, reason: str = "") -> None:
+    """Kafka's, to the publication that was handed over last."""
+    bench.do(bench.gateway.on_published(bench.publications[-1], offset, reason, bench.now_s))
+
+
+def refusals(wire: WireDouble) -> list[NotPublished]:
+    return [frame.not_published for frame in wire.take()]
+
+
+def test_a_version_is_the_clients_own() -> None:
+    bench = Bench()
+    wire = bench.live()
+    publish(bench, wire, Publish(request=1, object="reading", version=17, payload=b'{"t": 3}'))
+    (said,) = bench.publications
+    assert (said.topic, said.key, said.partition) == (topics.OBJECTS, b"animal.observer/region-1/reading", 0)
+    assert json.loads(said.value) == {"version": 17, "source": "client-1", "payload": {"t": 3}}
+    answer(bench, 41)
+    (frame,) = wire.take()
+    assert (frame.published.request, frame.published.offset) == (1, 41)
+
+
+def test_a_message_is_in_its_domains_topic() -> None:
+    bench = Bench()
+    wire = bench.live()
+    publish(
+        bench,
+        wire,
+        Publish(request=1, channel="tasks", payload=b"\xff", id="m-1", to=["solar", "camera"], expires_at=9),
+    )
+    (said,) = bench.publications
+    assert (said.topic, said.key, said.value) == (topics.CHANNELS_1D, b"animal.observer/region-1/tasks", b"\xff")
+    headers = parse_message_headers(said.headers)
+    assert (headers.id, headers.source, headers.to, headers.expires_at) == ("m-1", "client-1", ("camera", "solar"), 9)
+
+
+def test_they_go_one_by_one_and_are_answered_in_order() -> None:
+    bench = Bench()
+    wire = bench.live()
+    publish(bench, wire, message(1), message(0), message(2))
+    handed_over = []
+    for offset in (5, 6, 7):
+        handed_over.append(bench.publications[-1].value)
+        assert len(bench.publications) == len(handed_over)
+        answer(bench, offset)
+    assert handed_over == [b"1", b"0", b"2"]
+    assert [(frame.published.request, frame.published.offset) for frame in wire.take()] == [(1, 5), (2, 7)]
+
+
+def test_behind_a_refused_one_nothing_is_published_until_it_comes_again() -> None:
+    bench = Bench()
+    wire = bench.live()
+    publish(bench, wire, message(1), message(2))
+    answer(bench, None, "Kafka is away")
+    assert [(said.request, said.retry_after_ms > 0) for said in refusals(wire)] == [(1, True), (2, True)]
+    publish(bench, wire, message(3), message(0), message(2))
+    assert [said.request for said in refusals(wire)] == [3, 2]
+    assert len(bench.publications) == 1
+    publish(bench, wire, message(1), message(2))
+    answer(bench, 5)
+    answer(bench, 6)
+    assert [frame.published.request for frame in wire.take()] == [1, 2]
+
+
+def test_too_many_are_refused_and_the_others_go_on() -> None:
+    bench = Bench()
+    wire = bench.live()
+    publish(bench, wire, *(message(request) for request in range(1, PUBLISHES_UNANSWERED_MAX + 3)))
+    assert [said.request for said in refusals(wire)] == [PUBLISHES_UNANSWERED_MAX + 1, PUBLISHES_UNANSWERED_MAX + 2]
+    for offset in range(PUBLISHES_UNANSWERED_MAX):
+        answer(bench, offset)
+    assert len(wire.take()) == PUBLISHES_UNANSWERED_MAX
+    publish(bench, wire, message(PUBLISHES_UNANSWERED_MAX + 1))
+    answer(bench, 99)
+    assert len(wire.take()) == 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (Publish(object="a", channel="b"), "either an object or a channel"),
+        (Publish(), "either an object or a channel"),
+        (Publish(object="a", payload=b"{"), "payload: is not JSON"),
+        (Publish(object="a", payload=b"\xff"), "payload: is not JSON"),
+        (Publish(object="a", payload=b'"%s"' % (b"x" * 4096)), "payload: has 4098 bytes"),
+        (Publish(object="a", payload=b'1, "source": "x"'), "payload: is not JSON"),
+        (Publish(object="a", version=2**63), "version: is"),
+        (Publish(object="a", incarnation=2**40), "incarnation"),
+        (Publish(object="a", id="x"), "id: is for messages"),
+        (Publish(object="x" * 256), "object:"),
+        (Publish(channel="a", version=1), "are for objects"),
+        (Publish(channel="a", id="x" * 65), "id: has 65 bytes"),
+        (Publish(channel="a", to=["a b"]), "to: 'a b'"),
+        (Publish(channel="a", expires_at=2**63), "expires_at: is"),
+        (Publish(channel="a\x00b"), "zero byte"),
+    ],
+)
+def test_what_is_wrong_is_named_and_stops_nothing(wrong: Publish, words: str) -> None:
+    bench = Bench()
+    wire = bench.live()
+    wrong.request = 1
+    publish(bench, wire, wrong, message(2))
+    (said,) = refusals(wire)
+    assert words in said.reason
+    assert not said.retry_after_ms
+    assert [one.value for one in bench.publications] == [b"2"]
+
+
+def test_who_may_not_publish_is_told() -> None:
+    bench = Bench(admit=lambda _peer, _hello: False)
+    wire = bench.live()
+    publish(bench, wire, message(1))
+    (said,) = refusals(wire)
+    assert "no right to publish to animal.observer" in said.reason
+    assert not bench.publications
+
+
+def test_an_answer_to_a_session_that_has_gone_is_nobodys() -> None:
+    bench = Bench()
+    wire = bench.live()
+    publish(bench, wire, message(1))
+    bench.do(bench.gateway.on_disconnected(wire, bench.now_s))
+    answer(bench, 5)
+    bench.do(bench.gateway.on_connect(wire, "127.0.0.1", bench.now_s))
+    bench.say(wire, hello())
+    answer(bench, 5)
+    assert wire.take() == []
+
+
+def test_outcomes_are_counted() -> None:
+    bench = Bench()
+    wire = bench.live()
+    publish(bench, wire, Publish(request=1), message(2), message(3))
+    answer(bench, 5)
+    answer(bench, None, "away")
+    assert bench.gateway.counters.publishes == {"rejected": 1, "published": 1, "refused": 1}
+
+
+def test_above_the_agreement_it_is_refused_and_may_come_again() -> None:
+    agreed = Agreed()
+    agreed.answers = [TooMuch("tenant lamps is above its agreement: in_per_s is 1", 250), None]
+    bench, wire = agreed.bench()
+    publish(bench, wire, message(1), message(2))
+    said = refusals(wire)
+    assert [(one.request, one.retry_after_ms) for one in said] == [(1, 250), (2, 1000)]
+    assert "above its agreement" in said[0].reason
+    publish(bench, wire, message(1))
+    answer(bench, 5)
+    assert [frame.published.request for frame in wire.take()] == [1]
+    assert agreed.asked == [("animal.observer", len("animal.observer/region-1/tasks") + 1)] * 2
+
+
+class Agreed:
+    """What the domain's tenant has agreed, as a test says it."""
+
+    def __init__(self) -> None:
+        self.answers: list[TooMuch | None] = []
+        """To the next publishes; all others are let in."""
+        self.asked: list[tuple[str, int]] = []
+        self.is_full = False
+        self.refused: list[str] = []
+
+    def ask(self, domain: str, size_bytes: int) -> TooMuch | None:
+        self.asked.append((domain, size_bytes))
+        return self.answers.pop(0) if self.answers else None
+
+    def full(self, domain: str, object_: str) -> TooMuch | None:
+        return TooMuch(f"{domain} is full, and {object_} is not there", 10_000) if self.is_full else None
+
+    def refuse_object(self, domain: str, object_: str) -> TooMuch | None:
+        if self.is_full:
+            self.refused.append(object_)
+        return self.full(domain, object_)
+
+    def bench(self) -> tuple[Bench, WireDouble]:
+        bench = Bench()
+        bench.gateway = Gateway(Bench.GATEWAY, Bench.INBOX, 1, Limits(), agreements=self)
+        wire = bench.live()
+        bench.take_requests()
+        return bench, wire
+
+
+def version(request: int, object_: str, *, deleted: bool = False) -> Publish:
+    return Publish(request=request, object=object_, version=request, deleted=deleted)
+
+
+def there(bench: Bench, ask: int, *, there: bool, session: int = 1) -> None:
+    bench.inbox(Item(there=There(session=session, ask=ask, there=there)))
+
+
+def asked_for(bench: Bench) -> list[tuple[str, int]]:
+    """Objects that the matcher was asked for, each with the asking's number."""
+    asked = [one.is_there for one in bench.take_requests() if one.HasField("is_there")]
+    return [(one.object, one.ask) for one in asked]
+
+
+def test_while_there_are_enough_objects_only_those_that_are_there_are_published() -> None:
+    agreed = Agreed()
+    agreed.is_full = True
+    bench, wire = agreed.bench()
+    publish(bench, wire, version(1, "old"), message(2), version(3, "new"), message(4))
+    assert asked_for(bench) == [("old", 1)]
+    assert not bench.publications
+    there(bench, 1, there=True)
+    assert [one.key for one in bench.publications] == [b"animal.observer/region-1/old"]
+    answer(bench, 5)
+    answer(bench, 6)
+    assert [frame.published.request for frame in wire.take()] == [1, 2]
+    assert asked_for(bench) == [("new", 2)]
+    there(bench, 2, there=False)
+    said = refusals(wire)
+    assert [(one.request, one.retry_after_ms) for one in said] == [(3, 10_000), (4, 1000)]
+    assert said[0].reason == "animal.observer is full, and new is not there"
+    assert agreed.refused == ["new"]
+    assert len(agreed.asked) == 3, "one that is refused takes nothing from the rates"
+
+    # It comes again; by now there is room.
+    agreed.is_full = False
+    publish(bench, wire, version(3, "new"))
+    assert asked_for(bench) == []
+    answer(bench, 9)
+    assert [frame.published.request for frame in wire.take()] == [3]
+
+
+def test_a_deletion_is_never_one_too_many() -> None:
+    agreed = Agreed()
+    agreed.is_full = True
+    bench, wire = agreed.bench()
+    publish(bench, wire, version(1, "whatever", deleted=True))
+    assert asked_for(bench) == []
+    assert len(bench.publications) == 1
+
+
+def test_room_that_came_while_it_was_asked_for_is_used() -> None:
+    agreed = Agreed()
+    agreed.is_full = True
+    bench, wire = agreed.bench()
+    publish(bench, wire, version(1, "new"))
+    agreed.is_full = False
+    there(bench, 1, there=False)
+    assert len(bench.publications) == 1
+    assert agreed.refused == []
+
+
+def test_what_is_there_and_above_a_rate_is_refused_with_all_behind_it() -> None:
+    agreed = Agreed()
+    agreed.is_full = True
+    agreed.answers = [TooMuch("in_per_s", 250)]
+    bench, wire = agreed.bench()
+    publish(bench, wire, version(1, "old"), version(2, "old"))
+    there(bench, 1, there=True)
+    assert [(one.request, one.retry_after_ms) for one in refusals(wire)] == [(1, 250), (2, 1000)]
+    assert not bench.publications
+
+
+def test_where_no_matcher_says_in_time_it_is_let_in() -> None:
+    agreed = Agreed()
+    agreed.is_full = True
+    bench, wire = agreed.bench()
+    publish(bench, wire, version(1, "old"), version(2, "new"))
+    bench.later(Limits().is_there_s - 1)
+    assert not bench.publications
+    bench.later(3)
+    assert len(bench.publications) == 1
+    answer(bench, 5)
+    assert asked_for(bench) == [("old", 1), ("new", 2)]
+    there(bench, 1, there=False)
+    assert len(bench.publications) == 1, "the answer to what is published already means nothing"
+    there(bench, 2, there=True)
+    there(bench, 2, there=False)
+    assert len(bench.publications) == 2
+    there(bench, 3, there=True, session=77)
+    answer(bench, 6)
+    assert [frame.published.request for frame in wire.take()] == [1, 2]
+
+
+def test_a_session_that_ends_while_it_is_asked_for_leaves_nothing() -> None:
+    agreed = Agreed()
+    agreed.is_full = True
+    bench, wire = agreed.bench()
+    publish(bench, wire, version(1, "new"))
+    bench.do(bench.gateway.on_disconnected(wire, bench.now_s))
+    there(bench, 1, there=True)
+    bench.later(10)
+    assert not bench.publications
+
+
+def test_what_is_of_high_priority_says_so_in_a_header() -> None:
+    bench = Bench()
+    wire = bench.live()
+    publish(bench, wire, Publish(request=1, object="alarm", version=17, priority=PRIORITY_HIGH))
+    (said,) = bench.publications
+    assert json.loads(said.value) == {"version": 17, "source": "client-1"}
+    assert said.headers == (("priority", b"high"),)
+    answer(bench, 41)
+    publish(bench, wire, Publish(request=2, channel="tasks", payload=b"1", priority=PRIORITY_HIGH))
+    assert parse_message_headers(bench.publications[-1].headers).high_priority
+
+
+def test_a_priority_of_a_later_release_is_refused_by_the_fields_name() -> None:
+    bench = Bench()
+    wire = bench.live()
+    said = Publish.FromString(Publish(request=1, object="alarm").SerializeToString() + b"\x58\x07")
+    assert said.priority == 7
+    publish(bench, wire, said)
+    assert bench.publications == []
+    (refused,) = refusals(wire)
+    assert refused.reason.startswith("priority: ")
+    assert not refused.retry_after_ms

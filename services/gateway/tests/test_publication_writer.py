@@ -1,0 +1,53 @@
+"""What clients publish reaches Kafka as it is, in the order of the calls, and each outcome is told."""
+
+import pytest
+from coldnotify_gateway.core import Publication
+from coldnotify_gateway.publication_writer import PublicationWriter
+from coldnotify_gateway.settings import GatewaySettings
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_schemas.topics import CHANNELS_1D
+from coldnotify_testkit.gateway_bench import WireDouble
+from coldnotify_testkit.waiting import wait_for
+from confluent_kafka import Consumer, TopicPartition
+
+Told = list[tuple[Publication, int | None, str]]
+
+
+def publication(number: int) -> Publication:
+    return Publication(WireDouble(), 1, 3, CHANNELS_1D, b"d/g/tasks", b"%d" % number, (("id", b"%d" % number),))
+
+
+def test_nobody_publishes_and_there_is_no_producer() -> None:
+    writer = PublicationWriter(GatewaySettings(kafka="127.0.0.1:1"), lambda *_told: None)
+    assert writer.stop(1) == 0
+
+
+def test_without_kafka_it_is_told_that_nothing_is_known_to_be_published() -> None:
+    told: Told = []
+    settings = GatewaySettings(kafka="127.0.0.1:1", gateway_publish_timeout_s=0.3)
+    writer = PublicationWriter(settings, lambda *one: told.append(one))
+    assert writer.write(publication(1)) is None
+    wait_for(lambda: told, "it is given up")
+    assert told[0][1] is None
+    assert "Kafka has not taken it" in told[0][2]
+    writer.stop(1)
+
+
+@pytest.mark.kafka
+def test_what_is_published_is_in_the_log(fresh_kafka: EmbeddedBroker) -> None:
+    told: Told = []
+    writer = PublicationWriter(GatewaySettings(kafka=fresh_kafka.bootstrap), lambda *one: told.append(one))
+    for number in range(100):
+        assert writer.write(publication(number)) is None
+    wait_for(lambda: len(told) == 100, "all are told")
+    assert writer.stop(10) == 0
+    offsets = [offset for _, offset, _ in told]
+    assert offsets == sorted(offset for offset in offsets if offset is not None)
+    consumer = Consumer({"bootstrap.servers": fresh_kafka.bootstrap, "group.id": "looks"})
+    try:
+        consumer.assign([TopicPartition(CHANNELS_1D, 3, 0)])
+        found = consumer.consume(100, 30)
+    finally:
+        consumer.close()
+    assert [one.value() for one in found] == [b"%d" % number for number in range(100)]
+    assert [one.headers() for one in found[:1]] == [[("id", b"0")]]

@@ -1,0 +1,68 @@
+"""The endpoints by which operators disconnect and forget clients: passed on to their matcher, and noted in the log."""
+
+import structlog
+from aiohttp import web
+from coldnotify_common.web import BadRequest, error_response
+from coldnotify_common.web_auth import IDENTITY
+from coldnotify_schemas.names import InvalidName, check_name
+
+from coldnotify_http.ledger_pages import GROUP, NOBODY, RETRY_AFTER_S, as_it_is, sees_addresses
+from coldnotify_http.metrics import ACKNOWLEDGED, INDETERMINATE, REFUSED, Metrics
+from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient
+from coldnotify_http.request_parts import body_of, domain_and_group
+
+log = structlog.get_logger()
+
+NOT_DONE, MAY_BE_DONE = "not done", "unknown: it may be done"
+_NOT_ALLOWED, _UNAVAILABLE = 405, 503
+_CHANGES = {"PATCH": "disconnect", "DELETE": "forget"}
+
+
+class ClientChanges:
+    """The handlers. Each request leaves a line in the log, whoever asks and whatever comes of it."""
+
+    def __init__(self, changing: NodeClient, metrics: Metrics, body_timeout_s: float) -> None:
+        """`changing`: waits for as long as a publish may take."""
+        self._changing = changing
+        self._metrics = metrics
+        self._body_timeout_s = body_timeout_s
+
+    def routes(self) -> list[web.AbstractRouteDef]:
+        """PATCH and DELETE of one client."""
+        path = f"{GROUP}/clients/{{client}}"
+        return [web.patch(path, self.changed), web.delete(path, self.changed)]
+
+    async def changed(self, request: web.Request) -> web.Response:
+        """PATCH, with {"online": false}, or DELETE .../clients/{client}?reason."""
+        try:
+            domain, group = domain_and_group(request)
+            client = check_name("client", request.match_info["client"])
+            body = await body_of(request, self._body_timeout_s) if request.method == "PATCH" else None
+        except (BadRequest, InvalidName, web.HTTPException):
+            self._metrics.bad_requests.inc()
+            raise
+        change = _CHANGES[request.method]
+        try:
+            answer = await self._changing.matcher(request.rel_url.raw_path_qs, request.method, body)
+            outcome = ACKNOWLEDGED if answer.status == 200 else REFUSED
+            response, said = as_it_is(answer), answer.body.get("outcome") or answer.error
+        except NobodyAnswers as error:
+            unknown = any(map(_may_be_done, error.answers))
+            outcome, said = INDETERMINATE if unknown else REFUSED, MAY_BE_DONE if unknown else NOT_DONE
+            response = error_response(503, str(error) if sees_addresses(request) else NOBODY, outcome=said)
+            response.headers["Retry-After"] = str(RETRY_AFTER_S)
+        self._metrics.client_changes.labels(change, outcome).inc()
+        identity = request.get(IDENTITY)
+        log.info(
+            "client changed by an operator", change=change, domain=domain, group=group, client=client,
+            by=None if identity is None else identity.name, address=request.remote,
+            reason=request.query.get("reason") or None, status=response.status, outcome=said,
+        )  # fmt: skip
+        return response
+
+
+def _may_be_done(answer: Answer) -> bool:
+    """Whether it is not known that this matcher has done nothing."""
+    if answer.status == _UNAVAILABLE:
+        return isinstance(answer.body, dict) and answer.body.get("outcome") == MAY_BE_DONE
+    return answer.reached and answer.status != _NOT_ALLOWED

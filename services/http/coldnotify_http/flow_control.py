@@ -1,0 +1,55 @@
+"""How many objects this node takes to Kafka at once: a permit each, from acceptance to acknowledgement or failure."""
+
+import time
+from collections.abc import Sequence
+
+from aiohttp import web
+from coldnotify.publisher import Published, PublishError, Sent
+from coldnotify_common.web import error_response
+from coldnotify_schemas.flow.beginnings import HTTP
+from coldnotify_schemas.flow.flow_limit import FlowLimit
+
+from coldnotify_http.metrics import Metrics
+from coldnotify_http.settings import HttpSettings
+
+RETRY_AFTER_S = 1
+"""What is under way is acknowledged by then, unless Kafka is away."""
+
+
+class FlowControl:
+    """Whoever finds no permit is refused at once: a queue here would only hide that there is one."""
+
+    def __init__(self, settings: HttpSettings, metrics: Metrics) -> None:
+        begin = HTTP._replace(first=settings.http_flow_min, lowest=settings.http_flow_min)
+        # Several nodes before one Kafka measure at the same times, by Unix time.
+        unix_s = time.time() - time.monotonic()
+        self._limit = FlowLimit.named(settings.http_flow, settings.http_publishes_max, begin, unix_s)
+        self._metrics = metrics
+        metrics.flow_limit.set_function(lambda: self._limit.limit)
+        metrics.under_way.set_function(lambda: self._limit.in_flight)
+        metrics.flow_acknowledged.set_function(
+            lambda: window.completions_per_s if (window := self._limit.window) else 0
+        )
+        metrics.flow_wait.set_function(lambda: window.wait_s if (window := self._limit.window) else 0)
+
+    def take(self, objects: int) -> float | None:
+        """When permits for so many were taken; None: there are too few."""
+        if not self._limit.take(objects):
+            self._metrics.flow_refused.inc(objects)
+            return None
+        return time.monotonic()
+
+    def give_back(self, taken_s: float, objects: int, outcomes: Sequence[Published | Sent | PublishError]) -> None:
+        """What became of those that `take` has let in; no outcomes: nobody knows."""
+        acknowledged = sum(isinstance(outcome, Published | Sent) for outcome in outcomes)
+        if acknowledged:
+            self._limit.acknowledged(time.monotonic(), taken_s, acknowledged)
+        if objects > acknowledged:
+            self._limit.failed(objects - acknowledged)
+
+
+def refused() -> web.Response:
+    """The answer where there is no permit."""
+    response = error_response(503, "too many objects are on their way to Kafka", outcome="not published")
+    response.headers["Retry-After"] = str(RETRY_AFTER_S)
+    return response

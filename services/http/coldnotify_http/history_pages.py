@@ -1,0 +1,135 @@
+"""The endpoint of an object's history: its latest records, as the objects topic has them, and how far it was read."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from aiohttp import web
+from coldnotify_common.kafka import KafkaUnavailable
+from coldnotify_common.query_numbers import whole_number
+from coldnotify_common.settings import ServiceSettings
+from coldnotify_common.web import error_response
+from coldnotify_schemas.names import check_object
+from coldnotify_schemas.records import (
+    MOVED_HEADER,
+    RECORD_BYTES_MAX,
+    SINCE_HEADER,
+    InvalidRecord,
+    parse_public_record,
+)
+from coldnotify_schemas.removals import REMOVES_HEADER, removal_of
+
+from coldnotify_http.ledger_pages import GROUP, RETRY_AFTER_S, answered, as_it_is, sees_addresses
+from coldnotify_http.node_client import NodeClient, path
+from coldnotify_http.object_history import Found, History, read_history
+from coldnotify_http.request_parts import domain_and_group
+
+VERSIONS_MAX = 100
+VERSIONS = 20
+"""Where nobody says how many."""
+READINGS_MAX = 2
+"""At once: each reads up to 50,000 records, for a person who looks."""
+TURN_S = 5.0
+"""For which one waits for its turn."""
+PAYLOAD_SHOWN_BYTES_MAX = 200
+NOT_READ = "Kafka cannot be read at the moment"
+
+
+class HistoryPages:
+    """The handler."""
+
+    def __init__(
+        self,
+        asking: NodeClient,
+        settings: ServiceSettings,
+        *,
+        read: Callable[..., History] = read_history,
+        turn_s: float = TURN_S,
+    ) -> None:
+        self._asking = asking
+        self._settings = settings
+        self._read = read
+        self._turn_s = turn_s
+        self._turns = asyncio.Semaphore(READINGS_MAX)
+
+    def routes(self) -> list[web.AbstractRouteDef]:
+        """GET. It goes before those that take any path for an object's name."""
+        return [web.get(f"{GROUP}/objects/{{object:(?s:.+)}}/history", answered(self.history))]
+
+    async def history(self, request: web.Request) -> web.Response:
+        """GET .../objects/{object}/history?limit."""
+        domain, group = domain_and_group(request)
+        name = check_object(request.match_info["object"])
+        limit = whole_number("limit", request.query.get("limit", str(VERSIONS)), minimum=1, maximum=VERSIONS_MAX)
+        known = await self._asking.matcher(path("domains", domain, "groups", group, "objects", name))
+        if known.status != 200:
+            return as_it_is(known)
+        try:
+            async with asyncio.timeout(self._turn_s):
+                await self._turns.acquire()
+        except TimeoutError:
+            return _unavailable("other histories are being read")
+        try:
+            history = await asyncio.to_thread(
+                self._read, self._settings, (domain, group, name), newest_offset=known.body["offset"], records_max=limit
+            )
+        except KafkaUnavailable as error:
+            return _unavailable(str(error) if sees_addresses(request) else NOT_READ)
+        finally:
+            self._turns.release()
+        items = [show_record(one) for one in history.records]
+        about = {"domain": domain, "group": group, "object": name, "partition": history.partition}
+        return web.json_response({**about, "items": items, **show_extent(history, limit)})
+
+
+def show_extent(history: History, limit: int) -> dict[str, Any]:
+    """How far was read, and what that says of older records."""
+    looked = [{"from": low, "to": high} for low, high in history.looked]
+    shown: dict[str, Any] = {"looked": looked, "begin": history.begin, "end": history.end}
+    if len(history.records) >= limit:
+        return {**shown, "older": "more", "words": f"these are the latest {limit} records; there may be more"}
+    if history.complete:
+        words = "the whole partition was read: older versions, if there were any, were compacted away"
+        return {**shown, "older": "compacted", "words": words}
+    bound = f" (the limit of {history.stopped_by})" if history.stopped_by else ""
+    words = f"not the whole partition was read{bound}: there may be older records"
+    return {**shown, "older": "not_looked", "words": words}
+
+
+def show_record(found: Found) -> dict[str, Any]:
+    """One record: what it says, and how it came there."""
+    headers = dict(found.headers)
+    shown: dict[str, Any] = {
+        "offset": found.offset,
+        "at_ms": found.timestamp_ms,
+        "bytes": len(found.value or b""),
+        "rewritten": SINCE_HEADER in headers,
+        "moved": MOVED_HEADER in headers,
+    }
+    if found.value is None:
+        removal = removal_of(headers.get(REMOVES_HEADER, b""))
+        return {**shown, "kind": "null", "version": None if removal is None else removal.version}
+    try:
+        if len(found.value) > RECORD_BYTES_MAX:
+            raise InvalidRecord(f"record: has {len(found.value)} bytes")
+        record = parse_public_record(found.value)
+    except InvalidRecord as error:
+        return {**shown, "kind": "invalid", "version": None, "reason": str(error)}
+    payload = record.payload_bytes
+    return {
+        **shown,
+        "kind": "version",
+        "version": record.version_at(found.timestamp_ms),
+        "incarnation": record.incarnation,
+        "source": record.source,
+        "deleted": record.deleted,
+        "expires_at": record.expires_at,
+        "payload_bytes": len(payload),
+        "payload_begins": payload[:PAYLOAD_SHOWN_BYTES_MAX].decode(errors="replace"),
+    }
+
+
+def _unavailable(words: str) -> web.Response:
+    response = error_response(503, words)
+    response.headers["Retry-After"] = str(RETRY_AFTER_S)
+    return response

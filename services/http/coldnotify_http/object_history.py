@@ -1,0 +1,200 @@
+"""Reads the latest records of one object from the objects topic, from behind, within bounds. Blocks; for threads.
+
+Kafka has no index by key. So the partition is read in stretches, from its end towards its beginning, and what is of
+other objects is passed over. Where the newest version lies farther back than half of what may be read, the rest is read
+from there on. What lies before min.compaction.lag.ms is mostly gone: compaction keeps the last record of each key.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, cast
+
+from coldnotify_common.kafka import KafkaUnavailable, TopicMissing, consumer_config
+from coldnotify_common.settings import ServiceSettings
+from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import OBJECTS
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+_GROUP = "coldnotify-history"
+"""Never committed, never joined: a consumer only needs to have one."""
+_STRETCH = 500
+_STRETCH_MAX = 5_000
+"""Offsets of one stretch: the first is short, for most objects that somebody looks at were published lately."""
+_BATCH = 500
+_POLL_S = 0.1
+_QUEUED_KBYTES = 4 * 1024
+RECORDS, BYTES, TIME = "records", "bytes", "time"
+
+
+class Bounds(NamedTuple):
+    """What one reading may cost."""
+
+    records: int = 50_000
+    """Of all objects of the partition: some 0.3 s."""
+    bytes: int = 32 * 1024 * 1024
+    seconds: float = 4.0
+    """In all, connecting included."""
+
+
+class Found(NamedTuple):
+    """One record of the object."""
+
+    offset: int
+    timestamp_ms: int
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+
+
+@dataclass
+class History:
+    """What was read."""
+
+    partition: int
+    begin: int
+    """Where the partition begins now."""
+    end: int
+    records: list[Found] = field(default_factory=list)
+    """The newest first."""
+    looked: list[tuple[int, int]] = field(default_factory=list)
+    """[from, to) of what was read as a whole, the latest first."""
+    stopped_by: str | None = None
+    """RECORDS, BYTES or TIME, where a bound was reached; None: all was read, or enough was found."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the partition was read from its end to its beginning."""
+        return self.looked == [(self.begin, self.end)] or self.begin >= self.end
+
+
+def read_history(
+    settings: ServiceSettings,
+    names: tuple[str, str, str],
+    *,
+    newest_offset: int | None,
+    records_max: int,
+    bounds: Bounds | None = None,
+) -> History:
+    """The latest records of the object, at most `records_max`. `names`: domain, group, object.
+
+    `newest_offset`: of its newest version, if that is known. Raises KafkaUnavailable, TopicMissing.
+    """
+    reading = _Reading(settings, names, bounds or Bounds(), records_max)
+    try:
+        return reading.read(newest_offset)
+    except KafkaException as error:
+        if error.args[0].code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
+            raise TopicMissing(f"topic {OBJECTS} does not exist: run `coldnotify topics apply`") from None
+        raise KafkaUnavailable(f"Kafka ({settings.kafka}): {OBJECTS}: {error.args[0].str()}") from None
+    finally:
+        reading.close()
+
+
+class _Spent(Exception):
+    """A bound was reached; the stretch is not read as a whole."""
+
+
+class _Reading:
+    def __init__(
+        self, settings: ServiceSettings, names: tuple[str, str, str], bounds: Bounds, records_max: int
+    ) -> None:
+        self._names, self._key = names, "/".join(names).encode()
+        self._records_max = records_max
+        self._records_left, self._bytes_left = bounds.records, bounds.bytes
+        self._deadline_s = time.monotonic() + bounds.seconds
+        self._consumer = Consumer(
+            consumer_config(settings, _GROUP, enable_partition_eof=True, queued_max_messages_kbytes=_QUEUED_KBYTES)
+        )
+        self._read = 0
+        self._read_bytes = 0
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def read(self, newest_offset: int | None) -> History:
+        metadata = self._consumer.list_topics(OBJECTS, timeout=self._left_s()).topics[OBJECTS]
+        if metadata.error is not None or not metadata.partitions:
+            raise KafkaException(metadata.error or KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+        domain, group, _ = self._names
+        partition = partition_of(domain, group, len(metadata.partitions))
+        place = TopicPartition(OBJECTS, partition)
+        begin, end = self._consumer.get_watermark_offsets(place, timeout=self._left_s())
+        history = History(partition, begin, end)
+        half = self._records_left // 2
+        self._back(history, begin, end, keep=half if newest_offset is not None else 0, newest_offset=newest_offset)
+        reached = history.looked[-1][0] if history.looked else end
+        if newest_offset is not None and begin <= newest_offset < reached and history.stopped_by == RECORDS:
+            history.stopped_by = None
+            self._back(history, begin, newest_offset + 1)
+        return history
+
+    def _back(self, history: History, begin: int, end: int, *, keep: int = 0, newest_offset: int | None = None) -> None:
+        """From `end` towards `begin`. `keep`: so many records are left for later, until `newest_offset` was read."""
+        step, high = _STRETCH, end
+        while high > begin and len(history.records) < self._records_max:
+            kept = keep if newest_offset is not None and newest_offset < high else 0
+            room = self._records_left - kept
+            if self._read:
+                room = min(room, self._bytes_left * self._read // max(1, self._read_bytes))
+            if room <= 0:
+                history.stopped_by = RECORDS if self._records_left - kept <= 0 else BYTES
+                return
+            low = max(begin, high - min(step, room))
+            try:
+                found = list(self._stretch(history.partition, low, high))
+            except _Spent as spent:
+                history.stopped_by = str(spent)
+                return
+            history.records += reversed(found)
+            if history.looked and history.looked[-1][0] == high:
+                history.looked[-1] = low, history.looked[-1][1]
+            else:
+                history.looked.append((low, high))
+            high, step = low, min(2 * step, _STRETCH_MAX)
+        del history.records[self._records_max :]
+
+    def _stretch(self, partition: int, low: int, high: int) -> Iterator[Found]:
+        """The object's records from `low` to below `high`. Raises _Spent."""
+        self._consumer.assign([TopicPartition(OBJECTS, partition, low)])
+        while True:
+            for message in self._consumer.consume(_BATCH, min(_POLL_S, self._left_s())):
+                error = message.error()
+                if error is not None:
+                    if error.code() == KafkaError._PARTITION_EOF:
+                        return
+                    if not error.retriable():
+                        raise KafkaException(error)
+                    continue
+                if (message.offset() or 0) >= high:
+                    return
+                self._spend(message)
+                if message.key() == self._key:
+                    yield _found(message)
+
+    def _spend(self, message: Message) -> None:
+        size = len(message.key() or b"") + len(message.value() or b"")
+        self._read += 1
+        self._read_bytes += size
+        self._records_left -= 1
+        self._bytes_left -= size
+        if self._bytes_left < 0:
+            raise _Spent(BYTES)
+
+    def _left_s(self) -> float:
+        left_s = self._deadline_s - time.monotonic()
+        if left_s > 0:
+            return left_s
+        if self._read:
+            raise _Spent(TIME)
+        raise KafkaUnavailable(f"topic {OBJECTS} was not read in time")
+
+
+def _found(message: Message) -> Found:
+    value = message.value()
+    headers = cast(Sequence[tuple[str, str | bytes | None]], message.headers() or ())
+    return Found(
+        message.offset() or 0,
+        max(0, message.timestamp()[1]),
+        value.encode() if isinstance(value, str) else value,
+        tuple((name, text.encode() if isinstance(text, str) else text or b"") for name, text in headers),
+    )

@@ -1,0 +1,143 @@
+"""The two endpoints that send to channels: one message, and many."""
+
+import time
+from collections.abc import Sequence
+from typing import Protocol
+
+from aiohttp import web
+from coldnotify.publisher import PublishError, Sent
+from coldnotify_common.web import BadRequest, error_response
+from coldnotify_schemas.names import InvalidName
+
+from coldnotify_http.entrance import Entrance
+from coldnotify_http.message_bodies import (
+    InvalidMessage,
+    NamedMessage,
+    channel_of_path,
+    parse_message,
+    parse_messages,
+)
+from coldnotify_http.metrics import Metrics
+from coldnotify_http.request_parts import body_of, domain_and_group, traceparent_of
+from coldnotify_http.write_answers import kind_of, result_of, status_of
+
+IN_ORDER_S = 5.0
+"""What a request whose messages go one after the other may take: less than who asks waits for (HttpPublisher: 15 s)."""
+
+
+class MessageSender(Protocol):
+    """What is needed of coldnotify.publisher.Publisher."""
+
+    async def send_messages_async(
+        self, domain: str, group_id: str, messages: Sequence[NamedMessage], *, traceparent: str | None = None
+    ) -> Sequence[Sent | PublishError]:
+        """What became of each message, in order."""
+
+
+class Sending:
+    """The handlers. A request is answered when Kafka has what it carries, or has failed to take it in time."""
+
+    def __init__(
+        self, sender: MessageSender, entrance: Entrance, metrics: Metrics, *, body_timeout_s: float, bytes_max: int
+    ) -> None:
+        """`bytes_max`: of a message."""
+        self._sender = sender
+        self._entrance = entrance
+        self._bytes_max = bytes_max
+        self._metrics = metrics
+        self._body_timeout_s = body_timeout_s
+
+    def routes(self) -> list[web.AbstractRouteDef]:
+        """The endpoints' routes."""
+        base = "/v1/domains/{domain}/groups/{group}/channels"
+        return [web.post(base, self.post_many), web.post(base + "/{channel:(?s:.*)}", self.post_one)]
+
+    async def post_one(self, request: web.Request) -> web.Response:
+        """POST .../channels/{channel}: {"payload": ..., "id": ..., "to": [...], "expires_at": ..., "source": ...}."""
+        try:
+            domain, group = domain_and_group(request)
+            channel = channel_of_path(request.rel_url.raw_path)
+            body = await body_of(request, self._body_timeout_s)
+            message = parse_message(body, self._bytes_max)
+        except (BadRequest, InvalidName, web.HTTPException):
+            self._metrics.bad_requests.inc()
+            raise
+        outcomes = await self._send(request, domain, group, [(channel, message)], len(channel.encode()) + len(body))
+        if isinstance(outcomes, web.Response):
+            return outcomes
+        answer = {"domain": domain, "group": group, **result_of("channel", channel, outcomes[0])}
+        return web.json_response(answer, status=status_of(outcomes))
+
+    async def post_many(self, request: web.Request) -> web.Response:
+        """POST .../channels?in_order=no: {"messages": [{"channel": name, "payload": ...}, ...]}; a result for each, in
+        order. With in_order=yes each is sent when the one before it is acknowledged; behind one that is not, none."""
+        try:
+            domain, group = domain_and_group(request)
+            in_order = _in_order(request)
+            body = await body_of(request, self._body_timeout_s)
+            messages = parse_messages(body, self._bytes_max)
+        except InvalidMessage as error:
+            self._metrics.bad_requests.inc()
+            return error_response(400, f"messages[{error.place}]: {error}", field=error.field, place=error.place)
+        except (BadRequest, InvalidName, web.HTTPException):
+            self._metrics.bad_requests.inc()
+            raise
+        outcomes = await self._send(request, domain, group, messages, len(body), in_order=in_order)
+        if isinstance(outcomes, web.Response):
+            return outcomes
+        results = [
+            result_of("channel", channel, outcome) for (channel, _), outcome in zip(messages, outcomes, strict=True)
+        ]
+        answer: dict[str, object] = {"domain": domain, "group": group, "results": results}
+        if failed := sum(isinstance(outcome, PublishError) for outcome in outcomes):
+            answer["error"] = f"{failed} of {len(outcomes)} messages were not acknowledged, see results"
+        return web.json_response(answer, status=status_of(outcomes))
+
+    async def _send(
+        self,
+        request: web.Request,
+        domain: str,
+        group: str,
+        messages: Sequence[NamedMessage],
+        body_bytes: int,
+        *,
+        in_order: bool = False,
+    ) -> Sequence[Sent | PublishError] | web.Response:
+        """What became of each; or the answer, where they are not let in."""
+        entered = self._entrance.enter(domain, group, len(messages), body_bytes)
+        if isinstance(entered, web.Response):
+            return entered
+        begin_s = time.perf_counter()
+        outcomes: Sequence[Sent | PublishError] = ()
+        try:
+            send = self._one_by_one if in_order else self._sender.send_messages_async
+            outcomes = await send(domain, group, messages, traceparent=traceparent_of(request) or None)
+        finally:
+            self._entrance.leave(entered, len(messages), outcomes)
+        self._metrics.publish_seconds.observe(time.perf_counter() - begin_s)
+        for outcome in outcomes:
+            self._metrics.publishes.labels(kind_of(outcome)).inc()
+        return outcomes
+
+    async def _one_by_one(
+        self, domain: str, group: str, messages: Sequence[NamedMessage], *, traceparent: str | None
+    ) -> Sequence[Sent | PublishError]:
+        """What became of each; behind the first that is not acknowledged, and behind IN_ORDER_S, none is tried."""
+        until_s = time.monotonic() + IN_ORDER_S
+        outcomes: list[Sent | PublishError] = []
+        for message in messages:
+            if outcomes and time.monotonic() >= until_s:
+                break
+            outcomes += await self._sender.send_messages_async(domain, group, [message], traceparent=traceparent)
+            if isinstance(outcomes[-1], PublishError):
+                break
+        left = len(messages) - len(outcomes)
+        words = "not tried: the messages before it took too long, or one of them was not acknowledged"
+        return [*outcomes, *(PublishError(words, indeterminate=False) for _ in range(left))]
+
+
+def _in_order(request: web.Request) -> bool:
+    text = request.query.get("in_order", "no")
+    if text not in ("yes", "no"):
+        raise BadRequest("in_order", f"{text[:80]!r} is neither yes nor no")
+    return text == "yes"

@@ -1,0 +1,163 @@
+"""The logs of channels of one partition, between shell and engine: their records, and what is stored of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas.channels import NO_HEADERS, Retention, Retentions
+from coldnotify_schemas.matcher_state import ChannelsRecord, SessionRecord
+from coldnotify_streams.core import events
+from coldnotify_streams.core.events import Record
+from coldnotify_streams.core.job import LogBounds
+
+from coldnotify_matcher.engine import Block, Engine, MessageRecord
+from coldnotify_matcher.run_topics import ChannelsLog
+from coldnotify_matcher.state_records import OFFSET_MAX, retention_of
+
+
+class ChannelLogs:
+    """Those of the retentions that domains have; none where Kafka has no topics for them."""
+
+    def __init__(self, engine: Engine, logs: Sequence[ChannelsLog], retentions: Retentions) -> None:
+        self._engine = engine
+        self._retentions = retentions
+        self._logs = {log.retention.topic: log for log in logs}
+        self._by_retention = {log.retention: log for log in logs}
+        self._stored: dict[str, ChannelsRecord] = {}
+        """By key, the winner among its records."""
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._logs
+
+    # ---- loading -------------------------------------------------------------------------------------------------
+
+    def merge(self, key: str, record: ChannelsRecord | None) -> bool:
+        """Keep the record with the higher (generation, through); a null ends them all. False: this one is outdone."""
+        if record is None:
+            self._stored.pop(key, None)
+            return True
+        before = self._stored.get(key)
+        if before is not None and (record.generation, record.through) < (before.generation, before.through):
+            return False
+        self._stored[key] = record
+        return True
+
+    def stored(self) -> Iterator[tuple[str, ChannelsRecord]]:
+        """What there is of the logs as they are today: another log's offsets say nothing of this one."""
+        for key, record in self._stored.items():
+            log = self._by_retention.get(retention_of(key))
+            if log is not None and record.epoch == log.epoch:
+                yield key, record
+
+    def beyond(self, key: str, record: ChannelsRecord, bounds: Mapping[str, LogBounds]) -> str | None:
+        """What it says that cannot be of a log with these bounds; None: it can be."""
+        end = bounds[retention_of(key).topic].end
+        for field, offset in (
+            ("through", record.through - 1),
+            ("forgotten", record.forgotten),
+            ("last", max(record.last.values(), default=-1)),
+        ):
+            if offset >= end:
+                return f"{field}: has the offset {offset}, and the log ends at {end}"
+        return None
+
+    def start(self, bounds: Mapping[str, LogBounds]) -> None:
+        """Their records will come, after those that `logs_before` says."""
+        for topic, log in self._logs.items():
+            self._engine.start_channels(log.retention, log.epoch, bounds[topic].start, bounds[topic].log_start)
+
+    def forget_stored(self) -> None:
+        """The engine has it."""
+        self._stored = {}
+
+    def is_beyond(self, client: str, session: SessionRecord, bounds: Mapping[str, LogBounds]) -> bool:
+        """Whether the client, by its key, cannot have been so far in its channels."""
+        log = self._by_retention.get(self._retentions.of(client.partition("/")[0]))
+        if log is None or log.epoch != session.channels_epoch:
+            return False
+        return session.channels_cursor >= bounds[log.retention.topic].end
+
+    # ---- records -------------------------------------------------------------------------------------------------
+
+    def on_record(self, record: Record, now_ms: int) -> None:
+        """One record of a log."""
+        self._engine.on_message(_message(self._logs[record.topic].retention, record), now_ms)
+
+    def skip(self, record: Record) -> None:
+        """One record that is set aside."""
+        self._engine.skip_message(self._logs[record.topic].retention, record.offset)
+
+    def on_end(self, topic: str, offset: int) -> None:
+        """A log has been read up to there."""
+        self._engine.on_channels_end(self._logs[topic].retention, offset)
+
+    def on_log_start(self, topic: str, log_start: int) -> None:
+        """A log begins there by now."""
+        self._engine.on_log_start(self._logs[topic].retention, log_start)
+
+    def done(self, topic: str) -> int:
+        """Up to which offset of a log nothing is left to be done."""
+        return self._engine.channels_done(self._logs[topic].retention)
+
+    def wanted(self) -> list[tuple[str, int]]:
+        """What lies behind and is to be read: (topic, offset)."""
+        return [(retention.topic, start) for retention, start in self._engine.wanted_blocks()]
+
+    def on_block(self, block: events.Block, now_ms: int) -> None:
+        """What was read of that."""
+        retention = self._logs[block.topic].retention
+        records = [_message(retention, record) for record in block.records]
+        count = self._engine.state.count
+        count("blocks_unreadable" if block.unreadable else "blocks_read")
+        count("block_records", len(records))
+        count("block_bytes", sum(len(record.value or b"") for record in records))
+        self._engine.on_block(
+            Block(retention, block.start, block.next, block.log_start, records, block.unreadable), now_ms
+        )
+
+    # ---- requests ------------------------------------------------------------------------------------------------
+
+    def needed(self, request: internal_pb2.Request) -> str | None:
+        """The log that the answer to a request promises to have been read to its end; None: none."""
+        if not self._logs:
+            return None
+        body = request.WhichOneof("body")
+        if body == "open":
+            concerned = bool(request.open.channels) or request.open.HasField("channels_epoch")
+        else:
+            concerned = body == "catch_up_channels" or bool(_channels(request))
+        return self._log_of(request) if concerned else None
+
+    def times_of(self, request: internal_pb2.Request) -> list[tuple[str, int]]:
+        """The times that a request says: (log, Unix ms)."""
+        at = [channel.at for channel in _channels(request) if channel.since == wire_pb2.SINCE_TIME]
+        topic = self._log_of(request) if at else None
+        return [] if topic is None else [(topic, min(ms, OFFSET_MAX)) for ms in at]
+
+    def at_offsets(self, request: internal_pb2.Request, offsets: Sequence[int]) -> internal_pb2.Request:
+        """The same request with offsets in their place."""
+        resolved = internal_pb2.Request.FromString(request.SerializeToString())
+        of_time = (channel for channel in _channels(resolved) if channel.since == wire_pb2.SINCE_TIME)
+        for channel, offset in zip(of_time, offsets, strict=True):
+            channel.at = offset
+        return resolved
+
+    def _log_of(self, request: internal_pb2.Request) -> str | None:
+        retention = self._retentions.of(request.domain)
+        return retention.topic if retention in self._by_retention else None
+
+
+def _channels(request: internal_pb2.Request) -> Sequence[wire_pb2.Channel]:
+    """Those that a request registers, or says to be behind."""
+    match request.WhichOneof("body"):
+        case "open":
+            return request.open.channels
+        case "register":
+            return request.register.channels
+        case "sync":
+            return request.sync.channels
+    return ()
+
+
+def _message(retention: Retention, record: Record) -> MessageRecord:
+    said = NO_HEADERS if record.said is None else record.said
+    return MessageRecord(retention, record.key, record.value, said, record.offset, record.timestamp_ms)

@@ -1,0 +1,247 @@
+"""One log of channels as its partition's owner sees it: what was read of it, what is kept, and who waits for more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from coldnotify_schemas.channels import MessageHeaders, Retention
+from coldnotify_schemas.matcher_state import CHANNEL_BUCKETS
+from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
+from coldnotify_schemas.records import InvalidRecord
+
+from coldnotify_matcher.engine.channel_bounds import ChannelBounds
+from coldnotify_matcher.engine.channel_logs.kept_blocks import BLOCK_OFFSETS, Blocks, Summary, channels_of, kept_of
+from coldnotify_matcher.engine.channel_logs.last_offsets import LastOffsets
+from coldnotify_matcher.engine.channel_logs.message_records import Block, Home, Message, MessageRecord, understand
+from coldnotify_matcher.engine.channel_logs.repeats import Repeats, repeats_among
+from coldnotify_matcher.engine.channel_logs.subscriptions import Subscriptions
+from coldnotify_matcher.engine.channel_logs.tail import Tail
+from coldnotify_matcher.engine.channel_sessions import ChannelSession, ChannelsState
+from coldnotify_matcher.engine.interests.by_channel import NO_CURSOR
+
+if TYPE_CHECKING:
+    from coldnotify_matcher.engine.clients import Client
+
+WANTED_MAX = 8
+"""Blocks that are wanted at once: enough that a reader has always one under way, and few enough that what comes is
+still what is waited for longest."""
+FORGOTTEN_A_TICK = 32
+"""Buckets that are looked through each second for channels of which the log has nothing any more: all in half a minute,
+at 3,000 channels a second where there are 100,000."""
+
+
+class ChannelLog:
+    """That of one retention, in one partition."""
+
+    def __init__(self, retention: Retention, epoch: int, bounds: ChannelBounds) -> None:
+        self.retention = retention
+        self.epoch = epoch
+        self.bounds = bounds
+        self.position = 0
+        """The next offset of the log."""
+        self.log_start = 0
+        """What is below it retention has removed."""
+        self.replay_from = 0
+        """From this offset on nothing was rejected or moved by a predecessor."""
+        self.read = 0
+        """The next offset that is new to what is kept here."""
+        self.done = 0
+        """All below it is written, in steps that were taken."""
+        self.written_ms = 0
+        self.write_due_ms = 0
+        self.last = LastOffsets()
+        self.tail = Tail(0, 0, 0)
+        self.repeats = Repeats(0)
+        self.blocks = Blocks(0, 0)
+        self.subscriptions = Subscriptions()
+        self.waiting: dict[int, dict[Client, int]] = {}
+        """By the first offset of the block that they wait for: clients, and the offset that they wait for. What has
+        been waited for longest stands first."""
+        self.pages_bytes = 0
+        """Of pages that are being put together."""
+        self._cell: dict[str, None] = {}
+        """Channels with messages since `_cell_start`: the summary of what was followed."""
+        self._cell_start = 0
+        self._skipped: set[int] = set()
+        self._to_forget: list[int] = []
+        self._forgotten_below = 0
+
+    def start(self, start: int, log_start: int, *, through: int) -> None:
+        """Its records come from `start` on, after those that they may repeat.
+
+        `through`: up to where what a predecessor wrote of it goes, and is loaded; 0: nothing is known.
+        """
+        start = max(start, log_start)
+        # Retention may have removed what nobody has read, or what was written is lost.
+        unknown_below = log_start if through < log_start else start if not through else 0
+        if unknown_below:
+            self.last.know_nothing_below(unknown_below)
+        # Of which records the repeats are known: of those with all that they may repeat among what is read.
+        self._begin_at(log_start if start - REPEATS_KNOWN_OFFSETS <= log_start else start)
+        self.log_start = log_start
+        self.position = self.replay_from = self.done = start
+
+    def _begin_at(self, offset: int) -> None:
+        self.tail = Tail(offset, self.bounds.tail_bytes_max, self.bounds.tail_messages_max)
+        self.repeats = Repeats(offset)
+        self.blocks = Blocks(self.bounds.blocks_bytes_max, self.bounds.summaries_bytes_max)
+        self._cell, self._cell_start = {}, offset
+
+    def on_end(self, offset: int) -> None:
+        """It has been read up to `offset`."""
+        self.read = max(self.read, offset)
+        self.position = max(self.position, offset)
+
+    def take_in(self, message: Message, headers: MessageHeaders) -> bool:
+        """The log's next message. False: it repeats one, or was taken in before."""
+        offset = message.offset
+        if offset < self.read:
+            return False
+        self.on_end(offset + 1)
+        repeat = self.repeats.note(message.key, headers, offset)
+        if repeat:
+            if self.repeats.is_full():
+                self.repeats.forget_older()
+                self.blocks.drop_below(self.repeats.known_from)
+            return False
+        self.last.note(message.key, offset)
+        if offset >= self.repeats.known_from:
+            if offset // BLOCK_OFFSETS != self._cell_start // BLOCK_OFFSETS:
+                self._end_cell(offset - offset % BLOCK_OFFSETS)
+            self._cell[message.key] = None
+            self.tail.add(message)
+        return True
+
+    def _end_cell(self, next_: int) -> None:
+        start, next_ = self.blocks.room_at(self._cell_start, next_)
+        if not self.blocks.at(start):
+            self.blocks.add(Summary(start, next_, channels_of(self._cell)), None)
+        self._cell_start = next_
+        self._cell = {}
+
+    def skip(self, offset: int) -> None:
+        """The record at this offset is set aside: nobody is told of it."""
+        self.on_end(offset + 1)
+        self._skipped.add(offset)
+
+    def on_log_start(self, log_start: int) -> bool:
+        """Retention has removed what is below. True: also what was not read yet, so nobody knows what that was."""
+        if log_start <= self.log_start:
+            return False
+        self.log_start = log_start
+        self._skipped = {offset for offset in self._skipped if offset >= log_start}
+        if log_start <= self.position:
+            if self.read < log_start:
+                # What comes before the commit is still being read, and part of it never will.
+                self._begin_at(max(log_start, self.tail.start))
+            self.blocks.drop_below(log_start)
+            return False
+        self.last.know_nothing_below(log_start)
+        self._begin_at(log_start)
+        self.on_end(log_start)
+        return True
+
+    @property
+    def oldest(self) -> int:
+        """What is below this offset cannot be told any more."""
+        return min(self.log_start, self.tail.start)
+
+    def forget_some(self) -> int:
+        """Forget channels of which nothing is left, of some buckets. How many."""
+        if not self._to_forget:
+            oldest = self.oldest
+            if oldest <= self._forgotten_below:
+                return 0
+            self._forgotten_below = oldest
+            self._to_forget = list(range(CHANNEL_BUCKETS))
+        some, self._to_forget = self._to_forget[:FORGOTTEN_A_TICK], self._to_forget[FORGOTTEN_A_TICK:]
+        return sum(self.last.forget_below(self._forgotten_below, index) for index in some)
+
+    # --- blocks
+
+    def read_block(self, block: Block, home: Home) -> None:
+        """Take a block in: its messages, without repeats."""
+        start, next_ = self.blocks.room_at(block.start, min(block.next, self.tail.start))
+        records = [(message, headers) for message, headers in _messages(block.records, home) if message.offset >= start]
+        records = [(m, h) for m, h in records if m.offset < next_ and m.offset not in self._skipped]
+        marked = [(message.offset, message.key, headers) for message, headers in records]
+        found, marks = repeats_among(marked, self.blocks.marks_before(start))
+        known_from = self.repeats.known_from
+        messages = [
+            message
+            for message, _ in records
+            if message.offset not in (found if message.offset < known_from else self.repeats)
+        ]
+        kept = kept_of(messages, start, next_, unreadable=block.unreadable)
+        summary = Summary(start, next_, channels_of(kept.by_channel), marks, block.unreadable)
+        # Without what comes before it, its repeats are not known: then it is only what comes before another.
+        self.blocks.add(summary, kept if self._known_before(start) == start else None)
+
+    def _known_before(self, start: int) -> int:
+        """`start`, if the repeats of a block that begins there can be known; else what is to be read before."""
+        if start >= self.repeats.known_from:
+            return start
+        return self.blocks.unknown_from(max(self.log_start, start - REPEATS_KNOWN_OFFSETS), start)
+
+    def wanted(self) -> Iterator[int]:
+        """The first offsets of blocks that are waited for, longest first; before them, those that have what they may
+        repeat.
+        """
+        found: dict[int, None] = {}
+        for start in self.waiting:
+            found[self._known_before(start)] = None
+            if len(found) == WANTED_MAX:
+                break
+        yield from found
+
+    def wait(self, client: Client, offset: int) -> None:
+        """The client's session waits for the block with this offset."""
+        start = self.blocks.start_of(offset, self.log_start)
+        self.waiting.setdefault(start, {})[client] = offset
+
+    def wait_no_more(self, client: Client, offset: int) -> None:
+        """It does so no more."""
+        for start, clients in list(self.waiting.items()):
+            if clients.get(client) == offset:
+                del clients[client]
+                if not clients:
+                    del self.waiting[start]
+                return
+
+    def stop(self, client: Client, channels: ChannelSession) -> None:
+        """The row of pages of the client's session is over."""
+        if channels.waits_for != NO_CURSOR:
+            self.wait_no_more(client, channels.waits_for)
+            channels.waits_for = NO_CURSOR
+        self.pages_bytes -= channels.filled_bytes
+        channels.filling, channels.filled_bytes = None, 0
+        channels.state = ChannelsState.IDLE
+
+    def take_served(self, block: Block | None) -> list[Client]:
+        """Those whose wait is over, now that this block has come, or retention has removed what they waited for.
+
+        The block may end before what some wait for: they go on waiting, in their turn, for the next one.
+        """
+        served: list[Client] = []
+        waiting: dict[int, dict[Client, int]] = {}
+        for start, clients in self.waiting.items():
+            over = block is not None and block.start <= start < block.next
+            for client, offset in clients.items():
+                if offset < self.log_start or (block is not None and block.start <= offset < block.next):
+                    served.append(client)
+                else:
+                    at = self.blocks.start_of(offset, self.log_start) if over else start
+                    waiting.setdefault(at, {})[client] = offset
+        self.waiting = waiting
+        return served
+
+
+def _messages(records: Sequence[MessageRecord], home: Home) -> Iterator[tuple[Message, MessageHeaders]]:
+    for record in records:
+        try:
+            message, right = understand(record, home, known=False)
+        except InvalidRecord:
+            continue
+        if right == home.partition and isinstance(record.headers, MessageHeaders):
+            yield message, record.headers

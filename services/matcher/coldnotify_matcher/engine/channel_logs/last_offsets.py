@@ -1,0 +1,97 @@
+"""The offset of each channel's last message, in buckets as the topic channels_state keeps it.
+
+A channel of which retention has left nothing is forgotten. Of each bucket one number says up to where channels that
+are not in it may have had messages.
+"""
+
+from collections.abc import Iterator
+from zlib import crc32
+
+from coldnotify_schemas.matcher_state import CHANNEL_BUCKETS
+
+NONE = -1
+
+
+class _Bucket:
+    __slots__ = ("forgotten", "last")
+
+    def __init__(self, forgotten: int) -> None:
+        self.last: dict[str, int] = {}
+        self.forgotten = forgotten
+
+
+class LastOffsets:
+    """Those of one log."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, _Bucket] = {}
+        self._forgotten = NONE
+        """Of buckets that are not there."""
+        self.changed: dict[int, None] = {}
+        """Buckets that are to be written."""
+
+    def __len__(self) -> int:
+        return sum(len(bucket.last) for bucket in self._buckets.values())
+
+    def knows(self, key: str) -> bool:
+        """Whether a message of this channel is known."""
+        bucket = self._buckets.get(crc32(key.encode()) % CHANNEL_BUCKETS)
+        return bucket is not None and key in bucket.last
+
+    def known(self, key: str) -> int | None:
+        """The offset of the channel's last message; None: none is known."""
+        bucket = self._buckets.get(crc32(key.encode()) % CHANNEL_BUCKETS)
+        return None if bucket is None else bucket.last.get(key)
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """The channels whose last message is known and whose keys begin so."""
+        for bucket in self._buckets.values():
+            yield from (key for key in bucket.last if key.startswith(prefix))
+
+    def of(self, key: str) -> int:
+        """Above this offset the channel has no message; -1: it never had one."""
+        bucket = self._buckets.get(crc32(key.encode()) % CHANNEL_BUCKETS)
+        return self._forgotten if bucket is None else bucket.last.get(key, bucket.forgotten)
+
+    def note(self, key: str, offset: int) -> None:
+        """The channel has a message there."""
+        index = crc32(key.encode()) % CHANNEL_BUCKETS
+        bucket = self._buckets.get(index)
+        if bucket is None:
+            bucket = self._buckets[index] = _Bucket(self._forgotten)
+        if offset > bucket.last.get(key, NONE):
+            bucket.last[key] = offset
+            self.changed[index] = None
+
+    def load(self, index: int, last: dict[str, int], forgotten: int) -> None:
+        """A bucket as it was written."""
+        bucket = self._buckets[index] = _Bucket(forgotten)
+        bucket.last.update(last)
+
+    def know_nothing_below(self, offset: int) -> None:
+        """What was written is lost: any channel may have had messages below this offset."""
+        self._forgotten = offset - 1
+        self._buckets.clear()
+        self.changed = dict.fromkeys(range(CHANNEL_BUCKETS))
+
+    def forget_below(self, log_start: int, index: int) -> int:
+        """Forget those in this bucket of which the log has nothing any more. How many that are."""
+        bucket = self._buckets.get(index)
+        if bucket is None:
+            return 0
+        gone = [key for key, offset in bucket.last.items() if offset < log_start]
+        for key in gone:
+            bucket.forgotten = max(bucket.forgotten, bucket.last.pop(key))
+        if gone:
+            self.changed[index] = None
+        return len(gone)
+
+    def take_changed(self) -> Iterator[tuple[int, dict[str, int], int]]:
+        """(index, last offsets, forgotten) of each bucket that is to be written."""
+        changed, self.changed = self.changed, {}
+        for index in changed:
+            bucket = self._buckets.get(index)
+            if bucket is None:
+                yield index, {}, self._forgotten
+            else:
+                yield index, bucket.last, bucket.forgotten

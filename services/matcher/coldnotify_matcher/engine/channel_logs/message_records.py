@@ -1,0 +1,123 @@
+"""Records of the logs of channels as the shell has read them, and what the engine understands of one."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from coldnotify_schemas import wire_pb2
+from coldnotify_schemas.channels import MessageHeaders, Retention, Retentions, check_message
+from coldnotify_schemas.names import InvalidName, parse_object_key
+from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.records import InvalidRecord
+
+_OVERHEAD_BYTES = 400
+"""Of a message in memory, beside its payload: the values themselves, and its places in lists."""
+
+
+class MessageRecord(NamedTuple):
+    """One record of a log of channels."""
+
+    retention: Retention
+    """Of the log."""
+    key: bytes | None
+    """domain/group/channel, if it is one of ours."""
+    value: bytes | None
+    """The payload."""
+    headers: MessageHeaders | str
+    """What its headers say; a text says why they say nothing."""
+    offset: int
+    timestamp_ms: int
+    """Unix time at which the log took it."""
+
+
+class Block(NamedTuple):
+    """A part of a log, read once more for sessions that are behind: all its records from `start` to below `next`."""
+
+    retention: Retention
+    """Of the log."""
+    start: int
+    """As `Engine.wanted_blocks` said it."""
+    next: int
+    """Above `start`."""
+    log_start: int
+    """Where the log began when this was read: what was removed below it is not in `records`."""
+    records: Sequence[MessageRecord] = ()
+    unreadable: bool = False
+    """Kafka could not read any of it."""
+
+
+class Message(NamedTuple):
+    """A record that is a message of a channel of this partition."""
+
+    key: str
+    """domain/group/channel."""
+    offset: int
+    payload: bytes
+    id: str
+    source: str
+    """The client that sent it; "": nobody says."""
+    published_ms: int
+    expires_at: int | None
+    to: tuple[str, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes in memory, about."""
+        return len(self.payload) + len(self.id) + _OVERHEAD_BYTES
+
+    def is_for(self, attributes: frozenset[str]) -> bool:
+        """Whether a subscription with these attributes is told of it."""
+        return not self.to or not attributes.isdisjoint(self.to)
+
+    def expired(self, now_ms: int) -> bool:
+        """Whether it is told to nobody any more."""
+        return self.expires_at is not None and self.expires_at <= now_ms
+
+    def fill_in(self, message: wire_pb2.Message, hash_: int, after: int) -> None:
+        """As gateways are told it, for a registration of this hash, of which nothing lies between `after` and it."""
+        message.channel = hash_
+        message.offset = self.offset
+        message.back = self.offset - after
+        message.payload = self.payload
+        if self.id:
+            message.id = self.id
+        if self.source:
+            message.source = self.source
+        if self.published_ms > 0:
+            message.published_ms = self.published_ms
+
+
+class Home(NamedTuple):
+    """What a partition's messages have in common."""
+
+    partition: int
+    partitions: int
+    retentions: Retentions
+    message_bytes_max: int
+
+
+def understand(record: MessageRecord, home: Home, known: bool) -> tuple[Message, int]:
+    """(the message, the partition that it belongs to). `known`: its key was checked before. Raises InvalidRecord."""
+    key, headers = record.key, record.headers
+    right = home.partition
+    if not known:
+        try:
+            domain, group, _ = parse_object_key(key)
+        except InvalidName as error:
+            raise InvalidRecord(str(error)) from None
+        retention = home.retentions.of(domain)
+        if retention is not record.retention:
+            raise InvalidRecord(f"domain: the channels of {domain} are in {retention.topic}")
+        right = partition_of(domain, group, home.partitions)
+    if record.value is None:
+        raise InvalidRecord("payload: is null; a message without a payload has an empty one")
+    check_message(record.value, home.message_bytes_max)
+    if isinstance(headers, str):
+        raise InvalidRecord(headers)
+    if right != home.partition and headers.moved is not None:
+        raise InvalidRecord(f"key: belongs to partition {right} and was moved once already")
+    assert key is not None
+    message = Message(
+        key.decode(), record.offset, record.value, headers.id, headers.source or "", record.timestamp_ms,
+        headers.expires_at, headers.to,
+    )  # fmt: skip
+    return message, right

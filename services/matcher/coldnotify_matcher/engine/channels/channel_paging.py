@@ -1,0 +1,399 @@
+"""Catching a session up with its channels: what it lacks, in the order of the log, page by page, from blocks and tail.
+
+Each channel has a position of its own in a row of pages: it may have been registered long ago, or just now, from the
+log's beginning. A page takes the lowest offset that any channel lacks, and goes on from there. What lies in the tail is
+the last page, and in the step that has it the session joins the subscriptions: between the two nothing is told.
+
+A page that waits for blocks is filled up, but not for long: its gateway gives a session up that hears nothing.
+
+A page of a tenant that is above its agreement waits for its turn (`page_turns`). So do live sessions, once a message
+comes that may not be told: they are asked to ask for pages. Nothing is dropped, and nothing is told out of order.
+"""
+
+from collections.abc import Iterable, Mapping
+from heapq import merge
+
+from coldnotify_schemas import internal_pb2, wire_pb2
+
+from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
+from coldnotify_matcher.engine.channel_logs.kept_blocks import Kept, channel_mark
+from coldnotify_matcher.engine.channel_logs.message_records import Message
+from coldnotify_matcher.engine.channel_logs.subscriptions import missed_between
+from coldnotify_matcher.engine.channel_sessions import ChannelSession, ChannelsState
+from coldnotify_matcher.engine.channels.page_turns import PageTurns
+from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.interests.by_channel import NO_CURSOR, RegisteredChannel
+from coldnotify_matcher.engine.paging import PAGINGS_BITS, page_bytes_of
+from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.sessions import Session
+
+FILLED_MS_MAX = 500
+"""A page with anything in it leaves after this: who waits for the first message does not wait for the page's last."""
+TURN_MS_MAX = 30_000
+"""A page that waits for its tenant's turn leaves empty after this, half of the time after which its gateway asks anew.
+Sooner, ten thousand sessions of one tenant would ask for pages thousands of times a second."""
+EMPTY_MS_MAX = 3_000
+"""An empty one leaves after this and says how far it is: a gateway asks anew, or ends the session, after 10 s."""
+
+
+class CatchingUp:
+    """Makes the pages of all sessions of one partition."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._turns = PageTurns(state)
+
+    def begin(self, log: ChannelLog, client: Client, session: Session, *, after_page: int = 0) -> None:
+        """A row of pages begins: from where its client said, or else from the session's cursor."""
+        channels = _of(session)
+        self.stop(log, client, session)
+        cursor = channels.cursor
+        pending = {**channels.begun, **channels.pending}
+        channels.positions = {
+            hash_: pending.get(hash_, max(cursor, channel.position)) for hash_, channel in client.channels.items()
+        }
+        channels.told = dict(channels.positions)
+        channels.lost_untold = {**channels.lost_told, **channels.lost}
+        channels.page = after_page
+        self._state.pagings += 1
+        channels.paging = (self._state.generation << PAGINGS_BITS) + self._state.pagings
+
+    def join_if_clean(self, log: ChannelLog, client: Client, session: Session) -> bool:
+        """Whether nothing lacks, and the log has a position that can be said. Its channels are live from here on."""
+        channels = _of(session)
+        if channels.lost_untold or not log.position or any(self._lacking(log, client, channels)):
+            return False
+        self._join(log, client, session)
+        channels.clean = True
+        return True
+
+    def next_page(self, log: ChannelLog, client: Client, session: Session, now_ms: int) -> None:
+        """The next page of the row is asked for."""
+        channels = _of(session)
+        channels.clean = False
+        channels.asked_ms = now_ms
+        channels.filling = internal_pb2.ChannelPage(session=session.number)
+        channels.filled_bytes = 0
+        self.go_on(log, client, session, now_ms)
+
+    def put_off(self, log: ChannelLog, client: Client, session: Session, now_ms: int) -> None:
+        """Its channels are live no more: a message has come that its tenant may not be told now."""
+        channels = _of(session)
+        if channels.state is not ChannelsState.LIVE:
+            return
+        self._state.count("channel_sessions_put_off")
+        if channels.clean:
+            # Its gateway waits for the answer that nothing lacks, which is true no more.
+            self.begin(log, client, session)
+            self.next_page(log, client, session, now_ms)
+            return
+        self.stop(log, client, session)
+        # A page of this number is none, but has such a session ask anew.
+        page = internal_pb2.ChannelPage(session=session.number, ask=channels.ask)
+        session.gateway.tell(internal_pb2.Item(channel_page=page))
+
+    def flush(self, now_ms: int) -> None:
+        """Go on with the pages whose turn it is."""
+        for log, client, session in self._turns.take_due(now_ms):
+            self._fill_up(log, client, session, now_ms)
+
+    def next_due_ms(self) -> int | None:
+        """When `flush` has something to do; None: no page waits for its turn."""
+        return self._turns.next_due_ms()
+
+    def add(self, session: Session, channel: RegisteredChannel, begin: int) -> None:
+        """A channel is told from `begin` on: with the next page of the row that is under way, or of the next row."""
+        channels = _of(session)
+        channels.pending[channel.hash] = begin
+        if channels.state in (ChannelsState.FILLING, ChannelsState.PAGED):
+            channels.positions[channel.hash] = channels.told[channel.hash] = begin
+            if channel.hash in channels.lost:
+                channels.lost_untold[channel.hash] = None
+
+    def remove(self, log: ChannelLog, session: Session, channel: RegisteredChannel) -> None:
+        """A channel is told no more."""
+        channels = session.channels
+        if channels is None:
+            return
+        channels.positions.pop(channel.hash, None)
+        channels.told.pop(channel.hash, None)
+        channels.pending.pop(channel.hash, None)
+        channels.begun.pop(channel.hash, None)
+        channels.lost.pop(channel.hash, None)
+        channels.lost_told.pop(channel.hash, None)
+        channels.lost_untold.pop(channel.hash, None)
+        if channel.hash in channels.joined:
+            channels.joined.discard(channel.hash)
+            log.subscriptions.unsubscribe(channel, session)
+
+    def end(self, log: ChannelLog, client: Client, session: Session) -> None:
+        """Its client has no channels any more: the page that is being put together is the last one."""
+        channels = _of(session)
+        if channels.waits_for != NO_CURSOR:
+            log.wait_no_more(client, channels.waits_for)
+            channels.waits_for = NO_CURSOR
+        self._send(log, client, session, last=True)
+
+    def stop(self, log: ChannelLog, client: Client, session: Session) -> None:
+        """Its row of pages is over, or is begun anew."""
+        channels = session.channels
+        if channels is None:
+            return
+        self._turns.forget(client)
+        log.stop(client, channels)
+
+    def on_block(self, log: ChannelLog, served: Iterable[Client], now_ms: int) -> None:
+        """What these sessions waited for has come."""
+        for client in served:
+            session = client.session
+            if session is not None and session.channels is not None:
+                session.channels.waits_for = NO_CURSOR
+                self.go_on(log, client, session, now_ms)
+
+    def on_tick(self, log: ChannelLog, now_ms: int) -> None:
+        """Pages that have waited for long leave with what they have."""
+        for clients in list(log.waiting.values()):
+            for client in list(clients):
+                session = client.session
+                channels = None if session is None else session.channels
+                if session is None or channels is None or channels.filling is None:
+                    continue
+                waited_ms = now_ms - channels.asked_ms
+                if waited_ms >= (FILLED_MS_MAX if channels.filling.entries else EMPTY_MS_MAX):
+                    log.wait_no_more(client, channels.waits_for)
+                    channels.waits_for = NO_CURSOR
+                    self._send(log, client, session, last=False)
+        for _, client, session in self._turns.take_waiting(log, now_ms - TURN_MS_MAX):
+            self._send(log, client, session, last=False)
+
+    def go_on(self, log: ChannelLog, client: Client, session: Session, now_ms: int) -> None:
+        """Fill the page as far as what is known of the log goes, if it is its tenant's turn."""
+        channels = _of(session)
+        channels.state = ChannelsState.FILLING
+        if any(self._lacking(log, client, channels)) and self._turns.has_to_wait(log, client, channels, now_ms):
+            return
+        self._fill_up(log, client, session, now_ms)
+
+    def _fill_up(self, log: ChannelLog, client: Client, session: Session, now_ms: int) -> None:
+        channels = _of(session)
+        allowance = self._state.rules.allowances.of(client.key.partition("/")[0])
+        channels.entries_max = None if allowance is None else allowance.at_once
+        if channels.lost_untold and not self._tell_lost(log, session):
+            self._send(log, client, session, last=False)
+            return
+        while True:
+            lacking = dict(self._lacking(log, client, channels))
+            if not lacking:
+                self._send(log, client, session, last=True)
+                return
+            low = min(map(channels.positions.__getitem__, lacking)) + 1
+            if low < log.oldest:
+                if not self._tell_retention(log, lacking, session):
+                    break
+                continue
+            if low >= log.tail.start:
+                if not self._fill(log, lacking, session, _from_tail(log, lacking, channels), log.position, now_ms):
+                    break
+                continue
+            kept = log.blocks.kept_at(low)
+            if kept is not None:
+                if not self._fill_from(kept, log, lacking, session, now_ms):
+                    break
+                continue
+            summary = log.blocks.at(low)
+            if summary is not None and not summary.may_have([channel_mark(one.key) for one in lacking.values()]):
+                _move_on(channels, lacking, summary.next - 1)
+                continue
+            if log.pages_bytes > log.bounds.pages_bytes_max and channels.filled_bytes:
+                break
+            channels.waits_for = low
+            log.wait(client, low)
+            return
+        self._send(log, client, session, last=False)
+
+    def _lacking(
+        self, log: ChannelLog, client: Client, channels: ChannelSession
+    ) -> Iterable[tuple[int, RegisteredChannel]]:
+        for hash_, channel in client.channels.items():
+            if log.last.of(channel.key) > channels.positions[hash_]:
+                yield hash_, channel
+
+    def _tell_lost(self, log: ChannelLog, session: Session) -> bool:
+        channels = _of(session)
+        for hash_ in list(channels.lost_untold):
+            before = channels.positions[hash_] + 1
+            entry = internal_pb2.ChannelEntry()
+            missed_between(entry.missed, hash_, None, before, wire_pb2.LOST)
+            if not self._put(log, session, entry):
+                return False
+            del channels.lost_untold[hash_]
+        return True
+
+    def _tell_retention(self, log: ChannelLog, lacking: Mapping[int, RegisteredChannel], session: Session) -> bool:
+        channels, oldest = _of(session), log.oldest
+        for hash_ in lacking:
+            position = channels.positions[hash_]
+            if position + 1 >= oldest:
+                continue
+            entry = internal_pb2.ChannelEntry()
+            missed_between(entry.missed, hash_, position, oldest, wire_pb2.RETENTION)
+            if not self._put(log, session, entry):
+                return False
+            channels.positions[hash_] = channels.told[hash_] = oldest - 1
+        return True
+
+    def _fill_from(
+        self, kept: Kept, log: ChannelLog, lacking: Mapping[int, RegisteredChannel], session: Session, now_ms: int
+    ) -> bool:
+        channels = _of(session)
+        if not kept.unreadable:
+            messages = _from_block(kept, lacking, channels)
+            return self._fill(log, lacking, session, messages, kept.next, now_ms)
+        for hash_ in lacking:
+            position = channels.positions[hash_]
+            if position >= kept.next - 1:
+                continue
+            entry = internal_pb2.ChannelEntry()
+            missed_between(entry.missed, hash_, max(position, kept.start - 1), kept.next, wire_pb2.UNREADABLE)
+            if not self._put(log, session, entry):
+                return False
+            channels.positions[hash_] = channels.told[hash_] = kept.next - 1
+        return True
+
+    def _fill(
+        self,
+        log: ChannelLog,
+        lacking: Mapping[int, RegisteredChannel],
+        session: Session,
+        messages: Iterable[tuple[int, int, Message]],
+        next_: int,
+        now_ms: int,
+    ) -> bool:
+        """Put these in, as (offset, hash, message) in the order of offsets: all there is below `next_`."""
+        channels = _of(session)
+        expired: dict[int, wire_pb2.Missed] = {}
+        for offset, hash_, message in messages:
+            entry = internal_pb2.ChannelEntry()
+            if message.expired(now_ms):
+                before = expired.get(hash_)
+                if before is not None:
+                    before.before = offset + 1
+                    channels.positions[hash_] = channels.told[hash_] = offset
+                    continue
+                missed_between(entry.missed, hash_, channels.told[hash_], offset + 1, wire_pb2.EXPIRED)
+            else:
+                message.fill_in(entry.message, hash_, channels.told[hash_])
+                expired.pop(hash_, None)
+            if not self._put(log, session, entry):
+                _move_on(channels, lacking, offset - 1)
+                return False
+            channels.positions[hash_] = channels.told[hash_] = offset
+            if entry.HasField("missed"):
+                filling = channels.filling
+                assert filling is not None
+                expired[hash_] = filling.entries[-1].missed
+        _move_on(channels, lacking, next_ - 1)
+        return True
+
+    def _put(self, log: ChannelLog, session: Session, entry: internal_pb2.ChannelEntry) -> bool:
+        """False: the page is full."""
+        channels = _of(session)
+        filling = channels.filling
+        assert filling is not None
+        (entry.missed if entry.HasField("missed") else entry.message).paged = True
+        size = entry.ByteSize()
+        if filling.entries and channels.filled_bytes + size > page_bytes_of(channels.page_bytes):
+            return False
+        if channels.entries_max is not None and len(filling.entries) >= channels.entries_max:
+            return False
+        filling.entries.append(entry)
+        channels.filled_bytes += size
+        log.pages_bytes += size
+        return True
+
+    def _send(self, log: ChannelLog, client: Client, session: Session, *, last: bool) -> None:
+        channels = _of(session)
+        page, channels.filling = channels.filling, None
+        assert page is not None
+        log.pages_bytes -= channels.filled_bytes
+        channels.filled_bytes = 0
+        self._turns.forget(client)
+        channels.page += 1
+        page.ask, page.page, page.paging = channels.ask, channels.page, channels.paging
+        state = self._state
+        state.count("channel_pages")
+        told = [len(entry.message.payload) for entry in page.entries if not entry.HasField("missed")]
+        if told:
+            channels.turn_since_ms = None
+            state.count("messages_paged", len(told))
+            state.deliver(client.key.partition("/")[0], len(told), sum(told))
+        for entry in page.entries:
+            if entry.HasField("missed"):
+                state.count("missed:" + wire_pb2.Reason.Name(entry.missed.reason).lower())
+        if last:
+            page.last = True
+            self._join(log, client, session)
+        else:
+            channels.state = ChannelsState.PAGED
+            reached = min(
+                (channels.positions[hash_] for hash_, _ in self._lacking(log, client, channels)),
+                default=log.position - 1,
+            )
+            if channels.lost_untold:
+                reached = NO_CURSOR
+            channels.cursor = max(channels.cursor, reached)
+        if channels.cursor != NO_CURSOR:
+            page.complete = channels.cursor
+        session.gateway.tell(internal_pb2.Item(channel_page=page))
+
+    def _join(self, log: ChannelLog, client: Client, session: Session) -> None:
+        channels = _of(session)
+        channels.state = ChannelsState.LIVE
+        channels.cursor = max(channels.cursor, log.position - 1)
+        channels.positions, channels.told = {}, {}
+        channels.sent_last()
+        for hash_, channel in client.channels.items():
+            if hash_ not in channels.joined:
+                channels.joined.add(hash_)
+                log.subscriptions.subscribe(channel, session, log.last.of(channel.key))
+
+
+def _of(session: Session) -> ChannelSession:
+    assert session.channels is not None
+    return session.channels
+
+
+def _move_on(channels: ChannelSession, lacking: Iterable[int], position: int) -> None:
+    """All up to this offset has been told of these."""
+    positions = channels.positions
+    for hash_ in lacking:
+        if positions[hash_] < position:
+            positions[hash_] = position
+
+
+def _from_tail(
+    log: ChannelLog, lacking: Mapping[int, RegisteredChannel], channels: ChannelSession
+) -> Iterable[tuple[int, int, Message]]:
+    rows = [
+        [
+            (message.offset, hash_, message)
+            for message in log.tail.above(channel.key, channels.positions[hash_])
+            if message.is_for(channel.attributes)
+        ]
+        for hash_, channel in lacking.items()
+    ]
+    return merge(*rows)
+
+
+def _from_block(
+    kept: Kept, lacking: Mapping[int, RegisteredChannel], channels: ChannelSession
+) -> Iterable[tuple[int, int, Message]]:
+    rows = [
+        [
+            (message.offset, hash_, message)
+            for message in kept.by_channel.get(channel.key, ())
+            if message.offset > channels.positions[hash_] and message.is_for(channel.attributes)
+        ]
+        for hash_, channel in lacking.items()
+    ]
+    return merge(*rows)

@@ -1,0 +1,321 @@
+"""What gateways ask about channels: the part of Open, Register, Unregister, SyncChunk and Acks, and CatchUpChannels."""
+
+from collections.abc import Iterable, Sequence
+
+from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas.channels import Retention
+from coldnotify_schemas.close_codes import CloseCode
+
+from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
+from coldnotify_matcher.engine.channel_sessions import ChannelSession, ChannelsState, SaidChannel
+from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
+from coldnotify_matcher.engine.channels.registering import Registered, Registering, said_channel
+from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.gateways import GatewayView
+from coldnotify_matcher.engine.interests.by_channel import NO_CURSOR, NO_EPOCH
+from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.sessions import Session
+
+RETENTIONS = {
+    Retention.HOUR: internal_pb2.RETENTION_1H,
+    Retention.DAY: internal_pb2.RETENTION_1D,
+    Retention.MONTH: internal_pb2.RETENTION_30D,
+}
+"""As gateways are told them."""
+
+
+class ChannelRequests:
+    """Handles them, for clients that have channels or name some."""
+
+    def __init__(self, state: State, catching_up: CatchingUp) -> None:
+        self._state = state
+        self._registering = Registering(state)
+        self._catching_up = catching_up
+
+    def open(
+        self, offset: int, client: Client, session: Session, request: internal_pb2.Open
+    ) -> tuple[list[wire_pb2.Refusal], list[wire_pb2.ChannelPosition]]:
+        """An Open that names channels, or whose client has some: registers them. (the refused ones, positions)."""
+        log = self._state.log_of(client)
+        if log is None:
+            return [], []
+        replayed = offset < client.registrations_applied
+        self.pause(client, session)
+        self.unregister(offset, client, session, request.unregister_channels)
+        void = _is_void(log, request)
+        registered = self._register(
+            log, client, session, map(said_channel, request.channels), replayed=replayed, void=void
+        )
+        self._registering.begin_anew(log, client, registered, replayed=replayed, void=void)
+        if not client.channels:
+            session.channels = None
+            if request.channels_ask:
+                # Its gateway waits for a page all the same, and takes up nothing of channels until that has come.
+                self._remember(log, session, request)
+            return registered.refused, []
+        self._remember(log, session, request)
+        self._note(session, registered)
+        self._note_cursor(log, client, session, request)
+        return registered.refused, registered.positions()
+
+    def await_set(self, client: Client, session: Session, request: internal_pb2.Open) -> None:
+        """The digests differ. What the Open says of channels counts once the set is whole, which may have some."""
+        log = self._state.log_of(client)
+        if log is not None and (session.channels is None or session.channels.ask != request.channels_ask):
+            # An earlier Open of this session may have been remembered: its client is not told what answers that.
+            self._remember(log, session, request)
+
+    def register(
+        self, offset: int, client: Client, session: Session, request: wire_pb2.Register, answer: internal_pb2.Answered
+    ) -> None:
+        """A Register that names channels."""
+        log = self._state.log_of(client)
+        if log is None:
+            return
+        channels = session.channels
+        replayed = offset < client.registrations_applied
+        registered = self._register(
+            log, client, session, map(said_channel, request.channels), replayed=replayed, void=False
+        )
+        answer.refused.extend(registered.refused)
+        answer.positions.extend(registered.positions())
+        if not registered.begins:
+            return
+        if channels is None:
+            channels = session.channels = ChannelSession()
+        self._note(session, registered)
+        answer.retention = RETENTIONS[log.retention]
+        if not channels.epoch_said:
+            # Of the log that its cursor was of it may know nothing any more: without channels it keeps no epoch.
+            answer.channels_epoch = log.epoch
+        channels.epoch_said = True
+        # Pages that are under way to it contain these.
+        answer.catch_up_channels = channels.state not in (ChannelsState.FILLING, ChannelsState.PAGED)
+
+    def unregister(self, offset: int, client: Client, session: Session, hashes: Iterable[int]) -> None:
+        """Channels that the client is not registered for any more."""
+        log = self._state.log_of(client)
+        if log is None or offset < client.registrations_applied:
+            return
+        self._unregister(log, client, session, hashes)
+        if not client.channels:
+            self._drop(log, client, session)
+
+    def _unregister(self, log: ChannelLog, client: Client, session: Session, hashes: Iterable[int]) -> None:
+        for hash_ in hashes:
+            channel = client.channels.get(hash_)
+            if channel is not None:
+                client.unregister_channel(channel)
+                self._catching_up.remove(log, session, channel)
+                self._state.count("channels_unregistered")
+
+    def sync(
+        self, offset: int, client: Client, session: Session, said: Sequence[SaidChannel]
+    ) -> tuple[list[wire_pb2.Refusal], list[wire_pb2.ChannelPosition]]:
+        """A whole set is in: its channels."""
+        log = self._state.log_of(client)
+        if log is None:
+            return [], []
+        named = {one.text for one in said}
+        replayed = offset < client.registrations_applied
+        if not replayed:
+            gone = [hash_ for hash_, one in client.channels.items() if one.text not in named]
+            self._unregister(log, client, session, gone)
+        void = session.channels is not None and session.channels.void
+        registered = self._register(log, client, session, said, replayed=replayed, void=False, void_begins=void)
+        self._registering.begin_anew(log, client, registered, replayed=replayed, void=False)
+        if session.channels is not None:
+            session.channels.void = False
+        if client.channels:
+            if session.channels is None:
+                session.channels = ChannelSession()
+            session.channels.said_anew()
+            self._note(session, registered)
+        return registered.refused, registered.positions()
+
+    def tell_opened(self, client: Client, session: Session, opened: internal_pb2.Opened) -> None:
+        """What an Opened says of channels besides."""
+        log = self._state.log_of(client)
+        if log is None:
+            return
+        opened.kinds |= wire_pb2.KINDS_CHANNELS
+        channels = session.channels
+        if channels is not None and client.channels:
+            opened.retention = RETENTIONS[log.retention]
+            if not channels.epoch_said:
+                opened.channels_epoch = log.epoch
+                channels.epoch_said = True
+
+    def begin(self, client: Client, session: Session) -> None:
+        """Its channels are to be caught up. Where nothing lacks, the next Page says so."""
+        log = self._state.log_of(client)
+        channels = session.channels
+        if log is None or channels is None or not client.channels:
+            return
+        after_page = channels.page
+        self._catching_up.begin(log, client, session, after_page=after_page)
+        if not after_page:
+            # A Page answers for the first one only.
+            self._catching_up.join_if_clean(log, client, session)
+
+    def begin_pages(self, client: Client, session: Session, now_ms: int) -> None:
+        """The Page is on its way, or has to wait: what it does not say comes in pages of its own."""
+        log = self._state.log_of(client)
+        channels = session.channels
+        if log is None or channels is None or (channels.state is ChannelsState.LIVE and not channels.clean):
+            return
+        if not client.channels:
+            # A page may be under way, which a set asked for that its client said before.
+            self._catching_up.stop(log, client, session)
+            session.channels = None
+            if channels.ask:
+                _tell_nothing_lacks(session, channels.ask, after_page=channels.page)
+            return
+        if channels.clean:
+            self._catching_up.begin(log, client, session)
+        self._catching_up.next_page(log, client, session, now_ms)
+        if channels.state is ChannelsState.FILLING:
+            # Its gateway may hold it for live, if a predecessor had answered: what a Beat says must not move its cursor
+            # then. A page of this number is none, but has such a session ask anew.
+            page = internal_pb2.ChannelPage(session=session.number, ask=channels.ask)
+            session.gateway.tell(internal_pb2.Item(channel_page=page))
+
+    def catch_up(self, client: Client, session: Session, request: internal_pb2.CatchUpChannels, now_ms: int) -> None:
+        """A CatchUpChannels."""
+        log, channels = self._state.log_of(client), session.channels
+        if log is None:
+            return
+        if channels is None:
+            if not client.channels:  # else a successor has begun, which its gateway opens the session anew with
+                _tell_nothing_lacks(session, request.ask, after_page=request.page)
+            return
+        channels.page_bytes = request.page_bytes
+        same = request.ask == channels.ask and request.page == channels.page
+        if request.page and same and channels.state is ChannelsState.PAGED and request.paging == channels.paging:
+            self._catching_up.next_page(log, client, session, now_ms)
+            return
+        void = request.HasField("epoch") and request.epoch != log.epoch
+        if void or (request.HasField("cursor") and request.cursor >= log.position):
+            reason = "its place in the log of its channels is not known"
+            self._state.tell_closed(session.gateway, session.number, CloseCode.UNKNOWN_SESSION, reason)
+            self._state.end_session(client)
+            return
+        if request.ask != channels.ask:
+            channels.taken_last()
+        channels.ask = request.ask
+        channels.cursor = request.cursor if request.HasField("cursor") else NO_CURSOR
+        self._catching_up.begin(log, client, session, after_page=request.page)
+        self._catching_up.next_page(log, client, session, now_ms)
+
+    def pause(self, client: Client, session: Session) -> None:
+        """The digests differ: it is told nothing until its set is whole. A page that is waited for comes then."""
+        log, channels = self._state.log_of(client), session.channels
+        if log is not None and channels is not None:
+            if channels.state is ChannelsState.LIVE:
+                channels.page = 0
+            log.stop(client, channels)
+
+    def asked(self, client: Client, session: Session, request: internal_pb2.CatchUpChannels) -> None:
+        """A CatchUpChannels while the digests differ: this page comes once the set is whole, which says where to begin.
+
+        Another one would be stale to its gateway, which would go on from its cursor, and not from what the set says.
+        """
+        log = self._state.log_of(client)
+        if log is None:
+            return
+        channels = session.channels
+        if channels is None:
+            channels = session.channels = ChannelSession()
+            channels.epoch_said = request.HasField("epoch") and request.epoch == log.epoch
+        if request.ask != channels.ask:
+            channels.taken_last()
+        channels.ask, channels.page, channels.page_bytes = request.ask, request.page, request.page_bytes
+
+    def complete(self, answer: internal_pb2.BeatAnswer) -> None:
+        """Up to where sessions whose channels are live have been told all."""
+        for log in self._state.channel_logs.values():
+            if log.position:
+                answer.channels.add(retention=RETENTIONS[log.retention], complete=log.position - 1)
+
+    def acks(self, gateway: GatewayView, acks: internal_pb2.Acks, now_ms: int) -> None:
+        """Which messages clients have applied."""
+        for number, complete in zip(acks.channels_sessions, acks.channels_completes, strict=False):
+            key = gateway.sessions.get(number)
+            if key is not None:
+                client = self._state.clients[key]
+                client.last_seen_ms = max(client.last_seen_ms, now_ms)
+                self._state.acknowledge_channels(client, complete)
+                if client.session is not None and client.session.channels is not None:
+                    client.session.channels.acknowledged(complete)
+
+    def _register(
+        self,
+        log: ChannelLog,
+        client: Client,
+        session: Session,
+        said: Iterable[SaidChannel],
+        *,
+        replayed: bool,
+        void: bool,
+        void_begins: bool = False,
+    ) -> Registered:
+        registered = self._registering.register(
+            log, client, said, replayed=replayed, void=void, void_begins=void_begins
+        )
+        for channel in registered.gone:
+            self._catching_up.remove(log, session, channel)
+        return registered
+
+    def _note(self, session: Session, registered: Registered) -> None:
+        channels = session.channels
+        assert channels is not None
+        channels.lost.update(dict.fromkeys(channel.hash for channel in registered.lost))
+        for channel, begin in registered.begins.items():
+            self._catching_up.add(session, channel, begin)
+
+    def _drop(self, log: ChannelLog, client: Client, session: Session) -> None:
+        """Its client has no channels any more. What its gateway has asked is answered all the same: by a last page now,
+        by the page that it asks for next, or once its client's set is whole."""
+        channels = session.channels
+        if channels is None:
+            return
+        if channels.state is ChannelsState.FILLING:
+            self._catching_up.end(log, client, session)
+        if channels.state is ChannelsState.LIVE:
+            session.channels = None
+
+    @staticmethod
+    def _remember(log: ChannelLog, session: Session, request: internal_pb2.Open) -> None:
+        channels = session.channels
+        if channels is None:
+            channels = session.channels = ChannelSession()
+        void = _is_void(log, request)
+        channels.ask, channels.page, channels.page_bytes = request.channels_ask, 0, request.page_bytes
+        channels.cursor = request.channels_cursor if request.HasField("channels_cursor") and not void else NO_CURSOR
+        channels.epoch_said = request.HasField("channels_epoch") and not void
+        channels.void = void
+        channels.said_anew()
+        channels.lost, channels.lost_told = {}, {}
+
+    @staticmethod
+    def _note_cursor(log: ChannelLog, client: Client, session: Session, request: internal_pb2.Open) -> None:
+        """What the client says that it has applied; `again`: what its gateway knows of that."""
+        cursor = NO_CURSOR if session.channels is None else session.channels.cursor
+        if request.again:
+            cursor = min(cursor, request.channels_acked) if request.HasField("channels_acked") else NO_CURSOR
+        client.channels.epoch = NO_EPOCH if cursor == NO_CURSOR else log.epoch
+        client.channels.cursor = cursor
+
+
+def _tell_nothing_lacks(session: Session, ask: int, *, after_page: int = 0) -> None:
+    """Its client has no channels: what its gateway waits for comes to an end."""
+    page = internal_pb2.ChannelPage(session=session.number, ask=ask, page=after_page + 1, last=True)
+    session.gateway.tell(internal_pb2.Item(channel_page=page))
+
+
+def _is_void(log: ChannelLog, request: internal_pb2.Open) -> bool:
+    """Whether the offsets that a client says are those of another log."""
+    says_epoch, says_cursor = request.HasField("channels_epoch"), request.HasField("channels_cursor")
+    if says_epoch and request.channels_epoch != log.epoch:
+        return True
+    return says_cursor and (not says_epoch or request.channels_cursor >= log.position)

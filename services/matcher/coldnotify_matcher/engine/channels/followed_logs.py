@@ -1,0 +1,223 @@
+"""The channels of one partition: their logs, and what the shell says and asks of them."""
+
+import msgspec
+from coldnotify_schemas import topics
+from coldnotify_schemas.channels import MessageHeaders, Retention, message_headers
+from coldnotify_schemas.matcher_state import CHANNEL_BUCKETS, FORMAT, ChannelsRecord
+from coldnotify_schemas.records import InvalidRecord
+
+from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
+from coldnotify_matcher.engine.channel_logs.message_records import Block, Home, Message, MessageRecord, understand
+from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
+from coldnotify_matcher.engine.outbox import Outbox
+from coldnotify_matcher.engine.outputs import Write
+from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.rejected import rejected
+
+WRITTEN_EVERY_MS = 1_000
+"""What is known of a log is written so often at most: a successor reads as much of it once more."""
+WRITTEN_EVERY_MS_PER_BUCKET = 10
+"""After many buckets the next ones wait longer: 100 records a second, whatever the number of channels."""
+_LAST_BUCKET = 0
+"""Written with the others, and behind them: says up to where all of them go."""
+_encode = msgspec.json.Encoder().encode
+
+
+class Channels:
+    """Hands each input to the log that it is of."""
+
+    def __init__(self, state: State, outbox: Outbox, catching_up: CatchingUp) -> None:
+        self._state = state
+        self._outbox = outbox
+        self._catching_up = catching_up
+        self._loaded: dict[Retention, dict[int, ChannelsRecord]] = {}
+        self._home: Home | None = None
+        self.commit_due = False
+        """All that is known of the logs is to be written with the next step."""
+
+    # --- loading
+
+    def load(self, key: str, record: ChannelsRecord) -> None:
+        """One bucket of what a predecessor knew of a log, the winner among its key's records."""
+        retention, _, bucket = key.partition("/")
+        self._loaded.setdefault(Retention(retention), {})[int(bucket)] = record
+
+    def start(self, retention: Retention, epoch: int, start: int, log_start: int) -> None:
+        """The log is followed, from `start` on."""
+        rules = self._state.rules
+        log = self._state.channel_logs[retention] = ChannelLog(retention, epoch, rules.channel_bounds)
+        known = {index: one for index, one in self._loaded.pop(retention, {}).items() if one.epoch == epoch}
+        for index, record in known.items():
+            if 0 <= index < CHANNEL_BUCKETS:
+                log.last.load(index, record.last, record.forgotten)
+        # Of a predecessor that died between two buckets the others may not be there.
+        through = known[_LAST_BUCKET].through if _LAST_BUCKET in known else 0
+        log.start(start, log_start, through=through)
+
+    # --- inputs
+
+    def on_message(self, record: MessageRecord, now_ms: int) -> None:
+        """One record of a log, in the order of its offsets."""
+        state = self._state
+        log = state.channel_logs[record.retention]
+        state.at = record.retention.topic, record.offset
+        known = record.key is not None and log.last.knows(record.key.decode(errors="surrogateescape"))
+        try:
+            message, right = understand(record, self._at_home(), known=known)
+        except InvalidRecord as error:
+            log.on_end(record.offset + 1)
+            self._reject(log, record, str(error))
+            return
+        headers = record.headers
+        assert isinstance(headers, MessageHeaders)
+        if right != state.partition:
+            log.on_end(record.offset + 1)
+            self._move(log, record, headers, right)
+            return
+        fresh = record.offset >= max(log.read, log.replay_from)
+        if not log.take_in(message, headers):
+            if fresh:
+                state.count("messages_repeated")
+            return
+        if fresh:
+            state.count("messages")
+            domain = message.key.partition("/")[0]
+            state.use_of(domain).publish(len(message.key) + len(message.payload))
+            allowance = state.rules.allowances.of(domain)
+            if allowance is not None and not allowance.passes(now_ms):
+                self._put_off(log, message, now_ms)
+                return
+            told, missed = log.subscriptions.tell(message, now_ms)
+            state.deliver(domain, told, told * len(message.payload))
+            if told:
+                state.count("messages_told", told)
+            if missed:
+                state.count("missed:expired", missed)
+
+    def _put_off(self, log: ChannelLog, message: Message, now_ms: int) -> None:
+        """Its tenant is above its agreement: who would be told it is to ask for pages, which wait for their turn."""
+        state = self._state
+        for gateway, number in log.subscriptions.sessions(message.key):
+            client = state.clients[gateway.sessions[number]]
+            session = client.session
+            if session is not None and (session.gateway, session.number) == (gateway, number):
+                self._catching_up.put_off(log, client, session, now_ms)
+
+    def flush(self, now_ms: int) -> None:
+        """Time passes: pages whose turn it is are filled."""
+        self._catching_up.flush(now_ms)
+
+    def next_due_ms(self) -> int | None:
+        """When `flush` has something to do; None: no page waits for its turn."""
+        return self._catching_up.next_due_ms()
+
+    def skip(self, retention: Retention, offset: int) -> None:
+        """The record at this offset is set aside."""
+        self._state.channel_logs[retention].skip(offset)
+
+    def on_end(self, retention: Retention, offset: int) -> None:
+        """The log has been read up to `offset`."""
+        self._state.channel_logs[retention].on_end(offset)
+
+    def on_log_start(self, retention: Retention, log_start: int) -> None:
+        """Kafka has removed what is below."""
+        self._on_log_start(self._state.channel_logs[retention], log_start)
+
+    def _on_log_start(self, log: ChannelLog, log_start: int) -> None:
+        if not log.on_log_start(log_start):
+            return
+        # Those that are live have missed it, too: they are to be caught up, which tells them so.
+        for client in self._state.clients.values():
+            session = client.session
+            if session is not None and session.channels is not None and self._state.log_of(client) is log:
+                log.stop(client, session.channels)
+                self._state.announce_anew(client, session)
+
+    def on_block(self, block: Block, now_ms: int) -> None:
+        """A part of a log that sessions wait for."""
+        log = self._state.channel_logs.get(block.retention)
+        if log is None:
+            return
+        self._on_log_start(log, block.log_start)
+        log.read_block(block, self._at_home())
+        served = log.take_served(block)
+        self._state.count("blocks_served", len(served))
+        self._catching_up.on_block(log, served, now_ms)
+
+    def on_tick(self, now_ms: int) -> None:
+        """Time passes."""
+        for log in self._state.channel_logs.values():
+            self._catching_up.on_block(log, log.take_served(None), now_ms)
+            self._catching_up.on_tick(log, now_ms)
+            log.subscriptions.on_tick()
+            forgotten = log.forget_some()
+            if forgotten:
+                self._state.count("channels_forgotten", forgotten)
+
+    def rewrite(self, key: str) -> None:
+        """A null or a record of a lower generation was seen under this key of the topic of their state."""
+        retention, _, bucket = key.partition("/")
+        for log in self._state.channel_logs.values():
+            if log.retention.value == retention and bucket.isdecimal() and int(bucket) < CHANNEL_BUCKETS:
+                log.last.changed[int(bucket)] = None
+                log.write_due_ms = 0
+                self._state.count("state_repaired")
+
+    # --- outputs
+
+    @property
+    def awaited_blocks(self) -> int:
+        """Of how many parts sessions wait for one."""
+        return sum(len(log.waiting) for log in self._state.channel_logs.values())
+
+    def wanted_blocks(self) -> list[tuple[Retention, int]]:
+        """Those that come next, by their first offset; of each log the one waited for longest comes first."""
+        return [(log.retention, start) for log in self._state.channel_logs.values() for start in log.wanted()]
+
+    def write(self, now_ms: int) -> None:
+        """Write what has changed of what is known of the logs, if it is time."""
+        state = self._state
+        for log in state.channel_logs.values():
+            if not (self.commit_due or now_ms >= log.write_due_ms):
+                continue
+            if log.position > log.done or log.last.changed:
+                # It stands last: who finds it finds all that go up to there.
+                log.last.changed.pop(_LAST_BUCKET, None)
+                log.last.changed[_LAST_BUCKET] = None
+            buckets = 0
+            for index, last, forgotten in log.last.take_changed():
+                record = ChannelsRecord(FORMAT, state.generation, log.epoch, log.position, forgotten, last)
+                key = f"{log.retention.value}/{index}".encode()
+                self._outbox.write(Write(topics.CHANNELS_STATE, state.partition, key, _encode(record)))
+                buckets += 1
+            log.done = log.position
+            log.write_due_ms = now_ms + max(WRITTEN_EVERY_MS, buckets * WRITTEN_EVERY_MS_PER_BUCKET)
+        self.commit_due = False
+
+    def done(self, retention: Retention) -> int:
+        """Up to which offset the log may be committed."""
+        return self._state.channel_logs[retention].done
+
+    def _at_home(self) -> Home:
+        state, rules = self._state, self._state.rules
+        home = self._home
+        if home is None or home.retentions is not rules.retentions:
+            home = Home(state.partition, state.partitions, rules.retentions, rules.message_bytes_max)
+            self._home = home
+        return home
+
+    def _reject(self, log: ChannelLog, record: MessageRecord, reason: str) -> None:
+        if record.offset < log.replay_from:
+            return
+        state = self._state
+        topic = record.retention.topic
+        self._outbox.write(rejected(topic, state.partition, record.offset, record.key, record.value, reason))
+        state.count(f"messages_rejected:{reason.partition(':')[0]}")
+
+    def _move(self, log: ChannelLog, record: MessageRecord, headers: MessageHeaders, right: int) -> None:
+        if record.offset < log.replay_from:
+            return
+        place = f"{self._state.partition}@{record.offset}".encode()
+        said = tuple(message_headers(headers._replace(moved=place)))
+        self._outbox.write(Write(record.retention.topic, right, record.key, record.value, said))
+        self._state.count("messages_moved")

@@ -1,0 +1,95 @@
+"""Pages of channels that wait because their client's tenant is above its agreement, each for its turn.
+
+Who has waited longest comes first, also if its page has left empty meanwhile and its client has asked for the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heappop, heappush
+
+from coldnotify_matcher.engine.allowances import Allowance
+from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
+from coldnotify_matcher.engine.channel_sessions import ChannelSession
+from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.partition_state import State
+from coldnotify_matcher.engine.sessions import Session
+
+PAGES_AT_ONCE = 64
+"""Filled in one look, once there is no limit any more: 4 MiB, some 20 ms. The others follow in the next looks."""
+
+_Waiting = tuple[int, int, Client]
+"""Since when it waits, its number, whose it is."""
+
+
+class PageTurns:
+    """Those of one partition."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._queues: dict[Allowance, list[_Waiting]] = {}
+        """Heaps. What is not in `_waiting` under its number does not wait any more."""
+        self._waiting: dict[Client, tuple[int, int, ChannelLog]] = {}
+        """(number, since when this page waits, the log)."""
+        self._number = 0
+        self._who = ("pages", state.partition)
+
+    def has_to_wait(self, log: ChannelLog, client: Client, channels: ChannelSession, now_ms: int) -> bool:
+        """Whether the client's page has to wait: it does from now on, if so."""
+        allowance = self._state.rules.allowances.of(client.key.partition("/")[0])
+        if allowance is None or (allowance not in self._queues and allowance.passes(now_ms)):
+            return False
+        if channels.turn_since_ms is None or channels.turn_since_ms > now_ms:
+            channels.turn_since_ms = now_ms
+        self._number += 1
+        number = self._number
+        self._waiting.pop(client, None)  # it stands behind the others again
+        self._waiting[client] = number, now_ms, log
+        heappush(self._queues.setdefault(allowance, []), (channels.turn_since_ms, number, client))
+        return True
+
+    def forget(self, client: Client) -> None:
+        """Its page waits no more."""
+        self._waiting.pop(client, None)
+
+    def take_due(self, now_ms: int) -> Iterator[tuple[ChannelLog, Client, Session]]:
+        """Those whose turn it is, one after the other: each page is made before the next one is asked for."""
+        left = PAGES_AT_ONCE
+        for allowance, queue in list(self._queues.items()):
+            while queue and left:
+                since_ms, number, client = queue[0]
+                known = self._waiting.get(client)
+                session = client.session
+                if known is None or known[0] != number:
+                    heappop(queue)
+                    continue
+                if session is None or session.channels is None or session.channels.filling is None:
+                    del self._waiting[client]
+                    continue
+                if not allowance.may_tell(self._who, since_ms, now_ms):
+                    break
+                heappop(queue)
+                left -= 1
+                del self._waiting[client]
+                yield known[2], client, session
+            if not queue:
+                del self._queues[allowance]
+                allowance.leave(self._who)
+
+    def take_waiting(self, log: ChannelLog, since_ms: int) -> list[tuple[ChannelLog, Client, Session]]:
+        """Those of this log whose present page has waited since then."""
+        found = []
+        for client, (_, waits_since_ms, its_log) in list(self._waiting.items()):
+            if waits_since_ms > since_ms:
+                break  # so have all that came behind it
+            if its_log is not log:
+                continue
+            session = client.session
+            del self._waiting[client]
+            if session is not None and session.channels is not None and session.channels.filling is not None:
+                found.append((log, client, session))
+        return found
+
+    def next_due_ms(self) -> int | None:
+        """When `take_due` may have something; None: no page waits."""
+        return min((allowance.free_at_ms() for allowance in self._queues), default=None)

@@ -1,0 +1,155 @@
+"""Registrations of channels: what a client says of one, where it begins, and why one is refused."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from coldnotify_schemas import wire_pb2
+from coldnotify_schemas.interests import channel_hash, channel_of, channel_text
+from coldnotify_schemas.names import InvalidName
+
+from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
+from coldnotify_matcher.engine.channel_sessions import SaidChannel
+from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.interests.by_channel import RegisteredChannel
+from coldnotify_matcher.engine.partition_state import State
+
+_BETWEEN = "\x00"
+_SAYS_WHERE = (wire_pb2.SINCE_POSITION, wire_pb2.SINCE_BEGINNING)
+BEGINNING = -1
+
+
+def said_channel(channel: wire_pb2.Channel) -> SaidChannel:
+    """What a frame says of a channel."""
+    return SaidChannel(_BETWEEN.join([channel.name, *channel.attributes]), channel.since, channel.at)
+
+
+@dataclass(slots=True)
+class Registered:
+    """What came of it."""
+
+    refused: list[wire_pb2.Refusal] = field(default_factory=list)
+    begins: dict[RegisteredChannel, int] = field(default_factory=dict)
+    """Of the channels that the client is registered for now, behind which offset each is told."""
+    gone: list[RegisteredChannel] = field(default_factory=list)
+    """Registrations that others took the place of."""
+    lost: list[RegisteredChannel] = field(default_factory=list)
+    """Of these the client is to be told that messages of another log may be missing."""
+
+    def positions(self) -> list[wire_pb2.ChannelPosition]:
+        """As the client is told them."""
+        return [
+            wire_pb2.ChannelPosition(channel=channel.hash, position=None if begin == BEGINNING else begin)
+            for channel, begin in self.begins.items()
+        ]
+
+
+class Registering:
+    """Registers clients for channels."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def register(
+        self,
+        log: ChannelLog,
+        client: Client,
+        said: Iterable[SaidChannel],
+        *,
+        replayed: bool,
+        void: bool,
+        void_begins: bool = False,
+    ) -> Registered:
+        """Register the client. `replayed`: later requests of it are handled already, so that nothing is changed.
+
+        `void`: offsets that it says are those of another log. `void_begins`: they were until it heard so in this
+        session, and it says the beginning instead; nobody here knows what it was registered for.
+        """
+        outcome = Registered()
+        for one in said:
+            hash_ = channel_hash(one.text)
+            channel = client.channels.get(hash_)
+            says_where = one.since in _SAYS_WHERE
+            begin = _position(log, client, one)
+            lost = says_where and (void or begin >= log.position)
+            lost |= void_begins and one.since == wire_pb2.SINCE_BEGINNING
+            if lost:
+                begin = log.log_start - 1
+            if channel is None:
+                if replayed:
+                    continue
+                reason = self._why_not(client, one.text)
+                if reason:
+                    outcome.refused.append(wire_pb2.Refusal(channel=hash_, reason=reason))
+                    self._state.count("channels_refused")
+                    continue
+                channel = self._add(log, client, one.text, begin, outcome)
+            elif channel.epoch != log.epoch:
+                lost, begin = True, log.log_start - 1
+                self._move(log, client, channel, begin, replayed=replayed)
+            elif not says_where:
+                begin = channel.position
+            elif begin < channel.position:
+                self._move(log, client, channel, begin, replayed=replayed)
+            outcome.begins[channel] = begin
+            if lost:
+                outcome.lost.append(channel)
+        return outcome
+
+    def begin_anew(self, log: ChannelLog, client: Client, outcome: Registered, *, replayed: bool, void: bool) -> None:
+        """Of what the client did not name: what is registered in another log begins with the oldest of this one."""
+        for channel in client.channels.values():
+            if channel in outcome.begins or not (void or channel.epoch != log.epoch):
+                continue
+            if channel.epoch != log.epoch:
+                self._move(log, client, channel, log.log_start - 1, replayed=replayed)
+            outcome.begins[channel] = log.log_start - 1
+            outcome.lost.append(channel)
+
+    def _add(self, log: ChannelLog, client: Client, text: str, position: int, outcome: Registered) -> RegisteredChannel:
+        key = f"{client.group_key}/{channel_of(text)[0]}"
+        other = client.channels.by_key.get(key)
+        if other is not None:
+            client.unregister_channel(other)
+            outcome.gone.append(other)
+            outcome.begins.pop(other, None)
+            if other in outcome.lost:
+                outcome.lost.remove(other)
+        channel = client.register_channel(text, position, log.epoch, self._state.rules.bucket_objects_max)
+        self._state.count("channels_registered")
+        return channel
+
+    def _move(self, log: ChannelLog, client: Client, channel: RegisteredChannel, begin: int, *, replayed: bool) -> None:
+        if not replayed:
+            channel.position, channel.epoch = begin, log.epoch
+            client.changed.add(channel.bucket)
+
+    def _why_not(self, client: Client, text: str) -> str:
+        """Why the client cannot be registered for this; "": it can."""
+        name, attributes = channel_of(text)
+        try:
+            if channel_text(name, attributes) != text:
+                return "attributes: are not sorted, or one is there twice"
+        except InvalidName as error:
+            return str(error).replace("object:", "channel:", 1)
+        if f"{client.group_key}/{name}" in client.channels.by_key:
+            return ""
+        full = self._state.why_full(client, "objects, queries and channels")
+        return f"channel: {full}" if full else ""
+
+
+def _position(log: ChannelLog, client: Client, said: SaidChannel) -> int:
+    """Behind which offset it begins, if it is not registered yet."""
+    now = log.position - 1
+    if said.since == wire_pb2.SINCE_POSITION:
+        return said.at
+    if said.since == wire_pb2.SINCE_BEGINNING:
+        return BEGINNING
+    if said.since == wire_pb2.SINCE_OLDEST:
+        return min(log.log_start - 1, now)
+    if said.since == wire_pb2.SINCE_TIME:
+        return min(max(said.at, log.log_start) - 1, now)
+    if said.since == wire_pb2.SINCE_NEWEST:
+        newest = log.last.known(f"{client.group_key}/{channel_of(said.text)[0]}")
+        if newest is not None and newest >= log.oldest:
+            return newest - 1
+    return now

@@ -1,0 +1,61 @@
+"""Interests by channel: the channels that one client registered, and how far it is in the log that they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from sys import intern
+
+from coldnotify_schemas.interests import Interest, Kind, channel_hash, channel_of
+
+NO_CURSOR = -1
+NO_EPOCH = 0
+
+
+class RegisteredChannel:
+    """One channel of one client."""
+
+    __slots__ = ("attributes", "bucket", "epoch", "hash", "key", "position", "text")
+
+    def __init__(self, group_key: str, text: str, position: int, epoch: int, bucket: int) -> None:
+        self.text = intern(text)
+        """`channel_text` of its name and attributes."""
+        name, attributes = channel_of(text)
+        self.attributes = frozenset(attributes)
+        self.key = intern(f"{group_key}/{name}")
+        """domain/group/channel."""
+        self.hash = channel_hash(text)
+        self.position = position
+        """Behind which offset it began; -1: with the log's first."""
+        self.epoch = epoch
+        """Of the log that the position belongs to."""
+        self.bucket = bucket
+        """The number of the bucket that says so."""
+
+
+class ByChannel(dict[int, RegisteredChannel]):
+    """A client's interests by channel, by their hashes."""
+
+    __slots__ = ("by_key", "cursor", "epoch", "stored_cursor")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.by_key: dict[str, RegisteredChannel] = {}
+        """By domain/group/channel: of each it has one."""
+        self.cursor = NO_CURSOR
+        """How far the client is, as it says itself."""
+        self.epoch = NO_EPOCH
+        """Of the log that the cursor belongs to."""
+        self.stored_cursor = NO_CURSOR
+        """The cursor that its session record has."""
+
+    def add(self, channel: RegisteredChannel) -> None:
+        """Add one whose channel is not there."""
+        self[channel.hash] = self.by_key[channel.key] = channel
+
+    def remove(self, channel: RegisteredChannel) -> None:
+        """Remove one that is there."""
+        del self[channel.hash], self.by_key[channel.key]
+
+    def interests(self) -> Iterator[Interest]:
+        """All of them, as values."""
+        return (Interest(Kind.CHANNEL, channel.text) for channel in self.values())

@@ -1,0 +1,148 @@
+"""Retention: objects that were neither published nor described for long are removed, by a null under their key.
+
+All objects are looked at in turn, so many a tick, so that a tick's cost has a bound whatever their number; publishes
+pay nothing for it. Of an object that nobody asked for just its record's timestamp is looked at. The nulls of a tick
+have a bound, too, and so have those that are under way: while a matcher is behind with what it reads no more are
+written.
+
+Writing the null changes nothing here. It is read back like any record, in the order of the log, and it is then that it
+removes, or does not (`removal_intake`). So there is one outcome for whoever reads the log, and a null that was written
+and not committed, or was written by two, needs no care.
+
+The object's null comes in front of its description's: in between, the object is one that is described and was never
+published, and no query has it that had not before. Of a deleted object it comes behind that: it is no member of
+anything, and without its version it would be. If a crash comes between the two, the next owner finds what is left, and
+removes it.
+"""
+
+from coldnotify_schemas import topics
+from coldnotify_schemas.descriptions import KEY_PREFIX
+from coldnotify_schemas.removals import removes_header
+
+from coldnotify_matcher.engine.description_store import Described
+from coldnotify_matcher.engine.outbox import Outbox
+from coldnotify_matcher.engine.outputs import Write
+from coldnotify_matcher.engine.partition_state import State
+
+LOOKED_AT_A_TICK_MAX = 1_000
+"""A millisecond; a million objects of one partition are through in 17 minutes, and periods are in days."""
+NULLS_A_TICK_MAX = 100
+"""Of one partition: a hundredth of what it handles in a second."""
+UNDER_WAY_MAX = 200
+"""Nulls that were written and not read back yet: with more the matcher is behind, and publishes come first."""
+LOST_AFTER_MS = 600_000
+"""A null that was not read back for so long counts as lost: a transaction holds the topic open for 15 minutes at most,
+and one more null costs nothing."""
+PLAUSIBLE_MS = 1_577_836_800_000
+"""The beginning of 2020. A record with an earlier timestamp comes from a clock that was never set."""
+
+
+class Retention:
+    """Looks at objects in turn, and writes the nulls of those whose time has come."""
+
+    def __init__(self, state: State, outbox: Outbox) -> None:
+        self._state = state
+        self._outbox = outbox
+        self._keys: list[str] = []
+        """Of objects that are to be looked at in this round."""
+        self._groups: list[str] = []
+        """Those of which the descriptions are to be looked at behind that."""
+        self._live_since_ms = 0
+        self._under_way: dict[str, int] = {}
+        """By key: when its null was written."""
+        self._first_due_ms = 0
+        self._next_due_ms = 0
+
+    @property
+    def under_way(self) -> int:
+        """Nulls that were written and are not read back yet."""
+        return len(self._under_way)
+
+    @property
+    def next_due_ms(self) -> int:
+        """When the first object's time comes (Unix time), as of the last round; 0: there is none."""
+        return self._next_due_ms
+
+    def start(self, now_ms: int) -> None:
+        """The partition is taken over."""
+        self._live_since_ms = now_ms
+        self._keys, self._groups = [], []
+        self._under_way.clear()
+
+    def settled(self, key: str) -> None:
+        """A null of this key was read, whatever came of it."""
+        self._under_way.pop(key, None)
+
+    def on_tick(self, now_ms: int) -> None:
+        """Look at the next ones."""
+        state = self._state
+        if not state.rules.retention.removes:
+            return
+        state.at = None
+        if not self._keys and not self._groups:
+            self._begin_round(now_ms)
+        written = 0
+        for _ in range(LOOKED_AT_A_TICK_MAX):
+            if written >= NULLS_A_TICK_MAX or len(self._under_way) >= UNDER_WAY_MAX:
+                return
+            while not self._keys and self._groups:
+                group = self._groups.pop()
+                self._keys = [f"{group}/{name}" for name in state.descriptions.of_group(group)]
+            if not self._keys:
+                self._next_due_ms = self._first_due_ms
+                return
+            written += self._look(self._keys.pop(), now_ms)
+
+    def _begin_round(self, now_ms: int) -> None:
+        self._keys = list(self._state.objects)
+        self._groups = self._state.descriptions.groups()
+        self._first_due_ms = 0
+        for key in [key for key, written_ms in self._under_way.items() if now_ms - written_ms > LOST_AFTER_MS]:
+            del self._under_way[key]
+
+    def _look(self, key: str, now_ms: int) -> int:
+        """How many nulls that writes."""
+        state = self._state
+        domain, _, rest = key.partition("/")
+        published_ms, deleted = state.objects.age_of(key)
+        period_ms = state.rules.retention.of(domain, deleted=deleted)
+        if not period_ms or key in self._under_way:
+            return 0
+        due_ms = 0 if published_ms is None else self._since(published_ms, now_ms) + period_ms
+        described = None
+        if due_ms <= now_ms:
+            group, _, name = rest.partition("/")
+            described = state.descriptions.of(f"{domain}/{group}", name)
+            if described is not None:
+                due_ms = max(due_ms, self._since(described.version, now_ms) + period_ms)
+            elif published_ms is None:
+                return 0  # somebody is registered for it, that is all
+        if due_ms > now_ms:
+            self._first_due_ms = min(self._first_due_ms or due_ms, due_ms)
+            return 0
+        return self._remove(key, described, now_ms, published=published_ms is not None)
+
+    def _since(self, timestamp_ms: int, now_ms: int) -> int:
+        """When it was said, if a record has this timestamp. By a wrong clock: when this matcher has loaded it."""
+        return timestamp_ms if PLAUSIBLE_MS <= timestamp_ms <= now_ms else self._live_since_ms
+
+    def _remove(self, key: str, described: Described | None, now_ms: int, *, published: bool) -> int:
+        state = self._state
+        obj = state.objects[key] if published else None
+        if (obj is not None and obj.needs_repair) or (described is not None and described.needs_repair):
+            return 0  # what is in force is about to be written again
+        nulls = []
+        read_to = max(one.last_offset for one in (obj, described) if one is not None)
+        if obj is not None:
+            nulls.append(self._null(key, obj.incarnation, obj.version, read_to))
+        if described is not None:
+            null = self._null(f"{KEY_PREFIX}{key}", 0, described.version, read_to)
+            nulls.insert(0 if obj is not None and obj.deleted else len(nulls), null)
+        for null in nulls:
+            self._outbox.write(null)
+        self._under_way[key] = now_ms
+        return len(nulls)
+
+    def _null(self, key: str, incarnation: int, version: int, read_to: int) -> Write:
+        header = removes_header(incarnation, version, self._state.epoch, read_to)
+        return Write(topics.OBJECTS, self._state.partition, key.encode(), None, (header,))

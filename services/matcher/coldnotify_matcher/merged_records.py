@@ -1,0 +1,41 @@
+"""Records of one compacted topic while it is loaded: what each key holds, whatever order writers came in. Pure."""
+
+from typing import Generic, TypeVar
+
+from coldnotify_schemas.matcher_state import RegistrationsRecord, SessionRecord
+
+ENDED_MAX = 10_000
+"""Nulls that are remembered, the latest. What an earlier generation writes behind one comes within seconds, or minutes
+where its process stood still: a follower need not keep those of clients that were forgotten months ago."""
+
+R = TypeVar("R", RegistrationsRecord, SessionRecord)
+
+
+class Merged(Generic[R]):
+    """Those of registrations, or of sessions."""
+
+    def __init__(self) -> None:
+        self.winners: dict[str, R] = {}
+        """By key, the record with the highest (generation, applied) that no null has ended."""
+        self._ended: dict[str, int] = {}
+        """By key, the generation of a null, the latest last."""
+
+    def merge(self, key: str, record: R | None, ended_by: int = 0) -> bool:
+        """Take the next record, or a null of the generation `ended_by`; 0: it does not say which. False: outdone."""
+        before = self.winners.get(key)
+        if record is None:
+            if before is not None and 0 < ended_by < before.generation:
+                return False
+            self.winners.pop(key, None)
+            ended_before = self._ended.pop(key, 0)
+            if ended_by:
+                self._ended[key] = max(ended_by, ended_before)
+                if len(self._ended) > ENDED_MAX:
+                    del self._ended[next(iter(self._ended))]
+            return True
+        if record.generation < self._ended.get(key, 0):
+            return False
+        if before is not None and (record.generation, record.applied) < (before.generation, before.applied):
+            return False
+        self.winners[key] = record
+        return True

@@ -1,0 +1,64 @@
+"""Which of some objects are not there: for those who let publishes in, while a tenant has as many as were agreed.
+
+The worker's lock is not taken for that: a step may hold it for as long as Kafka takes to acknowledge, and a publish
+waits for the answer.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from aiohttp import web
+from coldnotify_common.web import BadRequest
+from coldnotify_schemas.names import InvalidName, check_name, check_object
+from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
+from coldnotify_streams.core.job import Phase
+
+from coldnotify_matcher.state_pages import HasWorker, partition_for
+
+
+class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+    objects: list[str]
+
+
+_decoder = msgspec.json.Decoder(_Asked)
+
+
+def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
+    """One POST endpoint below /v1/domains/{domain}/groups/{group}. It changes nothing; names are long for a path."""
+    return [web.post("/v1/domains/{domain}/groups/{group}/missing", Missing(current).missing)]
+
+
+class Missing:
+    """The handler; it runs in the event loop."""
+
+    def __init__(self, current: HasWorker) -> None:
+        self._current = current
+
+    async def missing(self, request: web.Request) -> web.Response:
+        """POST .../missing: of {"objects": [name, ...]}, {"missing": [name, ...]}: those that were never published, or
+        are deleted or removed, as of now.
+
+        503 if this matcher does not serve the group.
+        """
+        domain = check_name("domain", request.match_info["domain"])
+        group = check_name("group", request.match_info["group"])
+        names = _names(await request.read())
+        partition = partition_for(self._current, domain, group)
+        if partition.phase is not Phase.OWNED:
+            raise web.HTTPServiceUnavailable(text=f"{domain}/{group}: partition {partition.number} is being loaded")
+        objects = partition.engine.objects
+        missing = [name for name in names if not objects.is_published(f"{domain}/{group}/{name}")]
+        return web.json_response({"missing": missing})
+
+
+def _names(body: bytes) -> list[str]:
+    try:
+        names = _decoder.decode(body).objects
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest("objects", f"is no list of names: {error}") from None
+    if len(names) > PUBLISHES_PER_REQUEST_MAX:
+        raise BadRequest("objects", f"{len(names)} are too many, at most {PUBLISHES_PER_REQUEST_MAX} are allowed")
+    try:
+        return [check_object(name) for name in dict.fromkeys(names)]
+    except InvalidName as error:
+        raise BadRequest("objects", str(error)) from None

@@ -1,0 +1,162 @@
+"""What operators ask about a client over HTTP, at the matcher that serves it: its session is ended, or it is forgotten.
+
+A matcher does neither at once. It writes the request to the log in which everything stands that the client and its
+gateway say, and answers when it has come to it: `engine.operating` has the reasons. What is in the log is done by
+whoever serves the partition then, also if nobody waits for it any more.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Protocol
+
+import msgspec
+from aiohttp import web
+from coldnotify_common.web import BadRequest, error_response
+from coldnotify_schemas import internal_pb2
+from coldnotify_schemas.internal_protocol import FORMAT
+from coldnotify_schemas.names import check_name
+
+from coldnotify_matcher.asked_writes import NotWritten
+from coldnotify_matcher.engine.operating import Operated
+from coldnotify_matcher.matcher_partition import Partition
+from coldnotify_matcher.request_records import REASON_CHARS_MAX
+from coldnotify_matcher.state_pages import HasWorker, Look
+
+CHANGE_S = 8.0
+"""For one request, from its coming to its answer. The HTTP service waits for 10 s by default."""
+UNDER_WAY_MAX = 100
+"""A request each of somebody at a console, or of a script."""
+LOOK_AGAIN_S = 0.25
+"""A bell may be gone with its worker."""
+NOT_DONE, MAY_BE_DONE = "not done", "unknown: it may be done"
+DISCONNECTED, NOT_CONNECTED, FORGOTTEN = "disconnected", "not_connected", "forgotten"
+_RETRY_AFTER_S = "1"
+_FORGOTTEN_WORDS = "an operator has had this client forgotten: it registers anew"
+_DISCONNECTED_WORDS = "an operator has ended this session"
+
+
+class Log(Protocol):
+    """What is needed of AskedWrites."""
+
+    async def write_request(self, partition: int, key: bytes, value: bytes) -> int:
+        """The offset of the record, once it is durable; -1: Kafka does not say. Raises NotWritten."""
+
+
+class ClientPatch(msgspec.Struct, forbid_unknown_fields=True):
+    """What may be changed of a client."""
+
+    online: bool
+
+
+def routes(current: HasWorker, log: Log) -> list[web.AbstractRouteDef]:
+    """PATCH and DELETE of one client."""
+    pages = Operating(current, log)
+    path = "/v1/domains/{domain}/groups/{group}/clients/{client}"
+    return [web.patch(path, pages.disconnect), web.delete(path, pages.forget)]
+
+
+def check_patch(body: bytes) -> None:
+    """{"online": false} is all that can be asked for. Raises BadRequest."""
+    try:
+        patch = msgspec.json.decode(body, type=ClientPatch)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest("online", f'the body is not {{"online": false}}: {error}') from None
+    if patch.online:
+        raise BadRequest("online", "is true; a client connects by itself, it can only be disconnected")
+
+
+def reason_of(request: web.Request) -> str:
+    """`?reason=`: for the client and the log, in words. Raises BadRequest."""
+    reason = request.query.get("reason", "")
+    if len(reason) > REASON_CHARS_MAX // 2 or not reason.isprintable():
+        raise BadRequest("reason", f"is not printable text of at most {REASON_CHARS_MAX // 2} characters")
+    return reason
+
+
+class Operating:
+    """The handlers. They run in the event loop, and look at the partition's state in threads."""
+
+    def __init__(self, current: HasWorker, log: Log, *, change_s: float = CHANGE_S) -> None:
+        self._current = current
+        self._log = log
+        self._look = Look(current)
+        self._change_s = change_s
+        self._under_way = 0
+
+    async def disconnect(self, request: web.Request) -> web.Response:
+        """PATCH .../clients/{client}?reason, {"online": false}: its session ends; it may come back."""
+        check_patch(await request.read())
+        words = _with_reason(_DISCONNECTED_WORDS, reason_of(request))
+        return await self._ask(request, {"disconnect": internal_pb2.Disconnect(reason=words)})
+
+    async def forget(self, request: web.Request) -> web.Response:
+        """DELETE .../clients/{client}?reason: its session ends, and nothing is kept of it."""
+        words = _with_reason(_FORGOTTEN_WORDS, reason_of(request))
+        return await self._ask(request, {"forget": internal_pb2.Forget(reason=words)})
+
+    async def _ask(self, request: web.Request, body: dict[str, object]) -> web.Response:
+        domain, group, client = (check_name(one, request.match_info[one]) for one in ("domain", "group", "client"))
+        if self._under_way >= UNDER_WAY_MAX:
+            return _unavailable("too many clients are being disconnected or forgotten", NOT_DONE)
+        self._under_way += 1
+        outcome = NOT_DONE
+        try:
+            async with asyncio.timeout(self._change_s):
+                partition, known = await asyncio.to_thread(self._served, request, client)
+                if not known:
+                    return error_response(404, f"client: {domain}/{group}/{client} is not known")
+                record = internal_pb2.Request(format=FORMAT, domain=domain, group=group, client=client, **body)  # type: ignore[arg-type]
+                outcome = MAY_BE_DONE
+                key = f"{domain}/{group}/{client}".encode()
+                offset = await self._log.write_request(partition.number, key, record.SerializeToString())
+                done = await self._handled(partition, offset)
+        except TimeoutError:
+            return _unavailable(f"it took more than {self._change_s:g} s", outcome)
+        except web.HTTPServiceUnavailable as error:
+            return _unavailable(error.text or "", outcome)
+        except NotWritten as error:
+            return _unavailable(str(error), outcome)
+        finally:
+            self._under_way -= 1
+        if not done.known:
+            return error_response(404, f"client: {domain}/{group}/{client} is not known any more")
+        said = FORGOTTEN if "forget" in body else DISCONNECTED if done.online else NOT_CONNECTED
+        about = {"domain": domain, "group": group, "client": client, "outcome": said}
+        return web.json_response({**about, "was_online": done.online, "was_registered": done.registered})
+
+    def _served(self, request: web.Request, client: str) -> tuple[Partition, bool]:
+        """The partition, and whether it knows the client. Raises HTTPServiceUnavailable."""
+        with self._look.served(request) as (prefix, partition):
+            return partition, prefix + client in partition.engine.clients
+
+    async def _handled(self, partition: Partition, offset: int) -> Operated:
+        """What the request at this offset has done, once it has. Raises HTTPServiceUnavailable."""
+        if offset < 0:
+            raise web.HTTPServiceUnavailable(text="Kafka does not say where the request stands")
+        while True:
+            worker = self._current.worker
+            if worker is None:
+                raise web.HTTPServiceUnavailable(text="the matcher begins anew")
+            ring = worker.bell.next_ring()
+            done = await asyncio.to_thread(self._done, partition, offset)
+            if done is not None:
+                return done
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_AGAIN_S):
+                    await ring.wait()
+
+    def _done(self, partition: Partition, offset: int) -> Operated | None:
+        with self._look.lock():
+            if not self._look.serves(partition):
+                raise web.HTTPServiceUnavailable(text=f"partition {partition.number} was given up meanwhile")
+            return partition.engine.operated(offset)
+
+
+def _with_reason(words: str, reason: str) -> str:
+    return f"{words}: {reason}" if reason else words
+
+
+def _unavailable(words: str, outcome: str) -> web.Response:
+    response = error_response(503, words, outcome=outcome)
+    response.headers["Retry-After"] = _RETRY_AFTER_S
+    return response

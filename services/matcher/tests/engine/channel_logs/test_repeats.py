@@ -1,0 +1,46 @@
+"""Repeats: whoever follows the log finds the same ones as who reads a block of it once more."""
+
+from random import Random
+
+from coldnotify_matcher.engine.channel_logs.repeats import Marks, Repeats, repeats_among
+from coldnotify_schemas.channels import MessageHeaders
+from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
+
+
+def test_the_last_offset_that_counts() -> None:
+    known = Repeats(0)
+    said = MessageHeaders(id="i")
+
+    assert not known.note("d/g/a", said, 0)
+    assert not known.note("d/g/b", said, 1)
+    assert known.note("d/g/a", said, REPEATS_KNOWN_OFFSETS)
+    assert not known.note("d/g/a", said, 2 * REPEATS_KNOWN_OFFSETS + 1)
+    assert REPEATS_KNOWN_OFFSETS in known
+
+
+def test_blocks_find_what_was_found_live() -> None:
+    random = Random(1)
+    known = Repeats(0)
+    log = [
+        (offset * 3, f"d/g/{random.randrange(3)}", MessageHeaders(id=random.choice(["", "i", "j"])))
+        for offset in range(8000)
+    ]
+    live = {offset for offset, key, headers in log if known.note(key, headers, offset)}
+    found: set[int] = set()
+    before: list[Marks] = []
+    for place in range(0, len(log), 500):
+        more, marks = repeats_among(log[place : place + 500], before)
+        found |= more
+        before.append(marks)
+
+    assert found == live
+    assert all(offset in known for offset in live)
+
+
+def test_of_very_many_the_older_ones_are_forgotten() -> None:
+    known = Repeats(0)
+    for offset in range(10):
+        known.note("d/g/a", MessageHeaders(moved=b"1@1"), offset)
+    known.forget_older()
+
+    assert known.known_from == 5

@@ -1,0 +1,132 @@
+"""P8 at random: publishers, subscribers behind gateways, retention, and matchers that die.
+
+Stands for: channel_paging, channel_log, channel_requests, channel_sessions, registering, kept_blocks
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+from coldnotify_matcher.engine import paging
+from coldnotify_matcher.engine.channel_logs import channel_log, kept_blocks, message_records, repeats
+from coldnotify_matcher.engine.channel_logs.message_records import Message
+from coldnotify_matcher.engine.channel_logs.repeats import Repeats
+from coldnotify_matcher.engine.channel_logs.tail import Tail
+from coldnotify_matcher.engine.channels import channel_paging, registering
+from coldnotify_schemas.channels import MessageHeaders
+from coldnotify_testkit.channels_bench import KNOWN_OFFSETS_IN
+from coldnotify_testkit.channels_machine import BLOCK_OFFSETS, KNOWN_OFFSETS, ChannelsMachine
+
+WHAT = (
+    "told", "live", "pages", "caught up by pages", "blocks", "repeats", "takeovers", "other logs", "syncs", "parked",
+    "RETENTION", "EXPIRED", "LOST", "UNREADABLE",
+)  # fmt: skip
+"""What must have come to pass for a run to mean anything."""
+RUNS = 150
+STEPS = 120
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in KNOWN_OFFSETS_IN:
+        monkeypatch.setattr(module, "REPEATS_KNOWN_OFFSETS", KNOWN_OFFSETS)
+    for module in (kept_blocks, channel_log):
+        monkeypatch.setattr(module, "BLOCK_OFFSETS", BLOCK_OFFSETS)
+    monkeypatch.setattr(paging, "_PAGE_BYTES_MIN", 1)
+    ChannelsMachine.counted = Counter()
+
+
+def run(runs: int) -> None:
+    for seed in range(runs):
+        ChannelsMachine(seed).run(STEPS)
+
+
+def test_every_message_is_told_or_said_to_be_missed() -> None:
+    run(RUNS)
+    assert all(ChannelsMachine.counted[what] for what in WHAT), ChannelsMachine.counted
+
+
+# --- planted: each of these must be found
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def _a_page_skips_a_record(patch: pytest.MonkeyPatch) -> None:
+    above = Tail.above
+
+    def skipping(self: Tail, key: str, position: int) -> Iterator[Message]:
+        return (one for one in above(self, key, position) if one.offset % 7)
+
+    patch.setattr(Tail, "above", skipping)
+
+
+def _a_block_skips_a_record(patch: pytest.MonkeyPatch) -> None:
+    from_block = channel_paging._from_block
+
+    def skipping(*said: object) -> Iterable[tuple[int, int, Message]]:
+        return (one for one in from_block(*said) if one[0] % 7)  # type: ignore[arg-type]
+
+    patch.setattr(channel_paging, "_from_block", skipping)
+
+
+def _a_hand_over_is_one_offset_late(patch: pytest.MonkeyPatch) -> None:
+    above = Tail.above
+
+    def late(self: Tail, key: str, position: int) -> Iterator[Message]:
+        newest = self._messages[-1].offset if self._messages else 0
+        return (one for one in above(self, key, position) if one.offset < newest)
+
+    patch.setattr(Tail, "above", late)
+
+
+def _back_of_another_channel(patch: pytest.MonkeyPatch) -> None:
+    fill_in = Message.fill_in
+
+    def wrong(self: Message, message: object, hash_: int, after: int) -> None:
+        fill_in(self, message, hash_, self.offset - 1)  # type: ignore[arg-type]
+
+    patch.setattr(message_records.Message, "fill_in", wrong)
+
+
+def _a_repeat_is_told_after_a_takeover(patch: pytest.MonkeyPatch) -> None:
+    note = Repeats.note
+
+    def forgetful(self: Repeats, key: str, headers: MessageHeaders, offset: int) -> bool:
+        return offset >= self.known_from and note(self, key, headers, offset)
+
+    patch.setattr(Repeats, "note", forgetful)
+
+
+def _a_stray_moved_twice_is_told_twice(patch: pytest.MonkeyPatch) -> None:
+    marks_of = repeats.marks_of
+    patch.setattr(repeats, "marks_of", lambda key, headers: marks_of(key, headers._replace(moved=None)))
+
+
+def _since_is_resolved_twice(patch: pytest.MonkeyPatch) -> None:
+    register = registering.Registering.register
+
+    def again(self: object, log: object, client: object, said: object, **how: object) -> object:
+        for one in said:  # type: ignore[attr-defined]
+            registered = client.channels.get(registering.channel_hash(one.text))  # type: ignore[attr-defined]
+            if registered is not None and registered.epoch == log.epoch:  # type: ignore[attr-defined]
+                registered.position = registering._position(log, client, one)  # type: ignore[arg-type]
+        return register(self, log, client, said, **how)  # type: ignore[arg-type]
+
+    patch.setattr(
+        registering.Registering,
+        "register",
+        lambda self, log, client, said, **how: again(self, log, client, list(said), **how),
+    )
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        _a_page_skips_a_record, _a_block_skips_a_record, _a_hand_over_is_one_offset_late, _back_of_another_channel,
+        _a_repeat_is_told_after_a_takeover, _a_stray_moved_twice_is_told_twice, _since_is_resolved_twice,
+    ],
+)  # fmt: skip
+def test_what_is_planted_is_found(plant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    with pytest.raises(AssertionError):
+        run(10 * RUNS)

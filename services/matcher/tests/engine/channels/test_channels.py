@@ -1,0 +1,307 @@
+"""Channels through the engine: registered, followed, told as messages come, and caught up from tail and blocks.
+
+Stands for: followed_logs, by_channel, message_records, subscriptions, tail, channel_bounds
+"""
+
+import msgspec
+import pytest
+from coldnotify_matcher.engine import Rules
+from coldnotify_matcher.engine.channel_bounds import ChannelBounds
+from coldnotify_matcher.engine.channel_logs.channel_log import WANTED_MAX
+from coldnotify_matcher.engine.channel_logs.kept_blocks import BLOCK_OFFSETS
+from coldnotify_schemas import internal_pb2, topics, wire_pb2
+from coldnotify_schemas.channels import NO_HEADERS, MessageHeaders, Retention, Retentions, parse_message_headers
+from coldnotify_schemas.matcher_state import (
+    CHANNEL_BUCKETS,
+    FORMAT_WITH_CHANNELS,
+    RegisteredChannel,
+    RegistrationsRecord,
+    SessionRecord,
+)
+from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
+from coldnotify_schemas.records import REASON_HEADER
+from coldnotify_testkit.channels_bench import (
+    LOG_EPOCH,
+    ChannelsBench,
+    channel,
+    channel_fan_outs,
+    channel_pages,
+    entry_of,
+    hash_of,
+    text,
+)
+from coldnotify_testkit.engine_bench import PARTITION, PREFIX, opened, pages, sessions_of
+
+
+def live(bench: ChannelsBench, *names: str, session: int = 1, client: str = "client-1") -> None:
+    """A session that hears of these channels from now on."""
+    bench.open([text(name) for name in names], [channel(name) for name in names], session=session, client=client)
+    bench.settle()
+    bench.take()
+
+
+def test_a_message_is_told_to_live_sessions_of_its_channel() -> None:
+    bench = ChannelsBench()
+    live(bench, "a", "b")
+    live(bench, "b", session=2, client="client-2")
+    bench.send("a", b"1")
+    bench.send("b", b"2")
+    bench.settle()
+
+    first, second = channel_fan_outs(bench.take())
+    assert (first.entry.message.payload, first.entry.message.channel) == (b"1", hash_of("a"))
+    assert sessions_of(first) == [1]
+    assert sessions_of(second) == [1, 2]
+
+
+def test_since_oldest_comes_from_the_tail() -> None:
+    bench = ChannelsBench()
+    for name in ("a", "b", "a"):
+        bench.send(name)
+    bench.open([text("a")], [channel("a", since=wire_pb2.SINCE_OLDEST)])
+    bench.settle()
+
+    (page,) = channel_pages(bench.take())
+    assert [entry_of(entry) for entry in page.entries] == [(0, -1), (2, 0)]
+    assert page.last
+    assert page.complete == 2
+
+
+def test_nothing_lacking_is_said_with_the_page_of_objects() -> None:
+    bench = ChannelsBench()
+    bench.send("a")
+    bench.open([text("b")], [channel("b")])
+    bench.settle()
+
+    items = bench.take()
+    (page,) = pages(items)
+    (said,) = opened(items)
+    assert (page.channels_complete, page.channels_ask) == (0, 1)
+    assert channel_pages(items) == []
+    assert (said.retention, said.channels_epoch) == (internal_pb2.RETENTION_1D, LOG_EPOCH)
+    assert said.kinds & wire_pb2.KINDS_CHANNELS
+    assert [(one.channel, one.position) for one in said.positions] == [(hash_of("b"), 0)]
+
+
+def test_a_channel_is_refused_with_the_reason() -> None:
+    bench = ChannelsBench(registrations_max=1)
+    bench.send("a")
+    wrong = wire_pb2.Channel(name="a", attributes=["y", "x"])
+    bench.open([text("a")], [channel("a"), channel("b"), wrong, channel("")])
+    bench.settle()
+
+    (said,) = opened(bench.take())
+    assert [one.reason.partition(":")[0] for one in said.refused] == ["channel", "attributes", "channel"]
+
+
+def test_other_attributes_take_the_place_of_the_registration() -> None:
+    bench = ChannelsBench()
+    live(bench, "a")
+    bench.request(register=wire_pb2.Register(request=1, channels=[channel("a", "x")]))
+    bench.settle()
+    bench.take()
+    bench.send("a", headers=MessageHeaders(to=("y",)))
+    bench.send("a", headers=MessageHeaders(to=("x",)))
+    bench.ask(2, cursor=0)
+    bench.settle()
+
+    (page,) = channel_pages(bench.take())
+    assert [entry.message.channel for entry in page.entries] == [hash_of("a", "x")]
+    assert [entry.message.offset for entry in page.entries] == [1]
+
+
+def test_what_has_expired_is_said_to_be_missed() -> None:
+    bench = ChannelsBench()
+    live(bench, "a")
+    bench.send("a", headers=MessageHeaders(expires_at=bench.now_ms))
+    bench.send("a")
+    bench.settle()
+
+    assert [entry_of(one.entry) for one in channel_fan_outs(bench.take())] == [("EXPIRED", None, 1), (1, 0)]
+
+
+@pytest.mark.parametrize(
+    ("value", "headers", "key", "field"),
+    [
+        (b"x", NO_HEADERS, b"nonsense", "key"),
+        (b"x", "id: is not UTF-8", b"animal.observer/region-1/a", "id"),
+        (None, NO_HEADERS, b"animal.observer/region-1/a", "payload"),
+        (b"x" * 65_537, NO_HEADERS, b"animal.observer/region-1/a", "payload"),
+        (b"x", NO_HEADERS, b"hourly/region-1/a", "domain"),
+    ],
+)
+def test_what_is_no_message_is_rejected(
+    value: bytes | None, headers: MessageHeaders | str, key: bytes, field: str
+) -> None:
+    bench = ChannelsBench(rules=Rules(retentions=Retentions({"hourly": Retention.HOUR})))
+    bench.send("", value, headers, key=key)
+    bench.settle()
+
+    (rejected,) = bench.rejected
+    assert dict(rejected.headers)[REASON_HEADER].startswith(field.encode())
+    assert bench.engine.counts[f"messages_rejected:{field}"] == 1
+
+
+def test_a_stray_is_moved_once_with_what_it_says() -> None:
+    bench = ChannelsBench()
+    said = MessageHeaders(id="i", to=("x",))
+    bench.send("", headers=said, key=b"animal.observer/region-2/a")
+    bench.send("", headers=said._replace(moved=b"1@1"), key=b"animal.observer/region-2/a")
+    bench.settle()
+
+    (move,) = bench.moved
+    assert parse_message_headers(move.headers) == said._replace(moved=b"%d@0" % PARTITION)
+    assert len(bench.rejected) == 1
+
+
+def test_a_block_serves_all_who_wait_for_it_and_one_that_nobody_wants_is_skipped() -> None:
+    bench = ChannelsBench(rules=Rules(channel_bounds=ChannelBounds(tail_messages_max=2)), block_records=1000)
+    for offset in range(3000):
+        bench.send("a" if offset in (0, 2500) else "b", b"")
+    bench.settle()
+    for number in (1, 2):
+        since = channel("a", since=wire_pb2.SINCE_OLDEST)
+        bench.open([text("a")], [since], session=number, client=f"client-{number}")
+    bench.settle()
+
+    assert bench.blocks_read == [0, 2000]
+    first, second = channel_pages(bench.take())
+    assert [entry.message.offset for entry in first.entries] == [entry.message.offset for entry in second.entries]
+    assert [entry.message.offset for entry in first.entries] == [0, 2500]
+    assert first.last
+
+
+def test_a_block_that_ends_before_what_is_waited_for_is_read_once() -> None:
+    """A block has a bound in bytes, too. Who waits for what is behind it does so for the next one, in his turn."""
+    bench = ChannelsBench(rules=Rules(channel_bounds=ChannelBounds(tail_messages_max=1)), block_records=4)
+    for _ in range(20):
+        bench.send("a")
+    bench.settle()
+    for number, at in enumerate((9, 1), 1):
+        since = channel("a", since=wire_pb2.SINCE_POSITION, at=at)
+        bench.open([text("a")], [since], session=number, client=f"client-{number}")
+    bench.handle()
+
+    assert bench.read_blocks(10) == 5
+    assert bench.blocks_read == [0, 4, 8, 12, 16]
+    bench.step()
+    first, second = channel_pages(bench.take())
+    assert [entry.message.offset for entry in first.entries] == list(range(10, 20))
+    assert [entry.message.offset for entry in second.entries] == list(range(2, 20))
+
+
+def test_all_blocks_that_are_waited_for_are_counted() -> None:
+    """Also those whose turn is far off: of a log, eight are said to come next."""
+    bench = ChannelsBench(rules=Rules(channel_bounds=ChannelBounds(tail_messages_max=2)))
+    behind = REPEATS_KNOWN_OFFSETS // BLOCK_OFFSETS
+    """Blocks that all need the same ones before them."""
+    for _ in range((behind + 13) * BLOCK_OFFSETS):
+        bench.send("a")
+    bench.settle()
+    for number in range(behind, behind + 12):
+        since = channel("a", since=wire_pb2.SINCE_POSITION, at=number * BLOCK_OFFSETS)
+        bench.open([text("a")], [since], session=number, client=f"client-{number}")
+    bench.handle()
+    assert len(bench.engine.wanted_blocks()) == WANTED_MAX
+    assert bench.engine.awaited_blocks == 12
+
+
+def test_a_beat_says_how_far_the_logs_are() -> None:
+    bench = ChannelsBench()
+    bench.send("a")
+    bench.request(beat=internal_pb2.Beat(serial=1))
+    bench.settle()
+
+    (answer,) = (item.beat for item in bench.take() if item.WhichOneof("item") == "beat")
+    assert [(one.retention, one.complete) for one in answer.channels] == [(internal_pb2.RETENTION_1D, 0)]
+
+
+def test_the_cursor_of_channels_is_stored_at_most_as_far_as_the_log_goes() -> None:
+    bench = ChannelsBench()
+    bench.send("a")
+    live(bench, "a")
+    bench.request(acks=internal_pb2.Acks(channels_sessions=[1], channels_completes=[99]))
+    bench.request(leave=internal_pb2.Leave())
+    bench.settle()
+    bench.tick(31_000)
+
+    record = msgspec.json.decode(bench.stored[topics.SESSIONS][f"{PREFIX}client-1"], type=SessionRecord)
+    assert (record.channels_epoch, record.channels_cursor) == (LOG_EPOCH, 0)
+
+
+def test_a_bucket_with_channels_has_format_3() -> None:
+    bench = ChannelsBench()
+    bench.send("a")
+    live(bench, "a")
+
+    (value,) = bench.stored[topics.REGISTRATIONS].values()
+    record = msgspec.json.decode(value, type=RegistrationsRecord)
+    assert (record.format, record.channels) == (FORMAT_WITH_CHANNELS, [RegisteredChannel("a", 0, LOG_EPOCH)])
+
+
+def test_who_registers_in_a_session_without_channels_is_told_the_epoch() -> None:
+    """Also if it was registered in this log before: a client that wants no channel keeps no epoch."""
+    bench = ChannelsBench()
+    live(bench, "a")
+    bench.request(acks=internal_pb2.Acks(channels_sessions=[1], channels_completes=[0]))
+    bench.request(unregister=wire_pb2.Unregister(request=1, channels=[hash_of("a")]))
+    bench.settle()
+    bench.open([])
+    bench.settle()
+    bench.take()
+    bench.request(register=wire_pb2.Register(request=2, channels=[channel("a")]))
+    bench.settle()
+    (said,) = [item.answered for item in bench.take() if item.HasField("answered")]
+    assert said.channels_epoch == LOG_EPOCH
+
+
+def test_who_is_not_known_and_comes_with_another_logs_cursor_is_told_that_messages_may_be_missing() -> None:
+    """It was forgotten, and the log was lost: that it was registered, its client alone knows."""
+    bench = ChannelsBench()
+    bench.send("a")
+    bench.open([text("a"), text("b")], cursor=7, epoch=LOG_EPOCH + 1)
+    bench.settle()
+    bench.take()
+    said = [channel("a", since=wire_pb2.SINCE_BEGINNING), channel("b", since=wire_pb2.SINCE_NOW)]
+    bench.request(sync=wire_pb2.SyncChunk(index=0, last=True, channels=said))
+    bench.settle()
+    (page,) = channel_pages(bench.take())
+    assert [entry_of(one) for one in page.entries] == [("LOST", None, 0), (0, -1)]
+    assert page.last
+
+
+def test_a_predecessor_that_died_between_two_buckets_leaves_nothing_unsaid() -> None:
+    """It had begun to write that nobody knows what retention has removed."""
+    bench = ChannelsBench()
+    bench.open([text("a")], [channel("a", since=wire_pb2.SINCE_OLDEST)])
+    bench.settle()
+    for _ in range(3):
+        bench.send("a")
+    bench.remove_below(3)
+    bench.take_over()
+    bench.read()
+    bench.engine.channels_commit_due = True
+    bench.step(writes_lost=CHANNEL_BUCKETS - 1)
+    bench.take_over()
+    bench.take()
+    bench.open([text("a")], session=2)
+    bench.settle()
+
+    missed = [entry.missed for page in channel_pages(bench.take()) for entry in page.entries]
+    assert {(one.before, one.reason) for one in missed} == {(3, wire_pb2.RETENTION)}
+
+
+def test_a_set_that_is_to_come_is_told_by_the_latest_open() -> None:
+    """The session's gateway has asked twice before its client has said the set."""
+    bench = ChannelsBench()
+    bench.send("a")
+    bench.open([text("a")], ask=1, cursor=0)
+    bench.settle()
+    bench.open([text("a")], ask=2, cursor=0, again=True)
+    bench.settle()
+    bench.take()
+    said = channel("a", since=wire_pb2.SINCE_POSITION, at=0)
+    bench.request(sync=wire_pb2.SyncChunk(last=True, channels=[said]))
+    bench.settle()
+    (page,) = pages(bench.take())
+    assert (page.channels_complete, page.channels_ask) == (0, 2)

@@ -1,0 +1,129 @@
+"""A group's channels, who is subscribed, who is behind, and the last messages, over a real port.
+
+Stands for: channel_pages, channel_standing
+"""
+
+from collections.abc import Iterator
+from threading import RLock
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from coldnotify_common.admin import AdminServer, AdminThread
+from coldnotify_matcher import channel_pages, state_pages
+from coldnotify_schemas import wire_pb2
+from coldnotify_schemas.channels import MessageHeaders
+from coldnotify_streams.core.job import Phase
+from coldnotify_testkit.channels_bench import LOG_EPOCH, ChannelsBench, channel, text
+from coldnotify_testkit.engine_bench import DOMAIN, GROUP, PARTITION
+from coldnotify_testkit.fetching import fetch
+
+BASE = f"/v1/domains/{DOMAIN}/groups/{GROUP}"
+START = wire_pb2.SINCE_OLDEST
+
+
+@pytest.fixture
+def bench() -> ChannelsBench:
+    return ChannelsBench()
+
+
+@pytest.fixture
+def port(bench: ChannelsBench) -> Iterator[int]:
+    partition = SimpleNamespace(engine=bench.engine, phase=Phase.OWNED, number=PARTITION)
+    worker = SimpleNamespace(partitions={PARTITION: partition}, followed={}, lock=RLock())
+    current: Any = SimpleNamespace(worker=worker)
+    shown = [*channel_pages.routes(current), *state_pages.routes(current)]
+    admin = AdminThread(AdminServer("127.0.0.1", 0, readiness=lambda: None, routes=shown))
+    admin.start()
+    yield admin.port
+    admin.stop()
+
+
+def look(port: int, path: str) -> Any:
+    return fetch(f"http://127.0.0.1:{port}{BASE}/{path}").json()
+
+
+def follow(bench: ChannelsBench, number: int, client: str, *channels: wire_pb2.Channel) -> None:
+    """A session that has told its client all, which has not acknowledged it."""
+    texts = [text(one.name, *one.attributes) for one in channels]
+    bench.open(texts, list(channels), session=number, client=client)
+    bench.settle()
+
+
+def acknowledge(bench: ChannelsBench, client: str, complete: int) -> None:
+    state = bench.engine.state
+    state.acknowledge_channels(state.clients[f"{DOMAIN}/{GROUP}/{client}"], complete)
+
+
+def test_channels_with_how_many_are_behind(bench: ChannelsBench, port: int) -> None:
+    for name in ("tasks", "news", "tasks"):
+        bench.send(name)
+    follow(bench, 1, "one", channel("tasks", since=START), channel("quiet"))
+    follow(bench, 2, "two", channel("tasks", since=START))
+    acknowledge(bench, "one", 2)
+
+    first = look(port, "channels?limit=2")
+    rest = look(port, f"channels?after={first['next']}")
+
+    assert [*first["items"], *rest["items"]] == [
+        {"channel": "news", "last": 1, "subscribers": 0, "online": 0, "behind": 0},
+        {"channel": "quiet", "last": None, "subscribers": 1, "online": 1, "behind": 0},
+        {"channel": "tasks", "last": 2, "subscribers": 2, "online": 2, "behind": 1},
+    ]
+    assert rest["next"] is None
+
+
+def test_one_channel_with_its_subscribers_and_last_messages(bench: ChannelsBench, port: int) -> None:
+    bench.send("site/tasks", b"0" * 300, MessageHeaders(id="m", source="one", expires_at=bench.now_ms + 9, to=("x",)))
+    for number in range(1, 25):
+        bench.send("site/tasks", str(number).encode())
+    follow(bench, 1, "one", channel("site/tasks", "x", since=START))
+    follow(bench, 2, "two", channel("site/tasks"))
+    shown = look(port, "channels/site/tasks?limit=1")
+    assert (shown["channel"], shown["last"], shown["retention"], shown["behind"]) == ("site/tasks", 24, "1d", 1)
+    assert [message["offset"] for message in shown["messages"]] == list(range(5, 25))
+    assert shown["messages"][-1]["payload_begins"] == "24"
+    assert shown["subscriptions"] == {
+        "items": [{"client": "one", "attributes": ["x"], "state": "live", "behind": True, "cursor": None}],
+        "next": "one",
+    }
+    (two,) = look(port, "channels/site/tasks?after=one")["subscriptions"]["items"]
+    assert (two["client"], two["behind"]) == ("two", False), "it began with what comes"
+    refused = fetch(f"http://127.0.0.1:{port}{BASE}/channels/nothing")
+    assert (refused.status, "has no messages and no subscribers" in refused.text) == (404, True)
+
+
+def test_of_a_long_payload_the_begin(bench: ChannelsBench, port: int) -> None:
+    bench.send("tasks", b"\xff" + b"0" * 300, MessageHeaders(id="m", source="one", expires_at=9**15, to=("x",)))
+    bench.settle()
+    (message,) = look(port, "channels/tasks")["messages"]
+    published_ms = message.pop("published_ms")
+    assert isinstance(published_ms, int)
+    assert message == {
+        "offset": 0, "id": "m", "source": "one", "expires_at": 9**15, "to": ["x"],
+        "payload_bytes": 301, "payload_begins": "\N{REPLACEMENT CHARACTER}" + "0" * 199,
+    }  # fmt: skip
+
+
+def test_a_message_for_others_leaves_nobody_behind(bench: ChannelsBench, port: int) -> None:
+    follow(bench, 1, "one", channel("tasks", "x"))
+    bench.send("tasks", headers=MessageHeaders(to=("y",)))
+    bench.settle()
+    (shown,) = look(port, "channels")["items"]
+    assert (shown["last"], shown["behind"]) == (0, 0)
+    bench.send("tasks", headers=MessageHeaders(to=("x",)))
+    bench.settle()
+    (shown,) = look(port, "channels")["items"]
+    assert shown["behind"] == 1
+
+
+def test_those_of_one_client(bench: ChannelsBench, port: int) -> None:
+    bench.send("tasks")
+    follow(bench, 1, "one", channel("tasks", since=START))
+    shown = look(port, "clients/one")
+    assert shown["channels"] == [{"channel": "tasks", "attributes": [], "state": "live", "behind": True}]
+    assert shown["channels_cursor"] is None
+    acknowledge(bench, "one", 0)
+    shown = look(port, "clients/one")
+    assert (shown["channels"][0]["behind"], shown["channels_cursor"]) == (False, 0)
+    assert bench.engine.state.clients[f"{DOMAIN}/{GROUP}/one"].channels.epoch == LOG_EPOCH

@@ -1,0 +1,165 @@
+"""Which partitions are loaded anew, when, and without what: once something was raised over one of them. Pure.
+
+A fault of one partition ends nothing but its present load: its state is dropped, its offsets stay as noted, and it is
+loaded anew without the record that is to blame (faults.py). One that another member has claimed, or that has a record
+of a later release, waits longer. What ends the run (Failure) is nobody's fault.
+"""
+
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from coldnotify_streams.core.actions import Drop, Pause, Say
+from coldnotify_streams.core.agenda import Agenda
+from coldnotify_streams.core.commits import Commits
+from coldnotify_streams.core.events import Record, Takeover
+from coldnotify_streams.core.faults import Faults
+from coldnotify_streams.core.job import Job, JobPartition, Place, Refused
+from coldnotify_streams.errors import Failure, NewerFormat, TakenOver
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A partition of this member that is to be loaded anew."""
+
+    takeover: Takeover
+    due_s: float
+
+
+class Reloads:
+    """Those of one run."""
+
+    def __init__(
+        self,
+        job: Job,
+        partitions: dict[int, JobPartition],
+        commits: Commits,
+        agenda: Agenda,
+        *,
+        taken_over_retry_s: float,
+        newer_retry_s: float,
+    ) -> None:
+        """`partitions`: those of the run; one that fails is taken out. `..._retry_s`: run.Limits says what for."""
+        self.waiting: dict[int, Waiting] = {}
+        """By partition, what cannot be served and is tried again."""
+        self.faults: dict[int, Faults] = {}
+        """By partition, where there have been any in this run."""
+        self._job = job
+        self._topics = job.topics
+        self._partitions = partitions
+        self._commits = commits
+        self._agenda = agenda
+        self._taken_over_retry_s = taken_over_retry_s
+        self._newer_retry_s = newer_retry_s
+
+    @property
+    def careful(self) -> set[int]:
+        """The partitions of which each record is to be a step of its own."""
+        return {number for number, faults in self.faults.items() if faults.careful and number in self._partitions}
+
+    def is_careful(self, number: int) -> bool:
+        """Whether that is so of this one."""
+        return number in self.faults and self.faults[number].careful
+
+    def due(self, assigned: Container[int]) -> dict[int, Takeover]:
+        """What has waited long enough, if the group still gives it to this member."""
+        now_s = self._agenda.now.s
+        return {n: one.takeover for n, one in self.waiting.items() if one.due_s <= now_s and n in assigned}
+
+    def forget(self, number: int) -> None:
+        """This partition is given up."""
+        self.waiting.pop(number, None)
+        self.faults.pop(number, None)
+
+    @contextmanager
+    def fault_of(self, partition: JobPartition, single: Place | None = None) -> Iterator[None]:
+        """What is raised in here is a fault of this partition, but for what ends the run.
+
+        `single`: the only record that is handled in here.
+        """
+        try:
+            yield
+        except Failure:
+            raise
+        except Exception as error:
+            at = partition.at
+            request = at if isinstance(at, tuple) and at[0] == self._topics.requests else None
+            self.on_fault(partition, error, sure=single or request)
+
+    def on_fault(self, partition: JobPartition, error: Exception, *, sure: Place | None) -> None:
+        """The partition is to be loaded anew, without what is to blame."""
+        number = partition.number
+        if self._partitions.get(number) is not partition:
+            return  # it is already
+        if isinstance(error, TakenOver):
+            wait_s = self._taken_over_retry_s
+            about = {"partition": number, "reason": str(error), "again_in_s": wait_s}
+            self._agenda.do(Say("warning", "partition dropped", about))
+        elif isinstance(error, NewerFormat):
+            wait_s = self._newer_retry_s
+            about = {"partition": number, "reason": str(error), "retry_in_s": wait_s}
+            self._agenda.do(Say("error", "partition not served", about))
+        else:
+            faults = self.faults.setdefault(number, Faults())
+            suspect, positions, now_s = partition.at, _positions(partition), self._agenda.now.s
+            wait_s = faults.note(error, sure=sure, suspect=suspect, positions=positions, now_s=now_s)
+            about = {"partition": number, "at": sure or suspect, "in_s": wait_s}
+            self._agenda.do(Say("error", "partition is loaded anew", about, error))
+        del self._partitions[number]
+        self._agenda.do(Drop(number), Pause(number))
+        self.waiting[number] = Waiting(self._takeover_again(partition), self._agenda.now.s + wait_s)
+
+    def _takeover_again(self, partition: JobPartition) -> Takeover:
+        """From where a partition is handled that this run has served already, or has tried to."""
+        number, before = partition.number, partition.takeover
+        assert before is not None
+        noted = {topic: self._commits.noted(topic, number) for topic in self._topics.inputs}
+        requests, table = noted[self._topics.requests], noted[self._topics.table]
+        faults = self.faults.get(number)
+        logs = {topic: offset for topic in self._topics.logs if (offset := noted[topic]) is not None}
+        requests_again = 0 if partition.requests_topic_changed else partition.requests_start
+        return replace(
+            before,
+            requests_start=requests_again if requests is None else requests,
+            requests_committed=before.requests_committed or requests is not None,
+            table_committed=before.table_committed if table is None else table,
+            table_in_epoch=before.table_in_epoch or table is not None,
+            # Offsets that this run has noted are of the topic as it is, whatever a claim says that a stranger has made.
+            requests_known=requests is not None,
+            logs_committed={**before.logs_committed, **logs},
+            aside=frozenset(() if faults is None else faults.stored),
+        )
+
+    def on_refused(self, refused: Refused, single: Place | None) -> None:
+        """Kafka does not take a record of a step. `single`: the only record that the step comes from."""
+        number = self._job.owner_of(refused)
+        partition = None if number is None else self._partitions.get(number)
+        if partition is None:
+            about = {"topic": refused.topic, "error": refused.error}
+            self._agenda.do(Say("error", "a record is lost that Kafka does not take", about))
+            return
+        error = ValueError(f"{refused.topic} does not take a record: {refused.error}")
+        self.on_fault(partition, error, sure=single)
+
+    def is_set_aside(self, partition: JobPartition, record: Record) -> bool:
+        """Whether the partition goes on without this record. If so, it has counted it as read."""
+        faults = self.faults.get(partition.number)
+        reason = None if faults is None else faults.records.get((record.topic, record.offset))
+        if reason is None:
+            return False
+        if record.topic == self._topics.requests:
+            partition.requests_position = record.offset + 1
+        partition.skip(record, reason)
+        return True
+
+    def reached(self, partition: JobPartition) -> None:
+        """All that the partition has read is handled, and durable."""
+        if self.faults and partition.number in self.faults:
+            self.faults[partition.number].reached(_positions(partition))
+
+
+def _positions(partition: JobPartition) -> dict[str, int]:
+    """By topic, up to which offset the inputs have been handled, or are being handled."""
+    topics = partition.topics
+    logs = {topic: partition.positions[topic] for topic in topics.logs if topic in partition.positions}
+    return {topics.requests: partition.requests_read, topics.table: partition.position, **logs}

@@ -1,0 +1,43 @@
+"""What is followed for others, and what a takeover gains by it: with a job of a few lines."""
+
+from coldnotify_streams.core.actions import Follow, Read, TakeFollowed, TookOver, Unfollow
+from coldnotify_streams.core.events import Assigned, Began, Record, Records
+from coldnotify_streams.core.job import Phase
+from coldnotify_testkit.tally_bench import Bench, kinds
+from coldnotify_testkit.tally_job import NEW, STATE, TABLE
+
+
+def test_what_was_followed_is_not_loaded_again() -> None:
+    one = Bench(standby=True)
+    one.append(STATE, 0, b"a", b"[5]")
+    assert kinds(one.step(), Follow, TakeFollowed) == [Follow, Follow, TakeFollowed]
+    one.followed += [
+        Began(0),
+        Records([Record(STATE, 0, 0, end=False, key=b"a", value=b"[5]"), Record(STATE, 0, 1, end=True)]),
+        Records([Record(TABLE, 0, 0, end=True)]),
+    ]
+    one.steps(3)
+    assert one.run.followed[0].positions == {STATE: 1, TABLE: 0}
+    one.assigned.add(0)
+    done = one.step(Assigned(0, NEW))
+    assert kinds(done, Unfollow, Read) == [Unfollow, Read]
+    assert [action.offsets for action in done if isinstance(action, Read)] == [{STATE: 1, TABLE: 0}]
+    done = [action for _ in range(3) for action in one.step()]
+    assert [action.partition.warm for action in done if isinstance(action, TookOver)] == [True]
+
+
+def test_what_cannot_be_followed_harms_nobody() -> None:
+    one = Bench(standby=True)
+    one.assign(1)
+    one.followed += [Began(0), Records([Record(TABLE, 0, 0, end=False, key=b"x", value=b"raise")])]
+    one.steps(2)
+    assert one.run.followed == {}
+    one.steps(2)
+    assert one.run.followed == {}, "nor later"
+    assert one.partition(1).phase is Phase.OWNED
+
+
+def test_nothing_is_followed_while_what_is_owned_is_loaded() -> None:
+    one = Bench(standby=True)
+    one.assigned.add(1)
+    assert TakeFollowed not in kinds(one.step(Assigned(1, NEW)), TakeFollowed)

@@ -1,0 +1,100 @@
+"""What is known of one tenant at one node since the node's start (`Seen`), and how that is stored."""
+
+from operator import attrgetter
+
+import msgspec
+from coldnotify_schemas.tenants import GAUGES, Counters
+
+from coldnotify_usage.core.highs import NO_COUNTS, Counts, Highs, above, counts_of, highest
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+HOURS_KEPT = 3
+"""Of each counter. A record is read in its hour or, if the job was away, behind all that came before it."""
+DAYS_KEPT = 2
+
+_gauges = attrgetter(*GAUGES)
+NO_GAUGES = (0,) * len(GAUGES)
+
+
+class _Stored(msgspec.Struct, array_like=True):
+    """As it stands in the topic of the job's state: numbers only, in this order."""
+
+    at_ms: int
+    gauges: tuple[int, ...]
+    hours_before: Counts
+    hours: dict[int, Counts]
+    days_before: Counts
+    days: dict[int, Counts]
+
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(_Stored)
+
+
+class Seen:
+    """The highest counts of (tenant, node, start of the node), in all and by hour and day; its gauges, its rate."""
+
+    __slots__ = ("at_ms", "days", "gauges", "hours", "rate", "rate_at_ms", "top")
+
+    def __init__(self) -> None:
+        """Nothing was read yet."""
+        self.at_ms = 0
+        """Of the newest record."""
+        self.top: Counts = NO_COUNTS
+        self.hours = Highs(HOURS_KEPT)
+        self.days = Highs(DAYS_KEPT)
+        self.gauges: tuple[int, ...] = NO_GAUGES
+        self.rate: tuple[float, ...] | None = None
+        """Per second, from one record to the next; None: not measured since the job took it over."""
+        self.rate_at_ms = 0
+        """When that was, by the broker's clock."""
+
+    def add(self, at_ms: int, counters: Counters, interval_ms: int | None, broker_ms: int) -> tuple[Counts, bool]:
+        """A record's counters: by how much the highest counts rose, and whether there is anything new to be stored.
+
+        `interval_ms`: the time in which that happened; None: not known, so no rate is measured.
+        """
+        counts = counts_of(counters)
+        rise = above(counts, self.top)
+        if any(rise):
+            self.top = highest(self.top, counts)
+        changed = self.hours.add(at_ms // HOUR_MS, counts)
+        changed = self.days.add(at_ms // DAY_MS, counts) or changed
+        if at_ms >= self.at_ms:
+            gauges: tuple[int, ...] = _gauges(counters)
+            changed = changed or gauges != self.gauges
+            self.at_ms, self.gauges = at_ms, gauges
+            if interval_ms is not None:
+                self.rate = tuple(1000 * one / interval_ms for one in rise)
+                self.rate_at_ms = broker_ms
+        return rise, changed
+
+    def encode(self) -> bytes:
+        """To be stored."""
+        hours, days = self.hours, self.days
+        return _encoder.encode(_Stored(self.at_ms, self.gauges, hours.before, hours.windows, days.before, days.windows))
+
+    @classmethod
+    def decode(cls, value: bytes) -> "Seen":
+        """What encode() made; by a release with fewer counters, or with more behind ours, too. Raises ValueError."""
+        stored = _decoder.decode(value)
+        seen = cls()
+        seen.at_ms, seen.gauges = stored.at_ms, _as_long_as(NO_GAUGES, stored.gauges)
+        seen.hours = _highs(HOURS_KEPT, stored.hours_before, stored.hours)
+        seen.days = _highs(DAYS_KEPT, stored.days_before, stored.days)
+        for one in (seen.hours.before, *seen.hours.windows.values()):
+            seen.top = highest(seen.top, one)
+        return seen
+
+
+def _highs(kept: int, before: Counts, windows: dict[int, Counts]) -> Highs:
+    return Highs(
+        kept,
+        _as_long_as(NO_COUNTS, before),
+        {window: _as_long_as(NO_COUNTS, counts) for window, counts in windows.items()},
+    )
+
+
+def _as_long_as(zeros: tuple[int, ...], numbers: tuple[int, ...]) -> tuple[int, ...]:
+    return (*numbers[: len(zeros)], *zeros[len(numbers) :])

@@ -1,0 +1,43 @@
+"""What the usage job can be told."""
+
+from dataclasses import dataclass
+
+from coldnotify_common.inside import InsideSettings
+from coldnotify_common.settings import setting
+from coldnotify_schemas.internal_protocol import USAGE_PORT
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageSettings(InsideSettings):
+    """The usage job's settings. --kafka-config holds for it, too: TLS and SASL, as docs/usage.md says."""
+
+    usage_host: str = setting("127.0.0.1", "address of the usage job's HTTP port")
+    usage_port: int = setting(USAGE_PORT, "the usage job's HTTP port; 0: any free port", minimum=0, maximum=65535)
+    usage_group: str = setting("coldnotify-usage", "consumer group of all workers of the usage job")
+    usage_session_timeout_s: float = setting(
+        # Faust's own default leaves a dead worker's partitions alone for a minute.
+        6,
+        "seconds after which a dead worker is noticed; at least the broker's group.min.session.timeout.ms",
+        minimum=1,
+        maximum=300,
+    )
+    usage_rebalance_timeout_s: float = setting(
+        10, "seconds that a worker may take to take part in a new division of the partitions", minimum=1, maximum=300
+    )
+    usage_flush_s: float = setting(
+        # Each counter that changed is written once: so the work does not grow with what nodes write.
+        2,
+        "seconds between two times that changed counters are stored; what was read since is read again after a kill",
+        minimum=0.1,
+        maximum=60,
+    )
+    usage_history_s: float = setting(
+        10, "seconds between two times that the counts of the hour and of the day are told", minimum=0.5, maximum=600
+    )
+    usage_counters_max: int = setting(
+        # 2.1 KB each: 420 MB for 200,000, of which 5,000 tenants at 20 nodes need half.
+        200_000,
+        "maximum number of counters in memory, one for each tenant, node and start of the node in the last day; what "
+        "comes on top is set aside",
+        minimum=1000,
+    )

@@ -1,0 +1,375 @@
+"""What a worker of the usage job does with the partitions that it has: `UsageJob` reads, stores, tells.
+
+The order of a flush must not change: first the counters that records have changed are durable in the topic of the job's
+state, then, in the same topic, the offset behind these records is. Whoever takes a partition over begins at that
+offset. What the consumer group has committed only decides where Faust begins to read. It cannot be relied on: when
+partitions are divided anew, Faust was seen to hand over records that it had fetched before, to skip those in between,
+and to commit them as read (docs/adr/0032-usage-by-faust.md). So a record is taken if it is the next one; else the next
+one is sought.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from typing import Protocol
+
+import structlog
+from coldnotify_common.errors import ServiceError
+from coldnotify_common.paced import Paced
+from coldnotify_schemas.tenants import (
+    Agreement,
+    InvalidTenant,
+    encode_counters,
+    encode_verdict,
+    history_key,
+    parse_usage,
+    usage_partition_of,
+)
+
+from coldnotify_usage import metrics
+from coldnotify_usage.core.highs import counters_of
+from coldnotify_usage.core.partition_usage import PartitionUsage, SeenKey
+from coldnotify_usage.core.seen import Seen
+
+PENDING_MAX = 5_000
+"""Records that were read and are not acknowledged; more are read when these are stored."""
+WRITES_MAX = 2_000
+"""Records on their way to Kafka at a time."""
+WRITE_TIMEOUT_S = 60.0
+"""Kafka may be restarting. Behind that the process ends, and what starts it again begins from what is durable."""
+GO_BACK_S = 1.0
+"""Between two tries to read from the right offset: what was fetched before comes in the meantime."""
+GO_BACK_TRIES = 3
+"""Then it is not there: the end of a transaction takes an offset, too."""
+STALLED_S = 5.0
+"""Where there are records and none came for so long, they are sought, too."""
+NEXT_KEY = b"next/"
+"""With a partition's number, the key of the offset at which to read on; a counter's key has another "/"."""
+FORGET_PER_S = 2_000
+TICK_S = 0.25
+TELL_S = 1.0
+
+_WORDS = {
+    "partition": "usage set aside: the tenant belongs to another partition",
+    "room": "usage set aside: no room for more counters (--usage-counters-max)",
+}
+
+log = structlog.get_logger()
+_paced = Paced(log)
+
+
+class WriteFailed(ServiceError):
+    """Kafka did not take a record in time."""
+
+
+class Record(Protocol):
+    """A record of the usage topic, as the reader hands it over."""
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def timestamp_ms(self) -> int: ...
+
+    @property
+    def value(self) -> bytes | None: ...
+
+    def ack(self) -> None:
+        """It needs not be read again."""
+
+
+class Writers(Protocol):
+    """What writes to Kafka; each call returns at once, and what it returns is done when the record is durable."""
+
+    def store(self, partition: int, key: bytes, value: bytes | None) -> Awaitable[object]:
+        """To the topic of the job's state; None: a tombstone."""
+
+    def verdict(self, tenant: str, value: bytes) -> Awaitable[object]:
+        """To the verdicts."""
+
+    def history(self, key: str, value: bytes) -> Awaitable[object]:
+        """To the usage history."""
+
+
+class Reader(Protocol):
+    """The consumer of the usage topic."""
+
+    def end_of(self, partition: int) -> int | None:
+        """Where a partition ends, if that is known."""
+
+    async def start_of(self, partition: int) -> int:
+        """The first offset that is still there."""
+
+    async def go_to(self, partition: int, offset: int) -> None:
+        """Read from there on."""
+
+
+class UsageJob:
+    """The partitions of one worker."""
+
+    def __init__(
+        self,
+        writers: Writers,
+        reader: Reader,
+        agreement_of: Callable[[str], Agreement | None],
+        *,
+        partitions: int,
+        counters_max: int,
+        flush_s: float,
+        history_s: float,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        """`partitions`: those of the usage topic; it has none of them yet."""
+        self._writers, self._reader = writers, reader
+        self._agreement_of = agreement_of
+        self._partitions = partitions
+        self._counters_max = counters_max
+        self._flush_s, self._history_s = flush_s, history_s
+        self._now_ms = now_ms
+        self._mine: dict[int, PartitionUsage] = {}
+        self._stored: MutableMapping[bytes, bytes] = {}
+        self._pending: list[Record] = []
+        self._next: dict[int, int] = {}
+        """By partition, the offset of the record that is to be counted next."""
+        self._next_stored: dict[int, int] = {}
+        self._missing: dict[int, tuple[int, float]] = {}
+        """By partition whose next record did not come: how often it was gone back to, and when."""
+        self._came_s: dict[int, float] = {}
+        """By partition, when a record came last."""
+        self._tenure = 0
+        """It rises with each division of the partitions: what was begun in an earlier one is not finished."""
+        self._flushing = asyncio.Lock()
+        self.has_partitions = False
+        """Whether it knows which are its own; that may be none."""
+
+    def lose(self) -> None:
+        """The partitions are divided anew: whatever is not durable is forgotten."""
+        self._tenure += 1
+        self.has_partitions = False
+        self._mine = {}
+        self._pending = []
+        self._next, self._next_stored, self._missing = {}, {}, {}
+        self._measure()
+
+    def take_over(self, partitions: Iterable[int], stored: MutableMapping[bytes, bytes]) -> None:
+        """These partitions are its own now. `stored`: what their state says, by key; it is kept up to date."""
+        self.lose()
+        metrics.TAKEOVERS.inc()
+        self._stored = stored
+        self._mine = {partition: self._partition(partition) for partition in partitions}
+        self._next = dict.fromkeys(self._mine, 0)
+        self._came_s = dict.fromkeys(self._mine, time.monotonic())
+        for key, value in list(stored.items()):
+            if key.startswith(NEXT_KEY):
+                if (partition := int(key.removeprefix(NEXT_KEY))) in self._mine:
+                    self._next[partition] = self._next_stored[partition] = int(value)
+                else:
+                    del stored[key]
+                continue
+            try:
+                parsed, seen = SeenKey.decode(key), Seen.decode(value)
+            except ValueError as error:
+                _paced.log("stored counter set aside", level="warning", key=repr(key[:200]), reason=str(error))
+                continue
+            mine = self._mine.get(usage_partition_of(parsed.tenant, self._partitions))
+            if mine is not None:
+                mine.load(parsed, seen)
+            else:
+                del stored[key]  # another worker's by now
+        self.has_partitions = True
+        self._measure()
+        log.info(
+            "partitions taken over",
+            partitions=sorted(self._mine),
+            counters=sum(one.seen_count for one in self._mine.values()),
+        )
+
+    async def on_record(self, record: Record) -> None:
+        """A record was read. Returns when there is room for the next."""
+        mine = self._mine.get(record.partition)
+        if mine is None:
+            return  # of a partition that it had
+        self._came_s[record.partition] = time.monotonic()
+        if not await self._is_next(record):
+            return
+        self._next[record.partition] = record.offset + 1
+        metrics.RECORDS.inc()
+        self._count(mine, record)
+        self._pending.append(record)
+        if len(self._pending) >= PENDING_MAX:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Stores what has changed, then from where on to read, then acknowledges what was read. Raises WriteFailed."""
+        async with self._flushing:
+            tenure = self._tenure
+            pending, self._pending = self._pending, []
+            upto = dict(self._next)
+            writes = _Writes()
+            for partition, mine in self._mine.items():
+                for key, seen in mine.take_changed():
+                    metrics.STORED.inc()
+                    await writes.add(self._store(partition, key.encode(), seen.encode() if seen is not None else None))
+                    if self._tenure != tenure:
+                        return
+            await writes.done()
+            if self._tenure != tenure:
+                return
+            for partition, offset in upto.items():
+                if self._next_stored.get(partition, 0) != offset:
+                    self._next_stored[partition] = offset
+                    await writes.add(self._store(partition, NEXT_KEY + b"%d" % partition, b"%d" % offset))
+            await writes.done()
+            if self._tenure == tenure:
+                for record in pending:
+                    record.ack()
+
+    async def tell_verdicts(self) -> None:
+        """Writes the verdicts that are due. Raises WriteFailed."""
+        now_ms = self._now_ms()
+        writes = _Writes()
+        for mine in list(self._mine.values()):
+            mine.forget(now_ms, FORGET_PER_S)
+            for tenant, verdict in list(mine.verdicts(now_ms, self._agreement_of)):
+                for limit in verdict.exceeded:
+                    metrics.EXCEEDED.labels(limit).inc()
+                metrics.VERDICTS.inc()
+                await writes.add(self._writers.verdict(tenant, encode_verdict(verdict)))
+        await writes.done()
+        self._measure()
+
+    async def tell_history(self) -> None:
+        """Writes the counts of hours and days that may have changed. Raises WriteFailed."""
+        writes = _Writes()
+        for mine in list(self._mine.values()):
+            for counted in list(mine.take_counted()):
+                key = history_key(counted.tenant, counted.span, counted.start_ms / 1000)
+                metrics.HISTORY.inc()
+                await writes.add(self._writers.history(key, encode_counters(counters_of(counted.counts))))
+        await writes.done()
+
+    async def run(self) -> None:
+        """Flushes and tells, until it is cancelled. Raises WriteFailed."""
+        flush_s = tell_s = history_s = time.monotonic()
+        while True:
+            await asyncio.sleep(TICK_S)
+            if not self.has_partitions:
+                continue
+            now_s = time.monotonic()
+            if now_s - flush_s >= self._flush_s:
+                flush_s = now_s
+                await self.flush()
+            if now_s - tell_s >= TELL_S:
+                tell_s = now_s
+                await self._seek_stalled()
+                await self.tell_verdicts()
+            if now_s - history_s >= self._history_s:
+                history_s = now_s
+                await self.tell_history()
+
+    def _store(self, partition: int, key: bytes, value: bytes | None) -> Awaitable[object]:
+        if value is None:
+            self._stored.pop(key, None)
+        else:
+            self._stored[key] = value
+        return self._writers.store(partition, key, value)
+
+    async def _is_next(self, record: Record) -> bool:
+        """Whether the record is the one that is to be counted next; if it is a later one, that one is sought."""
+        partition, offset = record.partition, record.offset
+        wanted = self._next[partition]
+        if offset < wanted:
+            end = self._reader.end_of(partition)
+            if end is None or end >= wanted:
+                record.ack()  # it is in the counters
+                return False
+            log.warning("the usage topic was made anew: it is read from its beginning", partition=partition)
+            wanted = self._next[partition] = 0
+        if offset == wanted:
+            self._missing.pop(partition, None)
+            return True
+        tries, at_s = self._missing.get(partition, (0, 0.0))
+        if time.monotonic() - at_s < GO_BACK_S:
+            return False  # fetched before it was gone back
+        start = await self._reader.start_of(partition)
+        if self._next.get(partition) != wanted:
+            return False  # divided anew in the meantime
+        if wanted < start:
+            log.warning("usage is gone before it was read", partition=partition, offsets=f"{wanted} to {start - 1}")
+            wanted = self._next[partition] = start
+        elif tries >= GO_BACK_TRIES:
+            self._next[partition] = wanted = offset
+        if offset == wanted:
+            self._missing.pop(partition, None)
+            return True
+        self._missing[partition] = (tries + 1, time.monotonic())
+        metrics.GONE_BACK.inc()
+        await self._reader.go_to(partition, wanted)
+        return False
+
+    async def _seek_stalled(self) -> None:
+        now_s = time.monotonic()
+        for partition, wanted in list(self._next.items()):
+            end = self._reader.end_of(partition)
+            if end is not None and end > wanted and now_s - self._came_s[partition] >= STALLED_S:
+                self._came_s[partition] = now_s
+                metrics.GONE_BACK.inc()
+                await self._reader.go_to(partition, wanted)
+
+    def _count(self, mine: PartitionUsage, record: Record) -> None:
+        try:
+            if record.value is None:
+                raise InvalidTenant("record: has no value")
+            usage = parse_usage(record.value)
+        except InvalidTenant as error:
+            metrics.SET_ASIDE.labels("record").inc()
+            _paced.log(
+                "usage record set aside",
+                level="warning",
+                partition=record.partition,
+                offset=record.offset,
+                reason=str(error),
+            )
+            return
+        for tenant, reason in mine.on_record(usage, record.timestamp_ms, self._now_ms()):
+            metrics.SET_ASIDE.labels(reason).inc()
+            _paced.log(_WORDS[reason], level="warning", node=usage.node, tenant=tenant, partition=record.partition)
+
+    def _partition(self, partition: int) -> PartitionUsage:
+        return PartitionUsage(
+            lambda tenant: usage_partition_of(tenant, self._partitions) == partition,
+            lambda: sum(one.seen_count for one in self._mine.values()) < self._counters_max,
+        )
+
+    def _measure(self) -> None:
+        metrics.PARTITIONS.set(len(self._mine))
+        metrics.TENANTS.set(sum(one.tenants for one in self._mine.values()))
+        metrics.COUNTERS.set(sum(one.seen_count for one in self._mine.values()))
+        ends = {partition: self._reader.end_of(partition) for partition in self._next}
+        lags = (end - self._next[partition] for partition, end in ends.items() if end is not None)
+        metrics.LAG_RECORDS.set(sum(max(lag, 0) for lag in lags))
+        metrics.LAG_SECONDS.set(max((one.clock.behind_ms for one in self._mine.values()), default=0) / 1000)
+
+
+class _Writes:
+    """Records on their way, at most so many at a time."""
+
+    def __init__(self) -> None:
+        self._under_way: list[Awaitable[object]] = []
+
+    async def add(self, write: Awaitable[object]) -> None:
+        self._under_way.append(write)
+        if len(self._under_way) >= WRITES_MAX:
+            await self.done()
+
+    async def done(self) -> None:
+        writes, self._under_way = self._under_way, []
+        if not writes:
+            return
+        try:
+            await asyncio.wait_for(asyncio.gather(*writes), WRITE_TIMEOUT_S)
+        except TimeoutError:
+            raise WriteFailed(f"Kafka did not take {len(writes)} records within {WRITE_TIMEOUT_S:.0f} s") from None

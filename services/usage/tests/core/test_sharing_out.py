@@ -1,0 +1,45 @@
+"""Shares of an agreement among nodes."""
+
+import itertools
+
+import pytest
+from coldnotify_usage.core.sharing_out import KEPT_FOR_ALL, share_out
+from hypothesis import given
+from hypothesis import strategies as st
+
+demands = st.dictionaries(st.text("abcdefgh", min_size=1, max_size=3), st.floats(0, 1000), min_size=1, max_size=12)
+
+
+@given(demands)
+def test_all_of_it_is_given_and_no_more(demand: dict[str, float]) -> None:
+    shares = share_out(demand)
+    assert shares.keys() == demand.keys()
+    assert sum(shares.values()) == pytest.approx(1)
+    assert min(shares.values()) >= KEPT_FOR_ALL / len(demand) * 0.999
+
+
+@given(demands)
+def test_who_had_more_to_do_never_gets_less(demand: dict[str, float]) -> None:
+    shares = share_out(demand)
+    ordered = [shares[node] for node in sorted(demand, key=lambda node: demand[node])]
+    assert all(a <= b + 1e-9 for a, b in itertools.pairwise(ordered))
+
+
+def test_one_busy_node_among_idle_ones_has_nearly_all() -> None:
+    assert share_out({"a": 1.0, "b": 0.0, "c": 0.0})["a"] > 0.9
+
+
+def test_what_all_can_have_all_get() -> None:
+    shares = share_out({"a": 0.5, "b": 0.2, "c": 0.0})
+    assert shares["a"] >= 0.5
+    assert shares["b"] >= 0.2
+
+
+def test_where_there_is_not_enough_nobody_is_starved() -> None:
+    shares = share_out({"a": 5.0, "b": 3.0, "c": 0.1})
+    assert shares["a"] == pytest.approx(shares["b"])
+    assert shares["c"] >= 0.1
+
+
+def test_no_node_no_shares() -> None:
+    assert share_out({}) == {}

@@ -1,0 +1,202 @@
+"""Workers of the usage job as processes, over a real Kafka: killed, given nonsense, started before there are topics.
+
+Stands for: app, faust_app
+"""
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from coldnotify_kafka import topic_plan, topics
+from coldnotify_kafka.broker import EmbeddedBroker
+from coldnotify_schemas.tenants import (
+    Agreement,
+    Counters,
+    Tenant,
+    UsageRecord,
+    Verdict,
+    encode_tenant,
+    encode_usage,
+    parse_verdict,
+    usage_partition_of,
+)
+from coldnotify_schemas.topics import TENANTS, USAGE, VERDICTS
+from coldnotify_testkit.kafka import broker, reset_topics
+from coldnotify_testkit.usage_workers import (
+    PARTITIONS,
+    Feeder,
+    UsageProcess,
+    counted_plainly,
+    differences,
+    read_all,
+    told,
+)
+from coldnotify_testkit.waiting import wait_for
+from coldnotify_usage.app import STOP_S
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+SETTINGS = {"usage_session_timeout_s": 2, "usage_rebalance_timeout_s": 5, "usage_history_s": 0.5}
+PER_S = 300
+Start = Callable[[], UsageProcess]
+
+
+@pytest.fixture
+def start(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> Iterator[Start]:
+    """Starts a worker; each is stopped at the end, if it still runs."""
+    with ExitStack() as stack:
+        numbers = iter(range(100))
+
+        def started() -> UsageProcess:
+            log = tmp_path / f"usage-{next(numbers)}.log"
+            return stack.enter_context(UsageProcess(fresh_kafka.bootstrap, log, **SETTINGS))
+
+        yield started
+
+
+def share(*workers: UsageProcess) -> None:
+    """Until they have all partitions among them."""
+    wait_for(
+        lambda: all(one.ready for one in workers) and sum(one.partitions for one in workers) == PARTITIONS,
+        "all partitions are shared out",
+    )
+
+
+def wait_for_the_same_counts(kafka: str) -> None:
+    wanted = counted_plainly(kafka)
+    wait_for(lambda: not differences(told(kafka), wanted), "the counts of a plain consumer")
+
+
+def test_two_workers_that_are_killed_count_to_the_record(
+    fresh_kafka: EmbeddedBroker, start: Start, record_property: Callable[[str, object], None]
+) -> None:
+    """Once at any time, and once both: one just after it was given partitions, so that nothing of them is stored."""
+    seed = random.SystemRandom().randrange(1 << 16)
+    record_property("seed", seed)
+    draw, kafka = random.Random(seed), fresh_kafka.bootstrap
+    feeder = Feeder(kafka, PER_S, seed=seed)
+    with feeder.feeding():
+        first, second = start(), start()
+        share(first, second)
+        enough = feeder.written + draw.randrange(2 * PER_S)
+        wait_for(lambda: feeder.written >= enough, "records")
+        before = second.takeovers
+        first.kill()
+        third = start()
+        wait_for(lambda: second.takeovers > before, "taken over")
+        second.kill()
+        fourth = start()
+        share(third, fourth)
+    assert feeder.written > PER_S
+    wait_for_the_same_counts(kafka)
+    assert third.stop() == fourth.stop() == 0
+
+
+def test_nonsense_is_set_aside_and_stops_nothing(fresh_kafka: EmbeddedBroker, start: Start) -> None:
+    kafka = fresh_kafka.bootstrap
+    worker, feeder = start(), Feeder(kafka, PER_S)
+    draw = random.Random(4)
+    for number in range(200):
+        feeder.write()
+        feeder.send(draw.randrange(PARTITIONS), draw.randbytes(draw.randrange(300)) if number % 4 else None)
+    compressed = Producer({"bootstrap.servers": kafka, "compression.type": "zstd"})
+    compressed.produce(USAGE, b"[" * 90_000, partition=0)
+    assert compressed.flush(60) == 0
+    feeder.flush()
+    wait_for_the_same_counts(kafka)
+    wait_for(lambda: worker.metric("coldnotify_usage_records_total") == 401, "all is read")
+    assert worker.metric('coldnotify_usage_set_aside_total{reason="record"}') == 201
+    assert worker.ready
+    assert len([event for event in worker.events if event["event"] == "usage record set aside"]) < 20
+    assert worker.stop() == 0
+
+
+def test_usage_that_is_gone_before_it_was_read_is_not_waited_for(fresh_kafka: EmbeddedBroker, start: Start) -> None:
+    kafka = fresh_kafka.bootstrap
+    feeder = Feeder(kafka, PER_S)
+
+    def write(count: int) -> None:
+        for _ in range(count):
+            feeder.write()
+        feeder.flush()
+
+    write(100)
+    worker = start()
+    wait_for_the_same_counts(kafka)
+    assert worker.stop() == 0
+    before = told(kafka)
+    write(100)
+    ends = [TopicPartition(USAGE, number, -1) for number in range(PARTITIONS)]
+    admin = AdminClient({"bootstrap.servers": kafka})
+    for done in admin.delete_records(ends).values():
+        done.result(60)
+    write(100)
+    worker = start()
+    wait_for(lambda: worker.metric("coldnotify_usage_records_total") == 100, "what is left is read")
+    after = told(kafka)
+    assert all(after[key][name] >= count for key, counts in before.items() for name, count in counts.items())
+
+
+def test_a_tenant_is_held_to_its_agreement(fresh_kafka: EmbeddedBroker, start: Start) -> None:
+    kafka = fresh_kafka.bootstrap
+    producer = Producer({"bootstrap.servers": kafka})
+    producer.produce(TENANTS, encode_tenant(Tenant("acme", ("d",), Agreement(in_per_s=100))), "acme")
+    worker = start().wait_ready()
+    assert worker.ready
+    seconds = iter(range(1, 1000))
+
+    def verdict_of(per_s: int) -> Verdict | None:
+        second = next(seconds)
+        counters = {"m": Counters(publishes=per_s * second), "http-1": Counters(admitted=per_s * second)}
+        counters["http-2"] = Counters(admitted=1)
+        for node, counted in counters.items():
+            usage = UsageRecord(
+                node=node, boot=str(per_s), at_ms=time.time_ns() // 1_000_000, tenants={"acme": counted}
+            )
+            producer.produce(USAGE, encode_usage(usage), partition=usage_partition_of("acme", PARTITIONS))
+        assert producer.flush(60) == 0
+        time.sleep(0.3)  # the nodes' pace: a rate is what rises from one record to the next
+        found = [message.value() for message in read_all(kafka, VERDICTS, 1) if message.key() == b"acme"]
+        return parse_verdict(found[-1] or b"") if found else None
+
+    def exceeds(verdict: Verdict | None) -> bool:
+        return verdict is not None and verdict.exceeded == ("in_per_s",) and verdict.shares.get("http-1", 0) > 0.8
+
+    wait_for(lambda: exceeds(verdict_of(500)), "the verdict that it exceeds its agreement, and at which node")
+    wait_for(lambda: (verdict := verdict_of(0)) is not None and verdict.exceeded == (), "that it no longer does")
+
+
+def test_it_waits_for_its_topics_and_says_so(fresh_kafka: EmbeddedBroker, start: Start) -> None:
+    kafka = fresh_kafka.bootstrap
+    admin = AdminClient({"bootstrap.servers": kafka})
+    for done in admin.delete_topics([topics.load()[-1].name]).values():
+        done.result(60)
+    worker = start()
+    wait_for(lambda: "coldnotify topics apply" in worker.get("/readyz")[1], "what is missing is said")
+    assert worker.get("/healthz")[0] == 200
+    topic_plan.apply(admin, topics.load())
+    worker.wait_ready()
+    assert worker.stop() == 0
+
+
+def test_it_stops_in_time_without_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever stops it kills it after 20 s. It leaves nothing behind, however it ends."""
+    (temporary := tmp_path / "tmp").mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    with broker() as own, ExitStack() as stack:
+        reset_topics(own.bootstrap)
+        worker = stack.enter_context(UsageProcess(own.bootstrap, tmp_path / "usage.log", **SETTINGS)).wait_ready()
+        feeder = Feeder(own.bootstrap, PER_S)
+        feeder.write()
+        feeder.flush()
+        wait_for(lambda: worker.metric("coldnotify_usage_records_total") == 1, "it reads")
+        own.stop()
+        waiting = stack.enter_context(UsageProcess(own.bootstrap, tmp_path / "waiting.log", **SETTINGS))
+        waiting.event("usage job started")
+        for one in (worker, waiting):
+            code, seconds = one.stop_timed()
+            assert (code, seconds < 3 * STOP_S) == (0, True)
+    assert [path.name for path in temporary.iterdir() if "usage" in path.name] == []

@@ -1,0 +1,247 @@
+"""What a random schedule does with channels: clients subscribe, publishers send, retention takes what is old.
+
+All of it is drawn from a lot of its own, so that a schedule without channels stays what it is.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from random import Random
+from unittest.mock import patch
+
+from coldnotify._core import settings
+from coldnotify._core.since import Since
+from coldnotify_matcher.engine.channel_bounds import ChannelBounds
+from coldnotify_schemas.channels import (
+    EXPIRES_HEADER,
+    ID_HEADER,
+    TO_HEADER,
+    MessageHeaders,
+    message_headers,
+)
+from coldnotify_schemas.priority import PRIORITY_HEADER
+from coldnotify_schemas.protocol import REPEATS_KNOWN_OFFSETS
+from coldnotify_schemas.records import MOVED_HEADER
+from coldnotify_schemas.topics import CHANNELS_1D, CHANNELS_STATE
+
+from coldnotify_simulation.client import Client
+from coldnotify_simulation.kafka import Headers
+from coldnotify_simulation.world import DOMAIN, GROUPS, World
+
+CHANNELS = ["tasks", "news", "log"]
+ATTRIBUTES = ["camera", "solar"]
+_SHARE = 0.4
+"""Of schedules that have channels."""
+
+
+class Chatting:
+    """Of one schedule."""
+
+    def __init__(self, seed: int, world: World) -> None:
+        self.random = Random(seed ^ 0xCA7)
+        self.world = world
+        self.on = self.random.random() < _SHARE
+        self._sent: dict[str, list[MessageHeaders]] = {}
+        self._ids = 0
+        if not self.on:
+            return
+        draw = self.random.choice
+        self._backlog_bytes_max = draw([2_000, 5_000, settings.CHANNELS_BACKLOG_BYTES_MAX])
+        bounds = ChannelBounds(
+            tail_messages_max=draw([1, 3, 8, 100]),
+            blocks_bytes_max=draw([1, 3_000, 1 << 24]),
+            summaries_bytes_max=draw([100_000, 1 << 24]),
+            pages_bytes_max=draw([1, 2_000, 1 << 24]),
+        )
+        for matcher in world.matchers:
+            matcher.channels = True
+            matcher.rules = replace(matcher.rules, channel_bounds=bounds)
+        self._gap = draw([0, 7, 1_500, REPEATS_KNOWN_OFFSETS // 3])
+        """How much is left out at once, where offsets have gaps."""
+
+    @contextmanager
+    def bounds(self) -> Iterator[None]:
+        """While the schedule is played: little may wait in clients."""
+        if not self.on:
+            yield
+            return
+        with patch.object(settings, "CHANNELS_BACKLOG_BYTES_MAX", self._backlog_bytes_max):
+            yield
+
+    def kinds(self) -> dict[str, tuple[float, Callable[[], None]]]:
+        """What is done, and how often beside the rest."""
+        if not self.on:
+            return {}
+        kinds: dict[str, tuple[float, Callable[[], None]]] = {
+            "send": (14, self.send),
+            "subscribe": (3, self.want),
+            "send many": (2, self.send_many),
+            "send again": (2, self.send_again),
+            "send elsewhere": (1, self.send_misplaced),
+            "send nonsense": (0.7, self.send_nonsense),
+            "trim": (2, self.trim),
+            "offsets left out": (1, self.leave_out),
+            "callbacks of a channel fail": (1.5, self.break_callbacks),
+            "callbacks of a channel are slow": (0.7, self.slow_callbacks),
+            "transaction in a log": (0.7, self.open_transaction),
+            "log lost": (0.15, self.lose_log),
+            "state of logs lost": (0.3, self.lose_state),
+        }
+        always = ("send", "subscribe")
+        return {name: one for name, one in kinds.items() if name in always or self.random.random() < 0.7}
+
+    def wish(self, client: Client) -> None:
+        """What it wants when it is started first."""
+        if self.on:
+            for name in CHANNELS:
+                if self.random.random() < 0.5:
+                    client.wish_channels[name] = self._attributes(), self._since(client)
+
+    # ---- clients
+
+    def _attributes(self) -> tuple[str, ...]:
+        return tuple(one for one in ATTRIBUTES if self.random.random() < 0.4)
+
+    def _since(self, client: Client) -> Since:
+        kind = self.random.choice(["now", "now", "oldest", "oldest", "newest", "time", "position"])
+        if kind == "time":
+            return Since(kind, self.world.clock.now_ms - self.random.choice([-500, 0, 300, 3000, 30_000]))
+        if kind == "position":
+            partition = GROUPS.index(client.identity.group)
+            end = self.world.kafka.log(CHANNELS_1D, partition).end
+            if not end:
+                return Since("oldest")
+            return Since(kind, self.random.randint(max(0, end - 20), end - 1), self.world.messages.epoch)
+        return Since(kind)
+
+    def want(self) -> None:
+        """One more channel, or one less, or one with other attributes."""
+        client, name = self.random.choice(self.world.clients), self.random.choice(CHANNELS)
+        if name not in client.wish_channels:
+            self.world.register_channel(client, name, self._attributes(), self._since(client))
+        elif self.random.random() < 0.3:
+            attributes = self._attributes()
+            self.world.register_channel(client, name, attributes, client.wish_channels[name][1])
+        else:
+            self.world.unregister_channel(client, name)
+
+    def break_callbacks(self) -> None:
+        """They raise until somebody mends them: the channel is parked meanwhile."""
+        client, name = self.random.choice(self.world.clients), self.random.choice(CHANNELS)
+        self.world.trace(client.name, "callbacks fail for", name)
+        client.broken_channels.add(name)
+        self.world.clock.later(self.random.choice([0.5, 4.0, 12.0]), lambda: client.broken_channels.discard(name))
+
+    def slow_callbacks(self) -> None:
+        """Much waits meanwhile."""
+        client = self.random.choice(self.world.clients)
+        before, client.callback_s = client.callback_s, 2.0
+
+        def as_before() -> None:
+            if client.callback_s == 2.0:
+                client.callback_s = before
+
+        self.world.clock.later(8.0, as_before)
+
+    # ---- publishers
+
+    def _key(self) -> str:
+        return f"{DOMAIN}/{self.random.choice(GROUPS[: len(self.world.clients)])}/{self.random.choice(CHANNELS)}"
+
+    def _headers(self) -> MessageHeaders:
+        self._ids += 1
+        headers = MessageHeaders(id=f"m{self._ids}" if self.random.random() < 0.8 else "")
+        if self.random.random() < 0.3:
+            headers = headers._replace(to=tuple(sorted(self.random.sample(ATTRIBUTES, self.random.choice([1, 2])))))
+        if self.random.random() < 0.12:
+            later_ms = self.random.choice([-100, 200, 3_000, 60_000])
+            headers = headers._replace(expires_at=self.world.clock.now_ms + later_ms)
+        return headers
+
+    def _payload(self, headers: MessageHeaders) -> bytes:
+        text = b'{"m":"%s"}' % (headers.id or f"n{self._ids}").encode()
+        return text + b" " * self.random.choice([0, 0, 0, 300, 900])
+
+    def send(self) -> None:
+        """One message."""
+        key, headers = self._key(), self._headers()
+        self._sent.setdefault(key, []).append(headers)
+        self.world.send(key, self._payload(headers), message_headers(headers))
+
+    def send_many(self) -> None:
+        """A burst, of all channels of a group."""
+        group = self.random.choice(GROUPS[: len(self.world.clients)])
+        for _ in range(self.random.choice([3, 10, 30])):
+            headers = self._headers()
+            key = f"{DOMAIN}/{group}/{self.random.choice(CHANNELS)}"
+            self._sent.setdefault(key, []).append(headers)
+            self.world.send(key, self._payload(headers), message_headers(headers))
+
+    def send_again(self) -> None:
+        """With the same id: by who has not heard that it is there."""
+        key = self._key()
+        sent = [headers for headers in self._sent.get(key, ())[-6:] if headers.id]
+        if sent:
+            headers = self.random.choice(sent)
+            # It says the same, whoever sends it, but for what does not matter.
+            self.world.send(key, b'{"m":"%s"}' % headers.id.encode(), message_headers(headers))
+
+    def send_misplaced(self) -> None:
+        """By a producer that knows nothing of groups; at times by one that says so twice."""
+        key, headers = self._key(), self._headers()
+        wrong = 1 - GROUPS.index(key.split("/")[1])
+        for _ in range(self.random.choice([1, 1, 2])):
+            self.world.send(key, self._payload(headers), message_headers(headers), partition=wrong)
+
+    def send_nonsense(self) -> None:
+        """What is no message."""
+        key = self._key()
+        headers: Headers = self.random.choice(
+            [
+                ((ID_HEADER, b"\xff"),),
+                ((ID_HEADER, b"x" * 65),),
+                ((EXPIRES_HEADER, b"soon"),),
+                ((TO_HEADER, b"a/b,,\xff"),),
+                ((PRIORITY_HEADER, b"low"),),
+            ]
+        )
+        wrong = 1 - GROUPS.index(key.split("/")[1])
+        records: list[tuple[str, bytes | None, Headers, int | None]] = [
+            (key, b"nonsense", headers, None),
+            (key, None, (), None),
+            ("no key", b"nonsense", (), None),
+            ("other.domain/g/c", b"{}", (), None),
+            (key, b"{}", ((MOVED_HEADER, b"nonsense"),), wrong),
+        ]
+        name, payload, said, partition = self.random.choice(records)
+        self.world.send(name, payload, said, partition=partition)
+
+    # ---- Kafka
+
+    def _partition(self) -> int:
+        return self.random.randrange(len(GROUPS))
+
+    def trim(self) -> None:
+        """Retention takes what is old, and what is not so old."""
+        partition = self._partition()
+        log = self.world.kafka.log(CHANNELS_1D, partition)
+        if self.random.random() < 0.3:
+            self.world.trim(partition, log.end)
+        elif log.entries:
+            self.world.trim(partition, self.random.choice(log.entries).offset)
+
+    def leave_out(self) -> None:
+        """Offsets of transactions that were aborted."""
+        self.world.kafka.log(CHANNELS_1D, self._partition()).end += self._gap or self.random.choice([1, 998, 9_990])
+
+    def open_transaction(self) -> None:
+        """Somebody holds one open: what comes behind it is read by nobody meanwhile."""
+        self.world.open_transaction(self._partition(), self.random.choice([0.3, 2.0, 12.0]), CHANNELS_1D)
+
+    def lose_log(self) -> None:
+        """The topic is made anew."""
+        self.world.lose_topic(CHANNELS_1D)
+
+    def lose_state(self) -> None:
+        """What owners know of logs is lost."""
+        self.world.lose_topic(CHANNELS_STATE)

@@ -1,0 +1,69 @@
+"""Compaction of the simulated topics, long after the last stale record: what is not repaired yet, it spares."""
+
+from coldnotify_schemas import topics
+from coldnotify_schemas.descriptions import KEY_PREFIX
+from coldnotify_schemas.matcher_state import GENERATION_KEY
+from coldnotify_schemas.removals import REMOVES_HEADER
+
+from coldnotify_simulation.kafka import PARTITIONS, Entry, Kafka, merged_state, state_order
+from coldnotify_simulation.promises import group_partition
+from coldnotify_simulation.sets import Groups, groups_of
+from coldnotify_simulation.truth import UNKNOWN, Truth
+
+_CLAIMS = GENERATION_KEY.encode()
+
+
+def compact_state(kafka: Kafka, *, at_rest: bool) -> None:
+    """The topics of state. `at_rest`: all has been repaired, and nothing is spared."""
+    for partition in range(PARTITIONS):
+        for topic in (topics.REGISTRATIONS, topics.SESSIONS):
+            log = kafka.log(topic, partition)
+            winners = merged_state(log)
+            last = {entry.key: entry.value for entry in log.entries}
+            unsafe = {key for key, value in last.items() if key and winners.get(key.decode(errors="replace")) != value}
+            claims = [state_order(e.value) for e in log.entries if e.key == _CLAIMS and e.value is not None]
+            claim = last.get(_CLAIMS)
+            if claim is not None and state_order(claim) == max(claims):
+                unsafe.discard(_CLAIMS)
+            log.compact((lambda _key: False) if at_rest else unsafe.__contains__)
+
+
+def compact_objects(kafka: Kafka, truth: Truth, groups: Groups, epoch: int, *, at_rest: bool) -> None:
+    """The objects topic, of this epoch; likewise."""
+    owed = {key: thing.newest[-1][1] for key, thing in truth.things.items() if thing.newest}
+    for partition in range(PARTITIONS):
+        log = kafka.log(topics.OBJECTS, partition)
+        if at_rest:
+            log.compact()
+            continue
+        before = list(log.entries)
+        last = {entry.key: entry for entry in log.entries}
+
+        def spared(key: bytes, partition: int = partition, last: dict[bytes | None, Entry] = last) -> bool:
+            value = last[key].value
+            if key.startswith(KEY_PREFIX.encode()):
+                return _is_described_otherwise(groups, epoch, partition, last[key])
+            newest = owed.get(key.decode(errors="replace"), UNKNOWN)
+            if newest == UNKNOWN and _removes(last[key]):
+                return False
+            explicit = b'"version":%d' % newest[1] in (value or b"")
+            return not explicit or (newest[0] > 0 and b'"incarnation":%d' % newest[0] not in (value or b""))
+
+        log.compact(spared, _removes)
+        groups.on_compaction(before, log.entries)
+
+
+def _is_described_otherwise(groups: Groups, epoch: int, partition: int, entry: Entry) -> bool:
+    """Whether another description is in force than this record's, the last of its key."""
+    key = (entry.key or b"").decode(errors="replace").removeprefix(KEY_PREFIX)
+    domain, group, name = key.split("/", 2)
+    if group_partition(group) != partition:
+        return False
+    thing = groups.objects.get(f"{domain}/{group}", {}).get(name)
+    in_force = None if thing is None or thing.described[0] < 0 else thing.described
+    alone = groups_of([(partition, [entry])], epoch).objects.get(f"{domain}/{group}", {}).get(name)
+    return in_force is not None and (alone is None or alone.described != in_force)
+
+
+def _removes(entry: Entry) -> bool:
+    return entry.value is None and any(name == REMOVES_HEADER for name, _ in entry.headers)

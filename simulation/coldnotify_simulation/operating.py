@@ -1,0 +1,55 @@
+"""What a random schedule does as an operator: clients' sessions are ended, clients are forgotten, at any time.
+
+It is drawn from a lot of its own, and at times of its own: the rest of the schedule stays what it is.
+"""
+
+from random import Random
+
+from coldnotify_schemas import topics
+from coldnotify_schemas.internal_pb2 import Disconnect, Forget, Request
+
+from coldnotify_simulation.client import Client
+from coldnotify_simulation.world import DOMAIN, GROUPS, World
+
+_SHARE = 0.4
+"""Of schedules in which an operator does anything."""
+
+
+class Operating:
+    """Of one schedule."""
+
+    def __init__(self, seed: int, world: World) -> None:
+        self.random = Random(seed ^ 0x0E7A)
+        self.world = world
+        self.on = self.random.random() < _SHARE
+        self._pace_s = self.random.choice([2.0, 8.0])
+        self._later()
+
+    def _later(self) -> None:
+        if self.on:
+            self.world.clock.later(self.random.expovariate(1 / self._pace_s), self._act)
+
+    def _act(self) -> None:
+        if self.on:
+            # Some are asked for twice at once, as by somebody who has had no answer.
+            client, forget = self.random.choice(self.world.clients), self.random.random() < 0.6
+            for _ in range(self.random.choice([1, 1, 2])):
+                self.ask(client, forget=forget)
+            self._later()
+
+    def ask(self, client: Client, *, forget: bool) -> None:
+        """One request about a client, at the end of its partition's log."""
+        self.world.trace("operator", "forgets" if forget else "disconnects", client.name)
+        request = Request(
+            format=1, domain=DOMAIN, group=client.identity.group, client=client.identity.client,
+            forget=Forget(reason="by hand") if forget else None,
+            disconnect=None if forget else Disconnect(reason="by hand"),
+        )  # fmt: skip
+        if forget:
+            self.world.forgotten.add(client.key)
+        partition, now_ms = GROUPS.index(client.identity.group), self.world.clock.now_ms
+        self.world.kafka.append(topics.REQUESTS, partition, now_ms, client.key.encode(), request.SerializeToString())
+
+    def end(self) -> None:
+        """Nobody does anything any more."""
+        self.on = False

@@ -1,0 +1,150 @@
+"""What nulls in the objects topic remove, by this module's own reading; and what a random schedule does with retention.
+
+Schedules with retention draw all of it from a lot of their own, so that those without stay what they are.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+
+import msgspec
+from coldnotify_matcher.engine.retention_rules import Retention
+from coldnotify_schemas.descriptions import KEY_PREFIX, parse_description_record
+from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.records import InvalidRecord
+from coldnotify_schemas.removals import REMOVES_HEADER, removal_of
+
+from coldnotify_simulation.kafka import PARTITIONS, Entry
+
+_NOTHING = (-1, -1)
+_SHARE = 0.4
+"""Of schedules that have retention."""
+PERIODS_MS = (2_000, 8_000)
+"""Of which one is drawn: objects are published every few seconds."""
+
+
+class _Value(msgspec.Struct):
+    version: int
+    incarnation: int | None = None
+    deleted: bool = False
+
+
+_values = msgspec.json.Decoder(_Value)
+
+
+@dataclass(slots=True)
+class _Known:
+    """One object, as its partition says."""
+
+    version: tuple[int, int] = _NOTHING
+    deleted: bool = False
+    last: int = -1
+    described_ms: int = -1
+    described_last: int = -1
+
+
+class Removals:
+    """Follows one reading of the objects topic, and says what a null removes."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self._known: dict[str, _Known] = {}
+
+    def removed(self, partition: int, entry: Entry) -> tuple[int, int] | None:
+        """The highest (incarnation, version) that this record removes, of its key; None: it removes nothing.
+
+        Each record is to be said, in order.
+        """
+        key, describes = key_of(entry)
+        names = key.split("/", 2)
+        if len(names) < 3 or partition_of(names[0], names[1], PARTITIONS) != partition:
+            return None
+        known = self._known.setdefault(key, _Known())
+        removed = self._removed(known, entry, describes=describes)
+        if removed is not None:
+            if describes:
+                known.described_ms = known.described_last = -1
+            else:
+                known.version, known.last = _NOTHING, -1
+            return removed
+        if describes:
+            with suppress(InvalidRecord):
+                parse_description_record(entry.value)
+                known.described_ms = max(known.described_ms, entry.timestamp_ms)
+            if known.described_ms >= 0:
+                known.described_last = entry.offset
+            return None
+        with suppress(ValueError, msgspec.MsgspecError):
+            value = _values.decode(entry.value or b"")
+            incarnation = max(known.version[0], 0) if value.incarnation is None else value.incarnation
+            if (incarnation, value.version) >= known.version:
+                known.version, known.deleted = (incarnation, value.version), value.deleted
+        known.last = entry.offset
+        return None
+
+    def _removed(self, known: _Known, entry: Entry, *, describes: bool) -> tuple[int, int] | None:
+        header = dict(entry.headers).get(REMOVES_HEADER)
+        said = removal_of(header) if entry.value is None and header is not None else None
+        if said is None:
+            return None
+        rank = said.incarnation, said.version
+        if (rank[1] < known.described_ms) if describes else (rank < known.version):
+            return None
+        if said.epoch is not None:
+            published = known.version != _NOTHING
+            last = max(known.last if published else -1, known.described_last)
+            if said.epoch != self.epoch or last > said.read_to or (describes and published and not known.deleted):
+                return None
+        return rank
+
+    def forget(self) -> None:
+        """The topic is another one."""
+        self._known.clear()
+
+
+class Removing:
+    """Of one schedule."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        key: Callable[[], str],
+        highest: Callable[[str], int],
+        append: Callable[[int, bytes, tuple[tuple[str, bytes], ...]], None],
+    ) -> None:
+        """`append`: a null, with headers, in a partition."""
+        self.random = Random(seed ^ 0x0DD)
+        self.on = self.random.random() < _SHARE
+        self.retention = Retention()
+        self.goes_on = False
+        """When faults have stopped, too."""
+        self._key, self._highest, self._append = key, highest, append
+        if self.on:
+            self.retention = Retention({}, self.random.choice(PERIODS_MS), self.random.choice((0, *PERIODS_MS)))
+            self.goes_on = self.random.random() < 0.3
+
+    def kinds(self) -> dict[str, tuple[float, Callable[[], None]]]:
+        """What is done, and how often beside the rest."""
+        if not self.on:
+            return {}
+        return {"void null": (1.5, self.write_void_null)}
+
+    def write_void_null(self) -> None:
+        """As a matcher that is none any more would, or a stranger: it removes an older version, if any."""
+        key = self._key()
+        domain, group, _ = key.split("/", 2)
+        prefix = self.random.choice(["", "", KEY_PREFIX])
+        version = self.random.choice([0, max(self._highest(key) - 1, 0)])
+        header = self.random.choice([b"nonsense", b"0/%d" % version, b"0/%d@00000000/%d" % (version, 1 << 40)])
+        if prefix:
+            header = self.random.choice([b"nonsense", b"0/1"])
+        at = partition_of(domain, group, PARTITIONS)
+        self._append(at, f"{prefix}{key}".encode(), ((REMOVES_HEADER, header),))
+
+
+def key_of(entry: Entry) -> tuple[str, bool]:
+    """(an object's key, whether the record is one of its description)."""
+    key = (entry.key or b"").decode(errors="replace")
+    return key.removeprefix(KEY_PREFIX), key.startswith(KEY_PREFIX)

@@ -1,0 +1,148 @@
+"""What clients see of the world, and what is noted of it: for the trace, and for those who judge."""
+
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple
+
+from coldnotify._core.document import Document
+from coldnotify._core.driver import ChannelJob, MembersJob
+from coldnotify._core.reconnect import Address
+from coldnotify._core.slot import Job
+from coldnotify_schemas import topics
+
+from coldnotify_simulation.client import Client
+from coldnotify_simulation.clock import Clock
+from coldnotify_simulation.gateway import Gateway
+from coldnotify_simulation.kafka import Kafka
+from coldnotify_simulation.link import Link
+from coldnotify_simulation.memberships import Memberships
+from coldnotify_simulation.messages import Messages
+from coldnotify_simulation.promises import Promises, group_partition
+from coldnotify_simulation.trace import Trace
+
+
+class _Wake(NamedTuple):
+    """What was so when a client's connection came to stand."""
+
+    since_s: float
+    wanted: set[str]
+    queries: set[str]
+    epoch: int
+    end: int
+    """Of the client's partition of the objects topic."""
+    logs_lost: int
+    """Logs of channels."""
+
+
+class Witness:
+    """client.Surroundings."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        random: Random,
+        trace: Trace,
+        kafka: Kafka,
+        gateways: list[Gateway],
+        judges: tuple[Promises, Memberships, Messages],
+        late_s: float,
+    ) -> None:
+        """`late_s`: the longest that a connection takes to stand, and bytes to arrive."""
+        self.clock = clock
+        self.random = random
+        self.trace = trace
+        self.kafka = kafka
+        self.gateways = gateways
+        self.promises, self.memberships, self.messages = judges
+        self.late_s = late_s
+        self._wanted_at: dict[str, _Wake] = {}
+        self.received: Callable[[Client, Link, bytes], None] | None = None
+        """For whoever looks at what clients receive."""
+
+    def connect(self, client: Client, address: Address) -> None:
+        """A connection stands after a moment, or nobody is there, or nobody answers."""
+        gateway = self.gateways[address.port]
+        self.promises.on_online(client.key)
+        attempt = client.attempts
+
+        def arrive() -> None:
+            if client.attempts != attempt or gateway.stopped:
+                return
+            if not gateway.alive:
+                client.on_broken(None, "nobody is there")
+                return
+            link = Link(self.clock, self.random, client, gateway, self.late_s)
+            gateway.accept(link)
+            end = self.kafka.log(topics.OBJECTS, group_partition(client.identity.group)).end
+            self._wanted_at[client.key] = _Wake(
+                self.clock.now_s, client.wanted, client.queries, self.promises.epoch, end, self.messages.losses
+            )
+            client.link_up(link)
+
+        client.later(self.random.uniform(0.001, self.late_s), arrive)
+
+    def on_received(self, client: Client, link: Link, data: bytes) -> None:
+        """It has taken in these bytes."""
+        if self.received is not None:
+            self.received(client, link, data)
+
+    def on_told(self, client: Client, job: Job, *, failed: bool) -> None:
+        """A callback is entered."""
+        said, update = job.notification, job.update
+        self.trace(
+            client.name, "is told", said.object_id, (update.incarnation, said.version), "fails" if failed else ""
+        )
+        more: dict[str, object] = {"failed": True} if failed else {}
+        if client.described:
+            more["described"], more["description"] = True, said.description
+            self.memberships.on_told_description(client, said, failed=failed)
+        self.trace.event(
+            "told", client=client.key, object=client.key_of(said.object_id), version=said.version,
+            incarnation=update.incarnation, payload=said.payload, deleted=said.deleted, **more,
+        )  # fmt: skip
+        self.memberships.on_told_version(client, said.object_id)
+        self.promises.on_told(client, job, failed=failed)
+
+    def on_told_members(self, client: Client, job: MembersJob, *, failed: bool) -> None:
+        """A members callback is entered."""
+        added, removed = sorted(job.added), sorted(job.removed)
+        text = job.query.text
+        self.trace(client.name, "is told of", repr(text), "added", added, "removed", removed, "fails" if failed else "")
+        more = {"failed": True} if failed else {}
+        self.trace.event("members", client=client.key, query=text, added=added, removed=removed, **more)
+        self.memberships.on_told(client, job, failed=failed)
+
+    def on_told_message(self, client: Client, job: ChannelJob, *, failed: bool) -> None:
+        """A callback of a channel is entered."""
+        self.trace(client.name, "is told", job.message, "fails" if failed else "")
+        self.messages.on_told(client, job, failed=failed)
+
+    def on_subscribes(self, client: Client, name: str) -> None:
+        """Its application says that it wants the channel."""
+        attributes, since = client.wish_channels[name]
+        self.messages.subscribes(client, name, frozenset(attributes), since)
+
+    def on_starts(self, client: Client, document: Document) -> None:
+        """Its process begins with this document."""
+        self.messages.starts(client, document)
+        self.memberships.starts(client, document)
+
+    def on_saved(self, client: Client, document: Document) -> None:
+        """A document is durable."""
+        self.promises.on_saved(client, document)
+        self.memberships.on_saved(client, document, self.promises.epoch)
+        self.messages.on_saved(client, document)
+
+    def on_caught_up(self, client: Client, since: int) -> None:
+        """The library says: complete."""
+        self.trace(client.name, "is caught up")
+        self.trace.event("caught_up", client=client.key, since=since)
+        wake = self._wanted_at[client.key]
+        self.promises.on_caught_up(client, wake.since_s, wake.wanted)
+        self.messages.on_caught_up(client, wake.since_s, wake.logs_lost)
+        if wake.epoch == self.promises.epoch:
+            self.memberships.on_caught_up(client, wake.since_s, wake.queries, wake.end)
+
+    def on_stopped(self, client: Client) -> None:
+        """It disconnected in order."""
+        self.promises.on_offline(client.key)

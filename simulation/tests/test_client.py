@@ -1,0 +1,56 @@
+"""A simulated client, where its model could break a promise by itself."""
+
+from coldnotify._core.since import Since
+from coldnotify_simulation.client import Client
+from coldnotify_simulation.world import World
+
+TASKS = "tasks"
+
+
+def subscribed() -> World:
+    """One client, which follows a channel."""
+    world = World(1, clients=1, late_s=0.001)
+    for matcher in world.matchers:
+        matcher.channels = True
+    world.start()
+    client = world.clients[0]
+    client.wish_channels[TASKS] = ((), Since("oldest"))
+    world.start_client(client)
+    world.clock.run_until(lambda: client.caught_up)
+    return world
+
+
+def parked(client: Client, now_s: float) -> tuple[str, ...]:
+    assert client.driver is not None
+    return client.driver.status(now_s).parked
+
+
+def test_a_callback_from_before_faults_stopped_may_park_its_channel_after_that() -> None:
+    """It is tried again with a contact, which nothing else would bring about."""
+    world = subscribed()
+    client = world.clients[0]
+    client.broken_channels.add(TASKS)
+    told = world.messages.counts
+    world.send(client.key_of(TASKS), b"{}", ())
+    driver = client.driver
+    assert driver is not None
+    calls = 0
+    called = driver.called
+
+    def counted(*arguments: object) -> None:
+        nonlocal calls
+        calls += 1
+        called(*arguments)  # type: ignore[arg-type]
+
+    driver.called = counted  # type: ignore[method-assign, assignment]
+    world.clock.run_until(lambda: calls == 4)
+    client.callback_s = 1_000.0  # the fifth, and last, try returns far later
+    world.run(5.0)
+    assert calls == 4
+    world.calm()
+    assert not parked(client, world.clock.now_s)
+    world.clock.run_until(lambda: calls == 5, limit_s=1_000.0)
+    assert parked(client, world.clock.now_s)
+    world.settle([client])
+    assert told["told messages"] == 1
+    assert not parked(client, world.clock.now_s)

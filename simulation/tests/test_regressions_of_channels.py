@@ -1,0 +1,206 @@
+"""Channels that come and go within a session, scripted exactly: each play fails without the rules that make it hold."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import pytest
+from coldnotify._core.since import OLDEST
+from coldnotify_gateway.core import Produce
+from coldnotify_gateway.core.partition_view import PartitionView
+from coldnotify_matcher.engine.allowances import OutAgreement
+from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
+from coldnotify_matcher.engine.channel_sessions import ChannelSession
+from coldnotify_matcher.engine.channels import channel_requests
+from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
+from coldnotify_matcher.engine.channels.channel_requests import ChannelRequests
+from coldnotify_matcher.engine.clients import Client
+from coldnotify_matcher.engine.sessions import Session
+from coldnotify_schemas import topics
+from coldnotify_schemas.internal_pb2 import Request
+from coldnotify_simulation.scripted import (
+    Rule,
+    check,
+    connected,
+    gateway_of,
+    link_of,
+    must,
+    until_item,
+    until_request,
+)
+from coldnotify_simulation.world import DOMAIN, World
+
+
+def with_messages(*channels: str) -> World:
+    """A client that is caught up, and channels to which it has not subscribed, with three messages each."""
+    world = connected("a", channels=True)
+    (client,) = world.clients
+    for number in range(3):
+        for name in channels:
+            id_ = f"{name}{number}"
+            world.send(client.key_of(name), b'{"m":"%s"}' % id_.encode(), [("id", id_.encode())])
+    world.run(1.0)
+    return world
+
+
+def subscribe(world: World, name: str) -> None:
+    """From the oldest message on."""
+    world.register_channel(world.clients[0], name, (), OLDEST)
+
+
+def must_be_caught_up(world: World) -> None:
+    """Without the gateway's asking again, which it does after a minute."""
+    world.run(30.0)
+    wrong = world.wrong_at_rest(world.clients)
+    must(not wrong, "; ".join(wrong))
+
+
+def the_last_channel_goes_before_its_gateway_has_asked() -> None:
+    world = with_messages("x", "y")
+    (client,) = world.clients
+    gateway = gateway_of(world, client)
+    gateway.requests_held = True
+    subscribe(world, "x")
+    world.run(0.5)
+    world.unregister_channel(client, "x")
+    world.run(0.5)
+    gateway.requests_held = False
+    until_request(world, "catch_up_channels")
+    world.run(3.0)
+    subscribe(world, "y")
+    must_be_caught_up(world)
+
+
+@contextmanager
+def nothing_is_answered() -> Iterator[None]:
+    with patch.object(channel_requests, "_tell_nothing_lacks", lambda *_, **__: None):
+        yield
+
+
+@contextmanager
+def what_is_about_to_be_asked_is_forgotten() -> Iterator[None]:
+    def drop(self: ChannelRequests, log: ChannelLog, client: Client, session: Session) -> None:
+        session.channels = None
+
+    with patch.object(ChannelRequests, "_drop", drop):
+        yield
+
+
+def the_last_channel_goes_while_its_client_is_away() -> None:
+    world = with_messages("x", "y")
+    (client,) = world.clients
+    subscribe(world, "x")
+    world.run(8.0)
+    link_of(client).cut("cut")
+    world.unregister_channel(client, "x")
+    world.run(8.0)
+    subscribe(world, "y")
+    must_be_caught_up(world)
+
+
+def a_page_is_answered_twice_and_the_second_answer_alone_is_the_last_page() -> None:
+    """Kafka did not say that it has the gateway's question; and the gateway reads the first answer late."""
+    world = with_messages("y")
+    (client,) = world.clients
+    subscribe(world, "y")
+    world.run(8.0)
+    large, soon = b'{"m":"%s"}' + b" " * 9_000, ("expires_at", b"%d" % (world.clock.now_ms + 4_000))
+    world.send(client.key_of("x"), large % b"x0", [("id", b"x0"), soon])
+    world.send(client.key_of("x"), large % b"x1", [("id", b"x1"), soon])
+    world.send(client.key_of("x"), large % b"x2", [("id", b"x2")])
+    world.send(client.key_of("y"), b'{"m":"y3"}', [("id", b"y3")])
+    world.run(1.0)
+    subscribe(world, "x")
+    until_request(world, "catch_up_channels", 2)  # page 1 is applied: x0
+    gateway = gateway_of(world, client)
+    gateway.inbox_held = True
+    asked = world.kafka.log(topics.REQUESTS, 0).entries[-1]
+    request = Request.FromString(asked.value or b"")
+    gateway.core.on_delivery_failed(Produce(0, asked.key or b"", request), world.clock.now_s)
+    until_item(world, "channel_page", gateway.core.inbox)  # x1
+    until_request(world, "catch_up_channels")
+    until_item(world, "channel_page", gateway.core.inbox)  # x0 and x1 have expired, and x2
+    gateway.inbox_held = False
+    must_be_caught_up(world)
+
+
+@contextmanager
+def what_the_last_page_had_is_forgotten_at_once() -> Iterator[None]:
+    def sent_last(self: ChannelSession) -> None:
+        self.pending, self.lost = {}, {}
+
+    with patch.object(ChannelSession, "sent_last", sent_last):
+        yield
+
+
+def an_inbox_record_of_a_channel_is_lost() -> None:
+    world = with_messages("x", "y")
+    (client,) = world.clients
+    subscribe(world, "x")
+    subscribe(world, "y")
+    world.run(8.0)
+    gateway = gateway_of(world, client)
+    gateway.late = 1.0
+    world.send(client.key_of("x"), b'{"m":"x3"}', [("id", b"x3")])
+    inbox = gateway.core.inbox
+    world.kafka.log(topics.NOTIFICATIONS, inbox).remove(until_item(world, "channel_fan_out", inbox))
+    world.run(2.0)
+    world.send(client.key_of("y"), b'{"m":"y3"}', [("id", b"y3")])
+    must_be_caught_up(world)
+
+
+@contextmanager
+def numbers_say_nothing() -> Iterator[None]:
+    with patch.object(PartitionView, "take_number", lambda *_: True):
+        yield
+
+
+def a_page_leaves_empty_that_waits_for_its_tenants_turn() -> None:
+    world = with_messages("x")
+    (client,) = world.clients
+    agree(world, [OutAgreement(DOMAIN, 0.001, None, 1.0)])
+    for _ in range(3):  # more than may be told: the account is overdrawn for a minute
+        world.publish_next(client.key_of("a"))
+        world.run(0.5)
+    subscribe(world, "x")
+    world.run(40.0)
+    agree(world, [])
+    must_be_caught_up(world)
+
+
+def agree(world: World, agreements: list[OutAgreement]) -> None:
+    for matcher in world.matchers:
+        matcher.rules.allowances.agree(agreements, world.clock.now_ms)
+
+
+@contextmanager
+def an_empty_page_is_the_last_one() -> Iterator[None]:
+    send = CatchingUp._send
+
+    def sent(self: CatchingUp, log: ChannelLog, client: Client, session: Session, *, last: bool) -> None:
+        channels = session.channels
+        empty = channels is not None and channels.filling is not None and not channels.filling.entries
+        send(self, log, client, session, last=last or empty)
+
+    with patch.object(CatchingUp, "_send", sent):
+        yield
+
+
+CASES: list[tuple[Callable[[], None], list[Rule]]] = [
+    (
+        the_last_channel_goes_before_its_gateway_has_asked,
+        [nothing_is_answered, what_is_about_to_be_asked_is_forgotten],
+    ),
+    (the_last_channel_goes_while_its_client_is_away, [nothing_is_answered]),
+    (
+        a_page_is_answered_twice_and_the_second_answer_alone_is_the_last_page,
+        [what_the_last_page_had_is_forgotten_at_once],
+    ),
+    (an_inbox_record_of_a_channel_is_lost, [numbers_say_nothing]),
+    (a_page_leaves_empty_that_waits_for_its_tenants_turn, [an_empty_page_is_the_last_one]),
+]
+
+
+@pytest.mark.parametrize(("play", "rules"), CASES, ids=[play.__name__ for play, _ in CASES])
+def test_it_holds_and_fails_without_its_rules(play: Callable[[], None], rules: list[Rule]) -> None:
+    check(play, *rules)

@@ -1,0 +1,75 @@
+"""Interleavings around how many clients there may be, scripted exactly: each fails without the rules that make it hold.
+
+Stands for: holding
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import pytest
+from coldnotify_gateway.core.from_matcher import FromMatcher
+from coldnotify_schemas import topics
+from coldnotify_schemas.internal_pb2 import Request
+from coldnotify_simulation import second_opinion
+from coldnotify_simulation.holding import Holding
+from coldnotify_simulation.promises import Broken
+from coldnotify_simulation.scripted import Rule, check, connected, must, no_matcher, takeover
+from coldnotify_simulation.world import World
+
+
+def opens_of(world: World, client: str) -> int:
+    requests = [Request.FromString(entry.value or b"") for entry in world.kafka.log(topics.REQUESTS, 0).entries]
+    return sum(request.client == client and request.HasField("open") for request in requests)
+
+
+def a_brief_session_is_handled_again_when_there_are_too_many() -> None:
+    """Its record is not written yet. Meanwhile less was agreed, and another client counts."""
+    world = connected("a", clients=2)
+    client, other = world.clients
+    other.wish = {"a"}
+    world.start_client(other)
+    world.clock.run_until(lambda: other.caught_up)
+    holding = Holding(0, world, (), names_only=True)
+    if not holding.on:
+        holding.begin()
+    holding.stop_drawing()
+    holding.agree(2)
+    takeover(world)  # matchers that were running do not know of limits
+    world.shut_down(client)
+    world.run(20.0)
+    world.start_client(client)
+    world.clock.run_until(lambda: client.caught_up)
+    link, asked = client.link, opens_of(world, client.identity.client)
+    holding.agree(1)
+    world.run(1.1)  # matchers have looked, and the session is brief
+    no_matcher(world)
+    world.run(7.0)
+    world.calm()
+    world.settle([client, other])
+    must(opens_of(world, client.identity.client) > asked, "its gateway has announced it")
+    if client.link is not link:
+        raise Broken("P10: who was in has lost its connection")
+    second_opinion.ask(world)
+
+
+@contextmanager
+def the_gateway_believes_the_successor() -> Iterator[None]:
+    def without(self: FromMatcher, view: object, closed: object, now_s: float) -> object:
+        session = view.sessions.get(closed.session)  # type: ignore[attr-defined]
+        if session is None:
+            return []
+        return self._connections.close(session, closed.code, closed.reason, now_s, leave=False)  # type: ignore[attr-defined]
+
+    with patch.object(FromMatcher, "_on_closed", without):
+        yield
+
+
+CASES: list[tuple[Callable[[], None], list[Rule]]] = [
+    (a_brief_session_is_handled_again_when_there_are_too_many, [the_gateway_believes_the_successor]),
+]
+
+
+@pytest.mark.parametrize(("play", "rules"), CASES, ids=[play.__name__ for play, _ in CASES])
+def test_it_holds_and_fails_without_its_rules(play: Callable[[], None], rules: list[Rule]) -> None:
+    check(play, *rules)

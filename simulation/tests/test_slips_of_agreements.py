@@ -1,0 +1,46 @@
+"""A slip in what an agreement holds back breaks a promise in a random schedule: P2, or P8 of channels.
+
+Each is a bug that somebody could well write: what waits is passed by, or is never told.
+
+Stands for: limiting
+"""
+
+import sys
+
+import pytest
+from coldnotify_matcher.engine.channels.followed_logs import Channels
+from coldnotify_matcher.engine.conflation import Conflation
+from coldnotify_simulation.slips import Slip, find, run_alone
+
+SLIPS = {
+    "what waits for its turn does not hold the cursors": Slip(
+        Conflation,
+        "publish",
+        "elif self._thinning.holds(obj, now_ms):\n    self._held[obj] = offset\n",
+        "elif self._thinning.holds(obj, now_ms):\n    self._held[obj] = self._state.position + 9\n",
+        1,
+    ),
+    "what waits is never told": Slip(
+        Conflation,
+        "_leave",
+        "self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms))",
+        "pass",
+        1,
+    ),
+    "who is not told a message stays live": Slip(
+        Channels,
+        "_put_off",
+        "self._catching_up.put_off(log, client, session, now_ms)",
+        "pass",
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_is_found(slip: str) -> None:
+    run_alone(__file__, slip)
+
+
+if __name__ == "__main__":
+    sys.exit(find(SLIPS, *sys.argv[1:]))

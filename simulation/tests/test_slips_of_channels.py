@@ -1,0 +1,76 @@
+"""A slip in what tells channels breaks P8 in a random schedule.
+
+Each is a bug that somebody could well write: in the matcher's log, its pages and its subscriptions, or in the client.
+"""
+
+import sys
+
+import pytest
+from coldnotify._core.channels import Channels
+from coldnotify_matcher.engine.channel_logs import repeats
+from coldnotify_matcher.engine.channel_logs.repeats import Repeats
+from coldnotify_matcher.engine.channels import channel_paging
+from coldnotify_matcher.engine.channels.channel_paging import CatchingUp
+from coldnotify_matcher.engine.channels.registering import Registering
+from coldnotify_simulation.slips import Slip, find, run_alone
+
+SLIPS = {
+    "a page skips one record": Slip(
+        channel_paging,
+        "_from_block",
+        "if message.offset > channels.positions[hash_] and",
+        "if message.offset % 3 and message.offset > channels.positions[hash_] and",
+        9,
+    ),
+    "a hand-over is one offset late": Slip(
+        CatchingUp,
+        "_fill_up",
+        "low = min(map(channels.positions.__getitem__, lacking)) + 1",
+        "low = min(map(channels.positions.__getitem__, lacking)) + 2",
+        9,
+    ),
+    "what lies between is said of another channel": Slip(
+        CatchingUp,
+        "_fill",
+        "message.fill_in(entry.message, hash_, channels.told[hash_])",
+        "message.fill_in(entry.message, hash_, min(offset, max(channels.told.values())))",
+        11,
+    ),
+    "a repeat is told after a takeover": Slip(
+        Repeats,
+        "note",
+        "if repeat:",
+        "if repeat and offset < self.known_from:",
+        70,
+    ),
+    "a stray that was moved twice is told twice": Slip(
+        repeats,
+        "marks_of",
+        "if headers.moved is not None:",
+        "if headers.moved is not None and not headers.moved:",
+        153,
+    ),
+    "the cursor passes a parked channel": Slip(
+        Channels,
+        "_leave",
+        "if feed.position is None:",
+        "if feed.position is None and not feed.items:",
+        14,
+    ),
+    "where it begins is resolved twice": Slip(
+        Registering,
+        "register",
+        "begin = channel.position",
+        "self._move(log, client, channel, begin, replayed=replayed)",
+        27,
+    ),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_is_found(slip: str) -> None:
+    run_alone(__file__, slip)
+
+
+if __name__ == "__main__":
+    sys.exit(find(SLIPS, *sys.argv[1:]))

@@ -1,0 +1,303 @@
+"""For tests: an engine that follows a log of channels in memory, with its stored state, and what gateways are told."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+from coldnotify_matcher.engine import Block, Engine, MessageRecord, Rules, Step, Write
+from coldnotify_matcher.engine.channel_logs import channel_log, kept_blocks, repeats
+from coldnotify_schemas import internal_pb2, topics, wire_pb2
+from coldnotify_schemas.channels import NO_HEADERS, MessageHeaders, Retention
+from coldnotify_schemas.digest import MODULUS
+from coldnotify_schemas.interests import channel_hash, channel_text
+from coldnotify_schemas.matcher_state import ChannelsRecord, RegistrationsRecord, SessionRecord
+from coldnotify_schemas.protocol import REGISTRATIONS_MAX
+
+from coldnotify_testkit.engine_bench import DOMAIN, EPOCH, GATEWAY, GROUP, INBOX, INBOXES, PARTITION, PARTITIONS, PREFIX
+
+LOG_EPOCH = 5
+KNOWN_OFFSETS_IN = (repeats, kept_blocks, channel_log)
+"""Modules that know REPEATS_KNOWN_OFFSETS by name: tests set a smaller one there."""
+
+
+@dataclass
+class Logged:
+    """A record of the log."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: MessageHeaders | str
+    timestamp_ms: int
+
+
+class ChannelsBench:
+    """An engine over a log of channels that survives it. Time stands still unless a test moves it."""
+
+    retention = Retention.DAY
+
+    def __init__(
+        self, *, rules: Rules | None = None, registrations_max: int = REGISTRATIONS_MAX, block_records: int = 4
+    ) -> None:
+        self.rules = rules or Rules()
+        self.registrations_max = registrations_max
+        self.block_records = block_records
+        self.now_ms = 1_700_000_000_000
+        self.log: list[Logged] = []
+        self.log_start = 0
+        self.end = 0
+        self.epoch = LOG_EPOCH
+        self.committed: int | None = None
+        self.stored: dict[str, dict[str, bytes]] = defaultdict(dict)
+        """What compaction would leave: by topic and key."""
+        self.moved: list[Write] = []
+        self.rejected: list[Write] = []
+        self.told: dict[int, list[internal_pb2.Item]] = defaultdict(list)
+        self.requests: list[internal_pb2.Request] = []
+        self.handled = 0
+        """Of the requests."""
+        self.requests_committed = 0
+        self.blocks_read: list[int] = []
+        self.generation = 0
+        self.engine: Engine
+        self.take_over()
+
+    # --- the matcher's life
+
+    def take_over(self) -> None:
+        """Another matcher loads what is stored, and follows the log from the commit on."""
+        self.generation += 1
+        engine = self.engine = Engine(PARTITION, PARTITIONS, EPOCH, registrations_max=self.registrations_max)
+        engine.rules = self.rules
+        engine.start_load(None)
+        for key, value in self.stored[topics.REGISTRATIONS].items():
+            engine.load_registrations(key, msgspec.json.decode(value, type=RegistrationsRecord), applied_counts=True)
+        for key, value in self.stored[topics.SESSIONS].items():
+            engine.load_session(key, msgspec.json.decode(value, type=SessionRecord), self.now_ms, applied_counts=True)
+        for key, value in self.stored[topics.CHANNELS_STATE].items():
+            engine.load_channels(key, msgspec.json.decode(value, type=ChannelsRecord))
+        start = max(self.log_start, self.committed if self.committed is not None else 0)
+        engine.start_channels(self.retention, self.epoch, start, self.log_start)
+        engine.finish_load(
+            self.generation, INBOXES, self.now_ms, objects_committed=0, requests_start=self.requests_committed
+        )
+        self.handled = self.requests_committed
+        self.read_to = max(self.log_start, start - vars(channel_log)["REPEATS_KNOWN_OFFSETS"])
+
+    def read(self, records: int | None = None) -> None:
+        """The log is followed: so many records, or all."""
+        ready = [one for one in self.log if one.offset >= self.read_to]
+        for one in ready[:records]:
+            self.engine.on_message(self._record(one), self.now_ms)
+            self.read_to = one.offset + 1
+        if records is None or records >= len(ready):
+            self.read_to = self.end
+            self.engine.on_channels_end(self.retention, self.end)
+
+    def handle(self) -> None:
+        """All requests are handled, behind all that the log has."""
+        requests = list(enumerate(self.requests))[self.handled :]
+        if requests:
+            self.read()
+            self.handled = len(self.requests)
+            self.engine.on_requests(requests, self.now_ms)
+
+    def read_blocks(self, number: int = 1000) -> int:
+        """So many blocks that are waited for are read. How many there were."""
+        read = 0
+        while read < number:
+            wanted = self.engine.wanted_blocks()
+            if not wanted:
+                break
+            self.read_block(wanted[0][1])
+            read += 1
+        return read
+
+    def read_block(self, start: int, *, unreadable: bool = False) -> None:
+        """The block that begins there."""
+        self.blocks_read.append(start)
+        records = [one for one in self.log if one.offset >= start][: self.block_records]
+        next_ = records[-1].offset + 1 if len(records) == self.block_records else max(self.end, start + 1)
+        found = [] if unreadable else [self._record(one) for one in records]
+        self.engine.on_block(Block(self.retention, start, next_, self.log_start, found, unreadable), self.now_ms)
+
+    def step(self, *, writes_lost: int = 0, told_lost: bool = False) -> Step:
+        """What the engine wants done is done; of the last writes some may be lost, and with them what is told."""
+        step = self.engine.take_step(self.now_ms)
+        writes = [*step.state, *step.tombstones]
+        for write in writes[: len(writes) - writes_lost]:
+            self._write(write)
+        if writes_lost or told_lost:
+            return step
+        for inbox, record in step.inboxes:
+            if record.gateway:
+                assert INBOX[record.gateway] == inbox
+                self.told[record.gateway] += record.items
+        self.committed = self.engine.channels_done(self.retention)
+        not_stored = self.engine.first_not_stored
+        self.requests_committed = self.handled if not_stored is None else min(self.handled, not_stored)
+        return step
+
+    def settle(self) -> None:
+        """All is read, handled, told and stored."""
+        while True:
+            self.read()
+            self.handle()
+            self.engine.channels_commit_due = True
+            self.step()
+            if not self.read_blocks():
+                break
+        self.step()
+
+    def tick(self, ms: int) -> None:
+        """Time passes."""
+        self.now_ms += ms
+        self.engine.flush(self.now_ms)
+        self.engine.on_tick(self.now_ms)
+        self.step()
+
+    def _write(self, write: Write) -> None:
+        if write.topic == topics.REJECTED:
+            self.rejected.append(write)
+        elif write.topic in topics.CHANNELS:
+            self.moved.append(write)
+        elif write.value is None:
+            self.stored[write.topic].pop((write.key or b"").decode(), None)
+        else:
+            self.stored[write.topic][(write.key or b"").decode()] = write.value
+
+    def _record(self, one: Logged) -> MessageRecord:
+        return MessageRecord(self.retention, one.key, one.value, one.headers, one.offset, one.timestamp_ms)
+
+    # --- publishers, retention
+
+    def send(
+        self,
+        channel: str,
+        payload: bytes | None = b"x",
+        headers: MessageHeaders | str = NO_HEADERS,
+        *,
+        key: bytes | None = None,
+        gap: int = 0,
+    ) -> int:
+        """A record at the log's end: its offset. `gap`: so many offsets before it hold no records."""
+        offset = self.end + gap
+        name = f"{PREFIX}{channel}".encode() if key is None else key
+        self.log.append(Logged(offset, name, payload, headers, self.now_ms))
+        self.end = offset + 1
+        return offset
+
+    def remove_below(self, log_start: int) -> None:
+        """Retention removes what is below."""
+        self.log_start = max(self.log_start, min(log_start, self.end))
+        self.log = [one for one in self.log if one.offset >= self.log_start]
+
+    # --- gateways
+
+    def request(self, session: int = 1, client: str = "client-1", gateway: int = GATEWAY, **body: object) -> None:
+        """A gateway's request."""
+        of_gateway = "acks" in body or "beat" in body
+        request = internal_pb2.Request(
+            format=1,
+            gateway=gateway,
+            inbox=INBOX[gateway],
+            session=0 if of_gateway else session,
+            domain="" if of_gateway else DOMAIN,
+            group="" if of_gateway else GROUP,
+            client="" if of_gateway else client,
+            **body,  # type: ignore[arg-type]
+        )
+        self.requests.append(request)
+
+    def open(
+        self,
+        wanted: Iterable[str],
+        channels: Iterable[wire_pb2.Channel] = (),
+        *,
+        session: int = 1,
+        client: str = "client-1",
+        gateway: int = GATEWAY,
+        ask: int = 1,
+        cursor: int | None = None,
+        epoch: int | None = None,
+        again: bool = False,
+        acked: int | None = None,
+        unregister: Iterable[int] = (),
+        page_bytes: int = 0,
+    ) -> None:
+        """An Open of a client that wants these registrations of channels, by their texts, in the end."""
+        self.request(
+            session,
+            client,
+            gateway,
+            open=internal_pb2.Open(
+                digest=sum(map(channel_hash, wanted)) % MODULUS,
+                epoch=EPOCH,
+                ask=ask,
+                again=again,
+                channels=channels,
+                unregister_channels=unregister,
+                channels_epoch=epoch if cursor is None or epoch is not None else self.epoch,
+                channels_cursor=cursor,
+                channels_ask=ask,
+                channels_acked=acked,
+                page_bytes=page_bytes,
+            ),
+        )
+
+    def ask(
+        self,
+        ask: int,
+        *,
+        page: int = 0,
+        cursor: int | None = None,
+        paging: int = 0,
+        session: int = 1,
+        client: str = "client-1",
+        gateway: int = GATEWAY,
+        page_bytes: int = 0,
+    ) -> None:
+        """A CatchUpChannels."""
+        catch_up = internal_pb2.CatchUpChannels(
+            cursor=cursor, ask=ask, page=page, epoch=self.epoch, page_bytes=page_bytes, paging=paging
+        )
+        self.request(session, client, gateway, catch_up_channels=catch_up)
+
+    def take(self, gateway: int = GATEWAY) -> list[internal_pb2.Item]:
+        """What a gateway was told since the last time."""
+        items, self.told[gateway] = self.told[gateway], []
+        return items
+
+
+def channel(name: str, *attributes: str, since: wire_pb2.Since = wire_pb2.SINCE_NOW, at: int = 0) -> wire_pb2.Channel:
+    """What a frame says of a channel."""
+    return wire_pb2.Channel(name=name, attributes=attributes, since=since, at=at)
+
+
+def text(name: str, *attributes: str) -> str:
+    """The registration of a channel, as one text."""
+    return channel_text(name, attributes)
+
+
+def hash_of(name: str, *attributes: str) -> int:
+    """What names it."""
+    return channel_hash(channel_text(name, attributes))
+
+
+def channel_pages(items: Iterable[internal_pb2.Item]) -> list[internal_pb2.ChannelPage]:
+    """The ChannelPages among the items, without those that only have a live session ask anew."""
+    return [item.channel_page for item in items if item.WhichOneof("item") == "channel_page" and item.channel_page.page]
+
+
+def channel_fan_outs(items: Iterable[internal_pb2.Item]) -> list[internal_pb2.ChannelFanOut]:
+    """The ChannelFanOuts among the items."""
+    return [item.channel_fan_out for item in items if item.WhichOneof("item") == "channel_fan_out"]
+
+
+def entry_of(entry: internal_pb2.ChannelEntry) -> tuple[object, ...]:
+    """(offset, what lies before it is known from here) of a message; (reason, after, before) of a Missed."""
+    if entry.HasField("message"):
+        return entry.message.offset, entry.message.offset - entry.message.back
+    missed = entry.missed
+    return wire_pb2.Reason.Name(missed.reason), missed.after if missed.HasField("after") else None, missed.before

@@ -1,0 +1,106 @@
+"""For tests: what a log took, and what subscribers of channels and their gateways keep, as simply as can be."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from coldnotify_schemas import wire_pb2
+from coldnotify_schemas.digest import MODULUS
+from coldnotify_schemas.interests import channel_hash, channel_text
+
+NOWHERE = -1
+
+
+class Sent(NamedTuple):
+    """What the log took."""
+
+    offset: int
+    channel: str
+    to: tuple[str, ...]
+    expires_at: int | None
+    original: int | None
+    """The record that it repeats."""
+
+
+@dataclass
+class Subscribed:
+    """A channel of a device."""
+
+    name: str
+    attributes: tuple[str, ...]
+    since: wire_pb2.Since
+    at: int
+    position: int | None = None
+    """Where it begins, as the service says; None: it has not."""
+    known: int = NOWHERE
+    """All up to here has been told or missed; where the channel is not pending, the device's cursor counts, too."""
+    pending: bool = True
+    parked: bool = False
+    lost: bool = False
+    """The log is another one: what it is told next is that."""
+    said: bool = False
+    """In this session."""
+    told: list[int] = field(default_factory=list)
+
+    @property
+    def hash(self) -> int:
+        return channel_hash(channel_text(self.name, self.attributes))
+
+    def wants(self, sent: Sent) -> bool:
+        return sent.channel == self.name and (not sent.to or bool(set(sent.to) & set(self.attributes)))
+
+    def frame(self) -> wire_pb2.Channel:
+        if self.position is None:
+            return wire_pb2.Channel(name=self.name, attributes=self.attributes, since=self.since, at=self.at)
+        return wire_pb2.Channel(
+            name=self.name,
+            attributes=self.attributes,
+            since=wire_pb2.SINCE_BEGINNING if self.known == NOWHERE else wire_pb2.SINCE_POSITION,
+            at=max(self.known, 0),
+        )
+
+
+@dataclass
+class Device:
+    """What a subscriber keeps."""
+
+    name: str
+    channels: dict[int, Subscribed] = field(default_factory=dict)
+    unregistering: set[int] = field(default_factory=set)
+    cursor: int = NOWHERE
+    epoch: int | None = None
+    session: "Session | None" = None
+
+    @property
+    def digest(self) -> int:
+        return sum(self.channels) % MODULUS
+
+
+@dataclass
+class Session:
+    """A connection as its gateway sees it."""
+
+    device: Device
+    gateway: int
+    number: int
+    digest: int
+    channels: list[wire_pb2.Channel]
+    unregister: list[int]
+    cursor: int
+    epoch: int | None
+    state: str = "opening"
+    ask: int = 0
+    live: bool = False
+    """Its channels are."""
+    behind: bool = False
+    """Its client has said that channels are behind its cursor, and it has not been caught up since."""
+    due: bool = False
+    """A page is to come."""
+    page: int = 1
+    """That one's number."""
+    paging: int = 0
+    registers: int = 0
+    """Registers that are not answered."""
+
+    @property
+    def connected(self) -> bool:
+        return self.device.session is self

@@ -1,0 +1,57 @@
+"""A browser of a test ends with the test, however that ends."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from coldnotify_testkit.browser import MISSING
+from coldnotify_testkit.waiting import wait_for
+
+_OPENS_A_PAGE = """
+import sys
+from pathlib import Path
+from coldnotify_testkit.browser import browser
+
+with browser(Path(sys.argv[1])) as window:
+    window.open("data:text/html,here")
+    print(window.text(), flush=True)
+    sys.stdin.read()
+"""
+
+
+def _parents() -> dict[int, int]:
+    """By process id, that of the parent: of all that run."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = path.read_text().rpartition(")")[2].split()[:2]
+        except OSError:
+            continue
+        if state != "Z":
+            found[int(path.parent.name)] = int(parent)
+    return found
+
+
+def _descendants(pid: int) -> set[int]:
+    parents, found = _parents(), {pid}
+    while new := {one for one, parent in parents.items() if parent in found} - found:
+        found |= new
+    return found - {pid}
+
+
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nothing ends a child")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_chromium_is_left_of_a_process_that_is_killed(number: signal.Signals, tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", _OPENS_A_PAGE, str(tmp_path / "driver.log")]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"here\n"
+            started = _descendants(process.pid)
+            assert len(started) > 3, "chromedriver, Chromium, and Chromium's own"
+        finally:
+            process.send_signal(number)
+    wait_for(lambda: not started & _parents().keys(), "all of them have ended")

@@ -1,0 +1,185 @@
+"""deploy/: systemd's units and the Helm chart, as far as they can be held to their rules here; all the way where the
+tools are there."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+import yaml
+from coldnotify_cli.main import COMMANDS
+from coldnotify_cli.settings_doc import all_settings
+from coldnotify_common.settings import describe, load
+from coldnotify_gateway.settings import GatewaySettings
+from coldnotify_http.settings import HttpSettings
+from coldnotify_matcher.settings import MatcherSettings
+from coldnotify_usage.settings import UsageSettings
+
+ROOT = Path(__file__).parents[2]
+UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
+CHART = ROOT / "deploy" / "helm" / "coldnotify"
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+TEMPLATES = {path.name: path.read_text(encoding="utf-8") for path in sorted((CHART / "templates").iterdir())}
+SERVICES = ("matcher", "gateway", "http", "usage")
+_SANDBOX = (
+    "CapabilityBoundingSet=",
+    "NoNewPrivileges=yes",
+    "ProtectSystem=strict",
+    "ProtectHome=yes",
+    "PrivateTmp=yes",
+    "PrivateDevices=yes",
+    "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
+    "MemoryDenyWriteExecute=yes",
+    "SystemCallFilter=@system-service",
+    "User=coldnotify",
+)
+_EXPOSURE_MAX = 15
+"""Of 100, as `systemd-analyze security` counts it; a unit without any of this has 96."""
+
+
+def variables() -> set[str]:
+    return {info.variable for settings in all_settings() for info in describe(settings)}
+
+
+def test_every_service_has_a_unit_and_the_topics_are_made() -> None:
+    assert {unit.stem for unit in UNITS} == {f"coldnotify-{name}" for name in (*SERVICES, "topics")}
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
+def test_a_unit_runs_a_command_of_ours_in_a_sandbox(unit: Path) -> None:
+    lines = unit.read_text(encoding="utf-8").splitlines()
+    (command,) = [line.partition("bin/coldnotify ")[2].split()[0] for line in lines if line.startswith("ExecStart=")]
+    assert command in COMMANDS
+    assert unit.stem == f"coldnotify-{command}"
+    assert [line for line in _SANDBOX if line not in lines] == []
+    assert "EnvironmentFile=-/etc/coldnotify/coldnotify.env" in lines
+    if command != "topics":
+        assert "Restart=always" in lines
+        assert "TimeoutStopSec=30" in lines
+    set_here = [line for line in lines if line.startswith("Environment=")]
+    assert set(re.findall(r"COLDNOTIFY_\w+", " ".join(set_here))) <= variables()
+
+
+def test_systemd_takes_the_units_and_finds_them_little_exposed(tmp_path: Path) -> None:
+    systemd = shutil.which("systemd-analyze")
+    if systemd is None:
+        pytest.skip("there is no systemd-analyze")
+    for unit in UNITS:
+        # It looks whether the program is there.
+        text = unit.read_text(encoding="utf-8").replace("/opt/coldnotify/bin/coldnotify", "/bin/true")
+        (tmp_path / unit.name).write_text(text)
+    units = [str(tmp_path / unit.name) for unit in UNITS]
+    done = subprocess.run([systemd, "verify", *units], capture_output=True, text=True, timeout=60)
+    about_ours = [line for line in done.stderr.splitlines() if str(tmp_path) in line or "coldnotify" in line]
+    assert (done.returncode, about_ours) == (0, [])
+    for path in units:
+        argv = [systemd, "security", "--offline=yes", f"--threshold={_EXPOSURE_MAX}", path]
+        exposed = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+        assert exposed.returncode == 0, exposed.stdout
+
+
+def test_values_are_as_their_schema_says() -> None:
+    jsonschema_rs.validator_for(SCHEMA).validate(VALUES)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kafka": {"bootstrap": "kafka"}},
+        {"settings": {"COLDNOTIFY_KAFKA": 9092}},
+        {"settings": {"KAFKA": "kafka:9092"}},
+        {"matchers": {"replicas": 2}},
+        {"gateway": {"replicas": -1}},
+    ],
+)
+def test_values_that_are_wrong_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(jsonschema_rs.ValidationError):
+        jsonschema_rs.validator_for(SCHEMA).validate({**VALUES, **wrong})
+
+
+def test_every_value_that_templates_use_is_there() -> None:
+    used = {path for text in TEMPLATES.values() for path in re.findall(r"\.Values\.([\w.]+)", text)}
+    assert used
+    for path in used:
+        found: Any = VALUES
+        for name in path.split("."):
+            assert name in found, path
+            found = found[name]
+
+
+def test_settings_of_the_chart_are_ours_and_can_be_read() -> None:
+    named = {name for text in TEMPLATES.values() for name in re.findall(r"COLDNOTIFY_\w+", text)}
+    # In a comment: what Kubernetes would set.
+    assert named - {"COLDNOTIFY_HTTP_PORT"} <= variables()
+    for settings, part in (
+        (MatcherSettings, "matcher"),
+        (GatewaySettings, "gateway"),
+        (HttpSettings, "http"),
+        (UsageSettings, "usage"),
+    ):
+        load(settings, VALUES["settings"] | VALUES[part]["settings"])
+
+
+def test_pods_get_no_settings_from_the_names_of_services() -> None:
+    text = "".join(TEMPLATES.values())
+    assert text.count("enableServiceLinks: false") == text.count("automountServiceAccountToken: false") == 2
+
+
+def test_ports_are_those_of_the_settings() -> None:
+    ports = {
+        "matcher": MatcherSettings().matcher_port,
+        "gateway": GatewaySettings().gateway_http_port,
+        "http": HttpSettings().http_port,
+        "usage": UsageSettings().usage_port,
+    }
+    for part, port in ports.items():
+        assert f'"command" (list "{part}") "port" {port} ' in TEMPLATES[f"{part}.yaml"]
+    for port in (55000, 55003):
+        assert f"port: {port}, targetPort: {port}" in TEMPLATES["gateway.yaml"]
+
+
+def test_the_user_is_the_images() -> None:
+    (user,) = re.findall(r"^USER (\d+)$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    text = "".join(TEMPLATES.values())
+    assert set(re.findall(r"runAs(?:User|Group): (\d+)", text)) == {user}
+
+
+def helm(*arguments: str) -> str:
+    """What Helm says. Skips where there is none."""
+    program = shutil.which("helm")
+    if program is None:
+        pytest.skip("there is no Helm")
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_helm_is_content() -> None:
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))
+
+
+def test_what_helm_makes_of_it() -> None:
+    made = helm("template", "field", str(CHART), "--set", "filesSecret=files", "--set", "gateway.replicas=3")
+    objects = [one for one in yaml.safe_load_all(made) if one]
+    kinds = {(one["kind"], one["metadata"]["name"]) for one in objects}
+    assert {("StatefulSet", "field-coldnotify-matcher"), ("StatefulSet", "field-coldnotify-gateway")} <= kinds
+    assert {("Deployment", "field-coldnotify-http"), ("Job", "field-coldnotify-topics")} <= kinds
+    settings = {"matcher": MatcherSettings, "gateway": GatewaySettings, "http": HttpSettings, "usage": UsageSettings}
+    for one in objects:
+        if one["kind"] not in ("StatefulSet", "Deployment", "Job"):
+            continue
+        (container,) = one["spec"]["template"]["spec"]["containers"]
+        assert container["args"][0] in COMMANDS
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        environment = {each["name"]: each.get("value", "pod-0") for each in container["env"]}
+        assert set(environment) <= variables()
+        if (kind := settings.get(container["name"])) is not None:
+            load(kind, environment)
+        if container["name"] == "http":
+            gateways = [f"field-coldnotify-gateway-{i}.field-coldnotify-gateway:55001" for i in range(3)]
+            assert environment["COLDNOTIFY_GATEWAY_HTTP"] == ",".join(gateways)

@@ -1,0 +1,132 @@
+"""Priority, with real processes and a slow link: what is published urgently comes before pages that still wait.
+
+It is the order that is looked at, and never the time: the device does not ask for its next page before.
+"""
+
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from coldnotify import Connection, Notify, State
+from coldnotify.http_publisher import HttpPublisher
+from coldnotify.publisher import Publisher
+from coldnotify_schemas.digest import object_crc
+from coldnotify_schemas.wire_pb2 import Notification
+from coldnotify_testkit.command import coldnotify
+from coldnotify_testkit.device_frames import ack, hello
+from coldnotify_testkit.raw_client import RawClient
+from coldnotify_testkit.slow_link import SlowLink
+from coldnotify_testkit.stack import Recorder, Up
+from coldnotify_testkit.waiting import wait_for
+
+pytestmark = pytest.mark.kafka
+
+DOMAIN, GROUP = "animal.observer", "priority-1"
+BITS_PER_S = 50_000
+BACKLOG = tuple(f"backlog-{number}" for number in range(50))
+PAYLOAD = "x" * 700
+"""With these, the backlog is more than two first pages."""
+ALARMS = ("alarm-by-kafka", "alarm-by-http", "alarm-by-library", "alarm-by-command", "alarm-by-session")
+NAMES = {object_crc(name): name for name in (*BACKLOG, *ALARMS)}
+
+
+def post(up: Up, path: str, body: dict[str, object]) -> None:
+    request = urllib.request.Request(f"{up.http_url}{path}", json.dumps(body).encode(), method="POST")
+    with urllib.request.urlopen(request, timeout=60) as response:
+        assert response.status == 200
+
+
+def raise_alarms(up: Up) -> None:
+    """One by each way to publish, one after the other."""
+    with Publisher(kafka=up.kafka) as publisher:
+        publisher.publish(DOMAIN, GROUP, ALARMS[0], version=1, payload="now", priority="high")
+    post(up, f"/v1/domains/{DOMAIN}/groups/{GROUP}/objects/{ALARMS[1]}", {"version": 1, "priority": "high"})
+    HttpPublisher(up.http_url).publish(DOMAIN, GROUP, ALARMS[2], version=1, priority="high")
+    words = ("publish", DOMAIN, GROUP, ALARMS[3], "--version=1", "--priority=high", f"--kafka={up.kafka}")
+    assert coldnotify(*words).returncode == 0
+    host, port = up.gateway
+    with Notify(DOMAIN, GROUP, "unit-that-tells", State(None), Connection(host, port)) as unit:
+        publication = unit.publish(ALARMS[4], version=1, priority="high")
+        assert publication is not None
+        publication.wait(60)
+
+
+def test_what_is_urgent_comes_before_the_pages_that_wait_and_all_comes(up: Up) -> None:
+    with Publisher(kafka=up.kafka) as publisher:
+        for name in BACKLOG:
+            publisher.publish(DOMAIN, GROUP, name, version=1, payload=PAYLOAD)
+    wanted = BACKLOG + ALARMS
+    told: list[Notification] = []
+    with SlowLink(*up.gateway, bits_per_s=BITS_PER_S) as link, RawClient(link.port) as device:
+        device.send(hello("slow", group=GROUP, wanted=wanted, register=wanted))
+        while (frame := device.frame()) is not None and not frame.HasField("page_end"):
+            told.append(frame.notification)
+        assert frame is not None
+        before = {NAMES[one.crc] for one in told if one.crc in NAMES}
+        assert len(before & {*BACKLOG}) < len(BACKLOG), "there is more than a page"
+        raise_alarms(up)
+        # The device has acknowledged no page, so nothing else can come.
+        urgent = [device.until("notification").notification for _ in ALARMS]
+        assert [(NAMES[one.crc], one.version, one.answer) for one in urgent] == [(name, 1, True) for name in ALARMS]
+        after: list[Notification] = []
+        while not frame.HasField("caught_up"):
+            if frame.HasField("page_end"):
+                device.send(ack(page=frame.page_end.page))
+            next_frame = device.frame()
+            assert next_frame is not None
+            frame = next_frame
+            if frame.HasField("notification"):
+                after.append(frame.notification)
+    newest = {NAMES[one.crc]: one.version for one in (*told, *after) if one.crc in NAMES and one.HasField("version")}
+    assert newest == dict.fromkeys(wanted, 1), "the backlog is whole, and what overtook it has come again at its place"
+
+
+def test_an_application_is_told_once_and_stands_where_it_stood(up: Up, tmp_path: Path) -> None:
+    host, port = up.gateway
+    group = "priority-2"
+    first, told, again = Recorder(), Recorder(), Recorder()
+    state = tmp_path / "state"
+
+    def unit(port: int, recorder: Recorder) -> Notify:
+        made = Notify(DOMAIN, group, "unit", State(filename=str(state)), Connection(host, port))
+        for name in (*BACKLOG, ALARMS[0]):
+            made.register(name).subscribe(recorder)
+        return made
+
+    with unit(port, first):
+        wait_for(lambda: len({one.object_id for one in first.seen}) == len(BACKLOG) + 1, "registered")
+    with Publisher(kafka=up.kafka) as publisher:
+        for name in BACKLOG:
+            publisher.publish(DOMAIN, group, name, version=1, payload=PAYLOAD)
+        with SlowLink(host, port, bits_per_s=BITS_PER_S) as link, unit(link.port, told) as slow:
+            wait_for(lambda: told.seen, "it makes progress")
+            publisher.publish(DOMAIN, group, ALARMS[0], version=1, priority="high")
+            wait_for(lambda: told.newest(ALARMS[0]) == 1, "it is told", timeout_s=240)
+            wait_for(lambda: all(told.newest(name) == 1 for name in BACKLOG), "so is all else", timeout_s=240)
+            wait_for(lambda: slow.caught_up, "caught up", timeout_s=240)
+    assert len(told.seen) == len(BACKLOG) + 1, "each once"
+    with unit(port, again) as awake:
+        wait_for(lambda: awake.caught_up, "caught up")
+    assert again.seen == []
+
+
+def test_a_priority_that_is_none_is_refused_by_the_fields_name(up: Up) -> None:
+    path = f"{up.http_url}/v1/domains/{DOMAIN}/groups/{GROUP}/objects/o"
+    request = urllib.request.Request(path, b'{"priority": "low"}', method="POST")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=60)
+    with refused.value as error:
+        assert (error.code, json.load(error)["field"]) == (400, "priority")
+    with Publisher(kafka=up.kafka) as publisher, pytest.raises(ValueError, match=r"^priority: 'low' is not high$"):
+        publisher.publish(DOMAIN, GROUP, "o", priority="low")
+    host, port = up.gateway
+    with (
+        Notify(DOMAIN, GROUP, "unit-that-errs", State(None), Connection(host, port)) as unit,
+        pytest.raises(ValueError, match=r"^priority: 'low' is not high$"),
+    ):
+        unit.publish("o", priority="low")
+    done = coldnotify("publish", DOMAIN, GROUP, "o", "--priority=low", f"--kafka={up.kafka}")
+    assert done.returncode == 2
+    assert "--priority" in done.stderr
