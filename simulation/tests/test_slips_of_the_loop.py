@@ -34,7 +34,7 @@ SLIPS = {
         "note",
         "partition.table_done",
         "partition.position",
-        1100837,
+        1103664,
     ),
     "requests are handled before the table is read as far as it went": Slip(
         Run,

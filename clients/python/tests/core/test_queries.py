@@ -167,6 +167,22 @@ def test_the_description_of_before_is_told_after_another_one_that_is_being_told(
     assert heard == [((1,), {"on": True}), ((1,), {})]
 
 
+def test_a_version_for_some_follows_one_that_waited_for_nobody_any_more() -> None:
+    """A description of an object without a version waits for a query that the object has left."""
+    bench = Bench(replace(kept("a", descriptions={"a": b"{}"}), wanted=frozenset()))
+    bench.client.register(ROOM)
+    bench.client.subscribe(LAMPS, 1)
+    bench.client.subscribe(ROOM, 2)
+    bench.connect()
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=wire.KINDS_QUERIES | wire.KINDS_DESCRIPTIONS))
+    bench.say(notification=wire.Notification(name="a", offset=11, entered=[ROOM.hash], description=b'{"on":true}'))
+    bench.say(notification=wire.Notification(name="a", offset=12, left=[LAMPS.hash]))
+    bench.say(notification=wire.Notification(name="a", version=1, offset=13))
+    job = bench.client.next_job(bench.now)
+    assert isinstance(job, Job)
+    assert (job.subscribers, job.notification.version) == ((2,), 1)
+
+
 @pytest.mark.parametrize("version", [None, 0])
 def test_of_an_older_version_the_description_alone_is_told_to_those_who_ask(version: int | None) -> None:
     """The object was removed, and published again by somebody who began its versions over, or not at all."""
