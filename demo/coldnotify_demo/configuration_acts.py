@@ -49,6 +49,10 @@ class ConfigurationPlay:
                 self._write(group, name)
         backend = stage.start(BACKEND, "configuration_backend", str(self._folder), f"--kafka={stage.service.kafka}")
         self._backend_url = stage.url(backend)
+        # Else a unit that is quicker is told first that an object was never published.
+        for group, names in OBJECTS.items():
+            for name in names:
+                self._await_published(group, name)
         for unit, group in REGIONS.items():
             self._start_unit(unit, OBJECTS[group])
         stage.expect(
