@@ -84,6 +84,8 @@ export class Membership {
   saidHeld = false;
   /** The service has said that not all differences are known, and is going to say whether the sets are the same. */
   isInDoubt = false;
+  /** The service holds other sets, and is to say which: what versions of members are for, is known after that. */
+  isInQuestion = false;
   /** Something that came cannot be told: it is to be answered again, whole. */
   spoilt = false;
 

@@ -198,7 +198,9 @@ export class Queries {
   }
 
   #leave(membership: Membership, name: string): void {
-    const newest = this.#objects.isHeard(membership.interest) ? this.#objects.newest(name) : null;
+    // What waits while it is in question came when the object may have been no member any more.
+    const isFor = this.#objects.isHeard(membership.interest) && !membership.isInQuestion;
+    const newest = isFor ? this.#objects.newest(name) : null;
     if (membership.leave(name, newest)) this.callbacks.touch(membership);
     if (membership.reached !== null) this.#journal.changed();
     this.#tell(membership, name);
@@ -244,7 +246,8 @@ export class Queries {
 
   /** `whole`: with the newest version of each. */
   #arrived(membership: Membership, whole: boolean): void {
-    membership.held = membership.saidHeld = membership.isInDoubt = false;
+    membership.held = membership.saidHeld = membership.isInDoubt = membership.isInQuestion = false;
+    this.#offerAll([membership]);
     if (whole) membership.doubtful.clear();
     this.#journal.changed();
     this.#registrations.arrived(membership.interest);
@@ -295,9 +298,11 @@ export class Queries {
     for (const membership of known) {
       membership.held = this.#mismatches === 1 && (membership.held || this.#mayStay(membership));
       membership.isInDoubt = false;
-      if (this.#mismatches > 2) this.owe(membership);
-      else this.#registrations.askAgain(membership.interest);
+      membership.isInQuestion = this.#mismatches <= 2;
+      if (membership.isInQuestion) this.#registrations.askAgain(membership.interest);
+      else this.owe(membership);
     }
+    this.#offerAll(known);
   }
 
   /** Who lacks versions needs the whole answer. */
@@ -319,7 +324,17 @@ export class Queries {
 
   /** The service knows no queries: the cursor passes what it does not tell. */
   oweAll(): void {
-    for (const membership of this.all) this.owe(membership);
+    for (const membership of this.all) {
+      this.owe(membership);
+      membership.isInQuestion = false;
+    }
+    this.#offerAll(this.all);
+  }
+
+  #offerAll(memberships: Iterable<Membership>): void {
+    for (const { received, deferred } of memberships) {
+      for (const name of [...received, ...deferred.keys()]) this.#objects.offer(name);
+    }
   }
 
   /** Those of `interests` that are queries, for a frame that has them all. */
@@ -412,9 +427,10 @@ export class Queries {
     }
   }
 
-  /** Whether a members callback is to be told first that the object has entered. */
+  /** Whether it is to be known first whose member the object is, or a members callback told that it has entered. */
   isBlocked(name: string): boolean {
     for (const membership of this.all) {
+      if (membership.isInQuestion && membership.concerns(name)) return true;
       if (membership.isEntering(name) && !membership.parked && this.callbacks.areFor(membership.interest)) return true;
     }
     return false;

@@ -83,6 +83,7 @@ class Membership:
         "given_up",
         "held",
         "hold",
+        "in_question",
         "members",
         "missed",
         "parked",
@@ -126,6 +127,8 @@ class Membership:
         self.said_held = False
         self.given_up = False
         """The sets never fit in this session: the registration is not settled before the next one."""
+        self.in_question = False
+        """The service holds other sets, and is to say which: what versions of members are for, is known after that."""
         # What is to be told
         self.touched = set(self.received - self.members)
         """Names that may differ between `received` and `members`."""

@@ -176,6 +176,7 @@ class Queries:
         """The service knows no queries. What it passes over is answered, whole, by one that does."""
         for membership in self.by_hash.values():
             self._restart(membership)
+            self._trust(membership)
 
     def confirmed(self, queries: Iterable[Query]) -> None:
         """The service has these registrations: its frames speak of them."""
@@ -307,8 +308,11 @@ class Queries:
             if self._mismatches > _MISMATCHES_MAX:
                 membership.given_up = True
                 self._registrations.owe(membership.query)
+                self._trust(membership)
             else:
                 self._registrations.ask_again(membership.query)
+                membership.in_question = True
+                self._offer_all(membership)
 
     def new_epoch(self) -> None:
         """The client has no cursor: all queries are answered whole."""
@@ -377,9 +381,9 @@ class Queries:
                 self.owe(membership)
 
     def is_blocked(self, name: str) -> bool:
-        """Whether a members callback is to be told first that the object has entered."""
+        """Whether it is to be known first whose member the object is, or a members callback told that it has entered."""
         return any(
-            one.is_entering(name) and not one.parked and self.callbacks.are_for(one.query)
+            one.in_question or (one.is_entering(name) and not one.parked and self.callbacks.are_for(one.query))
             for one in self.of.get(name, ())
         )
 
@@ -436,8 +440,19 @@ class Queries:
             if one.registered and self._registrations.stage(one.query) is not Stage.WITHHELD
         ]
 
+    def _trust(self, membership: Membership) -> None:
+        """Its members are those that the service says, as far as that can be known."""
+        if membership.in_question:
+            membership.in_question = False
+            self._offer_all(membership)
+
+    def _offer_all(self, membership: Membership) -> None:
+        for name in sorted({*membership.received, *membership.deferred}):
+            self._objects.offer(name)
+
     def _end_answer(self, membership: Membership, *, whole: bool) -> None:
         self._journal.changed()
+        self._trust(membership)
         if whole:
             membership.doubtful.clear()
         self._registrations.arrived(membership.query)
@@ -451,6 +466,8 @@ class Queries:
 
     def _leave(self, membership: Membership, name: str) -> None:
         newest = self._objects.newest(name) if self._objects.is_heard(membership.query) else None
+        if membership.in_question and not self._objects.is_telling(name):
+            newest = None  # what waits came when it may have been no member any more
         if not membership.leave(name, newest):
             return
         if membership.reached is not None:

@@ -308,6 +308,30 @@ def test_other_sets_are_asked_for_before_the_cursor_passes() -> None:
     assert bench.out() == []
 
 
+def test_a_version_waits_until_it_is_known_whose_member_the_object_is() -> None:
+    bench = Bench(replace(kept("a"), queries={LAMPS.text: Kept(members=frozenset("a")), ROOM.text: Kept()}))
+    bench.client.subscribe(LAMPS, 1)
+    bench.client.subscribe(ROOM, 2)
+    bench.connect()
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
+    bench.say(
+        caught_up=wire.CaughtUp(
+            complete=20, sets_digest=sets_digest([(LAMPS.hash, digest("")), (ROOM.hash, digest("a"))])
+        )
+    )
+    bench.out()
+    bench.say(notification=wire.Notification(name="a", version=7, offset=21))
+    assert bench.tell() == []
+    bench.say(registered=wire.Registered(request=1, kinds=KINDS))
+    for query, members in ((ROOM, "a"), (LAMPS, "")):
+        bench.say(registered=wire.Registered(begun=[query.hash]))
+        for name in members:
+            bench.enter(name, query, version=7, offset=21, answer=True)
+        bench.say(registered=wire.Registered(answered=[query.hash]))
+    assert bench.tell() == [("a", (2,))]
+    assert bench.client.members(LAMPS) == frozenset()
+
+
 def test_a_digest_that_never_fits_is_not_asked_for_for_ever() -> None:
     bench = Bench(kept("a"))
     bench.connect()
