@@ -379,6 +379,35 @@ test("a version that waits to be told to others is told to a query, too, that it
   assert.deepEqual([...query.members], ["x"]);
 });
 
+test("a version waits until it is known whose member its object is", () => {
+  const { bench, query, hash, enters } = ofQuery();
+  const { delivery } = bench;
+  const other = byQuery("other");
+  bench.registrations.register(other);
+  delivery.wants(other);
+  delivery.subscribe(other, 3);
+  delivery.queries.confirmed([other]);
+  const { hash: otherHash } = delivery.queries.get(other) as Membership;
+  bench.journal.durable = bench.journal.revision;
+  const request = bench.registrations.nextRequest();
+  assert(request !== null);
+  bench.registrations.confirm(request.operations);
+  enters("x", false);
+  tellAll(bench);
+  // By the service, it is the other one's member.
+  delivery.queries.compare(1n);
+  const update = { incarnation: 0n, version: 7n, payload: new Uint8Array(), deleted: false };
+  delivery.arrived("x", update);
+  assert.deepEqual(tellAll(bench), []);
+  delivery.queries.begun([hash, otherHash]);
+  delivery.changed("x", update, [otherHash], [], true);
+  delivery.queries.answered([otherHash]);
+  assert.deepEqual(tellAll(bench), []);
+  delivery.queries.answered([hash]);
+  assert.deepEqual(tellAll(bench), ["+ -x", "x 3"]);
+  assert.deepEqual([...query.members], []);
+});
+
 test("sets that never fit are owed until the next session", () => {
   const { bench, query, hash } = ofQuery();
   const { queries } = bench.delivery;
