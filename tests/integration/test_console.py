@@ -146,6 +146,7 @@ def test_each_group_client_object_and_search_has_an_address_and_what_has_the_foc
     with Publisher(up.kafka) as publisher:
         publisher.publish(DOMAIN, group, "camera", version=1, payload={"fps": 5})
         publisher.publish(DOMAIN, group, long, version=1)
+        publisher.publish(DOMAIN, "..", "humidity", version=1)
         try:
             for name in ("camera", long):
                 client.register(name).subscribe(told)
@@ -209,6 +210,9 @@ def test_each_group_client_object_and_search_has_an_address_and_what_has_the_foc
                     "arguments", "'/humidity'"
                 ),
                 "it is found",
+            )
+            assert f"{DOMAIN} / ..: a browser cannot ask" in window.run(
+                "return document.querySelector('#search-unasked').innerText"
             )
             window.open("about:blank")
             window.open(f"{up.http_url}/#/search/{group}")

@@ -13,9 +13,10 @@ import { showTenant, showTenants } from "./tenants.js";
 import { ago, count, duration, latency, rate, time } from "./words.js";
 
 const REFRESH_MS = 4000;
-const SEARCHED_GROUPS = 20;
+const SEARCHED_GROUPS = 50;
 const SEARCHED_ITEMS = 1000;
 const FOUND_SHOWN = 50;
+const UNASKED_SHOWN = 5;
 const REGISTRATIONS_SHOWN = 1000;
 const QUERIES_SHOWN = 50;
 const CLIENTS_OF_QUERY = 5;
@@ -307,18 +308,24 @@ async function search(text) {
   const all = last.groups;
   const found = all.filter((one) => has(`${one.domain} / ${one.group}`)).map((one) => ["group", `${one.domain} / ${one.group}`, groupHref(one.domain, one.group), ""]);
   let cut = all.length > SEARCHED_GROUPS;
+  const unasked = [];
   await Promise.all(all.slice(0, SEARCHED_GROUPS).map(async ({ domain, group }) => {
     const of = async (list, name, href) => {
       const { items, next } = await askJson(`${groupPath(domain, group)}/${list}?limit=${SEARCHED_ITEMS}`);
       cut ||= next !== null;
       for (const one of items) if (has(one[name])) found.push([name, one[name], href(domain, group, one[name]), `${domain} / ${group}`]);
     };
-    await Promise.all([of("clients", "client", clientHref), of("objects", "object", objectHref)]);
+    // One that gives no answer hides none of the others.
+    const asked = await Promise.allSettled([of("clients", "client", clientHref), of("objects", "object", objectHref)]);
+    const failed = asked.find(({ status }) => status === "rejected");
+    if (failed !== undefined) unasked.push(`${domain} / ${group}: ${failed.reason.message}`);
   }));
   const kinds = ["group", "client", "object"];
   found.sort((one, other) => kinds.indexOf(one[0]) - kinds.indexOf(other[0]) || (one[1] < other[1] ? -1 : 1));
   byId("search-title").textContent = `${count(found.length)} found for “${text}”`;
   byId("search-cut").hidden = !cut;
+  byId("search-unasked").hidden = unasked.length === 0;
+  byId("search-unasked").textContent = `Not searched: ${unasked.sort().slice(0, UNASKED_SHOWN).join("; ")}${unasked.length > UNASKED_SHOWN ? "; …" : ""}`;
   table("found", [["name"], ["what"], ["where"]], found.slice(0, FOUND_SHOWN).map(([kind, name, href, where]) => [linkCell(name, href), cell(kind), cell(where)]),
     "Nothing.", found.length > FOUND_SHOWN ? `the first ${FOUND_SHOWN}` : "");
 }
