@@ -25,8 +25,9 @@ def test_who_had_more_to_do_never_gets_less(demand: dict[str, float]) -> None:
     assert all(a <= b + 1e-9 for a, b in itertools.pairwise(ordered))
 
 
-def test_one_busy_node_among_idle_ones_has_nearly_all() -> None:
-    assert share_out({"a": 1.0, "b": 0.0, "c": 0.0})["a"] > 0.9
+@pytest.mark.parametrize("idle", [0, 1, 2, 10, 100])
+def test_one_busy_node_among_idle_ones_has_nearly_all(idle: int) -> None:
+    assert share_out({"busy": 1.0} | {f"idle {number}": 0.0 for number in range(idle)})["busy"] >= 0.95
 
 
 def test_what_all_can_have_all_get() -> None:
