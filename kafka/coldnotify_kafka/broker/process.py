@@ -100,7 +100,9 @@ def _spawn(
             stdout=stream,
             stderr=subprocess.STDOUT,
             pass_fds=keep_open,
-            start_new_session=True,
+            # Ctrl-C does not reach it. A session of its own would do that, too, but the kernel shares processors among
+            # sessions, and may leave one without for a minute (docs/adr/0041-one-session.md).
+            process_group=0,
             preexec_fn=_die_with_parent(),
             umask=umask,
             env=environ,
