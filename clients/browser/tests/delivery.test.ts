@@ -483,3 +483,30 @@ test("a members callback that comes is told of a member before the version that 
   assert.equal(bench.delivery.nextJob(0), null, "what is told is stored before");
   assert.deepEqual(tellAll(bench), ["+x -", "x 1"]);
 });
+
+test("who registers for an object by its name is told the version that is known of it from a query", () => {
+  const bench = new Bench();
+  bench.delivery.forget("a");
+  bench.registrations.unregister("a");
+  const registrations = new Registrations(bench.journal, []);
+  const applied = { floors: [["a", { incarnation: 0n, version: 5n }]] as const, epoch: 1, cursor: 10n };
+  const delivery = new Delivery(bench.journal, registrations, DEFAULTS, () => undefined, applied);
+  Object.assign(bench, { registrations, delivery });
+  registrations.register("a");
+  delivery.wants("a");
+  delivery.subscribe("a", 7);
+  bench.arrive("a", 5n);
+  assert.equal(bench.tell(), "a@5");
+});
+
+test("a version waits for a members callback that came where nobody was told of any member", () => {
+  const { bench, query, enters } = ofQuery();
+  bench.delivery.unsubscribeMembers(query.interest, 2);
+  enters("x", false);
+  assert.deepEqual(tellAll(bench), ["x 1"]);
+  assert(query.kept.followed);
+  const after = restarted(query);
+  after.delivery.subscribeMembers(query.interest, 2);
+  after.delivery.arrived("x", { incarnation: 0n, version: 2n, payload: new Uint8Array(), deleted: false });
+  assert.deepEqual(tellAll(after), ["+x -", "x 1"]);
+});

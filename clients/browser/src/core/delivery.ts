@@ -229,7 +229,7 @@ export class Delivery {
   wants(interest: Interest): void {
     const text = queryOf(interest);
     if (text !== null) this.queries.add(text);
-    else if (this.queries.know(interest)) this.#floors.unknownTo(interest, interest);
+    else if (this.queries.know(interest) || this.#floors.get(interest)) this.#floors.unknownTo(interest, interest);
   }
 
   /** Another callback for this object, for the versions of this query's members, or for this channel's messages; what

@@ -415,7 +415,8 @@ export class Queries {
         this.#undefer(membership, name);
         this.#objects.unwanted(name);
       }
-      if (newest === null) this.#tell(membership, name);
+      if (newest !== null) continue;
+      this.#tell(membership, name);
       membership.heard(name);
     }
   }
@@ -431,7 +432,9 @@ export class Queries {
   isBlocked(name: string): boolean {
     for (const membership of this.all) {
       if (membership.isInQuestion && membership.concerns(name)) return true;
-      if (membership.isEntering(name) && !membership.parked && this.callbacks.areFor(membership.interest)) return true;
+      // Where no members callback has been told of any member, one that has come is told of all.
+      const isUntold = membership.isEntering(name) || (membership.followed && membership.concerns(name));
+      if (isUntold && !membership.parked && this.callbacks.areFor(membership.interest)) return true;
     }
     return false;
   }
