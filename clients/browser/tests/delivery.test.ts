@@ -206,7 +206,7 @@ test("a new epoch voids the cursor and keeps the floors", () => {
 
 test("a payload is parsed, and what is no JSON is reported", () => {
   bench.arrive("b", 1n, undefined, 0n, '{"fps": 5}');
-  assert.deepEqual((bench.delivery.nextJob(0) as ValueJob).notification, { objectId: "b", version: 1n, payload: { fps: 5 }, deleted: false });
+  assert.deepEqual((bench.delivery.nextJob(0) as ValueJob).notification, { objectId: "b", version: 1n, payload: { fps: 5 }, deleted: false, description: null });
   bench.arrive("a", 6n, undefined, 0n, "{");
   assert.equal((bench.delivery.nextJob(0) as ValueJob).notification.payload, null);
   assert(bench.reports[0] instanceof PayloadUnreadable);
