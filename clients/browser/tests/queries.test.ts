@@ -136,6 +136,8 @@ class World {
         known.members.add(name);
         const floor = document.applied.get(name);
         if (floor !== undefined && !known.versions.has(name)) known.versions.set(name, floor.version);
+        const described = document.queries.get(text)?.descriptions?.get(name);
+        if (described !== undefined && !known.described.has(name)) known.described.set(name, parsedDescription(described));
       }
       known.isBased = true;
     }
