@@ -510,3 +510,18 @@ test("a version waits for a members callback that came where nobody was told of 
   after.delivery.arrived("x", { incarnation: 0n, version: 2n, payload: new Uint8Array(), deleted: false });
   assert.deepEqual(tellAll(after), ["+x -", "x 1"]);
 });
+
+test("a callback that comes is told a member that had left, and enters again before that is told", () => {
+  const { bench, query, hash, enters } = ofQuery();
+  const { delivery } = bench;
+  delivery.queries.begun([hash]);
+  delivery.queries.answered([hash]);
+  delivery.unsubscribe(query.interest, 1);
+  enters("a", false);
+  assert.deepEqual(tellAll(bench), ["+a -"]); // version 5 of it was told to those who want it by its name
+  assert(query.dropped);
+  delivery.queries.leave("a", [hash]);
+  delivery.subscribe(query.interest, 3);
+  delivery.changed("a", { incarnation: 0n, version: 5n, payload: new Uint8Array(), deleted: false }, [hash], [], false);
+  assert.deepEqual(tellAll(bench), ["a 3"]);
+});

@@ -136,7 +136,9 @@ export class Queries {
     const membership = this.get(interest);
     if (membership === undefined) return;
     if (membership.dropped) {
-      for (const name of membership.received) this.#objects.unknownTo(membership.interest, name);
+      // Also of those that have left, if that was not told: they may enter again before.
+      const names = new Set([...membership.received, ...membership.members]);
+      for (const name of names) this.#objects.unknownTo(membership.interest, name);
       this.#askAgain(membership);
     }
     if (membership.touched.size > 0) this.callbacks.touch(membership);
