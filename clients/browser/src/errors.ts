@@ -11,6 +11,7 @@
  *     |-- MembersCallbackFailed       the same of a query's members callback      (reported)
  *     |-- QueryParked                 its members callbacks threw too often       (reported)
  *     |-- QueriesUnknown              the service is older than queries           (reported)
+ *     |-- DescriptionsUnknown         the service is older, and tells none      (reported)
  *     |-- ChannelCallbackFailed       a channel's callback threw; it is told again (reported)
  *     |-- ChannelParked               its callbacks threw too often               (reported)
  *     |-- MessagesMissed              messages may be missing, and nobody is told (reported)
@@ -104,6 +105,13 @@ export class QueryParked extends ColdNotifyError {
 export class QueriesUnknown extends ColdNotifyError {
   constructor() {
     super("the service is older than this library and knows no queries: nothing is told of them until it does");
+  }
+}
+
+/** A gateway or matcher of an older release tells no descriptions to those who ask for them. Told once. */
+export class DescriptionsUnknown extends ColdNotifyError {
+  constructor() {
+    super("the service is older: it tells members and versions, and descriptions once it does");
   }
 }
 

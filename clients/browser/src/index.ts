@@ -13,7 +13,7 @@ export * from "./errors.js";
 export type { MessageOptions, VersionOptions } from "./core/outgoing.js";
 export type { SinceOption } from "./core/since.js";
 export type { Message, Missed, MissedReason } from "./message.js";
-export type { Notification } from "./notification.js";
+export type { Description, Notification } from "./notification.js";
 export {
   type Callback,
   type Channel,
@@ -24,6 +24,7 @@ export {
   type Options,
   type Publication,
   type Query,
+  type QueryOptions,
   type Registration,
   type Subscription,
 } from "./notify.js";

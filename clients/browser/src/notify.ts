@@ -14,7 +14,7 @@ import { type SinceOption, sinceOf } from "./core/since.js";
 import { Asked, type Wishes } from "./core/wishes.js";
 import { type ColdNotifyError, PublishGivenUp, PublishRefused, StateDamaged } from "./errors.js";
 import type { Message, Missed } from "./message.js";
-import type { Notification } from "./notification.js";
+import type { Description, Notification } from "./notification.js";
 import { nowS, Run, type Tell } from "./run.js";
 import { LocalState, type State } from "./state.js";
 
@@ -69,6 +69,13 @@ export interface Registration {
   subscribe(callback: Callback): Subscription;
 }
 
+/** What is told of a query's members. */
+export interface QueryOptions {
+  /** Notifications say how the object is described, and a member that is described in another way is told once more.
+   * Default: false. */
+  readonly descriptions?: boolean;
+}
+
 /** The interest in the objects that a query describes, its members. */
 export interface Query {
   /** As it was registered; the service knows what it means. */
@@ -77,7 +84,15 @@ export interface Query {
   readonly members: ReadonlySet<string>;
   /** As a registration's, of each member that has it, by name. */
   readonly current: ReadonlyMap<string, Notification>;
-  /** Tell `callback` every newer version of each member from now on. An object that comes is told with its newest. */
+  /** How its members are described, by name, as the service said last; null: the object has no description. Empty unless
+   * the query was registered with `descriptions`, and until the state is read. */
+  readonly descriptions: ReadonlyMap<string, Description | null>;
+  /**
+   * Tell `callback` every newer version of each member from now on. An object that comes is told with its newest.
+   *
+   * Of a query that was registered with `descriptions`, the notification says how the object is described. When only
+   * that changes, the same version is told again with it.
+   */
   subscribe(callback: Callback): Subscription;
   /**
    * Tell `callback` which objects come and go. They come before their versions are told, and go behind.
@@ -197,18 +212,20 @@ export class Notify {
    * Want to be told of the objects that this query describes, and of their newest versions.
    *
    * The service reads the query. One that it does not understand is refused: `onError` gets RegistrationRefused, which
-   * says why, and the query is wanted no more. Throws RangeError for what cannot be a query's text at all.
+   * says why, and the query is wanted no more. Registering what is registered already changes nothing but whether it
+   * asks for descriptions. Throws RangeError for what cannot be a query's text at all.
    */
-  registerQuery(text: string): Query {
+  registerQuery(text: string, { descriptions = false }: QueryOptions = {}): Query {
     const interest = byQuery(checkQuery(text));
     this.#wishes.register(interest);
+    this.#wishes.askDescriptions(interest, descriptions);
     this.#run?.wake();
     return this.#query(text, interest);
   }
 
   /** The same for all objects whose names begin so. Throws RangeError. */
-  registerPrefix(prefix: string): Query {
-    return this.registerQuery(startsWith(checkPrefix(prefix)));
+  registerPrefix(prefix: string, options: QueryOptions = {}): Query {
+    return this.registerQuery(startsWith(checkPrefix(prefix)), options);
   }
 
   /** Want this query no more: its subscriptions end, the service is told. A prefix's is its `text`. Throws RangeError. */
@@ -392,6 +409,7 @@ export class Notify {
 
   #query(text: string, interest: Interest): Query {
     const members = (): ReadonlySet<string> => new Set(this.#client?.members(interest));
+    const descriptions = (): ReadonlyMap<string, Description | null> => this.#client?.descriptions(interest) ?? new Map();
     const current = (): ReadonlyMap<string, Notification> => {
       const found = [...members()].map((name) => [name, this.#client?.current(name) ?? null] as const);
       return new Map(found.filter((entry): entry is [string, Notification] => entry[1] !== null));
@@ -403,6 +421,9 @@ export class Notify {
       },
       get current() {
         return current();
+      },
+      get descriptions() {
+        return descriptions();
       },
       subscribe: (callback) => this.#subscribe(interest, callback),
       subscribeMembers: (callback) => this.#subscribeMembers(interest, callback),

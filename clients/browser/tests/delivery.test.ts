@@ -206,7 +206,7 @@ test("a new epoch voids the cursor and keeps the floors", () => {
 
 test("a payload is parsed, and what is no JSON is reported", () => {
   bench.arrive("b", 1n, undefined, 0n, '{"fps": 5}');
-  assert.deepEqual((bench.delivery.nextJob(0) as ValueJob).notification, { objectId: "b", version: 1n, payload: { fps: 5 }, deleted: false });
+  assert.deepEqual((bench.delivery.nextJob(0) as ValueJob).notification, { objectId: "b", version: 1n, payload: { fps: 5 }, deleted: false, description: null });
   bench.arrive("a", 6n, undefined, 0n, "{");
   assert.equal((bench.delivery.nextJob(0) as ValueJob).notification.payload, null);
   assert(bench.reports[0] instanceof PayloadUnreadable);
@@ -482,4 +482,46 @@ test("a members callback that comes is told of a member before the version that 
   bench.delivery.subscribeMembers(interest, 2);
   assert.equal(bench.delivery.nextJob(0), null, "what is told is stored before");
   assert.deepEqual(tellAll(bench), ["+x -", "x 1"]);
+});
+
+test("who registers for an object by its name is told the version that is known of it from a query", () => {
+  const bench = new Bench();
+  bench.delivery.forget("a");
+  bench.registrations.unregister("a");
+  const registrations = new Registrations(bench.journal, []);
+  const applied = { floors: [["a", { incarnation: 0n, version: 5n }]] as const, epoch: 1, cursor: 10n };
+  const delivery = new Delivery(bench.journal, registrations, DEFAULTS, () => undefined, applied);
+  Object.assign(bench, { registrations, delivery });
+  registrations.register("a");
+  delivery.wants("a");
+  delivery.subscribe("a", 7);
+  bench.arrive("a", 5n);
+  assert.equal(bench.tell(), "a@5");
+});
+
+test("a version waits for a members callback that came where nobody was told of any member", () => {
+  const { bench, query, enters } = ofQuery();
+  bench.delivery.unsubscribeMembers(query.interest, 2);
+  enters("x", false);
+  assert.deepEqual(tellAll(bench), ["x 1"]);
+  assert(query.kept.followed);
+  const after = restarted(query);
+  after.delivery.subscribeMembers(query.interest, 2);
+  after.delivery.arrived("x", { incarnation: 0n, version: 2n, payload: new Uint8Array(), deleted: false });
+  assert.deepEqual(tellAll(after), ["+x -", "x 1"]);
+});
+
+test("a callback that comes is told a member that had left, and enters again before that is told", () => {
+  const { bench, query, hash, enters } = ofQuery();
+  const { delivery } = bench;
+  delivery.queries.begun([hash]);
+  delivery.queries.answered([hash]);
+  delivery.unsubscribe(query.interest, 1);
+  enters("a", false);
+  assert.deepEqual(tellAll(bench), ["+a -"]); // version 5 of it was told to those who want it by its name
+  assert(query.dropped);
+  delivery.queries.leave("a", [hash]);
+  delivery.subscribe(query.interest, 3);
+  delivery.changed("a", { incarnation: 0n, version: 5n, payload: new Uint8Array(), deleted: false }, [hash], [], false);
+  assert.deepEqual(tellAll(bench), ["a 3"]);
 });

@@ -18,6 +18,7 @@ class Socket {
   static refused = new Set<string>();
   static knowsQueries = true;
   static publishes: boolean | "no" = true;
+  static tellsDescriptions = false;
   readonly frames = new FrameBuffer(32 * 1024);
   readonly said: Partial<ClientFrame>[] = [];
   readyState = 0;
@@ -44,12 +45,13 @@ class Socket {
     }
   }
 
-  /** What a query's members are; "no" is none. */
+  /** What a query's members are; "no" is none. They are described if the service tells that. */
   members(text: string): void {
     const hash = queryHash(text);
     if (text === "no") return this.say({ registered: { refused: [{ query: hash, reason: "line 1: no" }] } });
     this.say({ registered: { begun: [hash] } });
-    for (const name of ["a", "b"]) this.say({ notification: { name, version: 1n, answer: true, entered: [hash] } });
+    const description = Socket.tellsDescriptions ? new TextEncoder().encode('{"Room":410}') : undefined;
+    for (const name of ["a", "b"]) this.say({ notification: { name, version: 1n, answer: true, entered: [hash], description } });
     this.say({ registered: { answered: [hash] } });
   }
 
@@ -58,7 +60,7 @@ class Socket {
     if (publish?.request && Socket.publishes === "no") {
       this.say({ notPublished: { request: publish.request, reason: "domain: no right to publish" } });
     } else if (publish?.request && Socket.publishes) this.say({ published: { request: publish.request, offset: 77n } });
-    const kinds = Socket.knowsQueries ? 3 : 0;
+    const kinds = Socket.knowsQueries ? (Socket.tellsDescriptions ? 11 : 3) : 0;
     if (hello) {
       this.say({ welcome: { inSync: true, epoch: hello.epoch === undefined ? 1 : undefined, kinds } });
       if (kinds) for (const { text } of hello.queries) this.members(text);
@@ -126,6 +128,7 @@ beforeEach(() => {
   Socket.refused = new Set();
   Socket.knowsQueries = true;
   Socket.publishes = true;
+  Socket.tellsDescriptions = false;
 });
 afterEach(async () => {
   await Promise.all(clients.map((client) => client.disconnect()));
@@ -181,7 +184,7 @@ test("what was told last is there after a reload, although the network is away",
   assert(await client.waitCaughtUp(DEADLINE_S));
   const payload = new TextEncoder().encode('{"fps": 5}');
   socket().say({ notification: { name: "a", version: 9007199254740993n, offset: 6n, payload } });
-  const told = { objectId: "a", version: 9007199254740993n, payload: { fps: 5 }, deleted: false };
+  const told = { objectId: "a", version: 9007199254740993n, payload: { fps: 5 }, deleted: false, description: null };
   await until(() => a.current?.version === told.version, "it is told");
   await client.disconnect();
 
@@ -195,6 +198,33 @@ test("what was told last is there after a reload, although the network is away",
   again.unregisterQuery("Room = 410");
   assert.equal(now.current, null);
   assert.equal(both.current.size, 0);
+});
+
+test("who asks is told how members are described, and has it after a reload", async () => {
+  Socket.tellsDescriptions = true;
+  const state = new MemoryState();
+  const client = notify({ state });
+  const rooms = client.registerQuery("Room = 410", { descriptions: true });
+  const told: [string, bigint | null, unknown][] = [];
+  rooms.subscribe(({ objectId, version, description }) => told.push([objectId, version, description]));
+  assert.equal(rooms.descriptions.size, 0);
+  await client.connect();
+  assert(await client.waitCaughtUp(DEADLINE_S));
+  assert.equal(socket().said[0]?.hello?.capabilities, 7);
+  assert.deepEqual(told, [["a", 1n, { Room: 410 }], ["b", 1n, { Room: 410 }]]);
+  socket().say({ notification: { name: "b", version: 1n, offset: 6n, description: new Uint8Array() } });
+  await until(() => told.length === 3, "the description alone");
+  assert.deepEqual(told[2], ["b", 1n, null]);
+  await client.disconnect();
+
+  Socket.refused.add("ws://gateway/v1/connect");
+  const again = notify({ state });
+  const now = again.registerPrefix("x", { descriptions: true }) && again.registerQuery("Room = 410", { descriptions: true });
+  await again.connect();
+  assert.deepEqual([...now.descriptions].sort(), [["a", { Room: 410 }], ["b", null]]);
+  assert.deepEqual([now.current.get("a")?.description, now.current.get("b")?.description], [{ Room: 410 }, null]);
+  again.registerQuery("Room = 410");
+  assert.equal(now.descriptions.size, 0, "who registers without asks no more");
 });
 
 test("what does not fit is not kept, rather than an old version", async () => {

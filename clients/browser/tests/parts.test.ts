@@ -52,10 +52,11 @@ const QUERY = {
   entering: new Set(["a"]),
   answer: new Set(["a"]),
   reached: { name: "a", offset: 2n ** 64n - 1n },
+  descriptions: new Map([["b", '{"Room":410}'], ["a", ""], ["__proto__", "{}"]]),
 };
 
 test("queries are read as they were written, and only with them the format is another one", () => {
-  const plain = { members: new Set<string>(), telling: null, followed: false, dropped: false, entering: new Set<string>(), answer: null, reached: null };
+  const plain = { members: new Set<string>(), telling: null, followed: false, dropped: false, entering: new Set<string>(), answer: null, reached: null, descriptions: null };
   const wanted = new Set([...FULL.wanted, byQuery("Room = 410"), byQuery("__proto__")]);
   const pending = new Map([...FULL.pending, [byQuery("Room = 410"), "register" as const], [byQuery("gone"), "unregister" as const]]);
   const document = { ...FULL, wanted, pending, queries: new Map<string, Kept>([["Room = 410", QUERY], ["__proto__", plain]]) };
@@ -63,11 +64,11 @@ test("queries are read as they were written, and only with them the format is an
   const read = decodeDocument(text, ME);
   assert.deepEqual([read.wanted, read.pending, new Map([...read.queries].sort())], [wanted, pending, new Map([...document.queries].sort())]);
   assert.match(text, /^{"format":2,/);
-  assert.match(text, /"Room = 410":{"members":\["a","b"\],"telling":{"added":\["a"\],"removed":\["c"\]},"followed":true,"dropped":true,"entering":\["a"\],"answer":{"members":\["a"\],"reached":"a","reached_at":"18446744073709551615"}}/);
+  assert.match(text, /"Room = 410":{"members":\["a","b"\],"telling":{"added":\["a"\],"removed":\["c"\]},"followed":true,"dropped":true,"entering":\["a"\],"answer":{"members":\["a"\],"reached":"a","reached_at":"18446744073709551615"},"descriptions":{"__proto__":"{}","a":"","b":"{\\"Room\\":410}"}}/);
   assert.match(text, /"__proto__":{"members":\[\]}/);
   assert.match(encodeDocument(FULL), /^{"format":1,/);
   assert.doesNotMatch(encodeDocument(FULL), /quer/);
-  for (const [from, to] of [['"reached_at":"', '"reached_at":"x'], ['"members":[]', '"members":0'], ['"gone":"unregister"', '"gone":"register"'], ['"dropped":true', '"dropped":1']] as const) {
+  for (const [from, to] of [['"reached_at":"', '"reached_at":"x'], ['"members":[]', '"members":0'], ['"gone":"unregister"', '"gone":"register"'], ['"dropped":true', '"dropped":1'], ['"a":""', '"a":0'], ['"descriptions":{', '"descriptions":7,"more":{']] as const) {
     const damaged = JSON.parse(text.replace(from, to));
     delete damaged.check;
     const fields = JSON.stringify(damaged);

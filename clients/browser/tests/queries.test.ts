@@ -1,4 +1,5 @@
-/** Queries in the whole core, against a model of the service: time, network, store, callbacks and crashes drawn by a seed. */
+/** Queries and descriptions in the whole core, against a model of the service: time, network, store, callbacks and crashes
+ * drawn by a seed. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -6,7 +7,10 @@ import { test } from "node:test";
 import { Client, type Save } from "../src/core/client.js";
 import type { Job, ValueJob } from "../src/core/delivery.js";
 import { decodeDocument, emptyDocument } from "../src/core/document.js";
+import { AskedDescriptions } from "../src/core/askedDescriptions.js";
 import { byQuery } from "../src/core/interests.js";
+import { Descriptions, parsedDescription } from "../src/core/memberDescriptions.js";
+import { Membership } from "../src/core/membership.js";
 import type { Random } from "../src/core/reconnect.js";
 import { DEFAULTS } from "../src/core/settings.js";
 import type { MembersJob } from "../src/core/telling.js";
@@ -17,6 +21,8 @@ const ME = { domain: "animal.observer", group: "region-1", client: "page-1" };
 const NAMES = ["a", "b", "c", "d", "e", "f", "g", "h"];
 const [BOTH, VALUES, MEMBERS, LATER] = ["both", "values", "members", "later"] as const;
 const TEXTS: readonly string[] = [BOTH, VALUES, MEMBERS, LATER];
+/** How objects are described, as JSON. */
+const DESCRIBED = ["", "{}", '{"Room":1}', '{"Room":2}'];
 const SEEDS = Number(process.env["QUERY_SEEDS"] ?? 400);
 const FIRST = Number(process.env["QUERY_FIRST"] ?? 1);
 const STEPS = 500;
@@ -42,6 +48,8 @@ class Known {
   readonly members = new Set<string>();
   /** By member: the version that the query's callback was told. */
   readonly versions = new Map<string, bigint>();
+  /** By member: how it is described, as the query's callback was told last. */
+  readonly described = new Map<string, object | null>();
   /** The members callback was told what there was when it came, or took it over after a crash. */
   isBased = true;
   /** Told while the document could not be written: a crash may leave the application with it. */
@@ -54,6 +62,8 @@ class World {
   readonly random: Random;
   readonly wanted = new Set<string>();
   readonly queries = new Set<string>();
+  /** Those of which descriptions are asked for. */
+  readonly asks = new Set<string>();
   readonly known = new Map(TEXTS.map((text) => [text, new Known()]));
   readonly byName = new Map<string, bigint>();
   /** Subscribers that there are, of queries. */
@@ -75,7 +85,7 @@ class World {
   readonly stale = new Set<string>();
   /** By the service, which says `complete` all the same: of these nothing can be promised before the end. */
   readonly forgotten = new Set<string>();
-  readonly counted = { crashes: 0, tellings: 0, changes: 0, parked: 0, resumable: 0 };
+  readonly counted = { crashes: 0, tellings: 0, changes: 0, parked: 0, resumable: 0, descriptions: 0 };
   /** A callback failed too often: then versions may be told before members are. */
   hasParked = false;
 
@@ -83,12 +93,16 @@ class World {
   readonly failing: number;
   readonly breaking: number;
   readonly crashing: number;
+  readonly asking: number;
+  readonly describing: number;
 
   constructor(seed: number) {
     this.random = seeded(seed);
     this.failing = [0, 0.15, 0.8][seed % 3] as number;
     this.breaking = [0.2, 1][seed % 2] as number;
     this.crashing = [0.1, 1][(seed >> 1) % 2] as number;
+    this.asking = [0, 0.9, 0, 0.5][(seed >> 2) % 4] as number;
+    this.describing = [0.1, 0.6][(seed >> 4) % 2] as number;
     this.boot();
   }
 
@@ -108,8 +122,10 @@ class World {
     this.begun = false;
     for (const number of this.subscribers) this.subscribe(number);
     this.client.registerOnly(this.wanted);
+    this.asks.clear();
     for (const text of TEXTS) {
-      if (this.queries.has(text)) this.client.register(byQuery(text));
+      if (this.random() < this.asking) this.asks.add(text);
+      if (this.queries.has(text)) this.registerAgain(text);
       else this.client.unregister(byQuery(text));
     }
     for (const [text, known] of this.known) {
@@ -120,8 +136,20 @@ class World {
         known.members.add(name);
         const floor = document.applied.get(name);
         if (floor !== undefined && !known.versions.has(name)) known.versions.set(name, floor.version);
+        const described = document.queries.get(text)?.descriptions?.get(name);
+        if (described !== undefined && !known.described.has(name)) known.described.set(name, parsedDescription(described));
       }
       known.isBased = true;
+    }
+  }
+
+  /** Publishers come back to what a client has stored. */
+  describeAs(stored: string): void {
+    for (const { descriptions } of decodeDocument(stored, ME).queries.values()) {
+      for (const [name, described] of descriptions ?? []) {
+        const now = this.service.descriptions.get(name)?.text;
+        if (now !== undefined && now !== described && this.random() < 0.5) this.service.record(name, { described });
+      }
     }
   }
 
@@ -149,9 +177,17 @@ class World {
     else this.client.unsubscribe(text, unique);
   }
 
+  registerAgain(text: string): void {
+    this.client.register(byQuery(text));
+    this.client.askDescriptions(byQuery(text), this.asks.has(text));
+  }
+
   crash(): void {
     this.counted.crashes += 1;
+    // Its callbacks had returned.
+    if (this.job !== null && "notification" in this.job && this.random() < 0.5) this.hear(this.job, new Map());
     this.link?.drop();
+    if (this.stored !== null && this.random() < 0.5) this.describeAs(this.stored);
     this.boot();
   }
 
@@ -174,7 +210,8 @@ class World {
   registerQuery(text: string): void {
     if (this.queries.has(text)) return;
     this.queries.add(text);
-    this.client.register(byQuery(text));
+    if (this.random() < this.asking) this.asks.add(text);
+    this.registerAgain(text);
   }
 
   unregisterQuery(text: string): void {
@@ -220,7 +257,7 @@ class World {
       if (newest === undefined || newest.offset > cursor) continue;
       assert((this.byName.get(name) ?? 0n) >= newest.version, `${name} would be lost: ${text}`);
     }
-    for (const [query, { members, dropped }] of queries) {
+    for (const [query, { members, dropped, descriptions }] of queries) {
       if (pending.get(byQuery(query)) === "register" || this.forgotten.has(query)) continue;
       const set = this.service.sets.get(query);
       if (set === undefined) continue;
@@ -229,9 +266,13 @@ class World {
         if ((set.changedAt.get(name) ?? 0n) > cursor) continue;
         assert.equal(members.has(name), set.members.has(name), `${name} in ${query} would be wrong: ${text}`);
         const newest = this.service.objects.get(name);
-        if (!members.has(name) || newest === undefined || newest.offset > cursor) continue;
         const isHeard = this.subscribers.has(ofVersions(query));
-        if (!isHeard || dropped) continue;
+        if (!members.has(name) || !isHeard || dropped) continue;
+        const { text: now, offset } = this.service.descriptions.get(name) ?? { text: "", offset: 0n };
+        if (this.asks.has(query) && descriptions?.has(name) && offset <= cursor) {
+          assert.deepEqual(known.described.get(name), parsedDescription(now), `${name} of ${query} would be described wrongly: ${text}`);
+        }
+        if (newest === undefined || newest.offset > cursor) continue;
         assert((known.versions.get(name) ?? 0n) >= newest.version, `${name} of ${query} would be lost: ${text}`);
       }
     }
@@ -251,17 +292,21 @@ class World {
     this.job = null;
     if (job === null) return;
     const failed = new Map(job.subscribers.filter(() => fails && this.random() < 0.7).map((one) => [one, "no"]));
-    for (const subscriber of job.subscribers) {
-      const of = subscriber % 100 === OF_NAMES ? (job as ValueJob).notification.objectId : (TEXTS[subscriber % 10] as string);
-      if (failed.has(subscriber) || this.stale.has(of) || this.hasGone(subscriber)) continue;
-      if ("membership" in job) this.toldMembers(TEXTS[subscriber % 10] as string, job);
-      else this.toldVersion(subscriber, job as ValueJob);
-    }
+    this.hear(job, failed);
     this.client.jobDone(job, failed, this.now);
     for (const report of this.client.takeReports()) {
       if (!(report instanceof QueryParked || report instanceof ObjectParked)) continue;
       this.counted.parked += 1;
       this.hasParked = true;
+    }
+  }
+
+  hear(job: Job, failed: ReadonlyMap<number, unknown>): void {
+    for (const subscriber of job.subscribers) {
+      const of = subscriber % 100 === OF_NAMES ? (job as ValueJob).notification.objectId : (TEXTS[subscriber % 10] as string);
+      if (failed.has(subscriber) || this.stale.has(of) || this.hasGone(subscriber)) continue;
+      if ("membership" in job) this.toldMembers(TEXTS[subscriber % 10] as string, job);
+      else this.toldVersion(subscriber, job as ValueJob);
     }
   }
 
@@ -278,7 +323,7 @@ class World {
     for (const name of change.added) known.members.add(name);
     for (const name of change.removed) {
       known.members.delete(name);
-      if (!this.hasParked) known.versions.delete(name);
+      if (!this.hasParked) known.versions.delete(name), known.described.delete(name);
     }
     known.isBased = true;
     known.isAtRisk ||= this.isFailing;
@@ -286,8 +331,9 @@ class World {
   }
 
   toldVersion(subscriber: number, job: ValueJob): void {
-    const { objectId: name, version } = job.notification;
+    const { objectId: name, version, description } = job.notification;
     this.counted.tellings += 1;
+    if (subscriber % 100 !== OF_NAMES) this.toldDescription(TEXTS[subscriber % 10] as string, name, description);
     if (version === null) return;
     const newest = this.service.objects.get(name)?.version ?? 0n;
     assert(version <= newest, "only what was published");
@@ -304,6 +350,12 @@ class World {
     if (this.subscribers.has(ofMembers(text)) && known.isBased && !this.hasParked) {
       assert(known.members.has(name), `${name}, of ${text}: a member's version is told when it is one`);
     }
+  }
+
+  toldDescription(text: string, name: string, description: object | null): void {
+    const { described } = this.known.get(text) as Known;
+    if (this.asks.has(text) && JSON.stringify(described.get(name)) !== JSON.stringify(description)) this.counted.descriptions += 1;
+    described.set(name, description);
   }
 
   // The network
@@ -343,12 +395,17 @@ class World {
   // All of it
 
   record(): void {
-    const name = this.oneOf(NAMES);
-    const draw = this.below(10);
+    const { job } = this;
+    const isOfJob = job !== null && "notification" in job && this.random() < 0.5;
+    const name = isOfJob ? job.notification.objectId : this.oneOf(NAMES);
+    const draw = this.asking > 0 && this.random() < this.describing ? 10 : this.below(this.asking > 0 ? 12 : 10);
+    const described = this.oneOf(DESCRIBED);
     const toggles = TEXTS.filter(() => this.random() < 0.5);
     if (draw < 4) this.service.record(name, { version: true });
     else if (draw < 8) this.service.record(name, { toggles });
     else if (draw < 9) this.service.record(name, { version: true, toggles });
+    else if (draw === 10) this.service.record(name, { described });
+    else if (draw === 11) this.service.record(name, { described, toggles });
     else this.service.record(name, { deleted: true });
   }
 
@@ -386,13 +443,17 @@ class World {
   }
 
   rare(): void {
-    const draw = this.below(4);
+    const draw = this.below(this.asking > 0 ? 6 : 4);
     if (draw === 0) this.service.newEpoch();
     else if (draw === 1) this.service.session?.close(this.oneOf([1, 3, 6]));
     else if (draw === 2) {
       // Another release of the service takes over.
       this.service.session?.close(1);
       this.service.knowsQueries = !this.service.knowsQueries;
+      this.service.tellsDescriptions = this.random() < 0.5;
+    } else if (draw > 3) {
+      this.service.session?.close(1);
+      this.service.tellsDescriptions = !this.service.tellsDescriptions;
     } else {
       const [hash, set] = [...this.service.queries][0] ?? [];
       if (hash === undefined || set === undefined) return;
@@ -404,8 +465,8 @@ class World {
   /** No more faults: all is told, in the end. */
   settle(): void {
     this.cut(); // what failed too often is answered again in the next session
-    if (!this.service.knowsQueries) this.service.session?.close(1);
-    this.service.knowsQueries = true;
+    this.service.session?.close(1);
+    this.service.knowsQueries = this.service.tellsDescriptions = true;
     for (let i = 0, quiet = 0; i < 1000 && quiet < 5; i++) {
       const isRegistered = this.service.queries.size === this.queries.size && this.service.names.size === this.wanted.size;
       quiet = this.client.caughtUp && isRegistered ? quiet + 1 : 0;
@@ -426,6 +487,13 @@ class World {
       const members = [...(set?.members ?? [])].sort();
       const isHeard = this.subscribers.has(ofVersions(text));
       if (isHeard || this.subscribers.has(ofMembers(text))) assert.deepEqual([...this.client.members(byQuery(text))].sort(), members);
+      const now = new Map(members.map((name) => [name, parsedDescription(this.service.descriptions.get(name)?.text)]));
+      if (this.asks.has(text) && (isHeard || this.subscribers.has(ofMembers(text)))) assert.deepEqual(sorted(this.client.descriptions(byQuery(text))), sorted(now), text);
+      if (this.asks.has(text) && isHeard) {
+        // Of what was never published, and has no description, there need not be anything to be told.
+        const told = new Map(members.map((name) => [name, known.described.get(name) ?? null]));
+        assert.deepEqual(sorted(told), sorted(now), `${text}: descriptions as told`);
+      }
       if (this.subscribers.has(ofMembers(text))) assert.deepEqual([...known.members].sort(), members, `${text} as told`);
       for (const name of isHeard ? members : []) {
         const newest = this.service.objects.get(name);
@@ -435,18 +503,62 @@ class World {
   }
 }
 
-test(`${SEEDS} schedules with queries: told sets are the service's, and every member's newest version is told`, () => {
-  const counted = { crashes: 0, tellings: 0, changes: 0, parked: 0, resumable: 0, whole: 0, unchanged: 0, resumed: 0, digests: 0, unknown: 0 };
+function sorted<T>(byName: ReadonlyMap<string, T>): [string, T][] {
+  return [...byName].sort(([one], [other]) => (one < other ? -1 : 1));
+}
+
+function play(seed: number): World {
+  const world = new World(seed);
+  let at = 0;
+  try {
+    for (; at < STEPS; at++) world.step();
+    world.settle();
+  } catch (error) {
+    throw new Error(`seed ${seed}, step ${at}: ${String(error)}`, { cause: error });
+  }
+  return world;
+}
+
+test(`${SEEDS} schedules with queries: told sets are the service's, and every member's newest version and description is told`, () => {
+  const counted = { crashes: 0, tellings: 0, changes: 0, parked: 0, resumable: 0, descriptions: 0, described: 0, whole: 0, unchanged: 0, resumed: 0, digests: 0, unknown: 0 };
   for (let seed = FIRST; seed < FIRST + SEEDS; seed++) {
-    const world = new World(seed);
-    let at = 0;
-    try {
-      for (; at < STEPS; at++) world.step();
-      world.settle();
-    } catch (error) {
-      throw new Error(`seed ${seed}, step ${at}: ${String(error)}`, { cause: error });
-    }
+    const world = play(seed);
     for (const [what, times] of Object.entries({ ...world.counted, ...world.service.counted })) counted[what as keyof typeof counted] += times;
   }
   for (const [what, times] of Object.entries(counted)) assert(SEEDS < 400 || times > 10, `${JSON.stringify(counted)}: ${what} is not tested`);
 });
+
+/** Each is a method that does something else. */
+const BUGS: Record<string, readonly [object, string, PropertyDescriptor]> = {
+  "what was only said is stored": [Descriptions.prototype, "say", {
+    value(this: Descriptions, name: string, description: string): boolean {
+      const before = this.told.get(name);
+      (this.told as Map<string, string>).set(name, description);
+      return before !== description;
+    },
+  }],
+  "what a crash may have told is taken for what is stored": [Descriptions.prototype, "say", {
+    value(this: Descriptions, name: string, description: string, telling: string | null): boolean {
+      if (telling === null && this.told.get(name) === description) return this.apply(name) && false;
+      return SAY.call(this, name, description, telling);
+    },
+  }],
+  "what differs is told to nobody": [AskedDescriptions.prototype, "say", { value: (): [] => [] }],
+  "what an older service did not say is not asked for": [Membership.prototype, "isUndescribed", { get: () => false }],
+  "an older service's silence is no change": [AskedDescriptions.prototype, "welcomed", { value: () => undefined }],
+};
+const SAY = Descriptions.prototype.say;
+
+for (const [bug, [prototype, method, planted]] of Object.entries(BUGS)) {
+  test(`a planted bug is found: ${bug}`, () => {
+    const original = Object.getOwnPropertyDescriptor(prototype, method) as PropertyDescriptor;
+    Object.defineProperty(prototype, method, { ...planted, configurable: true });
+    try {
+      assert.throws(() => {
+        for (let seed = 1; seed <= 2000; seed++) play(seed);
+      });
+    } finally {
+      Object.defineProperty(prototype, method, original);
+    }
+  });
+}

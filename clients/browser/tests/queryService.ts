@@ -1,8 +1,8 @@
 /**
  * Matcher and gateway in one, without I/O, for tests of queries: like `service.ts`, with sets besides.
  *
- * A query's text means nothing here: the test says who is a member. As the real service does, this one tells final
- * states above the cursor, answers whole or not at all, and forgets changes.
+ * A query's text means nothing here: the test says who is a member, and how objects are described. As the real service
+ * does, this one tells final states above the cursor, answers whole or not at all, and forgets changes.
  */
 
 import { digest, queryHash, setsDigest } from "../src/core/digest.js";
@@ -48,11 +48,14 @@ export class QueryService {
   readonly sets = new Map<string, QuerySet>();
   readonly refused = new Set<string>();
   objects = new Map<string, Newest>();
+  /** As JSON. */
+  readonly descriptions = new Map<string, { readonly text: string; readonly offset: bigint }>();
   end = 0n;
   epoch = 1;
   knowsQueries = true;
+  tellsDescriptions = true;
   session: QuerySession | null = null;
-  readonly counted = { whole: 0, unchanged: 0, resumed: 0, digests: 0, unknown: 0 };
+  readonly counted = { whole: 0, unchanged: 0, resumed: 0, digests: 0, unknown: 0, described: 0 };
 
   constructor(texts: readonly string[]) {
     for (const text of texts) this.sets.set(text, new QuerySet(text));
@@ -63,8 +66,10 @@ export class QueryService {
   }
 
   /** One record: of a version (`deleted`: it is gone), or of a description, by which the object changes sets. */
-  record(name: string, what: { version?: boolean; deleted?: boolean; toggles?: readonly string[] }): void {
+  record(name: string, what: { version?: boolean; deleted?: boolean; toggles?: readonly string[]; described?: string }): void {
     this.end += 1n;
+    if (what.described !== undefined) this.descriptions.set(name, { text: what.described, offset: this.end });
+    if (what.deleted) this.descriptions.delete(name);
     const old = this.objects.get(name);
     if (what.version || what.deleted) {
       this.objects.set(name, { version: (old?.version ?? 0n) + 1n, offset: this.end, deleted: what.deleted ?? false });
@@ -84,8 +89,9 @@ export class QueryService {
     const knows = this.knowsQueries;
     const isMember = knows && [...this.queries.values()].some(({ members }) => members.has(name));
     const isTold = this.names.has(name) || isMember || (knows && left.length > 0);
-    const isValue = what.version || what.deleted || entered.length > 0;
-    if (isTold && (isValue || (knows && left.length > 0))) session.tell(name, isValue ?? false, this.end, knows ? entered : [], knows ? left : [], false);
+    const isDescribed = what.described !== undefined && isMember && session.tellsDescriptions;
+    const isValue = what.version || what.deleted || entered.length > 0 || isDescribed;
+    if (isTold && (isValue || (knows && left.length > 0))) session.tell(name, isValue ?? false, this.end, knows ? entered : [], knows ? left : [], false, 0n, isDescribed || (knows && entered.length > 0));
   }
 
   forgetChanges(): void {
@@ -100,6 +106,7 @@ export class QueryService {
       this.end += 1n;
       this.objects.set(name, { ...newest, offset: this.end });
     }
+    for (const [name, { text }] of this.descriptions) this.descriptions.set(name, { text, offset: this.end });
     for (const set of this.sets.values()) {
       set.changedAt.clear();
       this.end += 1n;
@@ -119,6 +126,7 @@ export class QuerySession {
   acknowledged: bigint | null = null;
   #names = false;
   #saysKinds = false;
+  tellsDescriptions = false;
   #inSync = false;
   #sync: ClientFrame["sync"][] = [];
   #cursor: bigint | null = null;
@@ -154,10 +162,13 @@ export class QuerySession {
   }
 
   /** What the object is now, and what it entered and left. */
-  tell(name: string, isValue: boolean, offset: bigint, entered: bigint[], left: bigint[], answer: boolean, behind = 0n): void {
+  tell(name: string, isValue: boolean, offset: bigint, entered: bigint[], left: bigint[], answer: boolean, behind = 0n, describes = false): void {
     const newest = this.#service.objects.get(name);
     const value = isValue && newest !== undefined ? { version: newest.version, deleted: newest.deleted } : {};
-    this.#send({ notification: { name, ...value, offset: answer ? 0n : offset, behind, entered, left, answer } });
+    const says = describes && this.tellsDescriptions;
+    const description = says ? new TextEncoder().encode(this.#service.descriptions.get(name)?.text ?? "") : undefined;
+    if (says) this.#service.counted.described += 1;
+    this.#send({ notification: { name, ...value, offset: answer ? 0n : offset, behind, entered, left, answer, description } });
   }
 
   #send(frame: GatewayFramePart): void {
@@ -171,6 +182,8 @@ export class QuerySession {
     if (hello) {
       this.#names = (hello.capabilities & 1) !== 0;
       this.#saysKinds = (hello.capabilities & 2) !== 0;
+      this.tellsDescriptions = (hello.capabilities & 4) !== 0 && knowsQueries && service.tellsDescriptions;
+      if ((hello.capabilities & 4) !== 0 && !this.#saysKinds) throw new Error("descriptions without queries");
       if (this.#saysKinds && !this.#names) throw new Error("queries without names");
       if (hello.queries.length + hello.unregisterQueries.length > 0 && !this.#saysKinds) throw new Error("queries without capability");
       this.#limit(hello.register.length + hello.unregister.length, hello.queries, hello.unregisterQueries.length);
@@ -253,7 +266,7 @@ export class QuerySession {
   }
 
   #welcome(isVoid: boolean, refused: { query: bigint; reason: string }[]): void {
-    const kinds = this.#saysKinds && this.#service.knowsQueries ? 3 : 0;
+    const kinds = (this.#saysKinds && this.#service.knowsQueries ? 3 : 0) + (this.tellsDescriptions ? 8 : 0);
     this.#send({ welcome: { inSync: this.#inSync, epoch: isVoid ? this.#service.epoch : undefined, kinds, refused } });
   }
 
@@ -318,7 +331,7 @@ export class QuerySession {
       }
       for (const name of [...(answer.names ?? [])]) {
         if (room-- === 0) return end({ query: hash, reached: answer.reached, reachedAt: answer.at });
-        if (set.members.has(name)) this.tell(name, true, 0n, [hash], [], true);
+        if (set.members.has(name)) this.tell(name, true, 0n, [hash], [], true, 0n, true);
         answer.reached = name;
         answer.names?.shift();
       }
@@ -342,7 +355,8 @@ export class QuerySession {
       // Not all differences are known, and that is not said yet: the client's cursor stays.
       const unsaid = this.#saysSets && !this.#saidUnknown ? at - (this.#complete ?? -1n) : 0n;
       const behind = unsaid > 0n ? unsaid : all[index + 1]?.at === at ? 1n : 0n;
-      this.tell(name, lacking.isValue, at, entered, left, false, behind);
+      const isMember = [...queries.values()].some(({ members }) => members.has(name));
+      this.tell(name, lacking.isValue, at, entered, left, false, behind, isMember && lacking.isValue);
       if (behind === 0n) this.#complete = at;
       if (this.#cursor === null || at > this.#cursor) this.#cursor = at;
       for (const hash of [...entered, ...left]) this.#told.add(`${hash} ${name} ${at}`);
@@ -389,6 +403,10 @@ export class QuerySession {
       if ([...changed.values()].some((one) => one.name === name && one.entered.length > 0 && one.at <= offset)) continue;
       const entered = unknown.filter(([, { members }]) => members.has(name)).map(([hash]) => hash);
       values.push({ name, at: offset, isValue: true, entered, left: [] });
+    }
+    const describes = (name: string, at: bigint): boolean => at > cursor && [...queries.values()].some(({ members }) => members.has(name));
+    for (const [name, { offset: at }] of this.tellsDescriptions ? service.descriptions : []) {
+      if (describes(name, at) && !changed.has(`${name} ${at}`)) values.push({ name, at, isValue: true, entered: [], left: [] });
     }
     return [...values, ...changed.values()].sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0));
   }

@@ -17,11 +17,12 @@
  */
 
 import { type ColdNotifyError, ServiceRefused, type StateError } from "../errors.js";
-import type { Notification } from "../notification.js";
+import type { Description, Notification } from "../notification.js";
 import { closeCodeName, mayComeBack } from "./closeCodes.js";
 import { Delivery, type Job } from "./delivery.js";
 import { type Document, encodeDocument } from "./document.js";
 import type { Floor } from "./floors.js";
+import { parsedDescription } from "./memberDescriptions.js";
 import { type Channel, type Interest, isName, isQuery } from "./interests.js";
 import { Journal } from "./journal.js";
 import { CloseCode } from "./protocol.js";
@@ -187,7 +188,9 @@ export class Client {
 
   /** What callbacks were told of this object last; null: nothing, or it is not kept. */
   current(name: string): Notification | null {
-    return this.#parts.delivery.newest.get(name);
+    const { newest, queries } = this.#parts.delivery;
+    const found = newest.get(name);
+    return found === null ? null : { ...found, description: parsedDescription(queries.descriptions.of(name)) };
   }
 
   /** The newest version of this object that is known here; -1: none. */
@@ -198,6 +201,16 @@ export class Client {
   /** Of a query: as the members callbacks are told, or as the service said if there are none. */
   members(query: Interest): ReadonlySet<string> {
     return this.#parts.delivery.queries.members(query);
+  }
+
+  /** Be told how the members of this query are described, or not. */
+  askDescriptions(query: Interest, wanted: boolean): void {
+    this.#parts.delivery.queries.descriptions.ask(query, wanted);
+  }
+
+  /** Of the members of a query that asks for them, as the service said last; null: the object has none. */
+  descriptions(query: Interest): ReadonlyMap<string, Description | null> {
+    return this.#parts.delivery.queries.descriptions.get(query);
   }
 
   /**

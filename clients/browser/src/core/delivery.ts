@@ -15,7 +15,8 @@ import { Frontier, type Hold } from "./frontier.js";
 import { channelOf, type Interest, isName, queryOf } from "./interests.js";
 import { type KeptPayload, Newest } from "./newest.js";
 import type { Journal } from "./journal.js";
-import type { Kept } from "./membership.js";
+import { parsedDescription } from "./memberDescriptions.js";
+import type { Kept, Membership } from "./membership.js";
 import { Queries } from "./queries.js";
 import type { Registrations } from "./registrations.js";
 import type { Settings } from "./settings.js";
@@ -36,6 +37,8 @@ export interface ValueJob {
   readonly notification: Notification;
   readonly subscribers: readonly number[];
   readonly update: Update;
+  /** As the notification says it, where a query asks for it; undefined: nothing is known of it. */
+  readonly description: string | undefined;
 }
 
 /** Callbacks to run: those of an object, those of a query's members, or those of a channel. */
@@ -48,6 +51,10 @@ function floorOf(update: Update): Floor {
   return update.version === null ? UNKNOWN : { incarnation: update.incarnation, version: update.version };
 }
 
+function highest(one: Floor, other: Floor): Floor {
+  return compareFloors(one, other) > 0 ? one : other;
+}
+
 class Slot {
   waiting: Update | null = null;
   waitingHold: Hold | null = null;
@@ -58,11 +65,11 @@ class Slot {
   failures = 0;
   retryAt: number | null = null;
 
-  /** Of the version that waits or else runs; a slot has one of them. */
+  /** Of the version that waits, or runs; a slot has one of them. What waits is newer, but for a description alone. */
   get newest(): Floor {
-    const update = this.waiting ?? this.running?.update;
-    if (update === undefined) throw new Error("an empty slot is removed");
-    return floorOf(update);
+    const { waiting, running } = this;
+    if (waiting === null && running === null) throw new Error("an empty slot is removed");
+    return highest(waiting === null ? UNKNOWN : floorOf(waiting), running === null ? UNKNOWN : floorOf(running.update));
   }
 }
 
@@ -80,6 +87,11 @@ export interface Applied {
 const fromUtf8 = new TextDecoder("utf-8", { fatal: true });
 
 const NOBODY: ReadonlySet<number> = new Set();
+const NOTHING = new Uint8Array();
+
+function without(all: Iterable<number>, some: ReadonlySet<number>): Set<number> {
+  return new Set([...all].filter((one) => !some.has(one)));
+}
 
 /** What is received and not applied yet, the floors and the cursor. */
 export class Delivery {
@@ -133,16 +145,20 @@ export class Delivery {
 
   // What a session says
 
-  /** A notification of an object that this client uses. Duplicates, and objects not wanted any more, end here. */
-  arrived(name: string, update: Update): void {
+  /**
+   * A notification of an object that this client uses. Duplicates, and objects not wanted any more, end here.
+   *
+   * `lacking`: they have not been told how the object is described now, be its version the one that they know.
+   */
+  arrived(name: string, update: Update, lacking: readonly Membership[] = []): void {
     const memberships = this.queries.concerning(name);
     const isNamed = this.#registrations.wanted.has(name);
     if (!isNamed && memberships.length === 0) return;
-    this.#registrations.arrived(name);
+    const isAnswer = this.#registrations.arrived(name);
     if (update.version !== null) this.queries.missed(name);
     let slot = this.#slots.get(name);
-    const told = this.#toldTo(name, update, slot);
-    if (told === null) {
+    const next = this.#next(name, update, slot, this.#due(name, update, slot, lacking, isAnswer), isAnswer);
+    if (next === null) {
       if (slot === undefined) {
         this.#registrations.settle(name);
         return;
@@ -154,32 +170,57 @@ export class Delivery {
     this.queries.replaced(name);
     if (!isNamed && !this.#isHeard(name)) return; // its queries know that they missed it
     if (slot === undefined) this.#slots.set(name, (slot = new Slot()));
-    slot.waiting = update;
-    slot.told = told;
+    slot.waiting = next.update;
+    slot.told = next.told;
     if (slot.waitingHold === null && this.#holds(name, memberships)) slot.waitingHold = this.#frontier.hold();
     this.queries.awaits(name);
     this.#offer(name);
   }
 
-  /** Who knows this version already; null: all do, or something newer is under way. */
-  #toldTo(name: string, update: Update, slot: Slot | undefined): Set<number> | null {
+  /** Who is to be told what has come, though others know it. */
+  #due(name: string, update: Update, slot: Slot | undefined, lacking: readonly Membership[], isAnswer: boolean): Set<number> {
+    const due = this.#subscribersOf(lacking.map(({ interest }) => interest));
+    if (!isAnswer || update.version !== null || slot?.newest !== UNKNOWN) return due;
+    // That there is no version is under way to others, with a description.
+    for (const one of this.#subscribers.get(name) ?? NOBODY) if (!slot.running?.subscribers.includes(one)) due.add(one);
+    return due;
+  }
+
+  /** What is to wait now, and who knows it already; null: what is under way is enough. */
+  #next(
+    name: string,
+    update: Update,
+    slot: Slot | undefined,
+    due: ReadonlySet<number>,
+    isAnswer: boolean,
+  ): { update: Update; told: Set<number> } | null {
     const untold = this.#floors.untold(name);
-    const floor = this.#floors.get(name);
+    const floor = this.#floors.get(name) ?? UNKNOWN;
     const one = floorOf(update);
-    if (slot !== undefined) {
-      const newer = compareFloors(one, slot.newest);
-      if (newer > 0) return new Set();
-      // The same comes again while it is told, for a query that the object has entered meanwhile.
-      if (newer < 0 || slot.waiting !== null || untold.size === 0) return null;
-      return new Set([...slot.told, ...(slot.running?.subscribers ?? [])]);
+    const than = compareFloors(one, highest(floor, slot?.newest ?? UNKNOWN));
+    const isFirst = update.version === null && slot === undefined && (due.size === 0 || isAnswer);
+    if (than > 0 || isFirst) return { update, told: new Set() };
+    const isForSome = due.size + untold.size > 0;
+    const others = (): Set<number> => without(this.#audience(name), new Set([...due, ...this.#subscribersOf(untold)]));
+    if (slot?.waiting) {
+      // It waits with the description that was said last.
+      const isUnknown = slot.waiting.version === null && update.version !== null;
+      if (isUnknown && than === 0 && isForSome) {
+        const { told } = slot;
+        return { update, told: new Set([...others()].filter((other) => told.has(other))) };
+      }
+      for (const subscriber of due) slot.told.delete(subscriber);
+      return null;
     }
-    if (update.version === null || floor === undefined) return new Set();
-    const newer = compareFloors(one, floor);
-    if (newer > 0) return new Set();
-    if (newer < 0 || untold.size === 0) return null;
-    const others = this.#audience(name);
-    for (const interest of untold) for (const subscriber of this.#subscribers.get(interest) ?? NOBODY) others.delete(subscriber);
-    return others;
+    if (update.version !== null && than === 0) {
+      if (!isForSome) return null;
+      if (slot?.running?.update.version == null) return { update, told: others() };
+      // The same comes again while it is told, for a query that the object has entered meanwhile, or its description.
+      return { update, told: without([...slot.told, ...slot.running.subscribers], due) };
+    }
+    if (due.size === 0) return null;
+    // The object was never published, or was removed, or its versions have begun over: the others hear nothing of it.
+    return { update: { ...update, version: null, payload: NOTHING, deleted: false }, told: without(this.#audience(name), due) };
   }
 
   /** The query's callbacks do not know what others know of the object, nor what waits for others to be told. */
@@ -200,14 +241,57 @@ export class Delivery {
     else slot.runningHold = this.#frontier.hold();
   }
 
-  /** A notification that says which of the client's queries the object entered and left. */
-  changed(name: string, update: Update, entered: readonly bigint[], left: readonly bigint[], answer: boolean): void {
+  /**
+   * A notification that says which of the client's queries the object entered and left, or how it is described.
+   *
+   * `description`: JSON; "": it has none; undefined: the frame does not say.
+   */
+  changed(
+    name: string,
+    update: Update,
+    entered: readonly bigint[],
+    left: readonly bigint[],
+    answer: boolean,
+    description?: string,
+  ): void {
     this.queries.enter(name, entered);
+    const lacking = description === undefined ? [] : this.#described(name, description);
+    const isTold = update.version !== null || lacking.length > 0;
     // Without a version it says nothing of that, unless it is what a registration by name was told.
-    const isAnswer = entered.length > 0 && this.#registrations.stageOf(name) === "confirmed";
-    if (update.version !== null || isAnswer) this.arrived(name, update);
-    if (update.version !== null && !answer && this.#slots.has(name)) this.queries.awaitsAsEntered(name, entered);
+    const mayAnswer = entered.length > 0 || (description !== undefined && left.length === 0);
+    const isAnswer = mayAnswer && this.#registrations.stageOf(name) === "confirmed";
+    if (isTold || isAnswer) this.arrived(name, update, lacking);
+    if (isTold && !answer && this.#slots.has(name)) this.queries.awaitsAsEntered(name, entered);
     this.queries.leave(name, left);
+  }
+
+  /** The object is described like this. The queries whose callbacks are to be told. */
+  #described(name: string, description: string): Membership[] {
+    const untold = this.#floors.untold(name);
+    const telling = (membership: Membership): string | null => this.#telling(name, membership);
+    const differing = new Set(this.queries.descriptions.say(name, description, telling));
+    const asking = this.queries.concerning(name).filter((one) => one.descriptions !== null && this.queries.isHeard(one.interest));
+    const lacks = (one: Membership): boolean => differing.has(one) || (untold.has(one.interest) && telling(one) !== description);
+    const slot = this.#slots.get(name);
+    if (slot?.waiting) {
+      // Of the others, who knows the version that waits is not told it for the sake of a description that is gone.
+      const { waiting, running, told } = slot;
+      for (const one of asking) {
+        if (lacks(one) || untold.has(one.interest)) continue;
+        const heard = telling(one) !== null && running ? floorOf(running.update) : (this.#floors.get(name) ?? UNKNOWN);
+        if (waiting.version !== null && compareFloors(heard, floorOf(waiting)) !== 0) continue;
+        for (const subscriber of this.#subscribers.get(one.interest) ?? NOBODY) told.add(subscriber);
+      }
+    }
+    return asking.filter(lacks);
+  }
+
+  /** The description that the query's callbacks are being told of this object; null: they are told none now. */
+  #telling(name: string, { interest }: Membership): string | null {
+    const running = this.#slots.get(name)?.running;
+    if (running?.description === undefined) return null;
+    const { subscribers, description } = running;
+    return [...(this.#subscribers.get(interest) ?? NOBODY)].every((one) => subscribers.includes(one)) ? description : null;
   }
 
   /** A frame carried this number, after all that arrived before. Without an epoch it means nothing. */
@@ -229,7 +313,7 @@ export class Delivery {
   wants(interest: Interest): void {
     const text = queryOf(interest);
     if (text !== null) this.queries.add(text);
-    else if (this.queries.know(interest)) this.#floors.unknownTo(interest, interest);
+    else if (this.queries.know(interest) || this.#floors.get(interest)) this.#floors.unknownTo(interest, interest);
   }
 
   /** Another callback for this object, for the versions of this query's members, or for this channel's messages; what
@@ -329,7 +413,9 @@ export class Delivery {
       this.#ready.delete(name);
       const slot = this.#slots.get(name) as Slot;
       const update = slot.waiting as Update;
-      const subscribers = [...this.#audience(name)].filter((one) => !slot.told.has(one));
+      const description = this.queries.descriptions.of(name);
+      const audience = this.#audience(name, update.version === null && description !== undefined);
+      const subscribers = [...audience].filter((one) => !slot.told.has(one));
       this.#take(slot);
       if (subscribers.length === 0) {
         // Those whose callback failed have gone; the others know already.
@@ -337,7 +423,7 @@ export class Delivery {
         continue;
       }
       subscribers.sort((a, b) => a - b);
-      slot.running = { notification: this.#notification(name, update), subscribers, update };
+      slot.running = { notification: this.#notification(name, update, description), subscribers, update, description };
       return slot.running;
     }
     return null;
@@ -360,8 +446,16 @@ export class Delivery {
     if (slot === undefined || slot.running !== job) return; // unregistered meanwhile
     slot.running = null;
     for (const cause of failed.values()) this.#report(new CallbackFailed(name, job.update.version, cause));
-    if (failed.size === 0) this.#applied(name, slot, job.update, new Set(job.subscribers));
-    else this.#failed(name, slot, job, failed, now);
+    const { description } = job;
+    const wereTold = ({ interest }: Membership): boolean =>
+      [...(this.#subscribers.get(interest) ?? NOBODY)].some((one) => job.subscribers.includes(one));
+    if (failed.size === 0) {
+      if (description !== undefined) this.queries.descriptions.toldAs(name, description, wereTold);
+      this.#applied(name, slot, job.update, new Set(job.subscribers));
+    } else {
+      if (description !== undefined) this.queries.descriptions.failed(name, wereTold);
+      this.#failed(name, slot, job, failed, now);
+    }
   }
 
   // What others ask
@@ -439,13 +533,18 @@ export class Delivery {
     return this.#subscribers.has(name) || this.#audience(name).size > 0;
   }
 
-  /** Who is told a version of this object. */
-  #audience(name: string): Set<number> {
+  /** Who is told a version of this object; `isDescription`: that it has none, with its description. */
+  #audience(name: string, isDescription = false): Set<number> {
     const subscribers = new Set(this.#subscribers.get(name));
-    for (const { interest } of this.queries.concerning(name)) {
+    for (const { interest, descriptions } of this.queries.concerning(name)) {
+      if (isDescription && descriptions === null) continue;
       for (const subscriber of this.#subscribers.get(interest) ?? NOBODY) subscribers.add(subscriber);
     }
     return subscribers;
+  }
+
+  #subscribersOf(interests: Iterable<Interest>): Set<number> {
+    return new Set([...interests].flatMap((interest) => [...(this.#subscribers.get(interest) ?? NOBODY)]));
   }
 
   #take(slot: Slot): void {
@@ -457,11 +556,18 @@ export class Delivery {
   #applied(name: string, slot: Slot, update: Update, told: ReadonlySet<number>): void {
     const knows = (interest: Interest): boolean =>
       [...(this.#subscribers.get(interest) ?? NOBODY)].every((one) => told.has(one) || slot.told.has(one));
-    // It may enter again before the application hears that it has left.
-    for (const { interest } of this.queries.leaving(name)) if (!knows(interest)) this.#floors.unknownTo(interest, name);
+    const floor = this.#floors.get(name);
+    if (update.version !== null && (floor === undefined || compareFloors(floorOf(update), floor) > 0)) {
+      // It may enter again before the application hears that it has left.
+      for (const { interest } of this.queries.leaving(name)) if (!knows(interest)) this.#floors.unknownTo(interest, name);
+    }
     if (update.version !== null) {
       this.#floors.raise(name, floorOf(update), knows);
       this.newest.put(name, floorOf(update), update.payload, update.deleted);
+    } else {
+      // Who asks for descriptions has been told what there is.
+      const asks = (interest: Interest): boolean => this.queries.get(interest)?.descriptions != null;
+      this.#floors.raise(name, null, (interest) => asks(interest) && knows(interest));
     }
     this.#parked.delete(name);
     slot.failures = 0;
@@ -493,6 +599,8 @@ export class Delivery {
       slot.waitingHold = slot.runningHold;
       slot.runningHold = null;
     }
+    // A description alone stands in for nothing: it is told with the version that failed.
+    if (slot.waiting.version === null) slot.waiting = job.update;
     slot.failures += 1;
     if (slot.failures >= this.#settings.triesMax) {
       this.#report(new ObjectParked(name, job.update.version, slot.failures));
@@ -569,7 +677,7 @@ export class Delivery {
     if (this.cursor !== before) this.#journal.changed();
   }
 
-  #notification(objectId: string, { version, payload, deleted }: Update): Notification {
+  #notification(objectId: string, { version, payload, deleted }: Update, description: string | undefined): Notification {
     let parsed: unknown = null;
     if (payload.length > 0) {
       try {
@@ -578,6 +686,6 @@ export class Delivery {
         this.#report(new PayloadUnreadable(objectId, version));
       }
     }
-    return { objectId, version, payload: parsed, deleted };
+    return { objectId, version, payload: parsed, deleted, description: parsedDescription(description) };
   }
 }

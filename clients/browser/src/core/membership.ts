@@ -8,6 +8,7 @@ import { digest, queryHash } from "./digest.js";
 import type { Floor } from "./floors.js";
 import type { Hold } from "./frontier.js";
 import { byQuery, type Interest } from "./interests.js";
+import { Descriptions } from "./memberDescriptions.js";
 
 /** How far an answer has come: all members up to this name, as of this offset. */
 export interface Reached {
@@ -37,6 +38,8 @@ export interface Kept {
   readonly answer: ReadonlySet<string> | null;
   /** What need not be answered again of it. */
   readonly reached: Reached | null;
+  /** Of members, as the application was told, as JSON; null: it did not ask for them. */
+  readonly descriptions: ReadonlyMap<string, string> | null;
 }
 
 /** Of a query that is new. */
@@ -48,6 +51,7 @@ export const NEW: Kept = {
   entering: new Set(),
   answer: null,
   reached: null,
+  descriptions: null,
 };
 
 /** A change that members callbacks are told. It stays as it is until all of them know it, or fail too often. */
@@ -72,6 +76,8 @@ export class Membership {
   dropped: boolean;
   answer: Set<string> | null;
   reached: Reached | null;
+  /** null: the application does not ask for them. */
+  descriptions: Descriptions | null;
 
   // What the service said
   readonly received: Set<string>;
@@ -129,6 +135,7 @@ export class Membership {
     this.dropped = kept.dropped;
     this.answer = kept.answer === null ? null : new Set(kept.answer);
     this.reached = kept.reached;
+    this.descriptions = kept.descriptions === null ? null : new Descriptions(kept.descriptions);
     this.whole = kept.reached !== null;
     this.received = new Set([...this.members, ...(this.answer ?? [])]);
     this.doubtful = new Set(kept.entering);
@@ -137,7 +144,7 @@ export class Membership {
 
   /** For the document. */
   get kept(): Kept {
-    const { members, telling, followed, dropped, answer, reached } = this;
+    const { members, telling, followed, dropped, answer, reached, descriptions } = this;
     const isResumable = answer !== null && reached !== null;
     return {
       members,
@@ -147,12 +154,18 @@ export class Membership {
       entering: new Set([...this.entering, ...this.doubtful]),
       answer: isResumable ? answer : null,
       reached: isResumable ? reached : null,
+      descriptions: descriptions === null ? null : descriptions.told,
     };
   }
 
   /** Of the members, as the service said. */
   get digest(): bigint {
     return digest(this.received);
+  }
+
+  /** Descriptions are asked for, and one of a member was never said. */
+  get isUndescribed(): boolean {
+    return this.descriptions !== null && this.descriptions.lack(this.received);
   }
 
   /** Whether the object's versions are told for this query's sake. */
@@ -190,7 +203,14 @@ export class Membership {
     this.heard(name);
     this.touched.add(name);
     if (newest !== null && this.members.has(name)) this.deferred.set(name, newest);
+    else this.descriptions?.forget(name);
     return true;
+  }
+
+  /** That it has left need not wait any more. */
+  undefer(name: string): void {
+    this.deferred.delete(name);
+    if (!this.received.has(name)) this.descriptions?.forget(name);
   }
 
   /** The version that came when the object entered is told, or need not be. */

@@ -63,7 +63,7 @@ export class Newest {
   }
 
   /** As its callbacks were told, parsed anew. null: they were told none, or it is not kept any more. */
-  get(objectId: string): Notification | null {
+  get(objectId: string): Omit<Notification, "description"> | null {
     const told = this.#told.get(objectId);
     if (told === undefined) return null;
     const { floor, payload, deleted } = told;

@@ -2,11 +2,13 @@
  * The queries that a client wants: what the service says of their members, and when a registration is settled.
  *
  * What differs between a name and a query is in this module, and in those that it is made of: `interests.ts` (on the
- * wire), `membership.ts` (the sets), `telling.ts` (members callbacks), `storedQueries.ts` (the document). `delivery.ts`
- * knows of objects only, and asks here for whose sake an object is wanted and who is told.
+ * wire), `membership.ts` (the sets), `telling.ts` (members callbacks), `askedDescriptions.ts` (how members are described),
+ * `storedQueries.ts` (the document). `delivery.ts` knows of objects only, and asks here for whose sake an object is wanted
+ * and who is told.
  */
 
 import type { ColdNotifyError } from "../errors.js";
+import { AskedDescriptions } from "./askedDescriptions.js";
 import { setsDigest } from "./digest.js";
 import { compareFloors, type Floor } from "./floors.js";
 import type { Hold } from "./frontier.js";
@@ -44,6 +46,7 @@ export interface Objects {
 /** All queries that are wanted, and for the sake of which of them an object is. */
 export class Queries {
   readonly callbacks: MembersCallbacks;
+  readonly descriptions: AskedDescriptions;
   readonly #journal: Journal;
   readonly #registrations: Registrations;
   readonly #objects: Objects;
@@ -80,6 +83,7 @@ export class Queries {
       report: (error) => objects.report(error),
     };
     this.callbacks = new MembersCallbacks(journal, settings, keeper);
+    this.descriptions = new AskedDescriptions(journal, this);
     for (const [text, one] of kept) this.callbacks.resume(this.#add(text, one, true));
   }
 
@@ -132,7 +136,9 @@ export class Queries {
     const membership = this.get(interest);
     if (membership === undefined) return;
     if (membership.dropped) {
-      for (const name of membership.received) this.#objects.unknownTo(membership.interest, name);
+      // Also of those that have left, if that was not told: they may enter again before.
+      const names = new Set([...membership.received, ...membership.members]);
+      for (const name of names) this.#objects.unknownTo(membership.interest, name);
       this.#askAgain(membership);
     }
     if (membership.touched.size > 0) this.callbacks.touch(membership);
@@ -144,8 +150,9 @@ export class Queries {
     if (membership === undefined) return;
     this.#objects.withoutCallbacks(membership.interest);
     const deferred = [...membership.deferred.keys()];
-    membership.deferred.clear();
+    for (const name of deferred) membership.undefer(name);
     membership.entering.clear();
+    this.descriptions.unheard(membership);
     this.#unwanted(deferred);
     this.callbacks.touch(membership);
   }
@@ -156,6 +163,7 @@ export class Queries {
   beginSession(): void {
     this.#mismatches = 0;
     this.#allKnown = true;
+    this.descriptions.beginSession();
     for (const membership of this.all) membership.beginSession();
   }
 
@@ -238,6 +246,7 @@ export class Queries {
   /** The client is complete. */
   caughtUp(): void {
     this.callbacks.begun = true;
+    this.descriptions.caughtUp();
     // Whoever entered above the cursor has come again.
     if (this.#allKnown) for (const membership of this.all) membership.doubtful.clear();
     if ([...this.all].some(({ isInDoubt }) => isInDoubt)) this.#askAll();
@@ -343,6 +352,7 @@ export class Queries {
     return interests.flatMap((interest): WireQuery[] => {
       const membership = this.get(interest);
       if (membership === undefined) return [];
+      if (membership.isUndescribed) this.#spoil(membership);
       const { text, held, reached } = membership;
       membership.saidHeld = held;
       if (held) return [{ text, held: membership.digest }];
@@ -378,13 +388,29 @@ export class Queries {
   /** A version of the object came, be it told to others already. Who has no callback for it misses it. */
   missed(name: string): void {
     for (const membership of this.concerning(name)) {
-      if (this.#objects.isHeard(membership.interest) || !membership.received.has(name)) continue;
-      if (!membership.dropped || membership.reached !== null) this.#journal.changed();
-      membership.dropped = true;
-      membership.whole = false;
-      membership.candidate = membership.reached = null;
-      if (!this.callbacks.areFor(membership.interest)) this.owe(membership);
+      if (!this.isHeard(membership.interest) && membership.received.has(name)) this.miss(membership);
     }
+  }
+
+  /** A version of a member is dropped, or its description, as there is no callback for it. */
+  miss(membership: Membership): void {
+    if (!membership.dropped || membership.reached !== null) this.#journal.changed();
+    membership.dropped = true;
+    membership.whole = false;
+    membership.candidate = membership.reached = null;
+    if (!this.callbacks.areFor(membership.interest)) this.owe(membership);
+  }
+
+  /** Whether callbacks are told the versions of its members. */
+  isHeard(interest: Interest): boolean {
+    return this.#objects.isHeard(interest);
+  }
+
+  /** It is to be answered again, whole. False: it is going to be answered in any case, be it whole or not. */
+  askWhole(membership: Membership): boolean {
+    if (!["arrived", null].includes(this.#registrations.stageOf(membership.interest))) return false;
+    this.#askAgain(membership);
+    return true;
   }
 
   /** A newer version stands in for one that waited. */
@@ -415,7 +441,8 @@ export class Queries {
         this.#undefer(membership, name);
         this.#objects.unwanted(name);
       }
-      if (newest === null) this.#tell(membership, name);
+      if (newest !== null) continue;
+      this.#tell(membership, name);
       membership.heard(name);
     }
   }
@@ -431,7 +458,9 @@ export class Queries {
   isBlocked(name: string): boolean {
     for (const membership of this.all) {
       if (membership.isInQuestion && membership.concerns(name)) return true;
-      if (membership.isEntering(name) && !membership.parked && this.callbacks.areFor(membership.interest)) return true;
+      // Where no members callback has been told of any member, one that has come is told of all.
+      const isUntold = membership.isEntering(name) || (membership.followed && membership.concerns(name));
+      if (isUntold && !membership.parked && this.callbacks.areFor(membership.interest)) return true;
     }
     return false;
   }
@@ -489,7 +518,7 @@ export class Queries {
   }
 
   #undefer(membership: Membership, name: string): void {
-    membership.deferred.delete(name);
+    membership.undefer(name);
     this.callbacks.touch(membership);
   }
 

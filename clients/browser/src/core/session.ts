@@ -12,7 +12,7 @@
  * the newest there is to say.
  */
 
-import { QueriesUnknown, RegistrationRefused } from "../errors.js";
+import { DescriptionsUnknown, QueriesUnknown, RegistrationRefused } from "../errors.js";
 import type { Delivery, Report } from "./delivery.js";
 import { objectCrc } from "./digest.js";
 import type { Identity } from "./document.js";
@@ -43,6 +43,7 @@ import { type Kind, type Operations, type Registrations, type Stage } from "./re
 import { SessionChannels } from "./sessionChannels.js";
 import { OUT_BYTES_MAX, type Settings, silenceS } from "./settings.js";
 import {
+  CAPABILITY_DESCRIPTIONS,
   CAPABILITY_NAMES,
   CAPABILITY_QUERIES,
   type CaughtUp,
@@ -51,6 +52,7 @@ import {
   encodeFrame,
   GATEWAY_FRAME,
   type GatewayFrame,
+  KINDS_DESCRIPTIONS,
   KINDS_QUERIES,
   type PageEnd,
   parseFrame,
@@ -62,6 +64,8 @@ import {
 
 export type Phase = "opening" | "syncing" | "catching up" | "live";
 type Said = "in sync" | "not in sync" | "caught up";
+
+const fromUtf8 = new TextDecoder();
 
 /** What is not in here is not expected, and ignored. */
 const NEXT: Record<Phase, Partial<Record<Said, Phase>>> = {
@@ -125,6 +129,8 @@ export class Session {
   #names = false;
   /** Whether the Hello asked what the service knows. */
   #asksForKinds = false;
+  /** Whether it asked for descriptions. */
+  #asksDescriptions = false;
   readonly #requests = new Map<number, Request>();
   #answered: Request[] = [];
   #request = 0;
@@ -238,6 +244,7 @@ export class Session {
     const sync = this.#sync;
     const operations = sync?.operations ?? this.#helloOperations;
     if (this.#asksForKinds && this.#parts.registrations.hasQueries) this.#know(kinds);
+    if (this.#asksDescriptions) this.#describe((kinds & KINDS_DESCRIPTIONS) !== 0);
     this.#channels.learn(welcome, this.#asksForKinds);
     this.#refuse(refused, operations);
     this.#parts.delivery.channels.resolved(positions, operations);
@@ -260,10 +267,12 @@ export class Session {
 
   #onNotification(notification: WireNotification): void {
     const { version = null, incarnation, payload, deleted, offset, behind, entered, left, answer } = notification;
+    const description = notification.description && fromUtf8.decode(notification.description);
     const name = notification.name || this.#crcs.get(notification.crc);
     if (name !== undefined) {
       const update = { version, incarnation, payload, deleted };
-      if (entered.length + left.length > 0) this.#parts.delivery.changed(name, update, entered, left, answer);
+      const says = entered.length + left.length > 0 || description !== undefined;
+      if (says) this.#parts.delivery.changed(name, update, entered, left, answer, description);
       else this.#parts.delivery.arrived(name, update);
     }
     if (!answer && offset >= behind) this.#parts.delivery.complete(offset - behind);
@@ -352,6 +361,15 @@ export class Session {
     this.#queries.toldUnknown = true;
   }
 
+  /** The service said whether it tells this session descriptions. */
+  #describe(isTold: boolean): void {
+    const { descriptions } = this.#queries;
+    descriptions.welcomed(isTold);
+    if (isTold || descriptions.toldUnknown) return;
+    descriptions.toldUnknown = true;
+    this.#parts.report(new DescriptionsUnknown());
+  }
+
   get #queries(): Queries {
     return this.#parts.delivery.queries;
   }
@@ -417,6 +435,7 @@ export class Session {
     const { identity, registrations, delivery, settings } = this.#parts;
     const isTooMuch = this.#helloOperations.size === 0 && registrations.pending.size > 0;
     this.#asksForKinds = registrations.hasQueries || (isTooMuch && registrations.hasChannels);
+    this.#asksDescriptions = this.#queries.descriptions.asked;
     this.#names = this.#asksForKinds || !this.#use([...new Set([...registrations.wanted, ...registrations.pending.keys()])]);
     const ofKind = (kind: Kind): Interest[] =>
       [...this.#helloOperations].filter(([, operation]) => operation.kind === kind).map(([interest]) => interest);
@@ -425,7 +444,7 @@ export class Session {
       {
         hello: {
           protocol: PROTOCOL_VERSION,
-          capabilities: (this.#names ? CAPABILITY_NAMES : 0) | (this.#asksForKinds ? CAPABILITY_QUERIES : 0),
+          capabilities: this.#capabilities,
           domain: identity.domain,
           group: identity.group,
           client: identity.client,
@@ -443,6 +462,11 @@ export class Session {
       },
       now,
     );
+  }
+
+  get #capabilities(): number {
+    const queries = this.#asksForKinds ? CAPABILITY_QUERIES : 0;
+    return (this.#names ? CAPABILITY_NAMES : 0) | queries | (this.#asksDescriptions ? CAPABILITY_DESCRIPTIONS : 0);
   }
 
   #beginSync(): void {
@@ -550,6 +574,10 @@ export class Session {
   tick(now: number): void {
     if (this.#ended !== null || this.#saidBye) return;
     const { registrations, settings } = this.#parts;
+    if (this.#queries.descriptions.asked && !this.#asksDescriptions) {
+      this.#end(null, "the next session asks for descriptions");
+      return;
+    }
     if (this.#ackDue !== null && this.#ackDue <= now) this.#sendAck(now);
     for (const [number, request] of this.#requests) {
       if (this.#overdue(request.due) > now) continue;

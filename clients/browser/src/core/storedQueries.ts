@@ -4,7 +4,8 @@
  *     "queries": {text: {"members": [...],                    as the application was told, once it is told `telling`
  *                        "telling": {"added": [...], "removed": [...]},
  *                        "followed": true, "dropped": true, "entering": [...],
- *                        "answer": {"members": [...], "reached": name, "reached_at": "1234"}}},
+ *                        "answer": {"members": [...], "reached": name, "reached_at": "1234"},
+ *                        "descriptions": {name: JSON as text, "" for none}}},    if they are asked for; as told
  *     "pending_queries": {text: "register"}
  *
  * What is not there has its usual value.
@@ -18,6 +19,8 @@ import type { Kind } from "./registrations.js";
 
 export type Fields = Record<string, unknown>;
 
+type Pairs = (entries: Iterable<readonly [string, unknown]>) => Fields;
+
 /** How fields are read: each throws StateDamaged. */
 export interface Reading {
   table(fields: Fields, name: string): [string, unknown][];
@@ -29,7 +32,7 @@ export interface Reading {
 export function encodeQueries(
   queries: ReadonlyMap<string, Kept>,
   pending: ReadonlyMap<Interest, Kind>,
-  pairs: (entries: Iterable<readonly [string, unknown]>) => Fields,
+  pairs: Pairs,
 ): Fields {
   const operations = [...pending].flatMap(([interest, kind]): [string, Kind][] => {
     const text = queryOf(interest);
@@ -37,10 +40,11 @@ export function encodeQueries(
   });
   if (queries.size + operations.length === 0) return {};
   const entries = [...queries].sort(([one], [other]) => (one < other ? -1 : 1));
-  return { queries: pairs(entries.map(([text, kept]) => [text, encodeKept(kept)])), pending_queries: pairs(operations) };
+  return { queries: pairs(entries.map(([text, kept]) => [text, encodeKept(kept, pairs)])), pending_queries: pairs(operations) };
 }
 
-function encodeKept({ members, telling, followed, dropped, entering, answer, reached }: Kept): Fields {
+function encodeKept(kept: Kept, pairs: Pairs): Fields {
+  const { members, telling, followed, dropped, entering, answer, reached, descriptions } = kept;
   const list = (names: ReadonlySet<string>): string[] => [...names].sort();
   return {
     members: list(members),
@@ -49,6 +53,7 @@ function encodeKept({ members, telling, followed, dropped, entering, answer, rea
     ...(dropped && { dropped }),
     ...(entering.size > 0 && { entering: list(entering) }),
     ...(answer && reached && { answer: { members: list(answer), reached: reached.name, reached_at: String(reached.offset) } }),
+    ...(descriptions && { descriptions: pairs([...descriptions].sort(([one], [other]) => (one < other ? -1 : 1))) }),
   };
 }
 
@@ -67,8 +72,9 @@ export function decodeQueries(fields: Fields, reading: Reading): { queries: Map<
   return { queries, pending };
 }
 
-function decodeKept(entry: unknown, { object, number64 }: Reading): Kept {
-  const { members, telling, followed = false, dropped = false, entering = [], answer } = part("an entry", entry);
+function decodeKept(entry: unknown, { table, object, number64 }: Reading): Kept {
+  const fields = part("an entry", entry);
+  const { members, telling, followed = false, dropped = false, entering = [], answer } = fields;
   const names = (what: string, list: unknown): ReadonlySet<string> => {
     if (!Array.isArray(list)) throw new StateDamaged(`queries: ${what} is not a list`);
     return new Set(list.map((name) => object("queries", name)));
@@ -80,6 +86,10 @@ function decodeKept(entry: unknown, { object, number64 }: Reading): Kept {
     const { added, removed } = part("telling", telling);
     change = { added: names("telling.added", added), removed: names("telling.removed", removed) };
   }
+  const described = ([name, text]: [string, unknown]): [string, string] => {
+    if (typeof text !== "string") throw new StateDamaged("queries: descriptions has an entry that is no text");
+    return [object("queries", name), text];
+  };
   const kept: Kept = {
     members: names("members", members),
     telling: change,
@@ -88,6 +98,7 @@ function decodeKept(entry: unknown, { object, number64 }: Reading): Kept {
     entering: names("entering", entering),
     answer: null,
     reached: null,
+    descriptions: "descriptions" in fields ? new Map(table(fields, "descriptions").map(described)) : null,
   };
   if (answer === undefined) return kept;
   const { members: came, reached, reached_at: offset } = part("answer", answer);

@@ -7,10 +7,14 @@ import { decodeMessage, encodeMessage, type MessageOf, type MessagePart, type Ta
 export const CAPABILITY_NAMES = 1;
 /** The client wants queries: Welcome is to say whether the service knows them. */
 export const CAPABILITY_QUERIES = 2;
+/** It wants to be told how the members of its queries are described. */
+export const CAPABILITY_DESCRIPTIONS = 4;
 /** In `kinds`: the service knows queries. */
 export const KINDS_QUERIES = 2;
 /** In `kinds`: the service knows channels. */
 export const KINDS_CHANNELS = 4;
+/** In `kinds`: members' descriptions are told in this session. */
+export const KINDS_DESCRIPTIONS = 8;
 
 /** Where a channel's subscription begins: `Since` of wire.proto. */
 export const SINCE = {
@@ -138,6 +142,7 @@ const NOTIFICATION = {
   answer: { number: 9, type: "bool" },
   entered: { number: 10, type: "fixed64", label: "repeated" },
   left: { number: 11, type: "fixed64", label: "repeated" },
+  description: { number: 12, type: "bytes", label: "optional" },
 } as const satisfies Table;
 
 const PONG = {
