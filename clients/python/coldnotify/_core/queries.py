@@ -381,7 +381,7 @@ class Queries:
                 self.owe(membership)
 
     def is_blocked(self, name: str) -> bool:
-        """Whether it is to be known first whose member it is, or a members callback is to be told that it has entered."""
+        """Whether it is to be known first whose member it is, or a members callback told that it has entered."""
         return any(
             one.in_question or (one.is_entering(name) and not one.parked and self.callbacks.are_for(one.query))
             for one in self.of.get(name, ())
