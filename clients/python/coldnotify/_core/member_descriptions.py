@@ -47,7 +47,10 @@ class Descriptions:
         return True
 
     def told_as(self, name: str, description: bytes) -> None:
-        """The application was told this one, which may be older than what was said last."""
+        """The application was told this one, which may be older than what was said last. If all was forgotten while it
+        was told, that stays so: it is not known whether the cursor passed a newer one."""
+        if self.lack([name]):
+            return
         if self._said.get(name) == description:
             del self._said[name]
         self.told[name] = description

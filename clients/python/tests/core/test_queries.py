@@ -183,6 +183,19 @@ def test_a_version_for_some_follows_one_that_waited_for_nobody_any_more() -> Non
     assert (job.subscribers, job.notification.version) == ((2,), 1)
 
 
+def test_a_description_that_was_being_told_when_all_were_forgotten_stays_forgotten() -> None:
+    """It was being told when another service took over, which tells none: the cursor may pass what it becomes."""
+    bench = described()
+    bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
+    job = bench.client.next_job(bench.now)
+    assert job is not None
+    bench.client.link_down("", bench.now)
+    bench.connect()
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=wire.KINDS_QUERIES))
+    bench.client.job_done(job, {}, bench.now)
+    assert bench.client._document().queries[LAMPS.text].descriptions == {}
+
+
 @pytest.mark.parametrize("version", [None, 0])
 def test_of_an_older_version_the_description_alone_is_told_to_those_who_ask(version: int | None) -> None:
     """The object was removed, and published again by somebody who began its versions over, or not at all."""
