@@ -448,6 +448,7 @@ class Delivery:
         newest = self.floors.get(name, update.floor) if slot is None else slot.newest
         if update.floor < newest:
             if slot is not None and slot.waiting is not None:
+                slot.told -= numbers
                 return update  # what waits is told with the description
             # The object was removed, or its versions have begun over. Who wants it by its name hears nothing of it.
             update = Update(update.incarnation, None)

@@ -196,6 +196,22 @@ def test_a_description_that_was_being_told_when_all_were_forgotten_stays_forgott
     assert bench.client._document().queries[LAMPS.text].descriptions == {}
 
 
+def test_a_description_of_an_older_version_is_told_with_the_one_that_waits_for_others() -> None:
+    bench = described()
+    bench.say(notification=wire.Notification(name="a", version=2, offset=11))
+    job = bench.client.next_job(bench.now)
+    assert job is not None
+    bench.client.job_done(job, {2: Exception()}, bench.now)
+    bench.say(notification=wire.Notification(name="a", version=1, offset=12, description=b'{"on":true}'))
+    bench.now += 10
+    job = bench.client.next_job(bench.now)
+    assert isinstance(job, Job)
+    assert (job.subscribers, job.notification.version, job.notification.description) == ((1, 2), 2, {"on": True})
+    bench.client.job_done(job, {}, bench.now)
+    document = bench.client._document()
+    assert (document.cursor, document.queries[LAMPS.text].descriptions) == (12, {"a": b'{"on":true}'})
+
+
 @pytest.mark.parametrize("version", [None, 0])
 def test_of_an_older_version_the_description_alone_is_told_to_those_who_ask(version: int | None) -> None:
     """The object was removed, and published again by somebody who began its versions over, or not at all."""
