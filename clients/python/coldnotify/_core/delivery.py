@@ -287,12 +287,14 @@ class Delivery:
         slot.running = None
         for cause in failed.values():
             self.report(CallbackFailed(name, job.update.version, cause))
+        heard = {one.query for one in self._of.get(name, ()) if self._is_told(one, job.subscribers)}
         if not failed:
             if job.description is not None:
-                heard = {one.query for one in self._of.get(name, ()) if self._is_told(one, job.subscribers)}
                 self.queries.descriptions.told_as(name, job.description, heard)
             self._applied(name, slot, job.update)
         else:
+            if job.description is not None:
+                self.queries.descriptions.failed(name, job.description, heard)
             self._failed(name, slot, job, failed, now)
 
     # What others ask

@@ -212,6 +212,23 @@ def test_a_description_of_an_older_version_is_told_with_the_one_that_waits_for_o
     assert (document.cursor, document.queries[LAMPS.text].descriptions) == (12, {"a": b'{"on":true}'})
 
 
+def test_the_description_of_before_is_told_after_one_that_only_some_callbacks_took_in() -> None:
+    bench = described()
+    bench.client.subscribe(LAMPS, 3)
+    bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
+    job = bench.client.next_job(bench.now)
+    assert job is not None
+    bench.client.job_done(job, {3: Exception()}, bench.now)
+    bench.say(notification=wire.Notification(name="a", version=1, offset=12, description=b"{}"))
+    bench.now += 10
+    job = bench.client.next_job(bench.now)
+    assert isinstance(job, Job)
+    assert (job.subscribers, job.notification.description) == ((1, 3), {})
+    bench.client.job_done(job, {}, bench.now)
+    bench.say(notification=wire.Notification(name="a", version=1, offset=13, description=b"{}"))
+    assert (bench.client.next_job(bench.now), bench.client._document().cursor) == (None, 13)
+
+
 @pytest.mark.parametrize("version", [None, 0])
 def test_of_an_older_version_the_description_alone_is_told_to_those_who_ask(version: int | None) -> None:
     """The object was removed, and published again by somebody who began its versions over, or not at all."""
