@@ -27,9 +27,9 @@ class Descriptions:
         self.told = dict(told)
         """For the document."""
         self._said: dict[str, bytes] = {}
-        self._unsure: set[str] = set()
-        """Members of which callbacks may have been told another one than `told` says. The next one that is said is
-        told, be it the same."""
+        self._unsure = set(told)
+        """Members of which callbacks may have been told another one than `told` says: before a crash, or by one that
+        returned while another one failed. The next one that is said is told, be it the same."""
 
     def get(self, name: str) -> bytes | None:
         """As the service said last; None: it said nothing of this object."""

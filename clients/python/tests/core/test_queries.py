@@ -126,10 +126,10 @@ def test_who_comes_to_ask_for_descriptions_opens_another_session() -> None:
     assert [type(error).__name__ for error in bench.client.take_reports()] == ["DescriptionsUnknown"]
 
 
-def described() -> Bench:
+def described(document: Document | None = None) -> Bench:
     """A client that knows version 1 of a lamp, and is told how it is described; two callbacks, one by its name."""
-    document = replace(kept("a", descriptions={"a": b"{}"}), applied={"a": (0, 1)}, wanted=frozenset({"a"}))
-    bench = Bench(document)
+    known = replace(kept("a", descriptions={"a": b"{}"}), applied={"a": (0, 1)}, wanted=frozenset({"a"}))
+    bench = Bench(document or known)
     bench.client.subscribe(LAMPS, 1)
     bench.client.subscribe("a", 2)
     bench.connect()
@@ -227,6 +227,22 @@ def test_the_description_of_before_is_told_after_one_that_only_some_callbacks_to
     bench.client.job_done(job, {}, bench.now)
     bench.say(notification=wire.Notification(name="a", version=1, offset=13, description=b"{}"))
     assert (bench.client.next_job(bench.now), bench.client._document().cursor) == (None, 13)
+
+
+def test_the_description_of_before_is_told_after_one_that_was_told_before_a_crash() -> None:
+    """And once only."""
+    bench = described()
+    before = bench.client._document()
+    bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
+    job = bench.client.next_job(bench.now)
+    assert isinstance(job, Job)
+    assert job.notification.description == {"on": True}
+    bench = described(before)
+    for offset in (12, 13):
+        bench.say(notification=wire.Notification(name="a", version=1, offset=offset, description=b"{}"))
+        assert bench.tell() == ([("a", (1,))] if offset == 12 else [])
+    document = bench.client._document()
+    assert (document.cursor, document.queries[LAMPS.text].descriptions) == (13, {"a": b"{}"})
 
 
 @pytest.mark.parametrize("version", [None, 0])
