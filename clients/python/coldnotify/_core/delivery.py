@@ -287,7 +287,10 @@ class Delivery:
         slot.running = None
         for cause in failed.values():
             self.report(CallbackFailed(name, job.update.version, cause))
-        heard = {one.query for one in self._of.get(name, ()) if self._is_told(one, job.subscribers)}
+        subscribers = set(job.subscribers)
+        if not failed and slot.waiting is None:
+            subscribers |= slot.told  # a callback was told again, and these had returned before
+        heard = {one.query for one in self._of.get(name, ()) if self._is_told(one, subscribers)}
         if not failed:
             if job.description is not None:
                 self.queries.descriptions.told_as(name, job.description, heard)

@@ -245,6 +245,22 @@ def test_the_description_of_before_is_told_after_one_that_was_told_before_a_cras
     assert (document.cursor, document.queries[LAMPS.text].descriptions) == (13, {"a": b"{}"})
 
 
+def test_a_description_is_stored_of_each_query_once_the_last_callback_took_it_in() -> None:
+    one = Kept(members=frozenset({"a"}), descriptions={"a": b"{}"})
+    bench = described(replace(kept(), queries={LAMPS.text: one, ROOM.text: one}, applied={"a": (0, 1)}))
+    bench.client.subscribe(ROOM, 3)
+    bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
+    for subscribers, failed in (((1, 3), {3: Exception()}), ((3,), {})):
+        job = bench.client.next_job(bench.now)
+        assert isinstance(job, Job)
+        assert job.subscribers == subscribers
+        bench.client.job_done(job, failed, bench.now)
+        bench.now += 10
+    document = bench.client._document()
+    assert document.cursor == 11
+    assert [of.descriptions for of in document.queries.values()] == [{"a": b'{"on":true}'}] * 2
+
+
 @pytest.mark.parametrize("version", [None, 0])
 def test_of_an_older_version_the_description_alone_is_told_to_those_who_ask(version: int | None) -> None:
     """The object was removed, and published again by somebody who began its versions over, or not at all."""
