@@ -59,6 +59,8 @@ class Client:
     name: str
     life: int = 0
     running: bool = False
+    started: int = 0
+    """When its process began."""
     connected: bool = False
     wanted: dict[str, Register] = field(default_factory=dict)
     """By object: what it is registered by."""
@@ -219,6 +221,7 @@ class Clients:
             # Nobody said how it ended, so nobody knows what it saved.
             self._on_ended(client, cut_off=True)
         client.running = True
+        client.started = event.t
         if event.life != client.life:
             client.life = event.life
             forgotten = [*client.wanted]
@@ -353,7 +356,9 @@ class Clients:
         cut_off = knowledge.phase < len(client.ends) and client.ends[knowledge.phase]
         if last.failed or cut_off:
             return
-        if event.described and not (last.described and last.description == event.description):
+        # A new process does not know whether the description that it has stored was the one told last.
+        same = last.described and last.description == event.description and last.t >= client.started
+        if event.described and not same:
             return  # it is told again for that
         if knowledge.repeats_allowed:
             knowledge.repeats_allowed -= 1

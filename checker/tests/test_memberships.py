@@ -24,6 +24,7 @@ from coldnotify_checker.histories import (
     RegisterQuery,
     Sleep,
     Started,
+    Stopped,
     Told,
     Topic,
     TopicLost,
@@ -197,6 +198,22 @@ def test_with_another_description_a_version_may_be_told_again() -> None:
     for _ in range(REPEATS_AFTER_REGISTER + 1):
         history.told("a", 1, described=True, description={"Room": 1, "on": True})
     assert history.counts() == {"P4": 1}
+
+
+@pytest.mark.parametrize("ends", [Stopped, Sleep])
+def test_a_new_process_may_be_told_the_same_description_again(ends: type[Event]) -> None:
+    """It does not know whether the one that is stored was told last. Who sleeps does."""
+    history = described()
+    for _ in range(REPEATS_AFTER_REGISTER):
+        history.told("a", 1, described=True, description={"Room": 1})
+    history.note(ends, client=CLIENT)
+    if ends is Stopped:
+        history.note(Started, client=CLIENT, life=1)
+    history.connect()
+    history.told("a", 1, described=True, description={"Room": 1})
+    assert history.counts() == ({} if ends is Stopped else {"P4": 1})
+    history.told("a", 1, described=True, description={"Room": 1})
+    assert history.counts() == {"P4": 1 if ends is Stopped else 2}
 
 
 @pytest.mark.parametrize("failed", [True, False])

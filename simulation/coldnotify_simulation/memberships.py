@@ -38,13 +38,14 @@ class Memberships:
         self._doubted: dict[tuple[str, str], bool] = {}
         """(client, query): the service may have lost this registration. True: it has written it down since."""
         self._descriptions: dict[tuple[str, str], Mapping[str, Any] | None] = {}
-        """By client and object: as its application was told last."""
+        """By client and object: as its application was told last, in this process."""
         self.counts: Counter[str] = Counter()
 
     # ---- what clients do
 
     def starts(self, client: Client, document: Document) -> None:
         """Its process begins with this document, which has the sum of what its application was told, or owes it."""
+        self._forget_descriptions(client.key)
         told = self._told.setdefault(client.key, {})
         for text in told.keys() - document.queries.keys():
             del told[text]
@@ -70,6 +71,9 @@ class Memberships:
     def wiped(self, client: str) -> None:
         """It has lost its state."""
         self._told.pop(client, None)
+        self._forget_descriptions(client)
+
+    def _forget_descriptions(self, client: str) -> None:
         self._descriptions = {place: said for place, said in self._descriptions.items() if place[0] != client}
 
     # ---- what happens to its registrations
@@ -100,8 +104,8 @@ class Memberships:
         self._promises.allow_repeat(client.key, *job.added)
 
     def on_told_description(self, client: Client, said: Notification, *, failed: bool) -> None:
-        """A callback is entered that says how the object is described: with another description than before, the same
-        version may be told again."""
+        """A callback is entered that says how the object is described: with another description than this process was
+        told, the same version may be told again."""
         place = client.key, said.object_id
         # That there is none is told by a query that asks, though one that does not has told the version before.
         if said.description is None or self._descriptions.get(place) != said.description:

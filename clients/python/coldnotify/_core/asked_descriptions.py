@@ -113,6 +113,12 @@ class AskedDescriptions:
                 membership.descriptions.told_as(name, description)
                 self._journal.changed()
 
+    def failed(self, name: str, description: bytes, queries: Collection[Query]) -> None:
+        """The callbacks of these queries were told this one, and some of them failed."""
+        for membership in self._keeper.of.get(name, ()):
+            if membership.descriptions is not None and membership.query in queries:
+                membership.descriptions.failed(name, description)
+
     def told(self, name: str) -> None:
         """Of what was said of the object's description nobody is to be told any more."""
         for membership in self._keeper.of.get(name, ()):

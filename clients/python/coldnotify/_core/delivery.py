@@ -287,12 +287,17 @@ class Delivery:
         slot.running = None
         for cause in failed.values():
             self.report(CallbackFailed(name, job.update.version, cause))
+        subscribers = set(job.subscribers)
+        if not failed and slot.waiting is None:
+            subscribers |= slot.told  # a callback was told again, and these had returned before
+        heard = {one.query for one in self._of.get(name, ()) if self._is_told(one, subscribers)}
         if not failed:
             if job.description is not None:
-                heard = {one.query for one in self._of.get(name, ()) if self._is_told(one, job.subscribers)}
                 self.queries.descriptions.told_as(name, job.description, heard)
             self._applied(name, slot, job.update)
         else:
+            if job.description is not None:
+                self.queries.descriptions.failed(name, job.description, heard)
             self._failed(name, slot, job, failed, now)
 
     # What others ask
@@ -448,6 +453,7 @@ class Delivery:
         newest = self.floors.get(name, update.floor) if slot is None else slot.newest
         if update.floor < newest:
             if slot is not None and slot.waiting is not None:
+                slot.told -= numbers
                 return update  # what waits is told with the description
             # The object was removed, or its versions have begun over. Who wants it by its name hears nothing of it.
             update = Update(update.incarnation, None)

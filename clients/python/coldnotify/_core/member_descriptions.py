@@ -21,12 +21,15 @@ def parsed(description: bytes | None) -> dict[str, Any] | None:
 class Descriptions:
     """Those of one query's members, as JSON; empty: the object has none."""
 
-    __slots__ = ("_said", "told")
+    __slots__ = ("_said", "_unsure", "told")
 
     def __init__(self, told: Mapping[str, bytes]) -> None:
         self.told = dict(told)
         """For the document."""
         self._said: dict[str, bytes] = {}
+        self._unsure = set(told)
+        """Members of which callbacks may have been told another one than `told` says: before a crash, or by one that
+        returned while another one failed. The next one that is said is told, be it the same."""
 
     def get(self, name: str) -> bytes | None:
         """As the service said last; None: it said nothing of this object."""
@@ -40,35 +43,46 @@ class Descriptions:
         if telling is not None:
             self._said[name] = description
             return telling != description
-        if self.told.get(name) == description:
+        if self.told.get(name) == description and name not in self._unsure:
             self._said.pop(name, None)
             return False
         self._said[name] = description
         return True
 
     def told_as(self, name: str, description: bytes) -> None:
-        """The application was told this one, which may be older than what was said last."""
+        """The application was told this one, which may be older than what was said last. If all was forgotten while it
+        was told, that stays so: it is not known whether the cursor passed a newer one."""
+        if self.lack([name]):
+            return
         if self._said.get(name) == description:
             del self._said[name]
         self.told[name] = description
+        self._unsure.discard(name)
+
+    def failed(self, name: str, description: bytes) -> None:
+        """A callback that was told this one has failed; others may have returned."""
+        if self.told.get(name) != description:
+            self._unsure.add(name)
 
     def applied(self, name: str) -> bool:
         """The application was told, or nobody is to be. Whether that is a change."""
         if name not in self._said:
             return False
-        self.told[name] = self._said.pop(name)
+        self.told_as(name, self._said[name])
         return True
 
     def forget(self, name: str) -> None:
         """The object is no member."""
         self._said.pop(name, None)
         self.told.pop(name, None)
+        self._unsure.discard(name)
 
     def forget_all(self) -> bool:
         """Nothing of it can be relied on any more. Whether there was something."""
         had = bool(self.told or self._said)
         self.told.clear()
         self._said.clear()
+        self._unsure.clear()
         return had
 
     def lack(self, names: Iterable[str]) -> bool:

@@ -146,6 +146,7 @@ def test_a_description_is_as_the_publisher_wrote_it() -> None:
 
 def test_what_was_said_last_counts_and_what_was_told_is_kept() -> None:
     one = Descriptions({"a": b"{}"})
+    one.told_as("a", b"{}")
     assert not one.say("a", b"{}")
     assert one.say("a", b"")
     assert (one.get("a"), one.told["a"]) == (b"", b"{}")

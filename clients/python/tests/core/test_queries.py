@@ -126,10 +126,10 @@ def test_who_comes_to_ask_for_descriptions_opens_another_session() -> None:
     assert [type(error).__name__ for error in bench.client.take_reports()] == ["DescriptionsUnknown"]
 
 
-def described() -> Bench:
+def described(document: Document | None = None) -> Bench:
     """A client that knows version 1 of a lamp, and is told how it is described; two callbacks, one by its name."""
-    document = replace(kept("a", descriptions={"a": b"{}"}), applied={"a": (0, 1)}, wanted=frozenset({"a"}))
-    bench = Bench(document)
+    known = replace(kept("a", descriptions={"a": b"{}"}), applied={"a": (0, 1)}, wanted=frozenset({"a"}))
+    bench = Bench(document or known)
     bench.client.subscribe(LAMPS, 1)
     bench.client.subscribe("a", 2)
     bench.connect()
@@ -181,6 +181,84 @@ def test_a_version_for_some_follows_one_that_waited_for_nobody_any_more() -> Non
     job = bench.client.next_job(bench.now)
     assert isinstance(job, Job)
     assert (job.subscribers, job.notification.version) == ((2,), 1)
+
+
+def test_a_description_that_was_being_told_when_all_were_forgotten_stays_forgotten() -> None:
+    """It was being told when another service took over, which tells none: the cursor may pass what it becomes."""
+    bench = described()
+    bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
+    job = bench.client.next_job(bench.now)
+    assert job is not None
+    bench.client.link_down("", bench.now)
+    bench.connect()
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=wire.KINDS_QUERIES))
+    bench.client.job_done(job, {}, bench.now)
+    assert bench.client._document().queries[LAMPS.text].descriptions == {}
+
+
+def test_a_description_of_an_older_version_is_told_with_the_one_that_waits_for_others() -> None:
+    bench = described()
+    bench.say(notification=wire.Notification(name="a", version=2, offset=11))
+    job = bench.client.next_job(bench.now)
+    assert job is not None
+    bench.client.job_done(job, {2: Exception()}, bench.now)
+    bench.say(notification=wire.Notification(name="a", version=1, offset=12, description=b'{"on":true}'))
+    bench.now += 10
+    job = bench.client.next_job(bench.now)
+    assert isinstance(job, Job)
+    assert (job.subscribers, job.notification.version, job.notification.description) == ((1, 2), 2, {"on": True})
+    bench.client.job_done(job, {}, bench.now)
+    document = bench.client._document()
+    assert (document.cursor, document.queries[LAMPS.text].descriptions) == (12, {"a": b'{"on":true}'})
+
+
+def test_the_description_of_before_is_told_after_one_that_only_some_callbacks_took_in() -> None:
+    bench = described()
+    bench.client.subscribe(LAMPS, 3)
+    bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
+    job = bench.client.next_job(bench.now)
+    assert job is not None
+    bench.client.job_done(job, {3: Exception()}, bench.now)
+    bench.say(notification=wire.Notification(name="a", version=1, offset=12, description=b"{}"))
+    bench.now += 10
+    job = bench.client.next_job(bench.now)
+    assert isinstance(job, Job)
+    assert (job.subscribers, job.notification.description) == ((1, 3), {})
+    bench.client.job_done(job, {}, bench.now)
+    bench.say(notification=wire.Notification(name="a", version=1, offset=13, description=b"{}"))
+    assert (bench.client.next_job(bench.now), bench.client._document().cursor) == (None, 13)
+
+
+def test_the_description_of_before_is_told_after_one_that_was_told_before_a_crash() -> None:
+    """And once only."""
+    bench = described()
+    before = bench.client._document()
+    bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
+    job = bench.client.next_job(bench.now)
+    assert isinstance(job, Job)
+    assert job.notification.description == {"on": True}
+    bench = described(before)
+    for offset in (12, 13):
+        bench.say(notification=wire.Notification(name="a", version=1, offset=offset, description=b"{}"))
+        assert bench.tell() == ([("a", (1,))] if offset == 12 else [])
+    document = bench.client._document()
+    assert (document.cursor, document.queries[LAMPS.text].descriptions) == (13, {"a": b"{}"})
+
+
+def test_a_description_is_stored_of_each_query_once_the_last_callback_took_it_in() -> None:
+    one = Kept(members=frozenset({"a"}), descriptions={"a": b"{}"})
+    bench = described(replace(kept(), queries={LAMPS.text: one, ROOM.text: one}, applied={"a": (0, 1)}))
+    bench.client.subscribe(ROOM, 3)
+    bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
+    for subscribers, failed in (((1, 3), {3: Exception()}), ((3,), {})):
+        job = bench.client.next_job(bench.now)
+        assert isinstance(job, Job)
+        assert job.subscribers == subscribers
+        bench.client.job_done(job, failed, bench.now)
+        bench.now += 10
+    document = bench.client._document()
+    assert document.cursor == 11
+    assert [of.descriptions for of in document.queries.values()] == [{"a": b'{"on":true}'}] * 2
 
 
 @pytest.mark.parametrize("version", [None, 0])
