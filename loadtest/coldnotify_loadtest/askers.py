@@ -6,14 +6,12 @@ written), failed. What was accepted is counted by tenths of a second, too.
 
 import asyncio
 import contextlib
-import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection as Pipe
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from coldnotify_schemas.flow.beginnings import KAFKA
 from coldnotify_schemas.flow.controllers import DEFAULT, FIXED
@@ -25,6 +23,7 @@ from coldnotify_schemas.topics import OBJECTS
 from coldnotify_schemas.wire_pb2 import ClientFrame, GatewayFrame, Hello, Publish
 from confluent_kafka import Producer
 
+from coldnotify_loadtest.loaders import Loaders
 from coldnotify_loadtest.population import Population
 
 BIN_S = 0.1
@@ -103,67 +102,27 @@ class Pace:
         return max(0.0, due_s - time.monotonic())
 
 
-class Askers:
+class Askers(Loaders):
     """A handle of several such processes; they are connected once this is made."""
 
     def __init__(self, asks: Sequence[Ask]) -> None:
         """Raises AskersError."""
-        context = multiprocessing.get_context("spawn")
+        super().__init__(_process, asks, "publisher", AskersError)
         self._seconds = max(ask.seconds for ask in asks)
-        self._pipes: list[Pipe] = []
-        self._processes: list[Any] = []
-        for ask in asks:
-            here, there = context.Pipe()
-            process = context.Process(target=_process, args=(ask, there), daemon=True)
-            process.start()
-            there.close()
-            self._pipes.append(here)
-            self._processes.append(process)
-        self._answers(_ANSWER_S + len(asks) * 2)
+        self.answers(_ANSWER_S + len(asks) * 2)
 
     def begin(self) -> None:
         """All begin now."""
-        for pipe in self._pipes:
-            pipe.send(True)
+        self.tell(True)
 
     def end(self) -> list[Asked]:
         """Waits for all. Raises AskersError."""
-        return [one for one in self._answers(self._seconds + 2 * _ANSWER_S) if isinstance(one, Asked)]
+        return [one for one in self.answers(self._seconds + 2 * _ANSWER_S) if isinstance(one, Asked)]
 
     def run(self) -> list[Asked]:
         """Both."""
         self.begin()
         return self.end()
-
-    def _answers(self, timeout_s: float) -> list[object]:
-        until_s = time.monotonic() + timeout_s
-        answers: list[object] = []
-        for pipe in self._pipes:
-            if not pipe.poll(max(0.0, until_s - time.monotonic())):
-                raise AskersError(f"a publisher has not answered for {timeout_s:g} s")
-            try:
-                answer = pipe.recv()
-            except EOFError:
-                raise AskersError("a publisher has ended; its error is above") from None
-            if isinstance(answer, str):
-                raise AskersError(answer)
-            answers.append(answer)
-        return answers
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
-        for pipe, process in zip(self._pipes, self._processes, strict=True):
-            with contextlib.suppress(OSError):
-                pipe.send(None)
-            process.join(10)
-            if process.is_alive():
-                process.kill()
-                process.join(10)
-            pipe.close()
 
 
 def _process(ask: Ask, pipe: Pipe) -> None:

@@ -5,8 +5,6 @@ apart from them: that tests the apparatus (Little's law).
 """
 
 import asyncio
-import contextlib
-import multiprocessing
 import random
 import time
 from collections import deque
@@ -14,8 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing.connection import Connection as Pipe
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 from coldnotify_schemas.flow.beginnings import Beginnings
 from coldnotify_schemas.flow.flow_limit import FlowLimit
@@ -25,6 +22,7 @@ from coldnotify_schemas.topics import OBJECTS
 from confluent_kafka import Producer
 
 from coldnotify_loadtest.latency import Latencies
+from coldnotify_loadtest.loaders import Loaders
 from coldnotify_loadtest.population import Population
 
 _SAMPLE_S = 0.001
@@ -326,57 +324,18 @@ class _Http:
         """See _Way."""
 
 
-class Producers:
+class Producers(Loaders):
     """A handle of several such processes."""
 
     def __init__(self, places: list[Place]) -> None:
         """Connects. Raises ClosedLoopError."""
-        context = multiprocessing.get_context("spawn")
-        self._pipes, self._processes = [], []
-        for place in places:
-            here, there = context.Pipe()
-            process = context.Process(target=_run, args=(place, there), daemon=True)
-            process.start()
-            there.close()
-            self._pipes.append(here)
-            self._processes.append(process)
-        self._answers(_ANSWER_S)
+        super().__init__(_run, places, "producer", ClosedLoopError)
+        self.answers(_ANSWER_S)
 
     def run(self, task: Task) -> list[Loop]:
         """All at once; returns when each has all its answers. Raises ClosedLoopError."""
-        for pipe in self._pipes:
-            pipe.send(task)
-        return [one for one in self._answers(task.settle_s + task.seconds + 2 * _ANSWER_S) if isinstance(one, Loop)]
-
-    def _answers(self, timeout_s: float) -> list[object]:
-        until_s = time.monotonic() + timeout_s
-        answers = []
-        for pipe in self._pipes:
-            if not pipe.poll(max(0.0, until_s - time.monotonic())):
-                raise ClosedLoopError(f"a producer has not answered for {timeout_s:g} s")
-            try:
-                answer = pipe.recv()
-            except EOFError:
-                raise ClosedLoopError("a producer has ended; its error is above") from None
-            if isinstance(answer, str):
-                raise ClosedLoopError(answer)
-            answers.append(answer)
-        return answers
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
-        for pipe, process in zip(self._pipes, self._processes, strict=True):
-            with contextlib.suppress(OSError):
-                pipe.send(None)
-            process.join(10)
-            if process.is_alive():
-                process.kill()
-                process.join(10)
-            pipe.close()
+        self.tell(task)
+        return [one for one in self.answers(task.settle_s + task.seconds + 2 * _ANSWER_S) if isinstance(one, Loop)]
 
 
 def _run(place: Place, pipe: Pipe) -> None:

@@ -1,4 +1,7 @@
-"""What came of publishers that take no heed: rates by tenths of a second, and when a whole rate was let in."""
+"""What came of publishers that take no heed: rates by tenths of a second, and when a whole rate was let in.
+
+Stands for: loaders
+"""
 
 import time
 from collections import Counter

@@ -1,0 +1,68 @@
+"""Processes that make a load, and a pipe to each: all are told something, each answers."""
+
+import contextlib
+import multiprocessing
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection as Pipe
+from types import TracebackType
+from typing import Any, Self
+
+
+class Loaders:
+    """A handle of several such processes. Leaving it ends them."""
+
+    def __init__(
+        self, run: Callable[[Any, Pipe], None], of_each: Sequence[object], name: str, error: type[Exception]
+    ) -> None:
+        """Starts `run(one, pipe)` for each. A process that is told None ends; one that answers a text has failed.
+
+        `name`: what one of them is, in the words of an `error`.
+        """
+        context = multiprocessing.get_context("spawn")
+        self._name, self._error = name, error
+        self._pipes: list[Pipe] = []
+        self._processes: list[Any] = []
+        for one in of_each:
+            here, there = context.Pipe()
+            process = context.Process(target=run, args=(one, there), daemon=True)
+            process.start()
+            there.close()
+            self._pipes.append(here)
+            self._processes.append(process)
+
+    def tell(self, what: object) -> None:
+        """All of them."""
+        for pipe in self._pipes:
+            pipe.send(what)
+
+    def answers(self, timeout_s: float) -> list[object]:
+        """One of each, within this time together. Raises the error."""
+        until_s = time.monotonic() + timeout_s
+        answers: list[object] = []
+        for pipe in self._pipes:
+            if not pipe.poll(max(0.0, until_s - time.monotonic())):
+                raise self._error(f"a {self._name} has not answered for {timeout_s:g} s")
+            try:
+                answer = pipe.recv()
+            except EOFError:
+                raise self._error(f"a {self._name} has ended; its error is above") from None
+            if isinstance(answer, str):
+                raise self._error(answer)
+            answers.append(answer)
+        return answers
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        for pipe, process in zip(self._pipes, self._processes, strict=True):
+            with contextlib.suppress(OSError):
+                pipe.send(None)
+            process.join(10)
+            if process.is_alive():
+                process.kill()
+                process.join(10)
+            pipe.close()
