@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
-from coldnotify import Connection, Notify, State
+from coldnotify import Connection, Notify, Publication, State
 from coldnotify.errors import RegistrationRefused
 from coldnotify_schemas.wire_pb2 import GatewayFrame, NotPublished, Publish
 from coldnotify_testkit.command import coldnotify
@@ -160,7 +160,7 @@ def test_an_object_more_is_refused_on_a_session_in_the_same_words(up: Up) -> Non
 
 
 def test_over_a_websocket_a_client_publishes_one_object_more_once_there_is_room(up: Up) -> None:
-    domain, there = "held.socket", ["a"]
+    domain, there, numbers = "held.socket", ["a"], iter(range(10**9))
     tenant(up, "set", "socket", "--domain", domain, "--objects-max", "1")
     connection = Connection(address=f"ws://{up.report['web']}")
     notify = Notify(domain, "g", "ou-1", State(None), connection)
@@ -176,10 +176,17 @@ def test_over_a_websocket_a_client_publishes_one_object_more_once_there_is_room(
             return status == 429
 
         wait_for(is_full, "what is there is counted", LIMIT_S)
-        one_more = notify.publish("one-more")
-        assert one_more is not None
-        wait_for(lambda: refused_at_gateways(up, "socket") >= 1, "it is refused", LIMIT_S)
-        assert not one_more.published
+
+        def refused() -> Publication | None:
+            """The publish that is refused; None: the gateway did not know yet how many there are."""
+            one_more = notify.publish(f"one-more-{next(numbers)}")
+            assert one_more is not None
+            wait_for(
+                lambda: one_more.published or refused_at_gateways(up, "socket") >= 1, "published or refused", LIMIT_S
+            )
+            return None if one_more.published else one_more
+
+        one_more = wait_for(refused, "the gateway knows what is there", LIMIT_S)
         assert publish(up, domain, "a", version=10**15)[0] == 200
         tenant(up, "set", "socket", "--objects-max", "none")
         one_more.wait(LIMIT_S)

@@ -1,6 +1,7 @@
 """The publisher against a real Kafka: what it acknowledges is there, what it refuses is not."""
 
 import asyncio
+import concurrent.futures
 import json
 import re
 import socket
@@ -503,6 +504,22 @@ async def test_more_publishes_than_may_be_on_their_way_wait_and_none_is_lost(boo
         assert 1 <= most <= 5
         assert publisher.flow[:3] == (5, 0, 0)
     assert len({task.result().offset for task in tasks}) == 300
+
+
+@pytest.mark.kafka
+def test_whoever_has_its_result_finds_its_room_free(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_result = concurrent.futures.Future.set_result
+
+    def set_it_and_linger(future: "concurrent.futures.Future[Any]", result: Any) -> None:
+        set_result(future, result)
+        time.sleep(0.05)  # the other threads come first
+
+    with Publisher(bootstrap, timeout_s=60, flow="fixed", queue_max=1) as publisher:
+        publisher.publish(DOMAIN, GROUP, "o", 0)
+        monkeypatch.setattr(concurrent.futures.Future, "set_result", set_it_and_linger)
+        for version in range(1, 4):
+            publisher.publish(DOMAIN, GROUP, "o", version)
+            assert publisher.flow.in_flight == 0
 
 
 @pytest.mark.kafka

@@ -96,7 +96,8 @@ class Shell(ConnectionEvents):
     async def all_closed(self, timeout_s: float) -> None:
         """Waits until no socket is open, also none that the core has closed and forgotten; at most so long."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._none_open.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await self._none_open.wait()
 
     def abort_all(self) -> None:
         """Cuts off every connection."""

@@ -94,7 +94,8 @@ class Overview:
                 async with asyncio.timeout(_WRITE_TIMEOUT_S):
                     await response.write(b"data: " + json.dumps(shown).encode() + b"\n\n")
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopping.wait(), REFRESH_S)
+                    async with asyncio.timeout(REFRESH_S):
+                        await self._stopping.wait()
         except ConnectionError:
             pass  # the viewer has gone
         finally:

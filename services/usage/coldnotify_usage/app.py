@@ -156,7 +156,8 @@ class UsageService:
         finally:
             self._not_ready, self._job = "stopping", None
             with suppress(Exception):  # what is not stored is read again
-                await asyncio.wait_for(app.job.flush(), _LAST_FLUSH_S)
+                async with asyncio.timeout(_LAST_FLUSH_S):
+                    await app.job.flush()
             await app.stop()
             self._agreements.stop()
 

@@ -370,6 +370,7 @@ class _Writes:
         if not writes:
             return
         try:
-            await asyncio.wait_for(asyncio.gather(*writes), WRITE_TIMEOUT_S)
+            async with asyncio.timeout(WRITE_TIMEOUT_S):
+                await asyncio.gather(*writes)
         except TimeoutError:
             raise WriteFailed(f"Kafka did not take {len(writes)} records within {WRITE_TIMEOUT_S:.0f} s") from None

@@ -295,3 +295,20 @@ async def test_it_flushes_and_tells_by_itself(kafka: FakeKafka) -> None:
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
+
+
+async def test_it_stops_also_when_it_is_cancelled_just_as_kafka_has_taken_a_record(kafka: FakeKafka) -> None:
+    made = job(kafka)
+    await made.on_record(record(kafka, 0))
+    loop = asyncio.get_running_loop()
+
+    def store(partition: int, key: bytes, value: bytes | None) -> Awaitable[object]:
+        async def durable() -> None:
+            loop.call_soon(loop.call_soon, running.cancel)  # the write is done then, and the job has not seen it
+
+        return durable()
+
+    kafka.store = store  # type: ignore[method-assign]
+    running = asyncio.ensure_future(made.run())
+    await until(running.done, "it stops")
+    assert running.cancelled()

@@ -1,6 +1,5 @@
 """What publish() and send() return with an outbox: the record is on disk, and is published in its turn."""
 
-import asyncio
 from typing import cast
 
 from coldnotify._core.outbox_log import Kept
@@ -8,6 +7,7 @@ from coldnotify._outbox.outbox_delivery import Delivered, Delivery, NotYet, Reje
 from coldnotify._publishing.applied import Applied, Ledger, Receipt
 from coldnotify._publishing.effect import Outcome
 from coldnotify._publishing.published import Published, PublishRejected, PublishTimeout, Sent
+from coldnotify._publishing.settling import settled
 
 WAIT_S = 10.0
 
@@ -107,7 +107,7 @@ def _wait(delivery: Delivery, timeout_s: float) -> Delivered:
 async def _wait_async(delivery: Delivery, timeout_s: float) -> Delivered:
     _check(timeout_s)
     try:
-        return await asyncio.wait_for(asyncio.wrap_future(delivery), timeout_s)
+        return await settled(delivery, timeout_s)
     except (TimeoutError, NotYet, RejectedForEver) as error:
         raise _error_of(error, timeout_s) from None
 

@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from coldnotify._publishing.checks import DescriptionRecord, MessageRecord
 from coldnotify._publishing.published import Published, PublishError, PublishTimeout
 from coldnotify._publishing.sender import NoRoom, NotNow, Sender, Sending
+from coldnotify._publishing.settling import settled
 
 Record = PublicRecord | DescriptionRecord | MessageRecord
 Named = tuple[str, Record]
@@ -90,7 +91,8 @@ class PatientSender:
             while (lookup := self._sender.lookup_needed()) is not None:
                 try:
                     # Shielded: others wait for the same answer.
-                    await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(lookup)), left_s(deadline_s))
+                    async with asyncio.timeout(left_s(deadline_s)):
+                        await asyncio.shield(asyncio.wrap_future(lookup))
                 except (TimeoutError, KafkaException) as error:
                     self._lookup_failed(error, deadline_s)
                     await asyncio.sleep(_LOOKUP_RETRY_S)
@@ -128,7 +130,7 @@ class PatientSender:
         if isinstance(sent, PublishError):
             return sent
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(sent), left_s(deadline_s))
+            return await settled(sent, left_s(deadline_s))
         except PublishError as error:
             return error
         except TimeoutError:

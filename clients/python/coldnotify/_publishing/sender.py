@@ -406,17 +406,19 @@ class Sender:
     def _on_delivery(
         self, future: Sending, version: int | None, taken_s: float, error: KafkaError | None, message: Message | None
     ) -> None:
-        try:
-            if error is not None:
-                self._note(error)
-                future.set_exception(self._failure(error))
-            else:
-                message = cast(Message, message)
-                _kind, timestamp_ms = message.timestamp()
-                partition, offset = cast(int, message.partition()), cast(int, message.offset())
-                future.set_result(Published(timestamp_ms if version is None else version, partition, max(-1, offset)))
-        finally:
-            with self._settled:
+        # Under the lock: whoever has its result sees its room free, and behind flush() all have theirs.
+        with self._settled:
+            try:
+                if error is not None:
+                    self._note(error)
+                    future.set_exception(self._failure(error))
+                else:
+                    message = cast(Message, message)
+                    _kind, timestamp_ms = message.timestamp()
+                    partition, offset = cast(int, message.partition()), cast(int, message.offset())
+                    version = timestamp_ms if version is None else version
+                    future.set_result(Published(version, partition, max(-1, offset)))
+            finally:
                 if error is None:
                     self._flow.acknowledged(time.monotonic(), taken_s)
                 else:
