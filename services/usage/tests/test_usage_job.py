@@ -304,7 +304,8 @@ async def test_it_stops_also_when_it_is_cancelled_just_as_kafka_has_taken_a_reco
 
     def store(partition: int, key: bytes, value: bytes | None) -> Awaitable[object]:
         async def durable() -> None:
-            loop.call_soon(loop.call_soon, running.cancel)  # the write is done then, and the job has not seen it
+            # When the write is done, and the job has not seen it.
+            loop.call_soon(lambda: loop.call_soon(running.cancel))
 
         return durable()
 
