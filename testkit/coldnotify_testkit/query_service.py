@@ -150,6 +150,17 @@ class Answer:
     names: list[str] = field(default_factory=list)
 
 
+@dataclass
+class Lacked:
+    """What a session is to be told of an object at an offset."""
+
+    offset: int
+    name: str
+    entered: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    describes: bool = False
+
+
 class Session:
     """One connection."""
 
@@ -362,15 +373,27 @@ class Session:
             if self.answers:
                 yield from self._tell_answer(self.answers[0])
         lacks = self.since is not None and self.since < self.service.known_from and bool(self.service.told_queries)
+        unsaid = lacks
+        """Its client does not know yet that changes of its sets may be missing: it must not pass any."""
         if lacks and len(self._lacking()) > PAGE:
             self._page_end(sets_unknown=True)
+            unsaid = False
             yield
         while True:
             lacking = self._lacking()
-            for offset, name, entered, left in lacking[:PAGE]:
-                is_member = any(name in self.service.members(text) for text in self.service.told_queries)
-                self._notify(name, entered, left, offset, complete=True, describe=is_member)
-                self.position = offset
+            for lacked in lacking[:PAGE]:
+                newest = self.service.objects.get(lacked.name)
+                says = not lacked.left or bool(lacked.entered) or (newest is not None and newest.deleted)
+                self._notify(
+                    lacked.name,
+                    lacked.entered,
+                    lacked.left,
+                    lacked.offset,
+                    complete=not unsaid,
+                    version=says,
+                    describe=lacked.describes,
+                )
+                self.position = lacked.offset
             if self.answers or self.owed:
                 yield from self._pages()
                 return
@@ -435,24 +458,26 @@ class Session:
         self.answers.remove(answer)
         self._say(registered=wire.Registered(answered=[hash_]))
 
-    def _lacking(self) -> list[tuple[int, str, list[str], list[str]]]:
-        """What stands above the position: offset, object, the queries that it entered and left.
-
-        An object is told where its last change stands, and then all that is known of it: an earlier change of its may
-        be at or below a cursor by then.
-        """
-        service, position = self.service, -1 if self.position is None else self.position
-        found = []
-        changed = (name for changes in service.changes.values() for name in changes)
-        for name in {*service.objects, *service.descriptions, *changed}:
-            known = {text: service.changes.get(text, {}).get(name) for text in sorted(service.told_queries)}
-            changes = {text: change for text, change in known.items() if change is not None}
-            offsets = [change.offset for change in changes.values()]
-            if name in service.names or any(name in service.members(text) for text in service.told_queries) or offsets:
-                offsets += [service.objects[name].offset] if name in service.objects else []
-                offsets += [self._described_at(name)]
-            if max(offsets, default=-1) > position:
-                entered = [text for text, change in changes.items() if change.member]
-                left = [text for text, change in changes.items() if not change.member]
-                found.append((max(offsets), name, entered, left))
-        return sorted(found, key=lambda one: one[:2])
+    def _lacking(self) -> list[Lacked]:
+        """What stands above the position, by offset, as the matcher tells it: each change of the sets at its own offset,
+        the newest version and description with what entered before them."""
+        service, position = self.service, self.position or 0
+        found: dict[tuple[int, str], Lacked] = {}
+        for text in sorted(service.told_queries):
+            for name, change in service.changes.get(text, {}).items():
+                if change.offset > position:
+                    lacked = found.setdefault((change.offset, name), Lacked(change.offset, name))
+                    (lacked.entered if change.member else lacked.left).append(text)
+        said: dict[str, int] = {}
+        for lacked in found.values():
+            if lacked.entered:
+                said[lacked.name] = min(lacked.offset, said.get(lacked.name, lacked.offset))
+        for name in {*service.objects, *service.descriptions}:
+            is_member = any(name in service.members(text) for text in service.told_queries)
+            newest = service.objects[name].offset if name in service.objects else 0
+            newest = newest if is_member or name in service.names else 0
+            for offset in sorted({newest, self._described_at(name)}):
+                if offset > position and said.setdefault(name, offset) >= offset:
+                    lacked = found.setdefault((offset, name), Lacked(offset, name))
+                    lacked.describes = is_member and not lacked.left
+        return sorted(found.values(), key=lambda lacked: lacked.offset)

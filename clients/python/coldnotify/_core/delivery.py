@@ -129,22 +129,26 @@ class Delivery:
         """
         new = self.queries.enter(name, entered, answer=answer)
         described: list[Membership] = []
+        hearing: list[int] = []
         if description is not None:
             telling = partial(self._telling, name)
+            hearing = [one.query.hash for one in self._of.get(name, ()) if telling(one) == description]
             described += self.queries.descriptions.say(name, description, telling)
             self._leave_out(name, [one for one in self._of.get(name, ()) if one not in described])
             asks = [one for one in new if one.descriptions is not None and one not in described]
             described += [one for one in asks if telling(one) != description]
+        if new and update.version is not None:
+            self._tell_also(name, self._subscribers_of(new))
         if described:
             update = self._tell_description(name, update, self._subscribers_of(described))
         if update.version is not None or described:
-            if new and update.version is not None:
-                self._tell_also(name, self._subscribers_of(new))
             self.arrived(name, update)
             if entered and name in self._slots:
                 self.queries.await_version(name, entered, answer=answer)
         elif entered and self._registrations.is_awaited(name):
             self.arrived(name, update)
+        # An answer may say once more what callbacks are being told.
+        self.queries.await_version(name, [one for one in entered if one in hearing], answer=answer)
         slot = self._slots.get(name)
         if described and (slot is None or slot.waiting is None):
             self.queries.descriptions.told(name)

@@ -523,7 +523,8 @@ class Queries:
     def ask_whole(self, membership: Membership) -> None:
         """It is to be answered again, whole."""
         self._spoil(membership)
-        if not self._registrations.is_owed(membership.query):
+        # Where an answer came, what is owed of it would be asked for in the next session.
+        if self._registrations.stage(membership.query) in (None, Stage.ARRIVED):
             self._registrations.ask_again(membership.query)
 
     def _spoil(self, membership: Membership) -> None:

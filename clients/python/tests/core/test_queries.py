@@ -261,6 +261,58 @@ def test_a_description_is_stored_of_each_query_once_the_last_callback_took_it_in
     assert [of.descriptions for of in document.queries.values()] == [{"a": b'{"on":true}'}] * 2
 
 
+def test_a_registration_is_not_settled_while_the_description_that_its_answer_repeats_is_being_told() -> None:
+    bench = described(kept("a", descriptions={"a": b"{}"}))
+    bench.say(notification=wire.Notification(name="a", offset=11, description=b'{"on":true}'))
+    job = bench.client.next_job(bench.now)
+    assert job is not None
+    bench.client.link_down("", bench.now)
+    bench.connect()
+    for in_sync in (False, True):  # the service has forgotten the client
+        bench.say(welcome=wire.Welcome(in_sync=in_sync, kinds=wire.KINDS_QUERIES | wire.KINDS_DESCRIPTIONS))
+        bench.out()
+    bench.say(registered=wire.Registered(begun=[LAMPS.hash]))
+    bench.say(
+        notification=wire.Notification(name="a", answer=True, entered=[LAMPS.hash], description=b'{"on":true}')
+    )
+    bench.say(registered=wire.Registered(answered=[LAMPS.hash]))
+    bench.say(caught_up=wire.CaughtUp(complete=11))
+    document = bench.client._document()
+    assert (document.cursor, set(document.pending_queries)) == (11, {LAMPS.text})
+    bench.client.job_done(job, {}, bench.now)
+    document = bench.client._document()
+    assert (document.pending_queries, document.queries[LAMPS.text].descriptions) == ({}, {"a": b'{"on":true}'})
+    assert bench.client.next_job(bench.now) is None
+
+
+def test_a_version_that_is_told_again_to_those_it_entered_for_is_told_also_after_a_crash() -> None:
+    """Another callback was told it, and it comes with a description that is new to that one's query."""
+    known = kept("a", descriptions={"a": b"{}"})
+    known = replace(known, applied={"a": (0, 1)}, queries={**known.queries, ROOM.text: Kept()})
+    bench = described(known)
+    bench.client.subscribe(ROOM, 3)
+    bench.client.subscribe_members(ROOM, 4)
+    said = wire.Notification(name="a", version=1, offset=11, entered=[ROOM.hash], description=b'{"on":true}')
+    bench.say(notification=said)
+    again = described(bench.save())
+    again.client.subscribe(ROOM, 3)
+    again.client.subscribe_members(ROOM, 4)
+    again.say(notification=said)
+    told = [one for one in again.tell() if isinstance(one, tuple)]
+    assert told == [({"a"}, set()), ("a", (1, 2, 3))]
+
+
+def test_descriptions_that_are_missing_are_asked_for_though_the_query_is_owed() -> None:
+    """Nobody has subscribed to anything: that a member is described in another way was dropped."""
+    bench = Bench(kept("a", "b", descriptions={"a": b"{}"}, dropped=True, followed=True))
+    bench.connect()
+    bench.say(welcome=wire.Welcome(in_sync=True, kinds=wire.KINDS_QUERIES | wire.KINDS_DESCRIPTIONS))
+    bench.say(notification=wire.Notification(name="a", offset=11, description=b'{"on":true}'))
+    bench.say(caught_up=wire.CaughtUp(complete=11))
+    (frame,) = bench.out()
+    assert [query.text for query in frame.register.queries] == [LAMPS.text]
+
+
 @pytest.mark.parametrize("version", [None, 0])
 def test_of_an_older_version_the_description_alone_is_told_to_those_who_ask(version: int | None) -> None:
     """The object was removed, and published again by somebody who began its versions over, or not at all."""
