@@ -338,6 +338,42 @@ test("a callback that was told is told what it was before, where another one thr
   assert.deepEqual(bench.tell(), [[[1, 3], 1n, {}]]);
 });
 
+test("it is stored of each query, once the last callback took it in", () => {
+  const from = document();
+  const room: Kept = { ...NEW, members: new Set(["a"]), descriptions: new Map([["a", "{}"]]) };
+  const bench = described({ ...from, wanted: new Set([LAMPS, ROOM]), queries: new Map([...from.queries, ["room", room]]) });
+  bench.client.subscribe(ROOM, 3);
+  bench.notify(ON, { version: 1n });
+  for (const [subscribers, failed] of [[[1, 3], [3]], [[3], []]] as const) {
+    const job = bench.begin();
+    assert.deepEqual(job.subscribers, subscribers);
+    bench.end(job, ...failed);
+    bench.now += 10;
+  }
+  assert.equal(bench.document.cursor, 11n);
+  assert.deepEqual([bench.descriptions("lamps"), bench.descriptions("room")], [{ a: ON }, { a: ON }]);
+});
+
+test("a registration is not settled while the description that its answer repeats is being told", () => {
+  const bench = described({ ...document({}, []), applied: new Map() });
+  bench.notify(ON);
+  const job = bench.begin();
+  bench.client.linkDown("", bench.now);
+  bench.connect();
+  for (const inSync of [false, true]) {
+    bench.say({ welcome: { inSync, kinds: KINDS } }); // the service has forgotten the client
+    bench.out();
+  }
+  bench.say({ registered: { begun: [LAMPS_HASH] } });
+  bench.notify(ON, { entered: [LAMPS_HASH], answer: true, offset: 0n });
+  bench.say({ registered: { answered: [LAMPS_HASH] } });
+  bench.say({ caughtUp: { complete: 11n } });
+  assert.deepEqual([bench.document.cursor, bench.document.pending.get(LAMPS)], [11n, "register"]);
+  bench.end(job);
+  assert.deepEqual([bench.descriptions(), bench.document.pending.has(LAMPS)], [{ a: ON }, false]);
+  assert.deepEqual(bench.tell(), []);
+});
+
 test("a callback that throws is told again, and parked; the whole query is answered then", () => {
   const bench = described();
   bench.notify(ON, { version: 1n });

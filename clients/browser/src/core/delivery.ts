@@ -447,8 +447,9 @@ export class Delivery {
     slot.running = null;
     for (const cause of failed.values()) this.#report(new CallbackFailed(name, job.update.version, cause));
     const { description } = job;
-    const wereTold = ({ interest }: Membership): boolean =>
-      [...(this.#subscribers.get(interest) ?? NOBODY)].some((one) => job.subscribers.includes(one));
+    // Where a callback was told again, the others had returned before.
+    const heard = new Set([...job.subscribers, ...(failed.size === 0 && slot.waiting === null ? slot.told : NOBODY)]);
+    const wereTold = ({ interest }: Membership): boolean => [...(this.#subscribers.get(interest) ?? NOBODY)].some((one) => heard.has(one));
     if (failed.size === 0) {
       if (description !== undefined) this.queries.descriptions.toldAs(name, description, wereTold);
       this.#applied(name, slot, job.update, new Set(job.subscribers));
