@@ -459,8 +459,8 @@ class Session:
         self._say(registered=wire.Registered(answered=[hash_]))
 
     def _lacking(self) -> list[Lacked]:
-        """What stands above the position, by offset, as the matcher tells it: each change of the sets at its own offset,
-        the newest version and description with what entered before them."""
+        """What stands above the position, as the matcher tells it: each change of the sets at its own offset, the
+        newest version and description with what entered before them."""
         service, position = self.service, self.position or 0
         found: dict[tuple[int, str], Lacked] = {}
         for text in sorted(service.told_queries):

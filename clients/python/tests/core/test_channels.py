@@ -4,64 +4,24 @@ Stands for: channels, since
 """
 
 from dataclasses import replace
-from random import Random
 from typing import Any
 
 import pytest
 from coldnotify._core import settings as numbers
-from coldnotify._core.client import Client
 from coldnotify._core.document import Document, decode, encode
 from coldnotify._core.feed import BEGINNING, ChannelJob, KeptChannel
 from coldnotify._core.interests import Channel, channel_from
-from coldnotify._core.reconnect import Address
 from coldnotify._core.registrations import Kind
-from coldnotify._core.session import Identity
-from coldnotify._core.settings import Settings
 from coldnotify._core.since import NOW, OLDEST, Since, since_from
 from coldnotify.errors import ChannelCallbackFailed, ChannelParked, StateDamaged
 from coldnotify.message import Missed, MissedReason
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.digest import digest
-from coldnotify_schemas.frames import FrameBuffer, parse_client_frame
 from coldnotify_schemas.frames import encode as encode_frame
-from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX
+from coldnotify_testkit.client_bench import ME, ClientBench
 
-ME = Identity("d", "g", "c")
 TASKS, ALARMS = Channel("tasks", ()), Channel("alarms", ("camera",))
 KINDS = wire.KINDS_NAMES | wire.KINDS_QUERIES | wire.KINDS_CHANNELS
-
-
-class Bench:
-    """A client with a disk that is never late, and a gateway that says what the test says."""
-
-    def __init__(self, document: Document | None = None) -> None:
-        self.now = 1000.0
-        document = Document(identity=ME) if document is None else document
-        self.client = Client(document, [Address("h", 1)], Settings(retry_min_s=1.0), Random(0), self.now)
-
-    def save(self) -> None:
-        self.client.tick(self.now)
-        while (save := self.client.save_due(self.now)) is not None:
-            self.client.saved(save, self.now)
-
-    def connect(self) -> wire.Hello:
-        self.save()
-        self.now += 400.0
-        assert self.client.connect_due(self.now) is not None
-        self.sent = FrameBuffer(CLIENT_FRAME_BYTES_MAX)
-        self.client.link_up(self.now)
-        (frame,) = self.out()
-        return frame.hello
-
-    def out(self) -> list[wire.ClientFrame]:
-        self.save()
-        frames = []
-        while data := self.client.data_to_send(self.now):
-            frames += [parse_client_frame(body) for body in self.sent.feed(data)]
-        return frames
-
-    def say(self, **frame: Any) -> None:
-        self.client.receive(encode_frame(wire.GatewayFrame(**frame)), self.now)
 
 
 def at(cursor: int | None, *channels: Channel, pending: tuple[Channel, ...] = (), **kept: Any) -> Document:
@@ -77,9 +37,9 @@ def at(cursor: int | None, *channels: Channel, pending: tuple[Channel, ...] = ()
     )
 
 
-def live(document: Document, complete: int = 100) -> Bench:
+def live(document: Document, complete: int = 100) -> ClientBench:
     """It is connected, and lacks nothing."""
-    bench = Bench(document)
+    bench = ClientBench(document)
     for number, channel in enumerate(document.channels, 1):
         bench.client.subscribe(channel, number)
         bench.client.subscribe_missed(channel, number + 100)
@@ -89,11 +49,11 @@ def live(document: Document, complete: int = 100) -> Bench:
     return bench
 
 
-def message(bench: Bench, channel: Channel, offset: int, back: int, *, paged: bool = False) -> None:
+def message(bench: ClientBench, channel: Channel, offset: int, back: int, *, paged: bool = False) -> None:
     bench.say(message=wire.Message(channel=channel.hash, offset=offset, back=back, payload=b"1", paged=paged))
 
 
-def tell(bench: Bench, fails: bool = False) -> list[Any]:
+def tell(bench: ClientBench, fails: bool = False) -> list[Any]:
     """Messages, and what is missed."""
     told: list[Any] = []
     bench.save()
@@ -106,7 +66,7 @@ def tell(bench: Bench, fails: bool = False) -> list[Any]:
     return told
 
 
-def document(bench: Bench) -> Document:
+def document(bench: ClientBench) -> Document:
     return decode(encode(bench.client._document()), ME)
 
 
@@ -114,8 +74,8 @@ def document(bench: Bench) -> Document:
 def test_a_wake_that_missed_nothing_costs_the_same_whatever_channels_there_are(count: int) -> None:
     channels = [Channel(f"channel-{number}", ()) for number in range(count)]
     wanted = frozenset("o")
-    plain = Bench(Document(identity=ME, epoch=1, cursor=10, wanted=wanted))
-    with_channels = Bench(replace(at(100, *channels), wanted=wanted))
+    plain = ClientBench(Document(identity=ME, epoch=1, cursor=10, wanted=wanted))
+    with_channels = ClientBench(replace(at(100, *channels), wanted=wanted))
     hellos = [bench.connect().ByteSize() for bench in (plain, with_channels)]
     assert hellos[1] - hellos[0] == 15
     with_channels.say(welcome=wire.Welcome(in_sync=True))
@@ -127,7 +87,7 @@ def test_a_wake_that_missed_nothing_costs_the_same_whatever_channels_there_are(c
 
 
 def test_a_first_subscription() -> None:
-    bench = Bench()
+    bench = ClientBench()
     bench.client.register_channel(ALARMS, OLDEST)
     bench.client.subscribe(ALARMS, 1)
     hello = bench.connect()
@@ -214,7 +174,7 @@ def test_a_parked_channel_lets_the_others_and_the_cursor_pass() -> None:
     assert (said.since, said.at) == (wire.SINCE_POSITION, 100)
 
 
-def ask_behind_what_waits() -> Bench:
+def ask_behind_what_waits() -> ClientBench:
     """Its Hello says 103, the last one that came; 102 and 103 wait still."""
     bench = live(at(100, pending=(TASKS,), position=100))
     message(bench, TASKS, 101, 1, paged=True)
@@ -307,7 +267,7 @@ def test_missed_is_told_first_and_counts_as_told() -> None:
 
 @pytest.mark.parametrize("says", [True, False])
 def test_another_log(says: bool) -> None:
-    bench = Bench(at(100, TASKS, told=90))
+    bench = ClientBench(at(100, TASKS, told=90))
     bench.client.subscribe(TASKS, 1)
     bench.client.subscribe_missed(TASKS, 2)
     bench.connect()
@@ -316,7 +276,7 @@ def test_another_log(says: bool) -> None:
     assert (saved.channels_epoch, saved.channels_cursor) == (8, None)
     assert saved.channels[TASKS] == KeptChannel(position=BEGINNING, lost=True)
     if not says:  # it was said before a crash
-        bench = Bench(saved)
+        bench = ClientBench(saved)
         bench.client.subscribe(TASKS, 1)
         bench.client.subscribe_missed(TASKS, 2)
         assert [said.since for said in bench.connect().channels] == [wire.SINCE_BEGINNING]
@@ -331,9 +291,9 @@ def test_another_log(says: bool) -> None:
     assert document(bench) == replace(at(5, TASKS, told=3), channels_epoch=8)
 
 
-def lost_in_an_empty_log() -> Bench:
+def lost_in_an_empty_log() -> ClientBench:
     """Two channels; their log was made anew, and has nothing yet."""
-    bench = Bench(at(50, TASKS, ALARMS))
+    bench = ClientBench(at(50, TASKS, ALARMS))
     for number, channel in enumerate((TASKS, ALARMS), 1):
         bench.client.subscribe(channel, number)
         bench.client.subscribe_missed(channel, number + 100)
@@ -454,7 +414,7 @@ def test_a_channels_text() -> None:
 
 
 def test_frames_of_channels_fit() -> None:
-    bench = Bench()
+    bench = ClientBench()
     for number in range(70):
         attributes = tuple(f"{letter}" * 60 for letter in "abcdefghijklmnop")
         bench.client.register_channel(Channel(f"{number}" * 100, attributes), OLDEST)
@@ -470,7 +430,7 @@ def test_frames_of_channels_fit() -> None:
 
 def test_a_later_welcome_without_kinds_takes_no_channel_out_of_the_set() -> None:
     """It answers an Open of the gateway's own, which had no channels: what the first Welcome said stands."""
-    bench = Bench()
+    bench = ClientBench()
     bench.client.register_channel(ALARMS, OLDEST)
     bench.client.subscribe(ALARMS, 1)
     bench.connect()

@@ -4,98 +4,24 @@ Stands for: queries, interests
 """
 
 from dataclasses import replace
-from random import Random
 
 import pytest
-from coldnotify._core.client import Client
 from coldnotify._core.document import Document, decode, encode
-from coldnotify._core.driver import ChannelJob
 from coldnotify._core.interests import Query, frames_of, prefix_of, query_of
 from coldnotify._core.membership import Change, Kept, Reached
-from coldnotify._core.reconnect import Address
 from coldnotify._core.registrations import Kind
-from coldnotify._core.session import Identity
-from coldnotify._core.settings import Settings
 from coldnotify._core.slot import Job
 from coldnotify._core.telling import MembersJob
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.digest import digest, sets_digest
-from coldnotify_schemas.frames import FrameBuffer, parse_client_frame
-from coldnotify_schemas.frames import encode as encode_frame
 from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, OBJECTS_PER_FRAME_MAX, QUERY_BYTES_MAX
+from coldnotify_testkit.client_bench import LAMPS, ME, ROOM, ClientBench, kept
 
-ME = Identity("d", "g", "c")
-LAMPS, ROOM = Query("lamps"), Query("room")
 KINDS = wire.KINDS_NAMES | wire.KINDS_QUERIES
 
 
-class Bench:
-    """A client with a disk that is never late, and a gateway that says what the test says."""
-
-    def __init__(self, document: Document | None = None) -> None:
-        self.now = 1000.0
-        document = Document(identity=ME) if document is None else document
-        self.client = Client(document, [Address("h", 1)], Settings(retry_min_s=1.0), Random(0), self.now)
-        self.sent = FrameBuffer(CLIENT_FRAME_BYTES_MAX)
-
-    def save(self) -> Document | None:
-        saved = None
-        self.client.tick(self.now)
-        while (save := self.client.save_due(self.now)) is not None:
-            saved = decode(save.data, ME)
-            self.client.saved(save, self.now)
-        return saved
-
-    def connect(self) -> wire.Hello:
-        self.now += 400.0
-        assert self.client.connect_due(self.now) is not None
-        self.sent = FrameBuffer(CLIENT_FRAME_BYTES_MAX)
-        self.client.link_up(self.now)
-        (frame,) = self.out()
-        return frame.hello
-
-    def out(self) -> list[wire.ClientFrame]:
-        self.save()
-        frames = []
-        while data := self.client.data_to_send(self.now):
-            frames += [parse_client_frame(body) for body in self.sent.feed(data)]
-        return frames
-
-    def say(self, **frame: object) -> None:
-        self.client.receive(encode_frame(wire.GatewayFrame(**frame)), self.now)  # type: ignore[arg-type]
-
-    def enter(
-        self, name: str, query: Query, *, version: int | None = None, offset: int = 0, answer: bool = False
-    ) -> None:
-        self.say(
-            notification=wire.Notification(
-                name=name, version=version, offset=offset, answer=answer, entered=[query.hash]
-            )
-        )
-
-    def tell(self) -> list[object]:
-        """Runs all callbacks: the arguments of each."""
-        told: list[object] = []
-        self.save()
-        while (job := self.client.next_job(self.now)) is not None:
-            assert not isinstance(job, ChannelJob)
-            told.append(job.arguments if isinstance(job, MembersJob) else (job.notification.object_id, job.subscribers))
-            self.client.job_done(job, {}, self.now)
-            self.save()
-        return told
-
-
-def kept(*members: str, **more: object) -> Document:
-    return Document(
-        identity=ME,
-        queries={LAMPS.text: Kept(members=frozenset(members), **more)},  # type: ignore[arg-type]
-        epoch=1,
-        cursor=10,
-    )
-
-
 def test_a_hello_with_a_query() -> None:
-    bench = Bench()
+    bench = ClientBench()
     bench.client.register(LAMPS)
     bench.client.register("a")
     hello = bench.connect()
@@ -110,227 +36,8 @@ def test_a_hello_with_a_query() -> None:
     assert hello.digest == digest({"a"})
 
 
-def test_who_comes_to_ask_for_descriptions_opens_another_session() -> None:
-    bench = Bench()
-    bench.client.register(LAMPS)
-    assert bench.connect().capabilities == wire.CAPABILITY_NAMES | wire.CAPABILITY_QUERIES
-    bench.say(welcome=wire.Welcome(in_sync=True, epoch=1, kinds=3))
-    bench.client.ask_descriptions(LAMPS, wanted=True)
-    bench.client.tick(bench.now)
-    assert not bench.client.link_wanted
-    bench.client.link_down("", bench.now)
-    hello = bench.connect()
-    assert hello.capabilities == wire.CAPABILITY_NAMES | wire.CAPABILITY_QUERIES | wire.CAPABILITY_DESCRIPTIONS
-    for _ in range(2):
-        bench.say(welcome=wire.Welcome(in_sync=True, kinds=3))
-    assert [type(error).__name__ for error in bench.client.take_reports()] == ["DescriptionsUnknown"]
-
-
-def described(document: Document | None = None) -> Bench:
-    """A client that knows version 1 of a lamp, and is told how it is described; two callbacks, one by its name."""
-    known = replace(kept("a", descriptions={"a": b"{}"}), applied={"a": (0, 1)}, wanted=frozenset({"a"}))
-    bench = Bench(document or known)
-    bench.client.subscribe(LAMPS, 1)
-    bench.client.subscribe("a", 2)
-    bench.connect()
-    bench.say(welcome=wire.Welcome(in_sync=True, kinds=wire.KINDS_QUERIES | wire.KINDS_DESCRIPTIONS))
-    return bench
-
-
-def test_a_description_that_comes_again_while_it_is_told_is_told_once() -> None:
-    bench = described()
-    said = wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}')
-    bench.say(notification=said)
-    job = bench.client.next_job(bench.now)
-    assert isinstance(job, Job)
-    assert (job.subscribers, job.notification.description) == ((1,), {"on": True})
-    bench.say(notification=said)
-    bench.client.job_done(job, {}, bench.now)
-    assert bench.client._document().queries[LAMPS.text].descriptions == {"a": b'{"on":true}'}
-    assert bench.client.next_job(bench.now) is None
-
-
-def test_the_description_of_before_is_told_after_another_one_that_is_being_told() -> None:
-    """And who wants the object by its name hears nothing of either."""
-    bench = described()
-    bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
-    first = bench.client.next_job(bench.now)
-    assert isinstance(first, Job)
-    heard = [(first.subscribers, first.notification.description)]
-    for offset, said in enumerate((b"{}", b'{"on":true}', b"{}"), 12):
-        bench.say(notification=wire.Notification(name="a", version=1, offset=offset, description=said))
-    bench.client.job_done(first, {}, bench.now)
-    assert bench.client._document().cursor == 11
-    while isinstance(job := bench.client.next_job(bench.now), Job):
-        heard.append((job.subscribers, job.notification.description))
-        bench.client.job_done(job, {}, bench.now)
-    assert heard == [((1,), {"on": True}), ((1,), {})]
-
-
-def test_a_version_for_some_follows_one_that_waited_for_nobody_any_more() -> None:
-    """A description of an object without a version waits for a query that the object has left."""
-    bench = Bench(replace(kept("a", descriptions={"a": b"{}"}), wanted=frozenset()))
-    bench.client.register(ROOM)
-    bench.client.subscribe(LAMPS, 1)
-    bench.client.subscribe(ROOM, 2)
-    bench.connect()
-    bench.say(welcome=wire.Welcome(in_sync=True, kinds=wire.KINDS_QUERIES | wire.KINDS_DESCRIPTIONS))
-    bench.say(notification=wire.Notification(name="a", offset=11, entered=[ROOM.hash], description=b'{"on":true}'))
-    bench.say(notification=wire.Notification(name="a", offset=12, left=[LAMPS.hash]))
-    bench.say(notification=wire.Notification(name="a", version=1, offset=13))
-    job = bench.client.next_job(bench.now)
-    assert isinstance(job, Job)
-    assert (job.subscribers, job.notification.version) == ((2,), 1)
-
-
-def test_a_description_that_was_being_told_when_all_were_forgotten_stays_forgotten() -> None:
-    """It was being told when another service took over, which tells none: the cursor may pass what it becomes."""
-    bench = described()
-    bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
-    job = bench.client.next_job(bench.now)
-    assert job is not None
-    bench.client.link_down("", bench.now)
-    bench.connect()
-    bench.say(welcome=wire.Welcome(in_sync=True, kinds=wire.KINDS_QUERIES))
-    bench.client.job_done(job, {}, bench.now)
-    assert bench.client._document().queries[LAMPS.text].descriptions == {}
-
-
-def test_a_description_of_an_older_version_is_told_with_the_one_that_waits_for_others() -> None:
-    bench = described()
-    bench.say(notification=wire.Notification(name="a", version=2, offset=11))
-    job = bench.client.next_job(bench.now)
-    assert job is not None
-    bench.client.job_done(job, {2: Exception()}, bench.now)
-    bench.say(notification=wire.Notification(name="a", version=1, offset=12, description=b'{"on":true}'))
-    bench.now += 10
-    job = bench.client.next_job(bench.now)
-    assert isinstance(job, Job)
-    assert (job.subscribers, job.notification.version, job.notification.description) == ((1, 2), 2, {"on": True})
-    bench.client.job_done(job, {}, bench.now)
-    document = bench.client._document()
-    assert (document.cursor, document.queries[LAMPS.text].descriptions) == (12, {"a": b'{"on":true}'})
-
-
-def test_the_description_of_before_is_told_after_one_that_only_some_callbacks_took_in() -> None:
-    bench = described()
-    bench.client.subscribe(LAMPS, 3)
-    bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
-    job = bench.client.next_job(bench.now)
-    assert job is not None
-    bench.client.job_done(job, {3: Exception()}, bench.now)
-    bench.say(notification=wire.Notification(name="a", version=1, offset=12, description=b"{}"))
-    bench.now += 10
-    job = bench.client.next_job(bench.now)
-    assert isinstance(job, Job)
-    assert (job.subscribers, job.notification.description) == ((1, 3), {})
-    bench.client.job_done(job, {}, bench.now)
-    bench.say(notification=wire.Notification(name="a", version=1, offset=13, description=b"{}"))
-    assert (bench.client.next_job(bench.now), bench.client._document().cursor) == (None, 13)
-
-
-def test_the_description_of_before_is_told_after_one_that_was_told_before_a_crash() -> None:
-    """And once only."""
-    bench = described()
-    before = bench.client._document()
-    bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
-    job = bench.client.next_job(bench.now)
-    assert isinstance(job, Job)
-    assert job.notification.description == {"on": True}
-    bench = described(before)
-    for offset in (12, 13):
-        bench.say(notification=wire.Notification(name="a", version=1, offset=offset, description=b"{}"))
-        assert bench.tell() == ([("a", (1,))] if offset == 12 else [])
-    document = bench.client._document()
-    assert (document.cursor, document.queries[LAMPS.text].descriptions) == (13, {"a": b"{}"})
-
-
-def test_a_description_is_stored_of_each_query_once_the_last_callback_took_it_in() -> None:
-    one = Kept(members=frozenset({"a"}), descriptions={"a": b"{}"})
-    bench = described(replace(kept(), queries={LAMPS.text: one, ROOM.text: one}, applied={"a": (0, 1)}))
-    bench.client.subscribe(ROOM, 3)
-    bench.say(notification=wire.Notification(name="a", version=1, offset=11, description=b'{"on":true}'))
-    for subscribers, failed in (((1, 3), {3: Exception()}), ((3,), {})):
-        job = bench.client.next_job(bench.now)
-        assert isinstance(job, Job)
-        assert job.subscribers == subscribers
-        bench.client.job_done(job, failed, bench.now)
-        bench.now += 10
-    document = bench.client._document()
-    assert document.cursor == 11
-    assert [of.descriptions for of in document.queries.values()] == [{"a": b'{"on":true}'}] * 2
-
-
-def test_a_registration_is_not_settled_while_the_description_that_its_answer_repeats_is_being_told() -> None:
-    bench = described(kept("a", descriptions={"a": b"{}"}))
-    bench.say(notification=wire.Notification(name="a", offset=11, description=b'{"on":true}'))
-    job = bench.client.next_job(bench.now)
-    assert job is not None
-    bench.client.link_down("", bench.now)
-    bench.connect()
-    for in_sync in (False, True):  # the service has forgotten the client
-        bench.say(welcome=wire.Welcome(in_sync=in_sync, kinds=wire.KINDS_QUERIES | wire.KINDS_DESCRIPTIONS))
-        bench.out()
-    bench.say(registered=wire.Registered(begun=[LAMPS.hash]))
-    bench.say(
-        notification=wire.Notification(name="a", answer=True, entered=[LAMPS.hash], description=b'{"on":true}')
-    )
-    bench.say(registered=wire.Registered(answered=[LAMPS.hash]))
-    bench.say(caught_up=wire.CaughtUp(complete=11))
-    document = bench.client._document()
-    assert (document.cursor, set(document.pending_queries)) == (11, {LAMPS.text})
-    bench.client.job_done(job, {}, bench.now)
-    document = bench.client._document()
-    assert (document.pending_queries, document.queries[LAMPS.text].descriptions) == ({}, {"a": b'{"on":true}'})
-    assert bench.client.next_job(bench.now) is None
-
-
-def test_a_version_that_is_told_again_to_those_it_entered_for_is_told_also_after_a_crash() -> None:
-    """Another callback was told it, and it comes with a description that is new to that one's query."""
-    known = kept("a", descriptions={"a": b"{}"})
-    known = replace(known, applied={"a": (0, 1)}, queries={**known.queries, ROOM.text: Kept()})
-    bench = described(known)
-    bench.client.subscribe(ROOM, 3)
-    bench.client.subscribe_members(ROOM, 4)
-    said = wire.Notification(name="a", version=1, offset=11, entered=[ROOM.hash], description=b'{"on":true}')
-    bench.say(notification=said)
-    again = described(bench.save())
-    again.client.subscribe(ROOM, 3)
-    again.client.subscribe_members(ROOM, 4)
-    again.say(notification=said)
-    told = [one for one in again.tell() if isinstance(one, tuple)]
-    assert told == [({"a"}, set()), ("a", (1, 2, 3))]
-
-
-def test_descriptions_that_are_missing_are_asked_for_though_the_query_is_owed() -> None:
-    """Nobody has subscribed to anything: that a member is described in another way was dropped."""
-    bench = Bench(kept("a", "b", descriptions={"a": b"{}"}, dropped=True, followed=True))
-    bench.connect()
-    bench.say(welcome=wire.Welcome(in_sync=True, kinds=wire.KINDS_QUERIES | wire.KINDS_DESCRIPTIONS))
-    bench.say(notification=wire.Notification(name="a", offset=11, description=b'{"on":true}'))
-    bench.say(caught_up=wire.CaughtUp(complete=11))
-    (frame,) = bench.out()
-    assert [query.text for query in frame.register.queries] == [LAMPS.text]
-
-
-@pytest.mark.parametrize("version", [None, 0])
-def test_of_an_older_version_the_description_alone_is_told_to_those_who_ask(version: int | None) -> None:
-    """The object was removed, and published again by somebody who began its versions over, or not at all."""
-    bench = described()
-    bench.say(notification=wire.Notification(name="a", version=version, offset=11, description=b'{"on":true}'))
-    assert bench.client._document().cursor == 10
-    job = bench.client.next_job(bench.now)
-    assert isinstance(job, Job)
-    said = job.notification
-    assert (job.subscribers, said.version, said.description) == ((1,), None, {"on": True})
-    bench.client.job_done(job, {}, bench.now)
-    assert bench.client.next_job(bench.now) is None
-    document = bench.client._document()
-    assert (document.cursor, document.applied["a"]) == (11, (0, 1))
-
-
 def test_the_first_query_of_a_session_asks_for_names() -> None:
-    bench = Bench()
+    bench = ClientBench()
     assert bench.connect().capabilities == wire.CAPABILITY_NONE
     bench.say(welcome=wire.Welcome(in_sync=True, epoch=1))
     bench.client.register(LAMPS)
@@ -340,7 +47,7 @@ def test_the_first_query_of_a_session_asks_for_names() -> None:
 
 
 def test_an_older_service_is_not_asked_again_and_has_no_query_in_the_digest() -> None:
-    bench = Bench()
+    bench = ClientBench()
     bench.client.register(LAMPS)
     bench.client.register("a")
     bench.connect()
@@ -365,7 +72,7 @@ def test_an_older_service_is_not_asked_again_and_has_no_query_in_the_digest() ->
 
 
 def test_a_page_that_ends_before_the_first_member_says_nothing_of_an_answer() -> None:
-    bench = Bench()
+    bench = ClientBench()
     bench.client.register(LAMPS)
     bench.client.subscribe_members(LAMPS, 1)
     bench.connect()
@@ -376,7 +83,7 @@ def test_a_page_that_ends_before_the_first_member_says_nothing_of_an_answer() ->
 
 
 def test_an_answer_that_is_broken_off_goes_on() -> None:
-    bench = Bench()
+    bench = ClientBench()
     bench.client.register(LAMPS)
     bench.client.subscribe_members(LAMPS, 1)
     bench.client.subscribe(LAMPS, 2)
@@ -391,7 +98,7 @@ def test_an_answer_that_is_broken_off_goes_on() -> None:
     bench.now += 1
     document = decode(encode(bench.client._document()), ME)
     assert document.queries["lamps"].reached == Reached("a", 7)
-    again = Bench(document)
+    again = ClientBench(document)
     again.client.subscribe_members(LAMPS, 1)
     again.client.subscribe(LAMPS, 2)
     (query,) = again.connect().queries
@@ -406,7 +113,7 @@ def test_an_answer_that_is_broken_off_goes_on() -> None:
 
 
 def test_what_was_said_of_an_older_epoch_is_asked_anew() -> None:
-    bench = Bench(
+    bench = ClientBench(
         Document(
             identity=ME,
             queries={"lamps": Kept(members=frozenset("a"), answer=frozenset("a"), reached=Reached("a", 7))},
@@ -422,7 +129,7 @@ def test_what_was_said_of_an_older_epoch_is_asked_anew() -> None:
 
 
 def test_other_sets_are_asked_for_before_the_cursor_passes() -> None:
-    bench = Bench(kept("a"))
+    bench = ClientBench(kept("a"))
     bench.client.subscribe_members(LAMPS, 1)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
@@ -439,7 +146,7 @@ def test_other_sets_are_asked_for_before_the_cursor_passes() -> None:
 
 
 def test_a_version_waits_until_it_is_known_whose_member_the_object_is() -> None:
-    bench = Bench(replace(kept("a"), queries={LAMPS.text: Kept(members=frozenset("a")), ROOM.text: Kept()}))
+    bench = ClientBench(replace(kept("a"), queries={LAMPS.text: Kept(members=frozenset("a")), ROOM.text: Kept()}))
     bench.client.subscribe(LAMPS, 1)
     bench.client.subscribe(ROOM, 2)
     bench.connect()
@@ -463,7 +170,7 @@ def test_a_version_waits_until_it_is_known_whose_member_the_object_is() -> None:
 
 
 def test_a_digest_that_never_fits_is_not_asked_for_for_ever() -> None:
-    bench = Bench(kept("a"))
+    bench = ClientBench(kept("a"))
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
     said = []
@@ -479,7 +186,7 @@ def test_a_digest_that_never_fits_is_not_asked_for_for_ever() -> None:
 
 
 def test_who_entered_before_a_crash_and_was_not_told_is_answered_again() -> None:
-    bench = Bench(kept("a", entering=frozenset("a")))
+    bench = ClientBench(kept("a", entering=frozenset("a")))
     bench.client.subscribe(LAMPS, 2)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
@@ -489,7 +196,7 @@ def test_who_entered_before_a_crash_and_was_not_told_is_answered_again() -> None
 
 
 def test_who_entered_before_a_crash_and_comes_again_is_told_once() -> None:
-    bench = Bench(kept("a", entering=frozenset("a")))
+    bench = ClientBench(kept("a", entering=frozenset("a")))
     bench.client.subscribe(LAMPS, 2)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
@@ -507,7 +214,7 @@ def test_who_entered_before_a_crash_and_comes_again_is_told_once() -> None:
 
 
 def test_a_deleted_member_is_told_as_deleted_before_it_leaves() -> None:
-    bench = Bench(kept("a"))
+    bench = ClientBench(kept("a"))
     bench.client.subscribe_members(LAMPS, 1)
     bench.client.subscribe(LAMPS, 2)
     bench.connect()
@@ -523,7 +230,7 @@ def test_a_deleted_member_is_told_as_deleted_before_it_leaves() -> None:
 
 
 def test_members_callbacks_wait_until_the_change_is_durable() -> None:
-    bench = Bench(kept())
+    bench = ClientBench(kept())
     bench.client.subscribe_members(LAMPS, 1)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
@@ -539,9 +246,9 @@ def test_members_callbacks_wait_until_the_change_is_durable() -> None:
     assert bench.client.next_job(bench.now) is not None
 
 
-def live(document: Document, *names: str) -> Bench:
+def live(document: Document, *names: str) -> ClientBench:
     """Caught up: what the document has is registered, and these names have callback 1, the query's members 3."""
-    bench = Bench(document)
+    bench = ClientBench(document)
     bench.client.subscribe_members(LAMPS, 3)
     for name in names:
         bench.client.subscribe(name, 1)
@@ -621,7 +328,7 @@ def test_who_comes_back_after_a_restart_is_told_to_whom_it_was_not() -> None:
     assert bench.tell() == [("a", (1,))]
     document = decode(encode(bench.client._document()), ME)
     assert document.applied == {"a": (0, 2)}, "who was told it is not told again"
-    again = Bench(document)
+    again = ClientBench(document)
     again.client.subscribe_members(LAMPS, 3)
     again.client.subscribe(LAMPS, 2)
     again.client.subscribe("a", 1)
@@ -648,7 +355,7 @@ def test_who_leaves_for_good_leaves_others_their_floor() -> None:
 
 
 def test_a_service_that_knows_no_queries_is_passed_by_none_of_them() -> None:
-    bench = Bench(kept("a"))
+    bench = ClientBench(kept("a"))
     bench.client.subscribe_members(LAMPS, 3)
     bench.connect()
     # A gateway of an older release, in front of a matcher that knows them.
@@ -657,7 +364,7 @@ def test_a_service_that_knows_no_queries_is_passed_by_none_of_them() -> None:
     document = decode(encode(bench.client._document()), ME)
     assert (document.cursor, document.pending_queries) == (20, {"lamps": Kind.REGISTER})
     assert bench.out() == []
-    again = Bench(document)
+    again = ClientBench(document)
     (query,) = again.connect().queries
     assert (query.text, query.HasField("held")) == ("lamps", False), "versions of members were passed, too"
 
@@ -700,7 +407,7 @@ def test_a_parked_query_that_is_touched_is_tried_again_and_comes_to_rest() -> No
 
 
 def test_members_are_those_that_members_callbacks_were_told() -> None:
-    bench = Bench(kept("a", followed=True))
+    bench = ClientBench(kept("a", followed=True))
     assert bench.client.members(LAMPS) == {"a"}
     bench.client.subscribe_members(LAMPS, 3)
     assert bench.client.members(LAMPS) == frozenset(), "nobody was told before: it is told all of them"
@@ -722,7 +429,7 @@ def test_a_members_callback_is_told_of_no_change_that_is_none() -> None:
 
 
 def test_a_members_callback_that_comes_is_told_of_a_member_before_the_version_that_waits() -> None:
-    bench = Bench(kept())
+    bench = ClientBench(kept())
     bench.client.subscribe(LAMPS, 2)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))
@@ -757,7 +464,7 @@ def test_who_registers_by_name_while_a_callback_fails_is_told_with_the_others(tr
 
 
 def test_sets_that_never_fit_are_owed_until_the_next_session() -> None:
-    bench = Bench(kept())
+    bench = ClientBench(kept())
     bench.client.subscribe_members(LAMPS, 3)
     bench.connect()
     bench.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS))

@@ -1,0 +1,88 @@
+"""A client core with a disk that is never late, and a gateway that says what a test says: `ClientBench`."""
+
+from random import Random
+from typing import Any
+
+from coldnotify._core.client import Client
+from coldnotify._core.document import Document, decode
+from coldnotify._core.driver import ChannelJob
+from coldnotify._core.interests import Query
+from coldnotify._core.membership import Kept
+from coldnotify._core.reconnect import Address
+from coldnotify._core.session import Identity
+from coldnotify._core.settings import Settings
+from coldnotify._core.telling import MembersJob
+from coldnotify_schemas import wire_pb2 as wire
+from coldnotify_schemas.frames import FrameBuffer, encode, parse_client_frame
+from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX
+
+ME = Identity("d", "g", "c")
+LAMPS, ROOM = Query("lamps"), Query("room")
+
+
+class ClientBench:
+    """Time goes on with each connection, or when a test says so in `now`."""
+
+    def __init__(self, document: Document | None = None) -> None:
+        self.now = 1000.0
+        document = Document(identity=ME) if document is None else document
+        self.client = Client(document, [Address("h", 1)], Settings(retry_min_s=1.0), Random(0), self.now)
+        self.sent = FrameBuffer(CLIENT_FRAME_BYTES_MAX)
+
+    def save(self) -> Document | None:
+        """What is due is durable; the newest document of it."""
+        saved = None
+        self.client.tick(self.now)
+        while (save := self.client.save_due(self.now)) is not None:
+            saved = decode(save.data, ME)
+            self.client.saved(save, self.now)
+        return saved
+
+    def connect(self) -> wire.Hello:
+        """The connection stands; what the client says first."""
+        self.save()
+        self.now += 400.0
+        assert self.client.connect_due(self.now) is not None
+        self.sent = FrameBuffer(CLIENT_FRAME_BYTES_MAX)
+        self.client.link_up(self.now)
+        (frame,) = self.out()
+        return frame.hello
+
+    def out(self) -> list[wire.ClientFrame]:
+        """What the client has to say now."""
+        self.save()
+        frames = []
+        while data := self.client.data_to_send(self.now):
+            frames += [parse_client_frame(body) for body in self.sent.feed(data)]
+        return frames
+
+    def say(self, **frame: Any) -> None:
+        """The gateway says this."""
+        self.client.receive(encode(wire.GatewayFrame(**frame)), self.now)
+
+    def enter(
+        self, name: str, query: Query, *, version: int | None = None, offset: int = 0, answer: bool = False
+    ) -> None:
+        """The gateway says that the object entered this query."""
+        self.say(
+            notification=wire.Notification(
+                name=name, version=version, offset=offset, answer=answer, entered=[query.hash]
+            )
+        )
+
+    def tell(self) -> list[object]:
+        """Runs all callbacks: the arguments of each."""
+        told: list[object] = []
+        self.save()
+        while (job := self.client.next_job(self.now)) is not None:
+            assert not isinstance(job, ChannelJob)
+            told.append(job.arguments if isinstance(job, MembersJob) else (job.notification.object_id, job.subscribers))
+            self.client.job_done(job, {}, self.now)
+            self.save()
+        return told
+
+
+def kept(*members: str, **more: Any) -> Document:
+    """Of a client that is at cursor 10, and wants the lamps, which are these."""
+    queries = {LAMPS.text: Kept(members=frozenset(members), **more)}
+    return Document(identity=ME, queries=queries, epoch=1, cursor=10)
