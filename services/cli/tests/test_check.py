@@ -137,6 +137,7 @@ def test_a_channel_on_a_live_system(tmp_path: Path) -> None:
 
         def followed() -> bool:
             """The matcher writes how far it has followed a channel a moment behind what it has told of it."""
+            Path(dumped).unlink(missing_ok=True)
             code, output = run("topics", "dump", dumped, f"--kafka={up.kafka}")
             assert (code, "coldnotify.channels.1d  2 records\n" in output) == (0, True), output
             return any("canary/g/beat" in str(one["value"]) for one in records_of("coldnotify.channels_state"))
