@@ -96,12 +96,22 @@ def test_a_program_is_told_what_is_published_also_over_what_goes_wrong() -> None
         ('{"do": "publish", "domain": "d", "group": "g", "object": "o", "colour": 1}', "colour: is no field of"),
         ('{"do": "silence", "silent": 1}', "silent: is 1, not a boolean"),
         ('{"do": "close", "code": true}', "code: is True, not a whole number from 0 to 4294967295"),
+        ('{"do": "describe", "domain": "d", "group": "g", "object": "o"}', "description: is missing"),
+        (
+            '{"do": "describe", "domain": "d", "group": "g", "object": "o", "description": 1}',
+            "description: is 1, not a",
+        ),
         ('{"do": "lose_answers", "count": 1e99}', "count: is 1e+99, not a whole number"),
     ],
 )
 def test_a_wrong_line_is_answered_with_the_field_at_fault(service: Running, line: str, error: str) -> None:
     assert service.line(line)["error"].startswith(error)
     assert service.do("drop") == {"ok": True}, "it goes on"
+
+
+@pytest.mark.parametrize("description", [{"Room": 1}, None])
+def test_an_object_is_described_and_is_described_no_more(service: Running, description: object) -> None:
+    assert service.do("describe", **SCOPE, object="lamp", description=description) == {"ok": True}
 
 
 @pytest.fixture(scope="module")

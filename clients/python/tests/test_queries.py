@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 from coldnotify import (
     Connection,
+    DescriptionsUnknown,
     Notification,
     Notify,
     QueriesUnknown,
@@ -26,7 +27,9 @@ LAMPS = 'Kind = "lamp"'
 class Application:
     """A client, and what it was told."""
 
-    def __init__(self, service: FakeService, state: State | None = None, **options: object) -> None:
+    def __init__(
+        self, service: FakeService, state: State | None = None, *, descriptions: bool = False, **options: object
+    ) -> None:
         self.errors: list[Exception] = []
         self.changes: list[tuple[set[str], set[str]]] = []
         self.told: list[Notification] = []
@@ -40,7 +43,7 @@ class Application:
             retry_min_s=0.01,
             **options,  # type: ignore[arg-type]
         )
-        self.lamps = self.notify.register_query(LAMPS)
+        self.lamps = self.notify.register_query(LAMPS, descriptions=descriptions)
 
     def subscribe(self) -> None:
         self.lamps.subscribe(self.told.append)
@@ -104,6 +107,39 @@ def test_a_restart_tells_what_changed_and_nothing_else(service: FakeService, tmp
         if not changes:
             service.enter(D, G, LAMPS, "b")
             service.leave(D, G, LAMPS, "a")
+
+
+def test_descriptions_of_members_are_told_when_they_change(service: FakeService, tmp_path: object) -> None:
+    state = State(f"{tmp_path}/state.json")
+    publish(service, "a")
+    service.describe(D, G, "a", {"Room": 1})
+    service.describe(D, G, "other", {"Room": 1})
+    service.enter(D, G, LAMPS, "a")
+    for now, told in (({"Room": 2}, [{"Room": 1}, {"Room": 2}]), (None, [{"Room": 3}, None])):
+        application = Application(service, state, descriptions=True)
+        application.subscribe()
+        with application.notify:
+            application.caught_up()
+            wait_for(lambda: len(application.told) == 1)  # noqa: B023
+            service.describe(D, G, "a", now)
+            service.describe(D, G, "other", now)
+            wait_for(lambda: len(application.told) == 2)  # noqa: B023
+            assert application.lamps.descriptions == {"a": now}
+        assert [(n.object_id, n.version, n.description) for n in application.told] == [("a", 0, one) for one in told]
+        assert not application.errors
+        service.describe(D, G, "a", {"Room": 3})
+
+
+def test_a_service_that_tells_no_descriptions_is_reported(service: FakeService) -> None:
+    service.service.knows_descriptions = False
+    service.describe(D, G, "a", {"Room": 1})
+    service.enter(D, G, LAMPS, "a")
+    application = Application(service, descriptions=True)
+    application.subscribe()
+    with application.notify:
+        application.caught_up()
+        wait_for(lambda: [type(error) for error in application.errors] == [DescriptionsUnknown])
+        assert application.lamps.descriptions == {"a": None}
 
 
 def test_who_comes_late_is_told_all_members_first(service: FakeService) -> None:

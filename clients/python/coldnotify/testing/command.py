@@ -8,6 +8,7 @@ which names the field at fault.
      "deleted": false}                  answers "version"; all from payload on may be left out
     {"do": "enter", "domain": D, "group": G, "query": TEXT, "object": O}    the object is a member from here on
     {"do": "leave", ...}                likewise: it is none any more
+    {"do": "describe", "domain": D, "group": G, "object": O, "description": {...}}    or null: it has none any more
     {"do": "drop"}                      breaks every connection, without a word
     {"do": "close", "code": 3, "reason": ""}    ends every session with a Close
     {"do": "silence", "silent": true}   reads and answers nothing until it is false
@@ -113,6 +114,14 @@ def _leave(service: FakeService, order: dict[str, Any]) -> Mapping[str, object]:
     return {}
 
 
+def _describe(service: FakeService, order: dict[str, Any]) -> Mapping[str, object]:
+    domain, group, object_ = (_take(order, name, str) for name in ("domain", "group", "object"))
+    has_none = "description" in order and order["description"] is None
+    service.describe(domain, group, object_, None if has_none else _take(order, "description", dict))
+    order.pop("description", None)
+    return {}
+
+
 def _drop(service: FakeService, _order: dict[str, Any]) -> Mapping[str, object]:
     service.drop_all()
     return {}
@@ -188,6 +197,7 @@ _ORDERS: dict[str, tuple[Callable[[FakeService, dict[str, Any]], Mapping[str, ob
     "publish": (_publish, {"domain", "group", "object", "payload", "version", "incarnation", "deleted"}),
     "enter": (_enter, {"domain", "group", "query", "object"}),
     "leave": (_leave, {"domain", "group", "query", "object"}),
+    "describe": (_describe, {"domain", "group", "object", "description"}),
     "drop": (_drop, set()),
     "close": (_close, {"code", "reason"}),
     "silence": (_silence, {"silent"}),
@@ -220,7 +230,7 @@ def _number(order: dict[str, Any], name: str, most: int) -> int:
     return value
 
 
-_KINDS: dict[type, str] = {str: "string", bool: "boolean", int: "whole number"}
+_KINDS: dict[type, str] = {dict: "object", str: "string", bool: "boolean", int: "whole number"}
 
 
 def _say(what: Mapping[str, object]) -> None:

@@ -5,10 +5,10 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from coldnotify_schemas import wire_pb2 as wire
 
@@ -95,6 +95,12 @@ class FakeService:
         """The object is a member of the query no more."""
         with self.lock:
             self.service.leave(domain, group, query, object_)
+        self.wake()
+
+    def describe(self, domain: str, group: str, object_: str, description: Mapping[str, Any] | None) -> None:
+        """The object is described like this from here on; see `Service.describe`."""
+        with self.lock:
+            self.service.describe(domain, group, object_, description)
         self.wake()
 
     def close_all(self, code: int, reason: str = "") -> None:

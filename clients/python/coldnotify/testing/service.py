@@ -1,7 +1,8 @@
 """`docs/protocol.md`'s other side, without I/O: `Service` is matcher and gateway in one."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_schemas.close_codes import CloseCode
@@ -26,6 +27,8 @@ class Service:
         """The matcher is away: clients that say Hello are told Wait."""
         self.knows_queries = True
         """False: it is an older one."""
+        self.knows_descriptions = True
+        """False: it is an older one, which tells no descriptions."""
         self.knows_channels = True
         self.channels_epoch = 1
         self.refused_channels: dict[str, str] = {}
@@ -129,6 +132,16 @@ class Service:
         """The object is a member of the query no more. One that is deleted leaves by itself."""
         self._change(domain, group, query, object_, member=False)
 
+    def describe(self, domain: str, group: str, object_: str, description: Mapping[str, Any] | None) -> None:
+        """The object is described like this from here on; None: not at all. Clients that ask for descriptions are told
+        those of their queries' members. It enters and leaves no query: a test says that."""
+        partition = self.partition(domain, group)
+        partition.end += 1
+        encoded = b"" if description is None else json.dumps(dict(description)).encode()
+        partition.descriptions[object_] = encoded, partition.end
+        for session in self.sessions:
+            session.redescribe(domain, group, object_)
+
     def _change(self, domain: str, group: str, query: str, object_: str, *, member: bool) -> None:
         partition = self.partition(domain, group)
         if (object_ in partition.sets.members.get(query, ())) != member:
@@ -182,6 +195,7 @@ class Service:
                 payload = json.loads(newest.payload) if newest.payload else None
                 self.publish(domain, group, name, payload, version=newest.version, incarnation=newest.incarnation)
             partition.sets.begin_anew()
+            partition.descriptions = {name: (said, 0) for name, (said, _) in partition.descriptions.items()}
 
     def come_back(self) -> None:
         """The matcher is there again: clients that wait get their Welcome."""

@@ -27,6 +27,8 @@ class Partition:
     held: dict[str, int] = field(default_factory=dict)
     """Conflation: objects whose live notification waits, with the lowest offset that it stands for."""
     sets: Sets = field(default_factory=Sets)
+    descriptions: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    """By object: its description as JSON, empty where it has none any more, and the offset since which that holds."""
     log: Log = field(default_factory=Log)
     """Of its channels."""
 

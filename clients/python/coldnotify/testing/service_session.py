@@ -37,6 +37,8 @@ class Session:
         self._refused_publish = 0
         """The request that is to come again before any other."""
         self._names = False
+        self._describes = False
+        """The client is told descriptions."""
         self._crcs: dict[int, str] = {}
         self._live = False
         self._agreed: int | None = None
@@ -231,6 +233,8 @@ class Session:
             return f"more than {REQUESTS_UNANSWERED_MAX} requests unanswered"
         if kind == "hello":
             self._names = bool(frame.hello.capabilities & wire.CAPABILITY_NAMES)
+            asks = bool(frame.hello.capabilities & wire.CAPABILITY_DESCRIPTIONS)
+            self._describes = asks and self._service.knows_queries and self._service.knows_descriptions
         if queries and not self._names and self._service.knows_queries:
             return "a client with a query asks for names"
         if not self._names and any(self._crcs.setdefault(object_crc(name), name) != name for name in names):
@@ -350,7 +354,8 @@ class Session:
         if not self._service.knows_queries:
             return wire.KINDS_UNSAID
         channels = wire.KINDS_CHANNELS if self._service.knows_channels else wire.KINDS_UNSAID
-        return wire.KINDS_NAMES | wire.KINDS_QUERIES | channels
+        descriptions = wire.KINDS_DESCRIPTIONS if self._describes else wire.KINDS_UNSAID
+        return wire.KINDS_NAMES | wire.KINDS_QUERIES | channels | descriptions
 
     @property
     def _all_queries(self) -> list[wire.Query]:
@@ -478,12 +483,18 @@ class Session:
     def _lacking(self, cursor: int) -> list[tuple[int, str, list[str], list[str]]]:
         """What stands above this offset: each object's last change, the object, and where it stands in the queries."""
         objects, sets, found = self._partition.objects, self._partition.sets, []
-        for name in {*objects, *(name for query in self._queries for name in sets.changes.get(query, ()))}:
+        for name in {
+            *objects,
+            *self._partition.descriptions,
+            *(name for query in self._queries for name in sets.changes.get(query, ())),
+        }:
             changes = sets.changed(name, self._queries)
             offsets = [*changes.values()]
             entered = sets.of(name, self._queries)
             if name in objects and (name in self._registered or entered):
                 offsets.append(objects[name].offset)
+            if entered and self._describes and name in self._partition.descriptions:
+                offsets.append(self._partition.descriptions[name][1])
             if max(offsets, default=-1) > cursor:
                 found.append((max(offsets), name, entered, sorted(set(changes) - set(entered))))
         return sorted(found)
@@ -521,11 +532,18 @@ class Session:
             if entered or left or name in self._registered:
                 self._notify(name, entered=sorted(entered), left=sorted(left))
 
+    def redescribe(self, domain: str, group: str, name: str) -> None:
+        """The object is described in another way."""
+        is_told = self._live and self._describes and self.name[:2] == (domain, group)
+        if is_told and self._partition.sets.of(name, self._queries):
+            self._notify(name, redescribed=True)
+
     def _notify(
         self,
         name: str,
         *,
         answer: bool = False,
+        redescribed: bool = False,
         behind: int = 0,
         entered: Iterable[str] = (),
         left: Iterable[str] = (),
@@ -547,7 +565,9 @@ class Session:
             # In an answer these two mean nothing; a client that believes them is found out.
             notification.offset = newest.offset
             notification.behind = behind
-        if entered or left:
+        if self._describes and (entered or redescribed):
+            notification.description = self._partition.descriptions.get(name, (b"", 0))[0]
+        if entered or left or redescribed:
             # The frame is as of the newest offset, whatever that of the version is.
             notification.offset = self._partition.end
             notification.behind = self._partition.end - self._partition.complete if self._live else self._partition.end
