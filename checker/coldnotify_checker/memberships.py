@@ -298,6 +298,7 @@ class Memberships:
         """P9: the client was told one that was in force during the wake. Whether there was only one."""
         possible = self._objects.descriptions(object_, event.since - self._skew_us, event.t + self._skew_us)
         told = self._descriptions.get((event.client, object_))
+        self._verdict.statistics.descriptions += 1
         if told is None or told.description not in possible:
             was = "never" if told is None else f"last as {told.description}"
             self._verdict.add(

@@ -55,6 +55,8 @@ class Statistics:
     left: int = 0
     sets: int = 0
     """Queries whose members were judged when their client said that it is caught up."""
+    descriptions: int = 0
+    """Members of these of which it was judged then how their application was told that they are described."""
     sent: int = 0
     """Messages of channels that were acknowledged."""
     messages: int = 0

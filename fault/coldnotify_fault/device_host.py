@@ -21,12 +21,22 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from coldnotify import Connection, Message, Missed, Notification, Publication, PublishRefused, State, aio
+from coldnotify import (
+    Connection,
+    Message,
+    Missed,
+    Notification,
+    Publication,
+    PublishRefused,
+    QueryRegistration,
+    State,
+    aio,
+)
 from coldnotify import Notify as SyncNotify
 
 from coldnotify_fault.channel_steps import CHANNELS
 from coldnotify_fault.history import History
-from coldnotify_fault.schedule import OBJECTS, QUERIES, REBORN
+from coldnotify_fault.schedule import DESCRIBED, OBJECTS, QUERIES, REBORN
 
 _CAUGHT_UP_S = 600.0
 """Longer than a campaign."""
@@ -48,6 +58,8 @@ class Member:
         self._loop = loop
         self._fail_next = False
         self._last: Notification | None = None
+        self._described: dict[str, QueryRegistration] = {}
+        """By text: queries that ask how their members are described."""
         self._sent = 0
         self._commands: queue.Queue[dict[str, Any]] = queue.Queue()
         domain, group, client = name.split("/")
@@ -151,12 +163,16 @@ class Member:
 
     def _register_query(self, command: dict[str, Any]) -> None:
         query = command["query"]
-        self._history.write("register_query", client=self._name, query=query)
-        registration = self._notify.register_query(query)
+        descriptions = query in DESCRIBED
+        self._history.write("register_query", client=self._name, query=query, descriptions=descriptions)
+        registration = self._notify.register_query(query, descriptions=descriptions)
+        if descriptions:
+            self._described[query] = registration
         registration.subscribe_members(partial(self._told_members, query))
         registration.subscribe(self._told)
 
     def _unregister_query(self, command: dict[str, Any]) -> None:
+        self._described.pop(command["query"], None)
         self._notify.unregister_query(command["query"])
         self._history.write("unregister_query", client=self._name, query=command["query"])
 
@@ -207,6 +223,8 @@ class Member:
         if told.object_id == REBORN and told.version is not None:
             incarnation = told.payload[0]
         fields: dict[str, Any] = {"deleted": told.deleted, "payload": told.payload, "incarnation": incarnation}
+        if any(told.object_id in registration.members for registration in list(self._described.values())):
+            fields |= {"described": True, "description": told.description}
         if failed:
             fields["failed"] = True
         name = f"{self._domain_group}/{told.object_id}"

@@ -23,6 +23,8 @@ QUERIES = (
     "NOT HAS Room",
     "Level >= 3 OR Room IN (2, 3)",
 )
+DESCRIBED = QUERIES[1::2]
+"""Those of which clients ask how their members are described."""
 DESCRIPTIONS_PER_S = 4.0
 REBORN = "reborn"
 """The object whose versions begin over: its publishers say an incarnation, all others never do."""
