@@ -354,6 +354,18 @@ test("it is stored of each query, once the last callback took it in", () => {
   assert.deepEqual([bench.descriptions("lamps"), bench.descriptions("room")], [{ a: ON }, { a: ON }]);
 });
 
+test("who knows the version is not told it again when two descriptions follow its entering", () => {
+  const bench = described(document({ members: new Set(), descriptions: new Map() }));
+  bench.notify("{}", { version: 1n, offset: 11n, entered: [LAMPS_HASH] });
+  const first = bench.begin();
+  bench.notify(ON, { version: 1n, offset: 12n });
+  bench.notify("{}", { version: 1n, offset: 13n });
+  bench.end(first);
+  assert.deepEqual([first.subscribers, bench.tell()], [[1], []]);
+  assert.deepEqual([bench.document.cursor, bench.descriptions()], [13n, { a: "{}" }]);
+  assert.deepEqual(bench.document.applied.get("a"), { incarnation: 0n, version: 1n });
+});
+
 test("a registration is not settled while the description that its answer repeats is being told", () => {
   const bench = described({ ...document({}, []), applied: new Map() });
   bench.notify(ON);

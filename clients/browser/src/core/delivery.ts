@@ -277,7 +277,7 @@ export class Delivery {
       // Of the others, who knows the version that waits is not told it for the sake of a description that is gone.
       const { waiting, running, told } = slot;
       for (const one of asking) {
-        if (lacks(one) || untold.has(one.interest)) continue;
+        if (lacks(one) || (untold.has(one.interest) && telling(one) === null)) continue;
         const heard = telling(one) !== null && running ? floorOf(running.update) : (this.#floors.get(name) ?? UNKNOWN);
         if (waiting.version !== null && compareFloors(heard, floorOf(waiting)) !== 0) continue;
         for (const subscriber of this.#subscribers.get(one.interest) ?? NOBODY) told.add(subscriber);

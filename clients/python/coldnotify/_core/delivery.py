@@ -443,7 +443,7 @@ class Delivery:
         elif name in self._known:
             self._known[name][1].difference_update(numbers)
         elif slot is not None and slot.running is not None:
-            self._known[name] = slot.running.update.floor, set(slot.running.subscribers) - numbers
+            self._known[name] = slot.running.update.floor, {*slot.running.subscribers, *slot.told} - numbers
         elif name in self.floors:
             self._known[name] = self.floors[name], self._audience(name) - numbers
             self.forget_floor(name)

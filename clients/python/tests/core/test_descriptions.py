@@ -205,6 +205,25 @@ def test_a_version_that_is_told_again_to_those_it_entered_for_is_told_also_after
     assert told == [({"a"}, set()), ("a", (1, 2, 3))]
 
 
+def test_who_knows_the_version_is_not_told_it_again_when_two_descriptions_follow_its_entering() -> None:
+    known = kept("a", descriptions={"a": b"{}"})
+    known = replace(known, queries={LAMPS.text: Kept(descriptions={})}, applied={"a": (0, 1)}, wanted=frozenset({"a"}))
+    bench = described(known)
+    bench.say(notification=wire.Notification(name="a", version=1, offset=11, entered=[LAMPS.hash], description=b"{}"))
+    first = bench.client.next_job(bench.now)
+    assert isinstance(first, Job)
+    for offset, said in ((12, b'{"on":true}'), (13, b"{}")):
+        bench.say(notification=wire.Notification(name="a", version=1, offset=offset, description=said))
+    bench.client.job_done(first, {}, bench.now)
+    assert (first.subscribers, bench.tell()) == ((1,), [])
+    document = bench.client._document()
+    assert (document.cursor, document.applied, document.queries[LAMPS.text].descriptions) == (
+        13,
+        {"a": (0, 1)},
+        {"a": b"{}"},
+    )
+
+
 def test_descriptions_that_are_missing_are_asked_for_though_the_query_is_owed() -> None:
     """Nobody has subscribed to anything: that a member is described in another way was dropped."""
     bench = ClientBench(kept("a", "b", descriptions={"a": b"{}"}, dropped=True, followed=True))
