@@ -29,11 +29,13 @@ def blocks(section: str, language: str, document: Path = README) -> list[str]:
 
 
 class Reader:
-    """Somebody who copies the README's code, with the addresses of this service in the places of the default ones."""
+    """Somebody who copies the README's code, with the addresses of this service in the places of the default ones, and
+    with a group of his own: others that share the service have registered in theirs."""
 
     def __init__(self, up: Up, directory: Path) -> None:
         self._directory = directory
-        self._ports = {
+        self._said = {
+            "region-1": "readers",
             "9092": up.kafka.rpartition(":")[2],
             "55000": str(up.gateway[1]),
             "55002": up.http_url.rpartition(":")[2],
@@ -52,7 +54,7 @@ class Reader:
 
     def run(self, language: str, code: str) -> str:
         """What it prints. Fails if it does."""
-        code = re.sub("|".join(self._ports), lambda match: self._ports[match[0]], code)
+        code = re.sub("|".join(self._said), lambda match: self._said[match[0]], code)
         if language == "python":
             argv = [sys.executable, "-c", code]
         else:

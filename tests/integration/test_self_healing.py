@@ -21,7 +21,7 @@ from confluent_kafka.admin import AdminClient
 
 pytestmark = pytest.mark.kafka
 
-DOMAIN, GROUP = "animal.observer", "region-1"
+DOMAIN, GROUP = "animal.observer", "healed"
 OBJECTS = {"camera-config", "release", "humidity"}
 VERSIONS = count(1)
 """Whichever test comes first, what it publishes is newer than what there was."""
