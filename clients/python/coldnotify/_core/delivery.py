@@ -128,20 +128,12 @@ class Delivery:
         `description`: JSON; empty: it has none; None: the frame does not say.
         """
         new = self.queries.enter(name, entered, answer=answer)
-        described: list[Membership] = []
-        hearing: list[int] = []
-        if description is not None:
-            telling = partial(self._telling, name)
-            hearing = [one.query.hash for one in self._of.get(name, ()) if telling(one) == description]
-            described += self.queries.descriptions.say(name, description, telling)
-            self._leave_out(name, [one for one in self._of.get(name, ()) if one not in described])
-            asks = [one for one in new if one.descriptions is not None and one not in described]
-            described += [one for one in asks if telling(one) != description]
+        lacking, hearing = self._described(name, description, new) if description is not None else ([], set())
         if new and update.version is not None:
             self._tell_also(name, self._subscribers_of(new))
-        if described:
-            update = self._tell_description(name, update, self._subscribers_of(described))
-        if update.version is not None or described:
+        if lacking:
+            update = self._tell_description(name, update, self._subscribers_of(lacking))
+        if update.version is not None or lacking:
             self.arrived(name, update)
             if entered and name in self._slots:
                 self.queries.await_version(name, entered, answer=answer)
@@ -150,7 +142,7 @@ class Delivery:
         # An answer may say once more what callbacks are being told.
         self.queries.await_version(name, [one for one in entered if one in hearing], answer=answer)
         slot = self._slots.get(name)
-        if described and (slot is None or slot.waiting is None):
+        if lacking and (slot is None or slot.waiting is None):
             self.queries.descriptions.told(name)
         self.queries.leave(name, left)
 
@@ -471,6 +463,19 @@ class Delivery:
             # Who wants it by its name has been told that there is no version.
             self._known[name] = update.floor, self._by_name_alone(name)
         return update
+
+    def _described(
+        self, name: str, description: bytes, new: Collection[Membership]
+    ) -> tuple[list[Membership], set[int]]:
+        """The object is described like this. The queries whose callbacks lack that, those that are `new`, too; and by
+        hash, those whose callbacks are being told it."""
+        telling = partial(self._telling, name)
+        hearing = {one.query.hash for one in self._of.get(name, ()) if telling(one) == description}
+        lacking = list(self.queries.descriptions.say(name, description, telling))
+        self._leave_out(name, [one for one in self._of.get(name, ()) if one not in lacking])
+        asks = [one for one in new if one.descriptions is not None and one not in lacking]
+        lacking += [one for one in asks if one.query.hash not in hearing]
+        return lacking, hearing
 
     def _by_name_alone(self, name: str) -> set[int]:
         """Who has heard of the object's version by its name, and not of its description."""
