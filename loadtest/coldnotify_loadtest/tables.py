@@ -452,7 +452,7 @@ _SHAPES: dict[str, tuple[_Shape, ...]] = {
         ),
         _Shape(
             "A client comes back to 50 channels",
-            {"messages of others": "others", "in order": "in_order"},
+            {"messages of others": "others", "in order": "in_order", "all the time": "is_meanwhile"},
             {
                 "told": "messages",
                 "missed": "missed",
@@ -460,6 +460,8 @@ _SHAPES: dict[str, tuple[_Shape, ...]] = {
                 "payloads read from Kafka, MiB": "read_mib",
                 "matcher's CPU s": "matcher_cpu_s",
                 "matcher MiB": "matcher_mib",
+                "an object's p99 ms before": "p99_ms_without",
+                "meanwhile": "p99_ms",
             },
             lambda row: row["part"] == "behind",
         ),

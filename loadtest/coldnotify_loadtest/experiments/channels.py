@@ -4,7 +4,8 @@ The parts:
 
     live     steps of `step` subscribers and 10 channels each, every channel one message of 140 bytes a second, each
              subscriber of one channel: MigratoryData's vertical table, smaller (theirs: 50,000 and 100 a step, 600 s)
-    behind   a client that was away for `behind` messages over 50 channels, among `others` of other channels
+    behind   a client that was away for `behind` messages over 50 channels, among `others` of other channels; while it
+             is told them, and before, `beside` clients of the group are told an object `beside_per_s` times a second
     sending  acknowledged messages a second by Kafka, by HTTP one by one and 1,000 a request
 """
 
@@ -26,10 +27,12 @@ from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity
+from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity, measure
 from coldnotify_loadtest.channel_devices import channel_devices
 from coldnotify_loadtest.latency import Latencies
+from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter
+from coldnotify_loadtest.publisher import Plan
 from coldnotify_loadtest.servers import HOST, ColdNotify
 
 PARTS = ("live", "behind", "sending")
@@ -122,12 +125,18 @@ def _behind(bench: Bench, server: ColdNotify) -> None:
             sent += 1
     producer.flush(READY_S)
     wait_for(lambda: _of_matcher(server, "coldnotify_matcher_lag_channels") == 0, "all is read", READY_S)
-    bench.progress.step("the client comes back")
-    before = _of_matcher(server, "coldnotify_matcher_block_bytes_total")
-    meter, begun_s = Meter(server.roles()), time.monotonic()
-    with unit.connected():
-        wait_for(lambda: len(unit.told) + len(unit.missed) >= sent, "all are told", READY_S)
-        passed_s = time.monotonic() - begun_s
+    beside, plan = bench["beside"], Plan(bench["beside_per_s"], bench["beside_s"])
+    with bench.load(server, Population(fan_out=beside), beside) as (swarm, publisher):
+        publisher.publish(Plan(bench["beside_per_s"], bench["warm_up_s"]))
+        without = measure(server, swarm, publisher, plan, beside)
+        bench.progress.step("the client comes back")
+        before = _of_matcher(server, "coldnotify_matcher_block_bytes_total")
+        meter, begun_s = Meter(server.roles()), time.monotonic()
+        with unit.connected():
+            meanwhile = measure(server, swarm, publisher, plan, beside)
+            is_meanwhile = len(unit.told) + len(unit.missed) < sent
+            wait_for(lambda: len(unit.told) + len(unit.missed) >= sent, "all are told", READY_S)
+            passed_s = time.monotonic() - begun_s
     order = all(
         [int(one.data) for one in unit.told if one.channel == name] == list(range(place, sent, len(names)))
         for place, name in enumerate(names)
@@ -145,6 +154,9 @@ def _behind(bench: Bench, server: ColdNotify) -> None:
             "read_mib": round((_of_matcher(server, "coldnotify_matcher_block_bytes_total") - before) / 2**20, 1),
             "matcher_cpu_s": used["matcher"]["cpu_s"],
             "matcher_mib": used["matcher"]["memory_mib"],
+            "p99_ms_without": without["p99_ms"],
+            "p99_ms": meanwhile["p99_ms"],
+            "is_meanwhile": "yes" if is_meanwhile else "no",
         }
     )
 
@@ -272,7 +284,8 @@ def seconds(parameters: Parameters) -> float:
     """About."""
     live = parameters["steps"] * (parameters["live_s"] + parameters["warm_up_s"] + 15)
     sending = 3 * len(parameters["payloads_bytes"]) * parameters["sending_s"]
-    return float(live + parameters["others"] / 20_000 + 60 + sending)
+    behind = parameters["others"] / 20_000 + 2 * parameters["beside_s"] + 60
+    return float(live + behind + sending)
 
 
 CHANNELS = Experiment(
@@ -280,9 +293,13 @@ CHANNELS = Experiment(
     "every message: to many, to one far behind, and how fast they are sent",
     {
         "parts": PARTS, "steps": 4, "step": 500, "live_s": 20, "warm_up_s": 5, "behind": 100_000, "others": 1_000_000,
-        "payloads_bytes": (0, 1024, 65_536), "sending_s": 5,
+        "beside": 100, "beside_per_s": 20, "beside_s": 20, "payloads_bytes": (0, 1024, 65_536), "sending_s": 5,
+        "processes": 1,
     },
-    {"steps": 1, "step": 50, "live_s": 3, "warm_up_s": 1, "behind": 500, "others": 5_000, "sending_s": 1},
+    {
+        "steps": 1, "step": 50, "live_s": 3, "warm_up_s": 1, "behind": 500, "others": 5_000, "beside": 5,
+        "beside_s": 1, "sending_s": 1,
+    },
     seconds,
     lambda parameters: int(parameters["steps"]) + 2 + 3 * len(parameters["payloads_bytes"]),
     run,
