@@ -74,6 +74,11 @@ class Sent:
         to = self.begun.to
         return not to or not set(to).isdisjoint(attributes)
 
+    @property
+    def strayed(self) -> bool:
+        """Whether it may be a repeat of a stray: nobody knows where that was moved to."""
+        return len(self.calls) > 1 and any(call.path == "stray" for call in self.calls)
+
 
 @dataclass(slots=True)
 class Subscription:
@@ -447,18 +452,17 @@ class Messages:
         return subscription.confirmed is not None and sent.begun.t > subscription.confirmed
 
     def _may_repeat_what_is_gone(self, sent: Sent, until: int) -> bool:
-        """Whether there may have been a record of it that nobody knows of and that was removed: then the one that is
-        known may be its repeat, which is told to nobody."""
-        return sent.unanswered and self._was_trimmed(sent.begun.channel, 0, until)
+        """Whether there may have been a record of it that nobody knows of, or knows the place of, and that was removed:
+        then the one that is known may be its repeat, which is told to nobody."""
+        return (sent.unanswered or sent.strayed) and self._was_trimmed(sent.begun.channel, 0, until)
 
     @staticmethod
     def _may_repeat_what_came_before(subscription: Subscription, sent: Sent) -> bool:
-        """Whether a stray of it may have been moved to before where the subscription began: nobody knows where to."""
+        """Whether a stray of it may have been moved to before where the subscription began."""
         if subscription.began_anew or subscription.begun.since == "oldest":
             return False
-        strayed = len(sent.calls) > 1 and any(call.path == "stray" for call in sent.calls)
         confirmed = subscription.confirmed
-        return strayed and (confirmed is None or sent.begun.t <= confirmed)
+        return sent.strayed and (confirmed is None or sent.begun.t <= confirmed)
 
     def _was_trimmed(self, channel: str, offset: int | None, until: int) -> bool:
         if offset is None:

@@ -306,6 +306,14 @@ def test_a_repeat_of_what_may_have_been_removed_is_not_owed() -> None:
         assert len(story.sent(7, "m").sent(8, expires_at=1).missed(None, 9, "expired").end()) == words
 
 
+def test_a_repeat_of_a_stray_that_may_have_been_removed_is_not_owed() -> None:
+    for path, removed, words in (("stray", True, 0), ("stray", False, 1), ("kafka", True, 1)):
+        story = Story().sent(1).told(1).sent(None, "m", path=path)
+        if removed:
+            story.say(LogTrimmed(topic=CHANNELS_1D, partition=0, offset=4)).missed(1, 4, "retention")
+        assert len(story.sent(6, "m").sent(7).told(7).end()) == words, (path, removed)
+
+
 def test_a_repeat_of_a_stray_that_may_lie_before_the_beginning_is_not_owed() -> None:
     """The stray was moved nobody knows where to, and the service heard of the subscription later."""
     for path, caught_up, words in (("stray", False, 0), ("stray", True, 1), ("kafka", False, 1)):
