@@ -447,16 +447,15 @@ export class Delivery {
     slot.running = null;
     for (const cause of failed.values()) this.#report(new CallbackFailed(name, job.update.version, cause));
     const { description } = job;
-    // Where a callback was told again, the others had returned before.
-    const heard = new Set([...job.subscribers, ...(failed.size === 0 && slot.waiting === null ? slot.told : NOBODY)]);
-    const wereTold = ({ interest }: Membership): boolean => [...(this.#subscribers.get(interest) ?? NOBODY)].some((one) => heard.has(one));
-    if (failed.size === 0) {
-      if (description !== undefined) this.queries.descriptions.toldAs(name, description, wereTold);
-      this.#applied(name, slot, job.update, new Set(job.subscribers));
-    } else {
-      if (description !== undefined) this.queries.descriptions.failed(name, wereTold);
-      this.#failed(name, slot, job, failed, now);
+    if (description !== undefined) {
+      // Where a callback was told again, the others had returned before.
+      const heard = new Set([...job.subscribers, ...(failed.size === 0 && slot.waiting === null ? slot.told : NOBODY)]);
+      const wereTold = ({ interest }: Membership): boolean => [...(this.#subscribers.get(interest) ?? NOBODY)].some((one) => heard.has(one));
+      if (failed.size === 0) this.queries.descriptions.toldAs(name, description, wereTold);
+      else this.queries.descriptions.failed(name, wereTold);
     }
+    if (failed.size === 0) this.#applied(name, slot, job.update, new Set(job.subscribers));
+    else this.#failed(name, slot, job, failed, now);
   }
 
   // What others ask

@@ -4,7 +4,7 @@ Where nothing is known of a member, nobody was told: its query was answered befo
 no descriptions. Such a query is answered again.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from coldnotify._core.interests import Query
@@ -108,16 +108,14 @@ class AskedDescriptions:
 
     def told_as(self, name: str, description: bytes, queries: Collection[Query]) -> None:
         """The callbacks of these queries were told this one. A newer one may have been said meanwhile."""
-        for membership in self._keeper.of.get(name, ()):
-            if membership.descriptions is not None and membership.query in queries:
-                membership.descriptions.told_as(name, description)
-                self._journal.changed()
+        for descriptions in self._of_queries(name, queries):
+            descriptions.told_as(name, description)
+            self._journal.changed()
 
     def failed(self, name: str, description: bytes, queries: Collection[Query]) -> None:
         """The callbacks of these queries were told this one, and some of them failed."""
-        for membership in self._keeper.of.get(name, ()):
-            if membership.descriptions is not None and membership.query in queries:
-                membership.descriptions.failed(name, description)
+        for descriptions in self._of_queries(name, queries):
+            descriptions.failed(name, description)
 
     def told(self, name: str) -> None:
         """Of what was said of the object's description nobody is to be told any more."""
@@ -130,6 +128,11 @@ class AskedDescriptions:
             if membership.descriptions is not None:
                 return membership.descriptions.get(name)
         return None
+
+    def _of_queries(self, name: str, queries: Collection[Query]) -> Iterator[Descriptions]:
+        for membership in self._keeper.of.get(name, ()):
+            if membership.descriptions is not None and membership.query in queries:
+                yield membership.descriptions
 
     def _apply(self, membership: Membership, name: str) -> None:
         if membership.descriptions is not None and membership.descriptions.applied(name):

@@ -283,18 +283,19 @@ class Delivery:
         slot.running = None
         for cause in failed.values():
             self.report(CallbackFailed(name, job.update.version, cause))
-        subscribers = set(job.subscribers)
-        if not failed and slot.waiting is None:
-            subscribers |= slot.told  # a callback was told again, and these had returned before
-        heard = {one.query for one in self._of.get(name, ()) if self._is_told(one, subscribers)}
-        if not failed:
-            if job.description is not None:
-                self.queries.descriptions.told_as(name, job.description, heard)
-            self._applied(name, slot, job.update)
-        else:
-            if job.description is not None:
+        if job.description is not None:
+            subscribers = set(job.subscribers)
+            if not failed and slot.waiting is None:
+                subscribers |= slot.told  # a callback was told again, and these had returned before
+            heard = {one.query for one in self._of.get(name, ()) if self._is_told(one, subscribers)}
+            if failed:
                 self.queries.descriptions.failed(name, job.description, heard)
+            else:
+                self.queries.descriptions.told_as(name, job.description, heard)
+        if failed:
             self._failed(name, slot, job, failed, now)
+        else:
+            self._applied(name, slot, job.update)
 
     # What others ask
 
