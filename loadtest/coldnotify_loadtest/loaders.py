@@ -5,8 +5,24 @@ import multiprocessing
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection as Pipe
+from multiprocessing.context import SpawnProcess
 from types import TracebackType
 from typing import Any, Self
+
+
+def begun(run: Callable[[Any, Pipe], None], of_each: Sequence[object]) -> tuple[list[Pipe], list[SpawnProcess]]:
+    """Starts `run(one, pipe)` for each, in processes of their own: the other ends of the pipes, and the processes."""
+    context = multiprocessing.get_context("spawn")
+    pipes: list[Pipe] = []
+    processes: list[SpawnProcess] = []
+    for one in of_each:
+        here, there = context.Pipe()
+        process = context.Process(target=run, args=(one, there), daemon=True)
+        process.start()
+        there.close()
+        pipes.append(here)
+        processes.append(process)
+    return pipes, processes
 
 
 class Loaders:
@@ -19,17 +35,8 @@ class Loaders:
 
         `name`: what one of them is, in the words of an `error`.
         """
-        context = multiprocessing.get_context("spawn")
         self._name, self._error = name, error
-        self._pipes: list[Pipe] = []
-        self._processes: list[Any] = []
-        for one in of_each:
-            here, there = context.Pipe()
-            process = context.Process(target=run, args=(one, there), daemon=True)
-            process.start()
-            there.close()
-            self._pipes.append(here)
-            self._processes.append(process)
+        self._pipes, self._processes = begun(run, of_each)
 
     def tell(self, what: object) -> None:
         """All of them."""

@@ -1,6 +1,5 @@
 """The swarm as the experiments see it: devices in several processes, told what to do and asked what they saw."""
 
-import multiprocessing
 import resource
 import time
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import Any, Self
 
 from coldnotify_loadtest.devices.queries import Held
 from coldnotify_loadtest.latency import Latencies
+from coldnotify_loadtest.loaders import begun
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.swarm_process import Counts, Share, run
 
@@ -57,16 +57,7 @@ class Swarm:
         ]
         self._sizes = [bounds[i + 1] - bounds[i] for i in range(processes)]
         self._added = [0] * processes
-        context = multiprocessing.get_context("spawn")
-        self._pipes: list[Pipe] = []
-        self._processes = []
-        for share in self._shares:
-            here, there = context.Pipe()
-            process = context.Process(target=_with_all_files, args=(share, there), daemon=True)
-            process.start()
-            there.close()
-            self._pipes.append(here)
-            self._processes.append(process)
+        self._pipes, self._processes = begun(_with_all_files, self._shares)
 
     @property
     def pids(self) -> list[int]:
