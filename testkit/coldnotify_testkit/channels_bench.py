@@ -122,13 +122,15 @@ class ChannelsBench:
         found = [] if unreadable else [self._record(one) for one in records]
         self.engine.on_block(Block(self.retention, start, next_, self.log_start, found, unreadable), self.now_ms)
 
-    def step(self, *, writes_lost: int = 0, told_lost: bool = False) -> Step:
-        """What the engine wants done is done; of the last writes some may be lost, and with them what is told."""
+    def step(self, *, writes_lost: slice | None = None, told_lost: bool = False) -> Step:
+        """What the engine wants done is done; some writes may be lost, and with them what is told."""
         step = self.engine.take_step(self.now_ms)
         writes = [*step.state, *step.tombstones]
-        for write in writes[: len(writes) - writes_lost]:
+        if writes_lost is not None:
+            del writes[writes_lost]
+        for write in writes:
             self._write(write)
-        if writes_lost or told_lost:
+        if writes_lost is not None or told_lost:
             return step
         for inbox, record in step.inboxes:
             if record.gateway:

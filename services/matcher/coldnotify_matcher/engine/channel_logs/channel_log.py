@@ -47,8 +47,9 @@ class ChannelLog:
         self.read = 0
         """The next offset that is new to what is kept here."""
         self.done = 0
-        """All below it is written, in steps that were taken."""
-        self.written_ms = 0
+        """All below it is written, in steps that were taken, and so is that it goes up to there."""
+        self.written_to: int | None = None
+        """The last step wrote all below it; the next one writes that it goes up to there. None: it wrote nothing."""
         self.write_due_ms = 0
         self.last = LastOffsets()
         self.tail = Tail(0, 0, 0)

@@ -86,12 +86,12 @@ class LastOffsets:
             self.changed[index] = None
         return len(gone)
 
-    def take_changed(self) -> Iterator[tuple[int, dict[str, int], int]]:
-        """(index, last offsets, forgotten) of each bucket that is to be written."""
+    def take_changed(self) -> list[int]:
+        """The buckets that are to be written."""
         changed, self.changed = self.changed, {}
-        for index in changed:
-            bucket = self._buckets.get(index)
-            if bucket is None:
-                yield index, {}, self._forgotten
-            else:
-                yield index, bucket.last, bucket.forgotten
+        return list(changed)
+
+    def bucket(self, index: int) -> tuple[dict[str, int], int]:
+        """Its last offsets by channel, and up to where others may have had messages."""
+        bucket = self._buckets.get(index)
+        return ({}, self._forgotten) if bucket is None else (bucket.last, bucket.forgotten)

@@ -19,7 +19,7 @@ WRITTEN_EVERY_MS = 1_000
 WRITTEN_EVERY_MS_PER_BUCKET = 10
 """After many buckets the next ones wait longer: 100 records a second, whatever the number of channels."""
 _LAST_BUCKET = 0
-"""Written with the others, and behind them: says up to where all of them go."""
+"""Says up to where all of them go: in a step behind the one that wrote them, as Kafka may take one and not another."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -178,21 +178,26 @@ class Channels:
         """Write what has changed of what is known of the logs, if it is time."""
         state = self._state
         for log in state.channel_logs.values():
+            if log.written_to is not None:
+                # The step that wrote the others was taken.
+                log.done, log.written_to = log.written_to, None
+                self._write_bucket(log, _LAST_BUCKET, through=log.done)
             if not (self.commit_due or now_ms >= log.write_due_ms):
                 continue
             if log.position > log.done or log.last.changed:
-                # It stands last: who finds it finds all that go up to there.
-                log.last.changed.pop(_LAST_BUCKET, None)
-                log.last.changed[_LAST_BUCKET] = None
-            buckets = 0
-            for index, last, forgotten in log.last.take_changed():
-                record = ChannelsRecord(FORMAT, state.generation, log.epoch, log.position, forgotten, last)
-                key = f"{log.retention.value}/{index}".encode()
-                self._outbox.write(Write(topics.CHANNELS_STATE, state.partition, key, _encode(record)))
-                buckets += 1
-            log.done = log.position
-            log.write_due_ms = now_ms + max(WRITTEN_EVERY_MS, buckets * WRITTEN_EVERY_MS_PER_BUCKET)
+                log.written_to = log.position
+            log.last.changed.pop(_LAST_BUCKET, None)
+            buckets = log.last.take_changed()
+            for index in buckets:
+                self._write_bucket(log, index, through=log.position)
+            log.write_due_ms = now_ms + max(WRITTEN_EVERY_MS, len(buckets) * WRITTEN_EVERY_MS_PER_BUCKET)
         self.commit_due = False
+
+    def _write_bucket(self, log: ChannelLog, index: int, *, through: int) -> None:
+        last, forgotten = log.last.bucket(index)
+        record = ChannelsRecord(FORMAT, self._state.generation, log.epoch, through, forgotten, last)
+        key = f"{log.retention.value}/{index}".encode()
+        self._outbox.write(Write(topics.CHANNELS_STATE, self._state.partition, key, _encode(record)))
 
     def done(self, retention: Retention) -> int:
         """Up to which offset the log may be committed."""

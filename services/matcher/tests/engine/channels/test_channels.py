@@ -270,7 +270,8 @@ def test_who_is_not_known_and_comes_with_another_logs_cursor_is_told_that_messag
     assert page.last
 
 
-def test_a_predecessor_that_died_between_two_buckets_leaves_nothing_unsaid() -> None:
+@pytest.mark.parametrize("writes_lost", [slice(1, None), slice(0, CHANNEL_BUCKETS - 1), slice(0, 0)])
+def test_a_predecessor_that_died_between_two_buckets_leaves_nothing_unsaid(writes_lost: slice) -> None:
     """It had begun to write that nobody knows what retention has removed."""
     bench = ChannelsBench()
     bench.open([text("a")], [channel("a", since=wire_pb2.SINCE_OLDEST)])
@@ -281,7 +282,7 @@ def test_a_predecessor_that_died_between_two_buckets_leaves_nothing_unsaid() -> 
     bench.take_over()
     bench.read()
     bench.engine.channels_commit_due = True
-    bench.step(writes_lost=CHANNEL_BUCKETS - 1)
+    bench.step(writes_lost=writes_lost)
     bench.take_over()
     bench.take()
     bench.open([text("a")], session=2)
@@ -289,6 +290,28 @@ def test_a_predecessor_that_died_between_two_buckets_leaves_nothing_unsaid() -> 
 
     missed = [entry.missed for page in channel_pages(bench.take()) for entry in page.entries]
     assert {(one.before, one.reason) for one in missed} == {(3, wire_pb2.RETENTION)}
+
+
+def test_a_successor_begins_where_what_is_written_goes_up_to() -> None:
+    """Its predecessor died when the last offsets were written, and up to where they go was not."""
+    bench = ChannelsBench()
+    bench.send("b")
+    bench.open([text("a")], [channel("a", since=wire_pb2.SINCE_OLDEST)])
+    bench.settle()
+    bench.send("b")
+    bench.send("a")
+    bench.send("b", gap=2 * REPEATS_KNOWN_OFFSETS)
+    bench.read()
+    bench.engine.channels_commit_due = True
+    bench.step()
+    bench.remove_below(2)
+    bench.take_over()
+    bench.take()
+    bench.open([text("a")], session=2, cursor=1)
+    bench.settle()
+
+    told = [entry.message.offset for page in channel_pages(bench.take()) for entry in page.entries]
+    assert told == [2]
 
 
 def test_a_set_that_is_to_come_is_told_by_the_latest_open() -> None:
