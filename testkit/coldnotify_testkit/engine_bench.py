@@ -333,11 +333,12 @@ class Bench:
         session: int = 1,
         client: str = "client-1",
         gateway: int = GATEWAY,
+        descriptions: bool = False,
     ) -> None:
         """A SyncChunk."""
         said = [wire_pb2.Query(text=text) for text in queries]
         chunk = wire_pb2.SyncChunk(index=index, objects=names, last=last, queries=said)
-        self.request(session, client, gateway, sync=chunk)
+        self.request(session, client, gateway, sync=chunk, descriptions=descriptions)
 
     def catch_up(
         self,

@@ -220,6 +220,10 @@ class Machine(RuleBasedStateMachine):
 
     # --- gateways
 
+    def describes(self, device: Device) -> bool:
+        """Whether it asks how members are described."""
+        return False
+
     def more_operations(self, session: Session) -> dict[str, object]:
         """What an Open says besides."""
         return {}
@@ -363,7 +367,7 @@ class Machine(RuleBasedStateMachine):
                     last = index == len(chunks) - 1
                     self.bench.sync(
                         index, *names, last=last, session=session.number, client=device.name, gateway=gateway,
-                        queries=self.queries_to_sync(session) if last else (),
+                        queries=self.queries_to_sync(session) if last else (), descriptions=self.describes(device),
                     )  # fmt: skip
 
     def on_operations_durable(self, session: Session) -> None:

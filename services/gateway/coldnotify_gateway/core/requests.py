@@ -282,7 +282,7 @@ class Requests:
             check_digest=check_digest,
             is_there=is_there,
             leave=leave,
-            descriptions=register is not None and session.descriptions,
+            descriptions=(register is not None or sync is not None) and session.descriptions,
         )
         return self._produce(session.view, session.key, request)
 

@@ -606,6 +606,10 @@ def test_the_matcher_hears_with_each_open_who_asks_for_descriptions(bench, capab
     assert bench.requests[-1].descriptions is asked
     bench.say(device, unregister(2, "b"))
     assert not bench.requests[-1].descriptions
+    unsynced = bench.opening(hello("b", capabilities=capabilities))
+    bench.inbox(opened(2, 1, in_sync=False))
+    bench.say(unsynced, sync(0, last=True))
+    assert bench.requests[-1].descriptions is asked
 
 
 @pytest.mark.parametrize(("before", "after"), [(KINDS_DESCRIPTIONS, 0), (0, KINDS_DESCRIPTIONS)])

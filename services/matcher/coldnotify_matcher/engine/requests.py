@@ -112,8 +112,8 @@ class Requests:
                 )
             return
         client.last_seen_ms = max(client.last_seen_ms, now_ms)
+        session.descriptions |= request.descriptions
         if kind == "register":
-            session.descriptions |= request.descriptions
             self._on_register(offset, client, session, request.register, now_ms)
         elif kind == "unregister":
             self._on_unregister(offset, client, session, request.unregister)

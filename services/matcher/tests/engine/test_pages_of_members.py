@@ -26,3 +26,20 @@ def test_who_comes_back_is_told_how_an_object_is_described_that_was_deleted_mean
     bench.request(session=2, open=asked)
     told = [newest for page in pages(bench.items()) for newest in page.newest]
     assert told[-1].description == b'{"a":2}'
+
+
+def test_the_set_of_a_client_may_come_to_a_matcher_that_never_saw_its_session_begin() -> None:
+    """It announces no session of a client without queries: that this one is told descriptions, the set says."""
+    bench = Bench()
+    every = "NAME STARTS WITH 'x'"
+    bench.describe("x", b'{"description":{"a":1}}', timestamp_ms=1)
+    asked = internal_pb2.Open(digest=query_hash(every), epoch=EPOCH, ask=1, descriptions=True, register=["a"])
+    bench.request(open=asked)
+    bench.settle()
+    bench.commit()
+    bench.sync(0, queries=[every], last=True, descriptions=True)
+    bench.take_over()
+    bench.settle()
+
+    told = [newest for page in pages(bench.items()) for newest in page.newest]
+    assert [newest.description for newest in told] == [b'{"a":1}']

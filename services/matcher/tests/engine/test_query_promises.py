@@ -162,12 +162,15 @@ class Querying(Machine):
             held.said, held.answer = False, None
         super().connect(client, gateway, leaves=False)
 
+    def describes(self, device: Device) -> bool:
+        return device.name in DESCRIBED
+
     def more_operations(self, session: Session) -> dict[str, object]:
         name = session.device.name
         if session.welcomed or session.device.session is not session:
-            return {"descriptions": name in DESCRIBED}
+            return {"descriptions": self.describes(session.device)}
         return {
-            "descriptions": name in DESCRIBED,
+            "descriptions": self.describes(session.device),
             "queries": [self.said(held, hash_) for hash_, held in self.queries[name].items() if held.pending],
             "unregister_queries": sorted(self.unregistering[name]),
         }
@@ -200,7 +203,7 @@ class Querying(Machine):
             for held in owed.values():
                 held.said, held.answer = True, None
             said = wire_pb2.Register(request=9, queries=[self.said(held, hash_) for hash_, held in owed.items()])
-            described = device.name in DESCRIBED
+            described = self.describes(device)
             self.bench.request(session.number, device.name, session.gateway, register=said, descriptions=described)
         if self.unregistering[device.name]:
             gone = wire_pb2.Unregister(request=9, queries=sorted(self.unregistering[device.name]))
@@ -232,7 +235,7 @@ class Querying(Machine):
             return
         queries = self.queries[device.name]
         if newest.HasField("description"):
-            assert device.name in DESCRIBED, "nobody else pays for descriptions"
+            assert self.describes(device), "nobody else pays for descriptions"
             self.counted["redescribed"] += not (newest.entered or newest.left or newest.answer)
             self.descriptions[device.name][newest.name] = msgspec.json.decode(newest.description or b"{}")
         if newest.left:
