@@ -388,7 +388,7 @@ class Shell:
             case actions.Read(number, offsets):
                 self._events += self._readers.read(number, offsets)
             case actions.ReadLogs(number, offsets):
-                self._readers.read_logs(number, offsets)
+                self._events += self._readers.read_logs(number, offsets)
             case actions.ReadBlock(topic, number, start):
                 self.matcher.later(self.random.uniform(0.001, 0.3), lambda: self._read_block(topic, number, start))
             case actions.Drop(number):

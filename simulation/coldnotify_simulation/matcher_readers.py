@@ -4,12 +4,12 @@ Each reader is a position in a log. How much of what is there it has by a look i
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from random import Random
 
 from coldnotify_matcher.record_headers import headers_of
 from coldnotify_schemas import topics
-from coldnotify_streams.core.events import Began, Block, Event, Failed, Record, Records, Where
+from coldnotify_streams.core.events import Began, Block, Event, Failed, LogsBegan, Record, Records, Where
 from coldnotify_streams.core.job import Topics
 
 from coldnotify_simulation.kafka import Kafka, PartitionLog
@@ -30,11 +30,13 @@ class MatcherReaders:
         self._random = random
         self._topic_ids: dict[Where, str] = {}
         self._read: dict[Where, int] = {}
-        """How far the two readers are."""
+        """How far the three readers are."""
         self._ended: set[Where] = set()
         """Of which the end has been said, and nothing has come since."""
         self._stale: dict[int, list[Record]] = {}
         """Read of the compacted topics before they were dropped, and still on the way."""
+        self._stale_logs: dict[int, list[Record]] = {}
+        """Of the logs."""
         self._reading: set[int] = set()
         self._logs: dict[int, list[Where]] = {}
         """By partition, those that are read."""
@@ -60,10 +62,12 @@ class MatcherReaders:
         stale = self._stale.pop(number, [])
         return [*([Records(stale)] if stale else []), Began(number)]
 
-    def read_logs(self, number: int, offsets: Mapping[str, int]) -> None:
-        """Its logs are read, too, from there on."""
+    def read_logs(self, number: int, offsets: Mapping[str, int]) -> list[Event]:
+        """Its logs are read, too, from there on; what is on the way from before comes first."""
         self._begin(number, offsets)
         self._logs[number] = [(topic, number) for topic in offsets]
+        stale = self._stale_logs.pop(number, [])
+        return [*([Records(stale)] if stale else []), LogsBegan(number, offsets)]
 
     def _begin(self, number: int, offsets: Mapping[str, int]) -> None:
         for topic, offset in offsets.items():
@@ -88,10 +92,13 @@ class MatcherReaders:
         if number not in self._reading:
             return
         self._reading.discard(number)
-        self._stale[number] = []
-        for where in [*self._compacted(number), *self._logs.pop(number, ())]:
-            if self._kafka.topics[where[0]].id == self._topic_ids[where]:
-                self._stale[number] += _records(where, self._kafka.log(*where), self._read[where])
+        self._stale[number] = self._unread(self._compacted(number))
+        self._stale_logs[number] = self._unread(self._logs.pop(number, ()))
+
+    def _unread(self, places: Iterable[Where]) -> list[Record]:
+        """What they hold, and was not read, of those that are the topics that they were."""
+        same = [where for where in places if self._kafka.topics[where[0]].id == self._topic_ids[where]]
+        return [record for where in same for record in _records(where, self._kafka.log(*where), self._read[where])]
 
     def serve(self, number: int, *, from_beginning: bool) -> None:
         """Its requests are read."""
@@ -112,6 +119,7 @@ class MatcherReaders:
         """It is given up."""
         self._serving.discard(number)
         self._stale.pop(number, None)
+        self._stale_logs.pop(number, None)
 
     def follow(self, number: int) -> None:
         """The standby reads its compacted topics from the beginning."""
@@ -144,11 +152,12 @@ class MatcherReaders:
         return bool(self._followed_events) or any(at < log(*w).stable_end for w, at in self._follows.items())
 
     def take(self, *, lag: float, requests_max: int) -> Iterator[Event]:
-        """What the two readers have; the last event says that one has failed. `lag`: how likely one has nothing."""
+        """What the three readers have; the last event says that one has failed. `lag`: how likely one has nothing."""
         try:
             for number in sorted(self._reading):
-                if records := [record for where in self._followed_live(number) for record in self._take(where, lag)]:
-                    yield Records(records)
+                for places in (self._compacted(number), self._logs.get(number, ())):
+                    if records := [record for where in places for record in self._take(where, lag)]:
+                        yield Records(records)
             for number in sorted(self._serving):
                 if records := self._take_requests((topics.REQUESTS, number), requests_max):
                     yield Records(records)

@@ -8,7 +8,19 @@ from typing import Any
 
 from coldnotify_streams.core import actions
 from coldnotify_streams.core.actions import Action, Doing, Offset
-from coldnotify_streams.core.events import Assigned, Began, Block, Event, Now, Record, Records, Rewound, Takeover, Where
+from coldnotify_streams.core.events import (
+    Assigned,
+    Began,
+    Block,
+    Event,
+    LogsBegan,
+    Now,
+    Record,
+    Records,
+    Rewound,
+    Takeover,
+    Where,
+)
 from coldnotify_streams.core.job import Phase, Produced, Refused, Topics
 from coldnotify_streams.core.run import Limits, Run
 
@@ -33,6 +45,7 @@ class Bench:
         self.reading: set[int] = set()
         self.log_begins: dict[Where, int] = {}
         self.reading_logs: set[Where] = set()
+        self.logs_began: list[Event] = []
         self.logs_held = False
         self.blocks_unreadable: set[int] = set()
         """Offsets from which on one record cannot be read."""
@@ -101,6 +114,8 @@ class Bench:
         places += [] if self.logs_held else sorted(self.reading_logs)
         places += [(REQUESTS, number) for number in self.serving]
         taken: list[Event] = []
+        if not self.logs_held:
+            taken, self.logs_began = self.logs_began, taken
         for where in places:
             records = self.log[where][self.read[where] :]
             self.read[where] = len(self.log[where])
@@ -120,6 +135,7 @@ class Bench:
                 for topic, offset in offsets.items():
                     self.reading_logs.add((topic, number))
                     self.read[topic, number] = offset
+                self.logs_began.append(LogsBegan(number, offsets))
             case actions.ReadBlock(topic, number, start):
                 records = self.log[topic, number][start : start + 3]
                 unreadable = start in self.blocks_unreadable

@@ -15,8 +15,8 @@ from coldnotify_common.paced import Paced
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from coldnotify_streams.core.actions import ReadBlock
-from coldnotify_streams.core.events import Block, Event, Failed, Record, Where
-from coldnotify_streams.readers import POLL_S, ReadHeaders, hand_on, record_of
+from coldnotify_streams.core.events import Block, Failed, Record, Where
+from coldnotify_streams.readers import POLL_S, Events, ReadHeaders, hand_on, record_of
 
 _paced = Paced(structlog.get_logger())
 
@@ -49,9 +49,7 @@ _KAFKA_TIMEOUT_S = 5.0
 class BlockReader(threading.Thread):
     """Reads what `read` says, and hands on what comes as a `Block`."""
 
-    def __init__(
-        self, config: dict[str, Any], events: "queue.Queue[Event]", *, read_headers: ReadHeaders | None
-    ) -> None:
+    def __init__(self, config: dict[str, Any], events: Events, *, read_headers: ReadHeaders | None) -> None:
         super().__init__(name="block-reader", daemon=True)
         # Without the check a damaged record is handed on as if it were none.
         self._config = {**config, "check.crcs": True, "enable.partition.eof": True, "fetch.wait.max.ms": 100}

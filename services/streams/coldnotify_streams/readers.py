@@ -1,8 +1,9 @@
-"""Two consumers, each in a thread of its own: requests (a member of the group); the compacted topics, and the logs.
+"""Consumers, each in a thread of its own: requests (a member of the group), the compacted topics, the logs.
 
-They put what they read into one bounded queue, from which the worker takes it: so a publish does not wait behind a poll
-for requests, and the engine is in one thread. Whatever is done to a consumer is done in its own thread (`Reader.do`): a
-call that waits for librdkafka's answer may never get it while another thread polls the same consumer.
+They put what they read into bounded queues (`lanes`), from which the worker takes it: so a publish waits neither behind
+a poll for requests nor behind a log, and the engine is in one thread. Whatever is done to a consumer is done in its own
+thread (`Reader.do`): a call that waits for librdkafka's answer may never get it while another thread polls the same
+consumer.
 """
 
 import queue
@@ -10,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 from coldnotify_common.kafka import connect
@@ -29,7 +30,6 @@ from confluent_kafka.admin import AdminClient
 
 from coldnotify_streams.core.events import (
     Assigned,
-    Began,
     Event,
     Failed,
     NotCommitted,
@@ -83,7 +83,14 @@ class Revocation(Revoked):
         self.done.set()
 
 
-def hand_on(events: "queue.Queue[Event]", event: Event, stopped: Callable[[], bool]) -> bool:
+class Events(Protocol):
+    """Where events are handed on: a lane, or a queue of its own."""
+
+    def put(self, event: Event, /, *, timeout: float) -> None:
+        """Raises queue.Full if there is no room within so many seconds."""
+
+
+def hand_on(events: Events, event: Event, stopped: Callable[[], bool]) -> bool:
     """Hand an event on, waiting for room; False if it was stopped meanwhile."""
     while not stopped():
         try:
@@ -101,7 +108,7 @@ class Reader(threading.Thread):
         self,
         name: str,
         config: dict[str, Any],
-        events: "queue.Queue[Event]",
+        events: Events,
         *,
         read_headers: ReadHeaders | None = None,
         batch_records_max: int = BATCH_RECORDS_MAX,
@@ -187,21 +194,15 @@ def _said_by(message: Message, read_headers: ReadHeaders) -> object:
     return read_headers(message.topic() or "", headers) if headers else None
 
 
-def begin_reading(reader: Reader, number: int, offsets: Mapping[str, int]) -> None:
-    """Have the compacted topics of a partition read, by topic from these offsets on; `Began` is said before."""
+def begin_reading(reader: Reader, number: int, offsets: Mapping[str, int], said: Event) -> None:
+    """Have topics of a partition read, by topic from these offsets on; `said` is said before."""
     beginnings = [TopicPartition(topic, number, offset) for topic, offset in offsets.items()]
 
     def begin(consumer: Consumer) -> None:
         consumer.incremental_assign(beginnings)
-        reader.put(Began(number))
+        reader.put(said)
 
     reader.do(begin)
-
-
-def read_on(reader: Reader, number: int, offsets: Mapping[str, int]) -> None:
-    """Have these topics of a partition read, too."""
-    beginnings = [TopicPartition(topic, number, offset) for topic, offset in offsets.items()]
-    reader.do(lambda consumer: consumer.incremental_assign(beginnings))
 
 
 def stop_reading(reader: Reader, number: int, topics: Iterable[str]) -> None:
@@ -217,7 +218,7 @@ class RequestsReader(Reader):
     def __init__(
         self,
         config: dict[str, Any],
-        events: "queue.Queue[Event]",
+        events: Events,
         admin: AdminClient,
         topics: Topics,
         check_topics: Callable[[], None] = lambda: None,

@@ -10,7 +10,7 @@ from coldnotify_common.kafka import consumer_config
 from coldnotify_common.settings import ServiceSettings
 from confluent_kafka import OFFSET_BEGINNING
 
-from coldnotify_streams.core.events import Event, Failed
+from coldnotify_streams.core.events import Began, Event, Failed
 from coldnotify_streams.core.job import Topics
 from coldnotify_streams.readers import Reader, ReadHeaders, begin_reading, stop_reading
 
@@ -43,7 +43,7 @@ class Standby:
             self._events = queue.Queue(QUEUE_BATCHES_MAX)
             self._reader = self._new_reader()
             self._reader.start()
-        begin_reading(self._reader, number, dict.fromkeys(self.topics.compacted, OFFSET_BEGINNING))
+        begin_reading(self._reader, number, dict.fromkeys(self.topics.compacted, OFFSET_BEGINNING), Began(number))
 
     def drop(self, number: int) -> None:
         """Read this partition no more."""

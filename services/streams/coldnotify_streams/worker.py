@@ -1,7 +1,6 @@
 """The shell of a run over Kafka: threads that read, a producer, and the thread that does what the run wants done."""
 
 import gc
-import queue
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -21,11 +20,12 @@ from coldnotify_streams.block_reader import FETCHED_KIB_MAX as BLOCKS_FETCHED_KI
 from coldnotify_streams.block_reader import BlockReader
 from coldnotify_streams.core import actions
 from coldnotify_streams.core.actions import Action, Doing, Offset
-from coldnotify_streams.core.events import Event, Now, Offsets, Revoked
+from coldnotify_streams.core.events import Began, Event, LogsBegan, Now, Offsets
 from coldnotify_streams.core.job import Job, JobPartition, Phase, Refused, Topics
 from coldnotify_streams.core.run import TICK_S, Limits, Run
 from coldnotify_streams.errors import Failure
 from coldnotify_streams.lag import Gauges, Lag
+from coldnotify_streams.lanes import Lanes
 from coldnotify_streams.log_ends import LogEnds, log_ends, log_starts
 from coldnotify_streams.readers import (
     QUEUE_BATCHES_MAX,
@@ -35,7 +35,6 @@ from coldnotify_streams.readers import (
     Revocation,
     begin_reading,
     hand_on,
-    read_on,
     stop_reading,
 )
 from coldnotify_streams.standby import Standby
@@ -48,6 +47,12 @@ log = structlog.get_logger()
 HUNG_AFTER_S = 120.0
 """A step that takes so long waits for something that does not come: even its three flushes give up before."""
 EVENTS_A_STEP_MAX = 64
+LOG_EVENTS_A_STEP_MAX = 4
+LOG_BATCH_RECORDS_MAX = 500
+"""A step takes in at most 2,000 records of logs, some 30 ms: so long a publish waits behind a log that grows fast."""
+LOG_BATCHES_MAX = 2 * LOG_EVENTS_A_STEP_MAX
+LOGS_FETCHED_KIB_MAX = 8 * 1024
+"""Of fetched records of logs that wait in their consumer."""
 FETCH_WAIT_MS_MAX = 250
 """How long Kafka may wait for records before it answers a reader that there are none. What comes is answered at once.
 Partitions that are to be read, too, wait for that answer: a takeover by one who serves others waits for two of them.
@@ -90,11 +95,14 @@ class Worker(ABC):
         self._topics = topics
         self._stop = stop
         self._gauges = gauges
+        self._read_headers = read_headers
         self._read: dict[int, list[str]] = {}
-        """By partition, what the reader of compacted topics and logs reads."""
+        """By partition, what the reader of compacted topics reads."""
+        self._logs_read: dict[int, list[str]] = {}
+        """By partition, what the logs' reader reads."""
         self._writer = Writer(member.settings, stop)
         self._log_ends = LogEnds(member.settings, f"{member.group}-ends", self.admin)
-        self._events: queue.Queue[Event] = queue.Queue(QUEUE_BATCHES_MAX)
+        self._events = Lanes(QUEUE_BATCHES_MAX, LOG_BATCHES_MAX)
         self._requests = RequestsReader(
             consumer_config(
                 member.settings,
@@ -106,7 +114,7 @@ class Worker(ABC):
                 partition_assignment_strategy="cooperative-sticky",
                 fetch_wait_max_ms=FETCH_WAIT_MS_MAX,
             ),
-            self._events,
+            self._events.main,
             self.admin,
             topics,
             self._check_topics,
@@ -120,9 +128,11 @@ class Worker(ABC):
                 enable_partition_eof=True,
                 fetch_wait_max_ms=FETCH_WAIT_MS_MAX,
             ),
-            self._events,
+            self._events.main,
             read_headers=read_headers,
         )
+        self._logs: Reader | None = None
+        """There is none where there are no logs."""
         self._blocks = BlockReader(
             consumer_config(
                 member.settings,
@@ -131,7 +141,7 @@ class Worker(ABC):
                 client_id="coldnotify-block-reader",
                 queued_max_messages_kbytes=BLOCKS_FETCHED_KIB_MAX,
             ),
-            self._events,
+            self._events.main,
             read_headers=read_headers,
         )
         self._standby = Standby(member.settings, member.group, topics, read_headers) if member.standby else None
@@ -250,7 +260,7 @@ class Worker(ABC):
             self._stop,
             self._requests.is_alive,
             check_topics=self.check_topics,
-            hand_on=lambda event: hand_on(self._events, event, self._requests.stopped),
+            hand_on=lambda event: hand_on(self._events.main, event, self._requests.stopped),
             lag=Lag(topics, self._gauges),
             owned=run.partitions,
             followed=lambda: run.followed,
@@ -260,6 +270,9 @@ class Worker(ABC):
         self._requests.marks = job.marks
         self._requests.start()
         self._compacted.start()
+        if topics.logs:
+            self._logs = self._new_logs_reader()
+            self._logs.start()
         self._blocks.start()
         self._watch.start()
         clean = False
@@ -310,19 +323,11 @@ class Worker(ABC):
 
     def _take_events(self, run: Run) -> list[Event]:
         followed_waits = self._standby is not None and self._standby.waiting and run.all_owned
-        try:
-            first = self._events.get_nowait() if followed_waits else self._events.get(timeout=_wait_s(run))
-        except queue.Empty:
+        if not self._events.wait(0 if followed_waits else _wait_s(run)):
             return []
         if rest_s := run.rest_s(time.monotonic()):
             time.sleep(rest_s)  # at most `Limits.rest_max_s`: a stop need not cut it short
-        events = [first]
-        while len(events) < EVENTS_A_STEP_MAX and not isinstance(events[-1], Revoked):
-            try:
-                events.append(self._events.get_nowait())
-            except queue.Empty:
-                break
-        return events
+        return self._events.take(EVENTS_A_STEP_MAX, LOG_EVENTS_A_STEP_MAX)
 
     def _ask_bounds(self, action: actions.AskBounds) -> tuple[Offsets, Offsets]:
         return log_starts(self.admin, action.places), log_ends(self.admin, action.places)
@@ -332,14 +337,36 @@ class Worker(ABC):
 
     def _begin_reading(self, action: actions.Read) -> None:
         self._read[action.partition] = list(action.offsets)
-        begin_reading(self._compacted, action.partition, action.offsets)
+        begin_reading(self._compacted, action.partition, action.offsets, Began(action.partition))
+
+    def _new_logs_reader(self) -> Reader:
+        settings = self._member.settings
+        config = consumer_config(
+            settings,
+            f"{self._member.group}-logs",
+            name="logs-reader",
+            enable_partition_eof=True,
+            fetch_wait_max_ms=FETCH_WAIT_MS_MAX,
+            queued_max_messages_kbytes=LOGS_FETCHED_KIB_MAX,
+        )
+        return Reader(
+            "logs-reader",
+            config,
+            self._events.logs,
+            read_headers=self._read_headers,
+            batch_records_max=LOG_BATCH_RECORDS_MAX,
+        )
 
     def _read_logs(self, action: actions.ReadLogs) -> None:
-        self._read[action.partition] += action.offsets
-        read_on(self._compacted, action.partition, action.offsets)
+        self._logs_read[action.partition] = list(action.offsets)
+        said = LogsBegan(action.partition, action.offsets)
+        assert self._logs is not None
+        begin_reading(self._logs, action.partition, action.offsets, said)
 
     def _drop(self, action: actions.Drop) -> None:
         stop_reading(self._compacted, action.partition, self._read.pop(action.partition, ()))
+        if self._logs is not None:
+            stop_reading(self._logs, action.partition, self._logs_read.pop(action.partition, ()))
 
     def _flush(self, _: actions.Flush) -> list[Refused]:
         self._writer.flush()
@@ -373,8 +400,7 @@ class Worker(ABC):
         if commit:
             self._requests.final_offsets = committable(run.last_offsets())
         readers: list[Reader | BlockReader | Standby] = [self._requests, self._compacted, self._blocks]
-        if self._standby is not None:
-            readers.append(self._standby)
+        readers += [reader for reader in (self._logs, self._standby) if reader is not None]
         for reader in readers:
             reader.stop()
         until_s = time.monotonic() + CLOSE_TIMEOUT_S

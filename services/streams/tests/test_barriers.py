@@ -2,7 +2,7 @@
 
 import pytest
 from coldnotify_streams.core.actions import Pause, Say, Serve
-from coldnotify_streams.core.events import Records
+from coldnotify_streams.core.events import LogsBegan, Record, Records, Revoked
 from coldnotify_streams.core.run import Limits
 from coldnotify_streams.errors import Failure
 from coldnotify_testkit.tally_bench import bench, kinds, log_bench
@@ -86,6 +86,7 @@ def test_a_log_that_is_long_is_waited_for_as_long_as_its_reader_gets_on() -> Non
     one.logs_held = True
     one.assign(0)
     one.request(0, log=True)
+    one.step(LogsBegan(0, {LOG: 0}))
     for offset in range(100):
         one.step(Records([one.log[LOG, 0][offset]]), seconds=1.0)
     assert one.partition().handled == [0]
@@ -98,6 +99,21 @@ def test_a_log_that_is_not_read_any_further_ends_the_run() -> None:
     one.request(0, log=True)
     with pytest.raises(Failure, match="topic log is not read any further"):
         one.steps(10)
+
+
+def test_what_was_read_of_a_log_in_an_earlier_assignment_is_not_handled() -> None:
+    """It is behind another one's offset: what lies between would never be."""
+    one = log_bench(3)
+    stale = Records([Record(LOG, 0, 7, end=False, key=b"k", value=b"v")])
+    one.logs_held = True
+    one.assign(0)
+    one.step(Revoked((0,), lost=False))
+    one.assign(0)
+    one.step(LogsBegan(0, {LOG: 7}), stale)
+    assert one.partition().positions[LOG] == 0
+    one.logs_held = False
+    one.step()
+    assert one.partition().positions[LOG] == 3
 
 
 def test_nobody_is_answered_from_a_log_that_was_made_anew() -> None:

@@ -80,7 +80,11 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class ReadLogs:
-    """Read the logs of a partition, too, by topic from these offsets."""
+    """Read the logs of a partition, too, by topic from these offsets; say `LogsBegan` before.
+
+    They are read beside the compacted topics, and fill a queue of their own: a log that grows by a million records
+    does not hold up the table.
+    """
 
     partition: int
     offsets: Mapping[str, int]

@@ -85,6 +85,15 @@ class Began:
 
 
 @dataclass(frozen=True, slots=True)
+class LogsBegan:
+    """All that was read before of this partition's logs is of an earlier assignment, if there was one."""
+
+    partition: int
+    offsets: Mapping[str, int]
+    """By topic, as `ReadLogs` said them."""
+
+
+@dataclass(frozen=True, slots=True)
 class Rewound:
     """What was read of this partition's requests before is handled again: they come once more from where it says."""
 
@@ -133,4 +142,4 @@ class NotCommitted:
     """The group goes on without this member."""
 
 
-Event = Assigned | Revoked | Records | Began | Rewound | Block | LogStarts | Failed | NotCommitted
+Event = Assigned | Revoked | Records | Began | LogsBegan | Rewound | Block | LogStarts | Failed | NotCommitted

@@ -166,6 +166,10 @@ class JobPartition(ABC):
         """What comes of the compacted topics is of this assignment, not of an earlier one."""
         self.requests_reading = True
         """What comes of the requests topic is of this load, not of an earlier one."""
+        self.logs_from: Mapping[str, int] = {}
+        """By log, the offset from which it was to be read."""
+        self.logs_reading = False
+        """What comes of the logs is of this assignment, not of an earlier one."""
         self.positions: dict[str, int] = {}
         """By compacted topic, and by log once it is read, the offset up to which it has been read."""
         self.behind: set[str] = set(topics.compacted)
@@ -185,7 +189,7 @@ class JobPartition(ABC):
         Returns, by topic, the offset from which it is to be read: where it starts, or how far it was followed.
         """
         self.phase = Phase.LOADING
-        self.reading = False
+        self.reading = self.logs_reading = False
         self.warm = bool(self.positions)
         self.takeover = takeover
         self.on_load(takeover)

@@ -80,6 +80,7 @@ from coldnotify_streams.core.events import (
     Block,
     Event,
     Failed,
+    LogsBegan,
     LogStarts,
     NotCommitted,
     Now,
@@ -238,6 +239,11 @@ class Run:
             elif isinstance(event, Began):
                 if event.partition in self.partitions:
                     self.partitions[event.partition].reading = True
+            elif isinstance(event, LogsBegan):
+                partition = self.partitions.get(event.partition)
+                # Those of an earlier assignment may be on the way, too. From the same offsets on they are as good.
+                if partition is not None and partition.logs_from == event.offsets:
+                    partition.logs_reading = True
             elif isinstance(event, Rewound):
                 if event.partition in self.partitions:
                     self.partitions[event.partition].requests_reading = True
@@ -381,6 +387,7 @@ class Run:
             before = self._topics.logs_before
             offsets = {topic: max(log.log_start, log.start - before) for topic, log in ends.logs.items()}
             partition.positions |= offsets
+            partition.logs_from = offsets
             self._agenda.do(ReadLogs(number, offsets))
         self._agenda.do(Serve(number, from_beginning=partition.requests_topic_changed))
         self._agenda.do(TookOver(partition, self._loading_since_s[number]))
@@ -392,16 +399,18 @@ class Run:
         touched: set[int] = set()
         requests: Requests = {}
         topic_of_requests, now_ms = self._topics.requests, self._agenda.now.ms
-        careful_with = (self._topics.table, *self._topics.logs)
+        logs = self._topics.logs
+        careful_with = (self._topics.table, *logs)
         for record in records:
             number = record.partition
             partition = self.partitions.get(number)
             if partition is None:
                 continue  # given up meanwhile
-            if record.topic != topic_of_requests and not partition.reading:
+            if record.topic == topic_of_requests:
+                if not partition.requests_reading:
+                    continue  # it comes again, from where the partition is loaded anew
+            elif not (partition.logs_reading if record.topic in logs else partition.reading):
                 continue  # of an earlier assignment: what this one loads begins at the beginning
-            if record.topic == topic_of_requests and not partition.requests_reading:
-                continue  # it comes again, from where the partition is loaded anew
             if record.end and _is_known(partition, record):
                 continue
             touched.add(number)

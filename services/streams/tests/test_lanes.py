@@ -1,0 +1,67 @@
+"""The queues between readers and a worker: bounded, and what is read of logs holds up nothing else."""
+
+import queue
+import threading
+
+import pytest
+from coldnotify_streams.core.events import Began, Event, Revoked
+from coldnotify_streams.lanes import Lanes
+
+
+def began(*numbers: int) -> list[Event]:
+    return [Began(number) for number in numbers]
+
+
+def filled(main: list[Event], logs: list[Event]) -> Lanes:
+    lanes = Lanes(100, 100)
+    for lane, events in ((lanes.main, main), (lanes.logs, logs)):
+        for event in events:
+            lane.put(event, timeout=0)
+    return lanes
+
+
+def test_a_step_takes_all_of_the_main_lane_and_little_of_the_logs() -> None:
+    lanes = filled(began(1, 2, 3), began(11, 12, 13))
+    assert lanes.take(64, 2) == began(1, 2, 3, 11, 12)
+    assert lanes.take(64, 2) == began(13)
+    assert not lanes.wait(0)
+
+
+def test_logs_are_taken_also_while_the_main_lane_is_never_empty() -> None:
+    lanes = filled(began(*range(10)), began(11))
+    assert lanes.take(2, 1) == began(0, 1, 11)
+
+
+def test_what_stands_behind_a_revocation_comes_with_the_next_step() -> None:
+    gone = Revoked((1,), lost=False)
+    lanes = filled([*began(1), gone, *began(2)], [])
+    assert lanes.take(64, 2) == [*began(1), gone]
+    assert lanes.take(64, 2) == began(2)
+
+
+def test_a_lane_that_is_full_keeps_its_own_readers_waiting_and_no_others() -> None:
+    lanes = Lanes(1, 1)
+    lanes.logs.put(Began(1), timeout=0)
+    with pytest.raises(queue.Full):
+        lanes.logs.put(Began(2), timeout=0.01)
+    lanes.main.put(Began(3), timeout=0)
+    assert lanes.take(64, 2) == began(3, 1)
+
+
+@pytest.mark.parametrize("lane", ["main", "logs"])
+def test_whoever_waits_hears_of_either_lane(lane: str) -> None:
+    lanes = Lanes(1, 1)
+    reader = threading.Thread(target=lambda: getattr(lanes, lane).put(Began(1), timeout=60))
+    reader.start()
+    assert lanes.wait(60)
+    reader.join()
+
+
+def test_a_reader_that_waits_for_room_goes_on_once_there_is_some() -> None:
+    lanes = Lanes(1, 1)
+    lanes.logs.put(Began(1), timeout=0)
+    reader = threading.Thread(target=lambda: lanes.logs.put(Began(2), timeout=60))
+    reader.start()
+    assert lanes.take(64, 2) == began(1)
+    reader.join(60)
+    assert lanes.take(64, 2) == began(2)
