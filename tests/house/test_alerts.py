@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from coldnotify_cli.metrics_doc import all_metrics
-from coldnotify_testkit.drills import DRILLS, FAULTS, NOT_DRILLED
+from coldnotify_testkit.drills.faults import DRILLS, FAULTS, NOT_DRILLED
 
 ROOT = Path(__file__).parents[2]
 PROMETHEUS = ROOT / "monitoring" / "prometheus"

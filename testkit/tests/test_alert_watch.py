@@ -6,8 +6,9 @@ from typing import cast
 from urllib.error import HTTPError
 
 import pytest
-from coldnotify_testkit import drills
-from coldnotify_testkit.drills import repeated
+from coldnotify_testkit.drills import alert_watch
+from coldnotify_testkit.drills.alert_watch import Looking
+from coldnotify_testkit.drills.injection import repeated
 from coldnotify_testkit.prometheus import Prometheus
 from coldnotify_testkit.waiting import wait_for
 
@@ -29,7 +30,7 @@ class Hiccups:
 
 
 def test_a_prometheus_that_does_not_answer_once_does_not_end_the_looking(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drills, "_LOOK_S", 0.0)
-    looking = drills._Looking(cast(Prometheus, Hiccups()))
+    monkeypatch.setattr(alert_watch, "LOOK_S", 0.0)
+    looking = Looking(cast(Prometheus, Hiccups()))
     with repeated(looking.look):
         wait_for(lambda: "ProcessDown" in looking.first_s, "it is seen")
