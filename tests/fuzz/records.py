@@ -23,7 +23,8 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
 from coldnotify_schemas.topics import NOTIFICATIONS, REJECTED, REQUESTS
 from coldnotify_testkit.crowd import Crowd
-from coldnotify_testkit.hostile_records import DOMAIN, WEIGHTS, Generator, Hostile, Known, Session
+from coldnotify_testkit.hostile_records.generator import WEIGHTS, Generator
+from coldnotify_testkit.hostile_records.records import DOMAIN, Hostile, Known, Session
 from coldnotify_testkit.stack import Up, get_json, running
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition

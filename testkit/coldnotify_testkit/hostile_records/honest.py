@@ -1,0 +1,136 @@
+"""What honest clients rest on: which hostile records they would have to believe."""
+
+from coldnotify_matcher.state_records import (
+    Unreadable,
+    generation_of,
+    is_generation_key,
+    parse_generation,
+    parse_registrations,
+    parse_session,
+)
+from coldnotify_schemas import internal_pb2, topics
+from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.matcher_state import generation_max
+from coldnotify_schemas.names import InvalidName, parse_object_key
+from coldnotify_schemas.records import InvalidRecord, parse_public_record
+from coldnotify_streams.errors import NewerFormat
+from google.protobuf.message import DecodeError
+
+from coldnotify_testkit.hostile_records.records import DOMAIN, Known
+
+_READ_WITHIN_MS = 3_600_000
+"""A record is read again for so long after it was drawn, while a test goes on."""
+_BELIEVABLE_BELOW = 1 << 31
+"""No offset of a test is so high, and no asking of a session."""
+COMES_BACK = (0, 1, 2, 3, 4, int(CloseCode.UNKNOWN_SESSION), int(CloseCode.HANDSHAKE_TIMEOUT), 9, 63)
+"""Codes of a Closed after which a client comes back soon."""
+
+
+class Honest:
+    """What honest clients rest on: records that say it as its writer would are not to be told from that writer's."""
+
+    def __init__(self, known: Known) -> None:
+        self._known = known
+        # What is of the future when it is written may not be any more when it is read.
+        self._now_ms = known.now_ms + _READ_WITHIN_MS
+        self._numbers = {one.number for one in known.sessions}
+
+    def would_publish(self, key: bytes | None, value: bytes) -> bool:
+        """Whether it is a version of an honest object that may be newer than what its publisher says."""
+        try:
+            named = parse_object_key(key)
+            record = parse_public_record(value)
+        except (InvalidName, InvalidRecord):
+            return False
+        honest = named.domain == DOMAIN and named.object in self._known.objects
+        return honest and (record.version != 0 or bool(record.incarnation))
+
+    def would_register(self, topic: str, key: bytes | None, value: bytes) -> bool:
+        """Whether it is a whole record of an honest client's state."""
+        parts = (key or b"").decode(errors="replace").split("/")
+        if len(parts) < 3 or parts[2] not in self._known.clients:
+            return False
+        try:
+            if topic == topics.SESSIONS:
+                parse_session(value, self._now_ms, inboxes=self._known.inboxes)
+            else:
+                parse_registrations(value, self._now_ms)
+        except (Unreadable, NewerFormat):
+            return False
+        return True
+
+    def would_restart(self, key: bytes | None, value: bytes) -> bool:
+        """Whether it is a claim that says that the requests topic was made anew.
+
+        Whoever takes over next handles all requests again. The Opens of long ago displace the sessions of today.
+        """
+        if not is_generation_key(key):
+            return False
+        try:
+            claimed = parse_generation(value, self._now_ms)
+        except (Unreadable, NewerFormat):
+            return False
+        return claimed.requests_topic_id != self._known.requests_topic_id
+
+    def would_outbid(self, key: bytes | None, value: bytes) -> bool:
+        """Whether it is a claim that the partition's owner must give way to."""
+        if not is_generation_key(key):
+            return False
+        try:
+            return parse_generation(value, self._now_ms).generation > 0
+        except (Unreadable, NewerFormat):
+            return False
+
+    def would_displace(self, value: bytes) -> bool:
+        """Whether it opens a session of an honest client, whose own ends by that."""
+        try:
+            request = internal_pb2.Request.FromString(value)
+        except DecodeError:
+            return False
+        return request.HasField("open") and request.client in self._known.clients
+
+    def would_succeed(self, topic: str, value: bytes) -> bool:
+        """Whether it says that the partition has, or had, a later owner."""
+        try:
+            if topic == topics.REQUESTS:
+                generation = internal_pb2.Request.FromString(value).beat.generation
+            elif topic == topics.NOTIFICATIONS:
+                generation = internal_pb2.Inbox.FromString(value).generation
+            else:
+                return False
+        except DecodeError:
+            return False
+        return min(self._known.generations.values(), default=0) < generation <= generation_max(self._now_ms)
+
+    def would_mislead(self, value: bytes) -> bool:
+        """Whether it sends an honest client away for long, or tells it that it is complete at some offset."""
+        try:
+            items = internal_pb2.Inbox.FromString(value).items
+        except DecodeError:
+            return False
+        for item in items:
+            if item.closed.session in self._numbers and item.closed.code not in COMES_BACK:
+                return True
+            for answer in (item.page, item.opened):
+                if answer.session in self._numbers and answer.ask < _BELIEVABLE_BELOW:
+                    return True
+            for newest in (item.fan_out.newest, *item.page.newest, *item.answered.newest):
+                if newest.name in self._known.objects or 1 < newest.offset - newest.behind < _BELIEVABLE_BELOW - 1:
+                    return True
+            for refused in (*item.opened.refused, *item.answered.refused):
+                if refused.object in self._known.objects:
+                    return True
+            if item.HasField("beat") and 1 < item.beat.complete < _BELIEVABLE_BELOW - 1:
+                return True
+        return False
+
+
+def is_newer(value: bytes, now_ms: int) -> bool:
+    """Whether it is a state record of a later release."""
+    try:
+        generation_of(value, now_ms)
+    except NewerFormat:
+        return True
+    except Unreadable:
+        return False
+    return False
