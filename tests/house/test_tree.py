@@ -39,7 +39,7 @@ NO_TWIN_NEEDED = {
     "*/core/counters.py": "a table of numbers",
     "schemas/coldnotify_schemas/topics.py": "names",
     "clients/python/coldnotify/notification.py": "a record without behaviour",
-    "clients/python/coldnotify/_publishing/*.py": "the pieces of publisher.py: test_publisher",
+    "clients/python/coldnotify/_publishing/*.py": "the pieces of publisher.py: test_publisher and those that begin so",
     "demo/*.py": "played as a whole by test_main, its applications by test_units",
 }
 """Modules without a test file of their own, by pattern, and why."""

@@ -26,7 +26,6 @@ from coldnotify.publisher import (
     Publisher,
     Receipt,
 )
-from coldnotify_kafka.broker import EmbeddedBroker
 
 DOMAIN, GROUP = "animal.observer", "region-1"
 SINCE_2020 = {"version": 1_700_000_000_000, "incarnation": 2, "published_ms": 1_600_000_000_000}
@@ -214,11 +213,6 @@ def test_what_cannot_be_waited_for_is_said_at_once() -> None:
         Publisher("127.0.0.1:1", http=" ")
     with played_ledger((403, {"error": "not yours"})) as ledger, pytest.raises(LedgerRefused, match="not yours"):
         receipt(ledger.url).applied_by(1, timeout_s=60)
-
-
-@pytest.fixture
-def bootstrap(fresh_kafka: EmbeddedBroker) -> str:
-    return fresh_kafka.bootstrap
 
 
 @pytest.mark.kafka
