@@ -200,6 +200,18 @@ def fan_out(name: str, version: int, offset: int, *sessions: int, behind: int = 
     return Item(fan_out=FanOut(newest=newest, sessions=struct.pack(f"<{len(sessions)}I", *sessions)))
 
 
+def opened(number: int, ask: int, *, in_sync: bool = True, epoch: int | None = None, said: int = 0) -> Item:
+    """An Opened of session `number`; `said`: the digest."""
+    return Item(opened=Opened(session=number, ask=ask, in_sync=in_sync, epoch=epoch, digest=said))
+
+
+def page(number: int, ask: int, number_of_page: int = 1, *offsets: int, last: bool = False) -> Item:
+    """A Page for session `number`, with an object for each offset."""
+    newest = [Newest(name=f"object-{offset}", version=1, offset=offset) for offset in offsets]
+    complete = offsets[-1] if offsets else None
+    return Item(page=Page(session=number, ask=ask, page=number_of_page, newest=newest, last=last, complete=complete))
+
+
 def beat_answer(complete: int | None = None, *, agreed: bool = True, serial: int = LATEST_BEAT) -> Item:
     """A BeatAnswer; to the latest Beat, unless another serial is given."""
     return Item(beat=BeatAnswer(agreed=agreed, complete=complete, serial=serial))

@@ -11,11 +11,6 @@ from coldnotify_testkit.device_frames import ack, bye, hello, ping, register, sy
 from coldnotify_testkit.gateway_bench import Bench
 
 
-@pytest.fixture
-def bench() -> Bench:
-    return Bench()
-
-
 def test_requests_carry_who_asks(bench):
     wire = bench.live()
     bench.say(wire, register(4, "a", "b"), unregister(5, "c"))

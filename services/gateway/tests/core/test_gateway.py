@@ -14,11 +14,6 @@ from coldnotify_testkit.device_frames import ack, hello, ping, register
 from coldnotify_testkit.gateway_bench import Bench, WireDouble, beat_answer, fan_out
 
 
-@pytest.fixture
-def bench() -> Bench:
-    return Bench()
-
-
 def code_of(wire: WireDouble) -> int:
     (frame,) = wire.take()
     assert wire.finished

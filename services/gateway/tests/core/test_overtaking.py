@@ -12,7 +12,7 @@ from coldnotify_schemas.frames import encode
 from coldnotify_schemas.internal_pb2 import Item, Newest, Opened, Page
 from coldnotify_schemas.wire_pb2 import GatewayFrame, Notification
 from coldnotify_testkit.device_frames import ack, hello, parse, use_names
-from coldnotify_testkit.gateway_bench import Bench, WireDouble, fan_out
+from coldnotify_testkit.gateway_bench import WireDouble, fan_out
 
 
 def frame(number: int, payload_bytes: int = 0) -> bytes:
@@ -132,11 +132,6 @@ def test_an_urgent_frame_is_an_answer_and_the_one_at_its_place_says_what_it_alwa
 
 
 # --- whom it is told to
-
-
-@pytest.fixture
-def bench() -> Bench:
-    return Bench()
 
 
 def high(name: str, version: int, offset: int, *sessions: int) -> Item:
