@@ -15,6 +15,7 @@ from coldnotify_loadtest.publisher import Plan, Publisher
 from coldnotify_loadtest.servers import PEER_SERVERS, ColdNotify, Server
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.swarm_process import Counts
+from coldnotify_loadtest.tables import Shape
 
 SERVERS: tuple[type[Server], ...] = (ColdNotify, *PEER_SERVERS)
 READY_S = 300.0
@@ -171,3 +172,7 @@ class Experiment:
     steps: Callable[[Parameters], int]
     run: Callable[[Bench], None]
     """Fills `rows`."""
+    tables: tuple[Shape, ...]
+    """What of them is shown."""
+    note: str = ""
+    """Below each table."""

@@ -10,7 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-from coldnotify_loadtest.tables import at, figure, medians, parameters, versions
+from coldnotify_loadtest.captions import parameters, versions
+from coldnotify_loadtest.tables import at, figure, medians
 
 Result = Mapping[str, Any]
 _LINE_CHARACTERS = 150

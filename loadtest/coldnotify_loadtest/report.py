@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from coldnotify_loadtest.captions import origin, parameters, versions
+from coldnotify_loadtest.experiments import EXPERIMENTS
 from coldnotify_loadtest.plots import draw
-from coldnotify_loadtest.tables import Table, origin, parameters, tables, versions
+from coldnotify_loadtest.tables import Table, tables
 
 Result = Mapping[str, Any]
 _STYLE = (
@@ -41,7 +43,7 @@ def write(results: Path, docs: Path | None = None) -> Path:
         parts.append(f"<h2>{html.escape(name)}: {html.escape(result['title'])}</h2>")
         said = (origin(result), parameters(result), versions(result))
         parts.append(f'<p class="origin">{"<br>".join(map(html.escape, said))}</p>')
-        parts += [_html(table) for table in tables(result)]
+        parts += [_html(table) for table in tables_of(result)]
         parts += [f'<img src="{path.name}" alt="{html.escape(label)}">' for path, label in plots[name]]
     page = results / "report.html"
     results.mkdir(parents=True, exist_ok=True)
@@ -75,9 +77,15 @@ def fill(docs: Path, results: Sequence[Result], plots: Mapping[str, Sequence[tup
             shutil.copy(path, kept)
             images.append(f"![{label}]({kept.name}/{path.name})")
         said = f"{origin(result)} {parameters(result)} {versions(result)}"
-        body = "\n\n".join([said, *(table.markdown() for table in tables(result)), *images])
+        body = "\n\n".join([said, *(table.markdown() for table in tables_of(result)), *images])
         text = f"{before}{begin}\n{body}\n{end}{after}"
     docs.write_text(text, encoding="utf-8")
+
+
+def tables_of(result: Result) -> list[Table]:
+    """As its experiment wants them."""
+    experiment = EXPERIMENTS[result["experiment"]]
+    return tables(result["rows"], experiment.tables, experiment.note)
 
 
 def _html(table: Table) -> str:

@@ -1,6 +1,6 @@
 """From rows to tables and reports.
 
-Stands for: tables, plots, report
+Stands for: tables, captions, plots, report
 """
 
 import json
@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from coldnotify_loadtest import report
+from coldnotify_loadtest.captions import origin
 from coldnotify_loadtest.experiments import EXPERIMENTS
 from coldnotify_loadtest.plots import draw
-from coldnotify_loadtest.tables import Table, at, figure, medians, origin, tables
+from coldnotify_loadtest.tables import Table, at, figure, medians
 
 MACHINE = {"processor": "a fast one", "cores": 2, "memory_gib": 4.0, "kernel": "6", "load_before": 0.1}
 
@@ -52,7 +53,7 @@ def test_paths_and_medians() -> None:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_has_its_tables(name: str) -> None:
-    assert tables(result(name, []))
+    assert report.tables_of(result(name, []))
 
 
 def test_a_table_in_markdown() -> None:

@@ -19,6 +19,7 @@ from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter
 from coldnotify_loadtest.publisher import Plan
 from coldnotify_loadtest.servers import HOST, ColdNotify
+from coldnotify_loadtest.tables import Shape
 
 _LOOKS = 6
 """At the services' memory, while is published."""
@@ -179,6 +180,20 @@ def slow_link_seconds(parameters: Parameters) -> float:
     return float(20 + 1.5 * 8 * newest_bytes / parameters["bits_per_s"])
 
 
+_SLOW_LINK_TABLES = (
+    Shape(
+        "A client behind a slow link",
+        {"objects": "objects", "versions missed": "missed"},
+        {
+            "published meanwhile": "published_meanwhile",
+            "caught up, s": "caught_up_s",
+            "told": "told",
+            "bytes sent": "sent_bytes",
+            "the newest versions alone": "newest_versions_bytes",
+            "all versions": "all_versions_bytes",
+        },
+    ),
+)
 SLOW_LINK = Experiment(
     "slow-link",
     "a large backlog behind a slow link",
@@ -187,6 +202,21 @@ SLOW_LINK = Experiment(
     slow_link_seconds,
     lambda _: 3,
     run_slow_link,
+    _SLOW_LINK_TABLES,
+)
+_STUCK_TABLES = (
+    Shape(
+        "Clients that never read",
+        {"when": "when"},
+        {
+            "gateway MiB": "gateway",
+            "matcher MiB": "matcher",
+            "buffered MiB": "buffered_mib",
+            "slow sessions": "slow",
+            "published/s": "published_per_s",
+            "newest at a reader, s": "newest_at_reader_s",
+        },
+    ),
 )
 STUCK = Experiment(
     "stuck",
@@ -196,4 +226,5 @@ STUCK = Experiment(
     lambda parameters: 30.0 + parameters["seconds"],
     lambda _: _LOOKS + 3,
     run_stuck,
+    _STUCK_TABLES,
 )

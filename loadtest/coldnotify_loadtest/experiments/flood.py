@@ -23,6 +23,7 @@ from coldnotify_loadtest.processes import Meter
 from coldnotify_loadtest.publisher import Publisher
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
+from coldnotify_loadtest.tables import Shape
 
 WAYS = ("kafka", "http")
 LAG_S = 1.0
@@ -137,6 +138,27 @@ def steps(parameters: Parameters) -> int:
     return len(parameters["ways"]) * 2 * len(parameters["publishers"])
 
 
+_TABLES = (
+    Shape(
+        "Processes that publish without any pause",
+        {"way": "way", "processes": "processes", "flow control": "flow"},
+        {
+            "acknowledged/s": "accepted_per_s",
+            "refused, told so": "refused",
+            "failed": "failed",
+            "not answered": "not_answered",
+            "delivery's p99 ms": "p99_ms",
+            "lag at the end, s": "lag_s",
+            "1 s of lag again after, s": "back_s",
+            "broker MiB": "memory_mib.broker",
+            "HTTP": "memory_mib.http",
+            "matcher": "memory_mib.matcher",
+            "gateway": "memory_mib.gateway",
+            "processes that ended": "ended",
+            "devices lost": "lost",
+        },
+    ),
+)
 FLOOD = Experiment(
     "flood",
     "publishers that make no pause",
@@ -145,4 +167,5 @@ FLOOD = Experiment(
     lambda parameters: steps(parameters) * (parameters["seconds"] + _START_S),
     steps,
     run,
+    _TABLES,
 )

@@ -11,9 +11,9 @@ shorter than in service by the factor of the part (`shortened`).
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from coldnotify_schemas.flow.beginnings import HTTP, KAFKA, STORE, Beginnings
 from coldnotify_schemas.flow.controllers import FIXED, NAMES
@@ -26,6 +26,7 @@ from coldnotify_loadtest.latency import Latencies
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
+from coldnotify_loadtest.tables import Shape
 from coldnotify_loadtest.virtual_store import IN_MEMORY, STORES, Store, simulate
 
 KNEE_SHARE = 0.95
@@ -270,6 +271,67 @@ def seconds(parameters: Parameters) -> float:
     return total
 
 
+def _loops(part: str) -> Callable[[Mapping[str, Any]], bool]:
+    """A part's rows with controllers."""
+    return lambda row: row["part"] == part and "controller" in row
+
+
+_TABLES = (
+    Shape(
+        "Knee: fixed limits",
+        {"way": "way", "in flight at most": "limit_fixed", "": "knee"},
+        {
+            "published/s": "per_s",
+            "W: mean ms": "mean_ms",
+            "p50": "p50_ms",
+            "p99": "p99_ms",
+            "L = lambda x W": "in_flight",
+            "L sampled": "sampled",
+            "lambda x W / sampled": "little",
+        },
+        lambda row: "limit_fixed" in row,
+    ),
+    *(
+        Shape(
+            title,
+            {**keys, "controller": "controller", "objects": "objects", "drawn": "distribution"},
+            {
+                "published/s": "per_s",
+                "W: mean ms": "mean_ms",
+                "p99": "p99_ms",
+                "limits at the end": "limit_end",
+                "L sampled": "sampled",
+                "lambda x W / sampled": "little",
+                "throughput to the knee's": "share",
+                "W to the knee's": "times",
+                "delivery's p99 ms": "delivery_p99_ms",
+            },
+            only,
+        )
+        for title, keys, only in (
+            ("Two producers, Kafka", {"begins with": "first"}, _loops("kafka")),
+            ("Two producers, HTTP", {"begins with": "first"}, _loops("http")),
+        )
+    ),
+    Shape(
+        "Stores in virtual time",
+        {"store": "server", "producers": "producers", "controller": "controller"},
+        {
+            "published/s": "per_s",
+            "W: mean ms": "mean_ms",
+            "limits at the end": "limit_end",
+            "throughput to the knee's": "share",
+            "W to the knee's": "times",
+        },
+        _loops("virtual"),
+    ),
+    Shape(
+        "At least 90 % of the knee's throughput, at most twice its W: rows of all",
+        {"controller": "controller", "where": "where", "as required": "as_required"},
+        {"rows": "rows"},
+        lambda row: row["part"] == "counted",
+    ),
+)
 FLOW = Experiment(
     "flow",
     "how many publishes may be in flight",
@@ -314,4 +376,5 @@ FLOW = Experiment(
     seconds,
     lambda parameters: sum(_steps_of(parameters, part) for part in parameters["parts"]),
     run,
+    _TABLES,
 )

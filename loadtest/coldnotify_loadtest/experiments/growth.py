@@ -7,6 +7,7 @@ from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter
 from coldnotify_loadtest.publisher import Plan
 from coldnotify_loadtest.servers import ColdNotify
+from coldnotify_loadtest.tables import LATENCY, Shape
 
 
 def run(bench: Bench) -> None:
@@ -59,6 +60,26 @@ def steps(parameters: Parameters) -> int:
     return 2 * int(parameters["repeats"])
 
 
+_THESIS = "Thesis: 1,038 registrations/s while growing."
+_TABLES = (
+    Shape(
+        "E2: while growing",
+        {"server": "server", "clients": "clients"},
+        {
+            "seconds": "seconds",
+            "registrations/s": "registrations_per_s",
+            "connect to complete, median ms": "to_ready.p50_ms",
+            "p99": "to_ready.p99_ms",
+        },
+        lambda row: row["phase"] == "growing",
+    ),
+    Shape(
+        "E2: a fixed number, one publish a second",
+        {"server": "server", "clients": "clients"},
+        {**LATENCY, "memory MiB": "used.*.memory_mib"},
+        lambda row: row["phase"] == "fixed",
+    ),
+)
 E2 = Experiment(
     "E2",
     "growing and fixed numbers of clients",
@@ -76,4 +97,6 @@ E2 = Experiment(
     seconds,
     steps,
     run,
+    _TABLES,
+    _THESIS,
 )

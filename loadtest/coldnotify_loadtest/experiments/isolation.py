@@ -22,6 +22,7 @@ from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.publisher import Plan, Publisher
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
+from coldnotify_loadtest.tables import Shape
 
 PARTS = ("pairs", "uneven")
 WAYS = ("http", "session", "kafka")
@@ -196,6 +197,37 @@ def seconds_of(parameters: Parameters) -> float:
     return float(len(parameters["parts"]) * _START_S + steps(parameters) * 2 * (parameters["seconds"] + 1))
 
 
+_TABLES = (
+    Shape(
+        "Tenant A within its agreement, beside tenant B: medians of the pairs",
+        {"B publishes": "way", "B is held by": "mode", "partition": "where"},
+        {
+            "A's p50 ms, B silent": "off.p50_ms",
+            "beside B": "on.p50_ms",
+            "A's p99 ms, B silent": "off.p99_ms",
+            "beside B ": "on.p99_ms",
+            "p99 ratio": "p99_ratio",
+            "B asks/s": "b_asked_per_s",
+            "accepted/s": "b_accepted_per_s",
+            "agreed/s": "b_agreed_per_s",
+            "accepted to agreed": "b_share",
+            "refused": "b_refused",
+            "not told": "b_not_told",
+        },
+        lambda row: row["part"] == "pairs",
+    ),
+    Shape(
+        "All publishers of a tenant go to one of three HTTP nodes",
+        {"nodes": "nodes", "agreed/s": "agreed_per_s"},
+        {
+            "evenly, accepted/s": "evenly_per_s",
+            "at one, accepted/s": "at_one_per_s",
+            "95 % of the rate after, s": "whole_after_s",
+            "not told": "not_told",
+        },
+        lambda row: row["part"] == "uneven",
+    ),
+)
 ISOLATION = Experiment(
     "isolation",
     "a tenant beside one that asks for ten times its agreement",
@@ -218,4 +250,5 @@ ISOLATION = Experiment(
     seconds_of,
     steps,
     run,
+    _TABLES,
 )

@@ -7,6 +7,7 @@ from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter
 from coldnotify_loadtest.publisher import Plan
 from coldnotify_loadtest.servers import Server
+from coldnotify_loadtest.tables import SERVER, Shape
 
 _START_S = 8.0
 
@@ -70,6 +71,27 @@ def seconds(parameters: Parameters) -> float:
     return float(steps(parameters) * (_START_S + parameters["seconds"] + parameters["away_s"]) + warm_up_s)
 
 
+_TABLES = (
+    Shape(
+        "Peers: publishes to all subscribers",
+        {**SERVER, "fan-out": "fan_out"},
+        {
+            "median ms": "p50_ms",
+            "p99": "p99_ms",
+            "CPU us a delivery": "cpu_us_per_delivery.*",
+            "KiB a connection": "kib_a_connection.*",
+            "delivered": "deliveries",
+            "of": "expected",
+        },
+        lambda row: row["case"] == "fan-out",
+    ),
+    Shape(
+        "Peers: all connections are cut and come back at once",
+        {**SERVER, "fan-out": "fan_out"},
+        {"all complete, s": "all_back_s", "median ms": "to_ready.p50_ms", "CPU s": "used.*.cpu_s"},
+        lambda row: row["case"] == "storm",
+    ),
+)
 PEERS = Experiment(
     "peers",
     "the field's servers beside",
@@ -89,4 +111,5 @@ PEERS = Experiment(
     seconds,
     steps,
     run,
+    _TABLES,
 )

@@ -8,6 +8,7 @@ from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, me
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.publisher import Plan
 from coldnotify_loadtest.servers import ColdNotify
+from coldnotify_loadtest.tables import Shape
 
 _INTERVAL = "coldnotify_matcher_conflation_interval_seconds"
 _LOOK_EVERY_S = 0.5
@@ -81,6 +82,21 @@ def matcher_seconds(parameters: Parameters) -> float:
     return float(parameters["repeats"] * a_repeat)
 
 
+_CONFLATION_TABLES = (
+    Shape(
+        "One object published thousands of times a second",
+        {"interval (ms)": "setting"},
+        {
+            "longest interval": "interval_max_ms",
+            "published/s": "published_per_s",
+            "versions a client got": "versions_a_client",
+            "newest at all, s": "newest_at_all_s",
+            "p99 ms": "p99_ms",
+            "gateway CPU s": "used.gateway.cpu_s",
+            "matcher CPU s": "used.matcher.cpu_s",
+        },
+    ),
+)
 CONFLATION = Experiment(
     "conflation",
     "a publisher of thousands of versions a second",
@@ -97,6 +113,23 @@ CONFLATION = Experiment(
     conflation_seconds,
     lambda parameters: len(parameters["settings"]),
     run_conflation,
+    _CONFLATION_TABLES,
+)
+_MATCHER_TABLES = (
+    Shape(
+        "One subscriber a publish",
+        {"publishes/s": "per_s"},
+        {
+            "sustained/s": "published_per_s",
+            "median ms": "p50_ms",
+            "p99": "p99_ms",
+            "matcher CPU us a publish": "cpu_us_per_publish.matcher",
+            "gateway": "cpu_us_per_publish.gateway",
+            "broker": "cpu_us_per_publish.broker",
+            "delivered": "deliveries",
+            "of": "expected",
+        },
+    ),
 )
 MATCHER = Experiment(
     "matcher",
@@ -115,4 +148,5 @@ MATCHER = Experiment(
     matcher_seconds,
     lambda parameters: int(parameters["repeats"]) * len(parameters["rates"]),
     run_matcher,
+    _MATCHER_TABLES,
 )

@@ -13,6 +13,7 @@ from coldnotify_testkit.waiting import wait_for
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, identity
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.servers import HOST, ColdNotify
+from coldnotify_loadtest.tables import Shape
 
 _ALARM = "alarm"
 _PAGE_S = 2.0
@@ -106,6 +107,19 @@ def _seconds(parameters: Parameters) -> float:
     return 30.0 + int(parameters["alarms"]) * (_PAUSE_S_MAX / 2 + _PAGE_S)
 
 
+_TABLES = (
+    Shape(
+        "Alarms while a backlog is told behind a slow link",
+        {"backlog, bytes": "backlog_bytes", "alarms": "alarms"},
+        {
+            "told": "told",
+            "within a page and a round trip": "within",
+            "median, s": "median_s",
+            "longest, s": "longest_s",
+            "backlog left at the end, bytes": "left_bytes",
+        },
+    ),
+)
 PRIORITY = Experiment(
     "priority",
     "alarms of high priority while a large backlog is told behind a slow link",
@@ -121,4 +135,5 @@ PRIORITY = Experiment(
     _seconds,
     lambda _: 3,
     run,
+    _TABLES,
 )

@@ -13,9 +13,24 @@ wire         bytes of an unchanged wake
 from collections.abc import Callable
 
 from coldnotify_loadtest.bench import Bench, Experiment, Parameters
-from coldnotify_loadtest.experiments.query_changes import GAP_MS, run_changes, run_churn, run_registering
-from coldnotify_loadtest.experiments.query_system import run_behind, run_system
-from coldnotify_loadtest.experiments.query_values import run_broker, run_distinct, run_wire
+from coldnotify_loadtest.experiments.query_changes import (
+    CHANGES_TABLE,
+    CHURN_TABLE,
+    GAP_MS,
+    REGISTERING_TABLE,
+    run_changes,
+    run_churn,
+    run_registering,
+)
+from coldnotify_loadtest.experiments.query_system import BEHIND_TABLE, SYSTEM_TABLE, run_behind, run_system
+from coldnotify_loadtest.experiments.query_values import (
+    BROKER_TABLE,
+    DISTINCT_TABLE,
+    WIRE_TABLE,
+    run_broker,
+    run_distinct,
+    run_wire,
+)
 
 _START_S = 8.0
 _PARTS: dict[str, Callable[[Bench], None]] = {
@@ -157,4 +172,14 @@ QUERIES = Experiment(
     lambda parameters: sum(_seconds_of(parameters, part) for part in parameters["parts"]),
     lambda parameters: sum(_steps_of(parameters, part) for part in parameters["parts"]),
     run,
+    (
+        BROKER_TABLE,
+        DISTINCT_TABLE,
+        CHURN_TABLE,
+        REGISTERING_TABLE,
+        CHANGES_TABLE,
+        SYSTEM_TABLE,
+        BEHIND_TABLE,
+        WIRE_TABLE,
+    ),
 )

@@ -24,6 +24,7 @@ from coldnotify_loadtest.experiments.described_load import (
 from coldnotify_loadtest.publisher import Plan, Publisher
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
+from coldnotify_loadtest.tables import Shape
 
 _SOONER = 10
 """CQBS' publishers join and change every 50 to 500 ms; here so many times as often, to fit into a minute."""
@@ -223,3 +224,57 @@ def _changes(bench: Bench, condition: str) -> None:
                 row |= {"changes_made_per_s": round(written.sent / took_s, 1), "wrong": turns.wrong(swarm, _SETS_S)}
                 row |= {"what": "difference", "changes_per_s": per_s, "deliveries": row["told"]}
                 bench.rows.append({**identity(server), **about, **row})
+
+
+CHURN_TABLE = Shape(
+    "From the change of a description to the device",
+    {"Kafka nodes": "kafka_nodes", "subscribers": "clients", "phase": "phase"},
+    {
+        "changes": "changes",
+        "mean ms": "mean_ms",
+        "p95": "p95_ms",
+        "p99": "p99_ms",
+        "differences": "told",
+        "of": "of",
+        "longest gap, s": "gap_s",
+        "devices with wrong sets": "wrong",
+    },
+    lambda row: row["part"] == "churn",
+)
+REGISTERING_TABLE = Shape(
+    "Values while queries come and go",
+    {"queries": "queries", "when": "when"},
+    {
+        "changed/s": "changed_per_s",
+        "median ms": "p50_ms",
+        "p95": "p95_ms",
+        "p99": "p99_ms",
+        "delivered": "deliveries",
+        "of": "expected",
+        "refused": "refused",
+        "matcher MiB": "used.matcher.memory_mib",
+        "matcher CPU s": "used.matcher.cpu_s",
+        "all registered in, s": "registered_s",
+    },
+    lambda row: row["part"] == "registering",
+)
+CHANGES_TABLE = Shape(
+    "Values while descriptions of others change",
+    {
+        "queries": "queries",
+        "each for a": "condition",
+        "objects": "objects",
+        "changes/s": "changes_per_s",
+        "what": "what",
+    },
+    {
+        "made/s": "changes_made_per_s",
+        "median ms": "p50_ms",
+        "p95": "p95_ms",
+        "p99": "p99_ms",
+        "delivered": "deliveries",
+        "of": "expected",
+        "devices with wrong sets": "wrong",
+    },
+    lambda row: row["part"] == "changes",
+)

@@ -18,6 +18,7 @@ from coldnotify_loadtest.experiments.described_load import (
 )
 from coldnotify_loadtest.publisher import Plan, Publisher
 from coldnotify_loadtest.servers import ColdNotify
+from coldnotify_loadtest.tables import Shape
 
 _NODES = 3
 """CQBS' brokers, and coordinators; here gateways, and matchers."""
@@ -126,3 +127,31 @@ def _write(describer: Publisher, objects: int, changes: int) -> int:
     while sent < changes:
         sent += describe_all(describer, objects).sent
     return sent
+
+
+SYSTEM_TABLE = Shape(
+    "The whole system: three gateways, three matchers",
+    {"subscribers": "clients", "objects": "objects", "descriptions change": "changed"},
+    {
+        "values/s": "published_per_s",
+        "mean ms": "mean_ms",
+        "median ms": "p50_ms",
+        "p95": "p95_ms",
+        "p99": "p99_ms",
+        "delivered": "deliveries",
+        "differences": "told",
+    },
+    lambda row: row["part"] == "system",
+)
+BEHIND_TABLE = Shape(
+    "A takeover behind changes of descriptions that are not compacted",
+    {"changes": "changes", "objects": "objects", "the other matcher": "case"},
+    {
+        "longest gap, s": "gap_s",
+        "slowest partition taken over in, s": "takeover_s",
+        "differences": "told",
+        "median ms": "p50_ms",
+        "devices with wrong sets": "wrong",
+    },
+    lambda row: row["part"] == "behind",
+)

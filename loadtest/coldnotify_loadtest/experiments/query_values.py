@@ -12,7 +12,7 @@ from coldnotify_loadtest.experiments.described_load import KIND, connected, desc
 from coldnotify_loadtest.publisher import Plan, Publisher
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
-from coldnotify_loadtest.tables import at
+from coldnotify_loadtest.tables import CPU, LATENCY, Shape, at
 
 NAMES = "by name"
 _QUIET_S = 1.5
@@ -160,3 +160,41 @@ def _wake(bench: Bench, server: ColdNotify, count: int, swarm: Swarm, proxy: Cou
         "bytes": proxy.up_bytes + proxy.down_bytes,
         "asked": held.asked,
     }
+
+
+BROKER_TABLE = Shape(
+    "Subscribers of ten objects: medians of the turns",
+    {"subscribers": "clients", "registered": "by"},
+    {
+        **{name: LATENCY[name] for name in ("mean ms", "p95", "p99")},
+        **CPU,
+        "CPU to by name": "to_names.all",
+        "mean to by name": "to_names.mean",
+        "delivered": "deliveries",
+        "of": "expected",
+        "CQBS: mean ms": "cqbs_mean_ms",
+        "CQBS: p95": "cqbs_p95_ms",
+    },
+    lambda row: row["part"] == "broker",
+)
+DISTINCT_TABLE = Shape(
+    "Clients on one object: medians of the turns",
+    {"clients": "clients", "registered": "by", "publishes/s": "per_s"},
+    {
+        "median ms": "p50_ms",
+        "p99": "p99_ms",
+        **CPU,
+        "CPU to by name": "to_names.all",
+        "matcher's": "to_names.matcher",
+        "gateway's": "to_names.gateway",
+        "delivered": "deliveries",
+        "of": "expected",
+    },
+    lambda row: row["part"] == "distinct",
+)
+WIRE_TABLE = Shape(
+    "Bytes of an unchanged wake",
+    {"queries": "queries", "wake": "when"},
+    {"up": "up", "down": "down", "together": "bytes"},
+    lambda row: row["part"] == "wire",
+)

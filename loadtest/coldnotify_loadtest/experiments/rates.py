@@ -3,6 +3,7 @@
 from coldnotify_loadtest.bench import Bench, Experiment, Parameters, chosen, measure
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.publisher import Plan
+from coldnotify_loadtest.tables import LATENCY, SERVER, Shape
 
 _START_S = 12.0
 _FIRST_S = 3.0
@@ -37,6 +38,24 @@ def seconds(parameters: Parameters) -> float:
     return float(steps(parameters) * (parameters["seconds"] + 2) + parameters["repeats"] * a_repeat)
 
 
+_THESIS = (
+    "Thesis: 18.4 ms mean and 5.1 ms median at 13,000 notifications/s, 41.8 ms mean at 25,000/s (84 nodes).\n"
+    "Its median at 13,000/s is better than ColdNotify's here, whose cores also carry the load."
+)
+_TABLES = (
+    Shape(
+        "E1: clients on one object, medians of the repeats",
+        {**SERVER, "publishes/s": "per_s"},
+        {
+            **LATENCY,
+            "delivered": "deliveries",
+            "of": "expected",
+            "CPU us a delivery": "cpu_us_per_delivery.*",
+            "of it gateway": "cpu_us_per_delivery.gateway",
+            "memory MiB": "used.*.memory_mib",
+        },
+    ),
+)
 E1 = Experiment(
     "E1",
     "clients on one object, publishes a second",
@@ -53,4 +72,6 @@ E1 = Experiment(
     seconds,
     steps,
     run,
+    _TABLES,
+    _THESIS,
 )

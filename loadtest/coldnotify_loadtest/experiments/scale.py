@@ -6,6 +6,7 @@ from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, id
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter
 from coldnotify_loadtest.servers import ColdNotify
+from coldnotify_loadtest.tables import Shape
 
 _CONNECT_S = 1800.0
 
@@ -53,6 +54,18 @@ def seconds(parameters: Parameters) -> float:
     return float(40 + paced + parameters["idle_s"] + 10 * parameters["publishes"])
 
 
+_TABLES = (
+    Shape(
+        "Idle connections, one publish to all",
+        {"clients": "clients", "gateways": "gateways"},
+        {
+            "connected in s": "connected_s",
+            "gateway bytes a connection": "gateway_bytes_a_connection",
+            "a publish reaches all, s": "all_reached_s",
+            "median ms": "p50_ms",
+        },
+    ),
+)
 SCALE = Experiment(
     "scale",
     "idle connections, and one publish to all",
@@ -69,4 +82,5 @@ SCALE = Experiment(
     seconds,
     lambda parameters: 1 + int(parameters["publishes"]),
     run,
+    _TABLES,
 )

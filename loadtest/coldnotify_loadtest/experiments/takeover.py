@@ -25,6 +25,7 @@ from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.publisher import Publisher
 from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
+from coldnotify_loadtest.tables import Shape
 
 CASES = ("matcher", "gateway", "leader", "coordinator")
 _OF_KAFKA = ("leader", "coordinator")
@@ -99,6 +100,18 @@ def seconds(parameters: Parameters) -> float:
     return float(len(parameters["cases"]) * parameters["repeats"] * 30)
 
 
+_TABLES = (
+    Shape(
+        "Killed, and stays away: seconds since the kill",
+        {"killed": "case", "Kafka nodes": "kafka_nodes", "clients": "clients"},
+        {
+            "published": "published_s",
+            "half of the clients have it": "half_reached_s",
+            "all have it": "all_reached_s",
+            "takeover": "takeover_s",
+        },
+    ),
+)
 TAKEOVER = Experiment(
     "takeover",
     "a process is killed and stays away",
@@ -115,4 +128,5 @@ TAKEOVER = Experiment(
     seconds,
     lambda parameters: len(parameters["cases"]) * int(parameters["repeats"]),
     run,
+    _TABLES,
 )

@@ -21,6 +21,7 @@ from coldnotify_testkit.waiting import wait_for
 
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters
 from coldnotify_loadtest.processes import Meter
+from coldnotify_loadtest.tables import Shape
 
 CASES = ("kills", "backlog")
 _SOON_S = 1.0
@@ -176,6 +177,35 @@ def seconds(parameters: Parameters) -> float:
     return float(parameters["kills"] * 13 + parameters["backlog"] / 2000 + 30)
 
 
+_TABLES = (
+    Shape(
+        "Workers of the usage job are killed",
+        {"workers": "workers", "records/s": "per_s"},
+        {
+            "kills": "kills",
+            "within 1 s of a takeover": "soon",
+            "ended by themselves": "ended",
+            "records": "records",
+            "counts compared": "counts",
+            "that differ": "counts_that_differ",
+            "pause, median s": "pause_median_s",
+            "longest": "pause_max_s",
+            "log lines": "log_lines",
+        },
+        lambda row: row["case"] == "kills",
+    ),
+    Shape(
+        "What one worker carries",
+        {"workers": "workers", "records": "records"},
+        {
+            "records/s": "per_s",
+            "records a second of CPU": "per_core_s",
+            "counters": "counters",
+            "memory MiB": "memory_mib",
+        },
+        lambda row: row["case"] == "backlog",
+    ),
+)
 USAGE = Experiment(
     "usage",
     "workers of the usage job are killed; what one carries",
@@ -184,4 +214,5 @@ USAGE = Experiment(
     seconds,
     lambda parameters: len(parameters["cases"]) + int(parameters["kills"]),
     run,
+    _TABLES,
 )

@@ -10,6 +10,7 @@ from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, ch
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter, per_delivery_us
 from coldnotify_loadtest.servers import ColdNotify, Server
+from coldnotify_loadtest.tables import Shape
 
 _START_S = 12.0
 _FIRST_S = 2.0
@@ -137,6 +138,36 @@ def steps(parameters: Parameters) -> int:
     return int(parameters["repeats"] * servers * len(parameters["registrations"]) * a_server)
 
 
+_WAKES_TABLES = (
+    Shape(
+        "Wakes that have missed nothing: CPU us a wake, by process",
+        {"server": "server", "gateways": "gateways", "registrations": "registrations", "wakes/s": "per_s"},
+        {
+            "gateway": "cpu_us_per_wake.gateway",
+            "matcher": "cpu_us_per_wake.matcher",
+            "broker": "cpu_us_per_wake.broker",
+            "all": "cpu_us_per_wake.*",
+            "all: cores": "cores.*",
+            "connect to complete, median ms": "p50_ms",
+            "p99": "p99_ms",
+            "complete": "done",
+            "of": "due",
+        },
+        lambda row: row["case"] == "wakes",
+    ),
+    Shape(
+        "Nothing to do: share of a core",
+        {"server": "server", "gateways": "gateways"},
+        {
+            "gateway": "cores.gateway",
+            "matcher": "cores.matcher",
+            "HTTP": "cores.http",
+            "broker": "cores.broker",
+            "all": "cores.*",
+        },
+        lambda row: row["case"] == "idle",
+    ),
+)
 WAKES = Experiment(
     "wakes",
     "devices that wake, and have missed nothing",
@@ -157,6 +188,22 @@ WAKES = Experiment(
     seconds,
     steps,
     run,
+    _WAKES_TABLES,
+)
+_CROWD_TABLES = (
+    Shape(
+        "All devices at once",
+        {"devices": "devices", "gateways": "gateways"},
+        {
+            "first connections, s": "first_s",
+            "all complete, s": "all_s",
+            "median ms": "p50_ms",
+            "complete": "done",
+            "gateways' CPU s": "used.gateway.cpu_s",
+            "matcher": "used.matcher.cpu_s",
+            "broker": "used.broker.cpu_s",
+        },
+    ),
 )
 CROWD = Experiment(
     "crowd",
@@ -174,4 +221,5 @@ CROWD = Experiment(
     lambda parameters: float(60 + parameters["devices"] / 1000 + parameters["repeats"] * 10),
     lambda parameters: 1 + int(parameters["repeats"]),
     run_crowd,
+    _CROWD_TABLES,
 )

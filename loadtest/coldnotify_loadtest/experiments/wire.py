@@ -14,6 +14,7 @@ from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.publisher import Plan, Publisher
 from coldnotify_loadtest.servers import ColdNotify, Server
 from coldnotify_loadtest.swarm import Swarm, SwarmError
+from coldnotify_loadtest.tables import SERVER, Shape
 
 _QUIET_S = 1.5
 """Acks are delayed by a second."""
@@ -178,6 +179,13 @@ def seconds(parameters: Parameters) -> float:
     return float(7 * (25 + parameters["idle_s"]))
 
 
+_TABLES = (
+    Shape(
+        "Bytes on the wire, both ways",
+        {**SERVER, "case": "case"},
+        {"up": "up", "down": "down", "together": "bytes"},
+    ),
+)
 WIRE = Experiment(
     "wire",
     "bytes on the wire",
@@ -186,4 +194,5 @@ WIRE = Experiment(
     seconds,
     lambda _: 7,
     run,
+    _TABLES,
 )
