@@ -6,6 +6,7 @@ The parts:
              subscriber of one channel: MigratoryData's vertical table, smaller (theirs: 50,000 and 100 a step, 600 s)
     behind   a client that was away for `behind` messages over 50 channels, among `others` of other channels; while it
              is told them, and before, `beside` clients of the group are told an object `beside_per_s` times a second
+    burst    `burst` messages come at once, which nobody wants, while those clients are told that object
     sending  acknowledged messages a second by Kafka, by HTTP one by one and 1,000 a request
 """
 
@@ -36,7 +37,7 @@ from coldnotify_loadtest.publisher import Plan
 from coldnotify_loadtest.servers import HOST, ColdNotify
 from coldnotify_loadtest.tables import Shape
 
-PARTS = ("live", "behind", "sending")
+PARTS = ("live", "behind", "burst", "sending")
 DOMAIN, GROUP = "animal.observer", "region-1"
 HOME = partition_of(DOMAIN, GROUP, 8)
 CHANNELS_A_STEP = 10
@@ -50,7 +51,9 @@ def run(bench: Bench) -> None:
     """Each part has a service of its own."""
     if unknown := set(bench["parts"]) - set(PARTS):
         raise ValueError(f"parts: {min(unknown)!r} is none of {', '.join(PARTS)}")
-    parts: dict[str, Callable[[Bench, ColdNotify], None]] = {"live": _live, "behind": _behind, "sending": _sending}
+    parts: dict[str, Callable[[Bench, ColdNotify], None]] = {
+        "live": _live, "behind": _behind, "burst": _burst, "sending": _sending,
+    }  # fmt: skip
     for part in bench["parts"]:
         with ColdNotify(bench.new_directory(), as_up=True) as server:
             server.warm_up(bench["warm_up_s"])
@@ -180,6 +183,50 @@ def _produce(producer: Producer, channel: str, value: bytes) -> None:
             return
 
 
+# --- burst
+
+
+def _burst(bench: Bench, server: ColdNotify) -> None:
+    beside, plan = bench["beside"], Plan(bench["beside_per_s"], bench["beside_s"])
+    with bench.load(server, Population(fan_out=beside), beside) as (swarm, publisher):
+        publisher.publish(Plan(bench["beside_per_s"], bench["warm_up_s"]))
+        without = measure(server, swarm, publisher, plan, beside)
+        bench.progress.step(f"{bench['burst']} messages at once")
+        took: list[tuple[float, float]] = []
+        sender = threading.Thread(target=lambda: took.append(_send_at_once(server, bench["burst"])))
+        sender.start()
+        meanwhile = measure(server, swarm, publisher, plan, beside)
+        sender.join()
+    sent_s, followed_s = took[0]
+    bench.rows.append(
+        {
+            **identity(server),
+            "part": "burst",
+            "messages": bench["burst"],
+            "sent_s": round(sent_s, 2),
+            "followed_s": round(followed_s, 2),
+            "p50_ms_without": without["p50_ms"],
+            "p99_ms_without": without["p99_ms"],
+            "p50_ms": meanwhile["p50_ms"],
+            "p99_ms": meanwhile["p99_ms"],
+            "max_ms": meanwhile["max_ms"],
+        }
+    )
+
+
+def _send_at_once(server: ColdNotify, messages: int) -> tuple[float, float]:
+    """After how many seconds all were sent, and the matcher had followed them."""
+    followed = "coldnotify_matcher_messages_total"
+    begun_s, before = time.monotonic(), _of_matcher(server, followed)
+    producer = Producer({"bootstrap.servers": server.kafka, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
+    for number in range(messages):
+        _produce(producer, f"other-{number % _OTHER_CHANNELS}", _OTHER_PAYLOAD)
+    producer.flush(READY_S)
+    sent_s = time.monotonic() - begun_s
+    wait_for(lambda: _of_matcher(server, followed) >= before + messages, "all is followed", READY_S)
+    return sent_s, time.monotonic() - begun_s
+
+
 def _of_matcher(server: ColdNotify, metric: str) -> float:
     """The sum over all labels."""
     with urlopen(f"http://{HOST}:{server.http_port('matcher-1')}/metrics", timeout=READY_S) as response:
@@ -293,7 +340,8 @@ def seconds(parameters: Parameters) -> float:
     live = parameters["steps"] * (parameters["live_s"] + parameters["warm_up_s"] + 15)
     sending = 3 * len(parameters["payloads_bytes"]) * parameters["sending_s"]
     behind = parameters["others"] / 20_000 + 2 * parameters["beside_s"] + 60
-    return float(live + behind + sending)
+    burst = parameters["burst"] / 50_000 + 2 * parameters["beside_s"] + 30
+    return float(live + behind + burst + sending)
 
 
 _TABLES = (
@@ -333,6 +381,20 @@ _TABLES = (
         lambda row: row["part"] == "behind",
     ),
     Shape(
+        "Messages that come at once, and an object that is told meanwhile",
+        {"messages": "messages"},
+        {
+            "sent within s": "sent_s",
+            "followed within s": "followed_s",
+            "an object's median ms before": "p50_ms_without",
+            "p99 before": "p99_ms_without",
+            "median meanwhile": "p50_ms",
+            "p99 meanwhile": "p99_ms",
+            "longest": "max_ms",
+        },
+        lambda row: row["part"] == "burst",
+    ),
+    Shape(
         "Messages sent and acknowledged (RocketSpeed's Pilot: 140,000 to 160,000 a second at 150 ms)",
         {"way": "way", "payload bytes": "payload_bytes"},
         {"a second": "per_s", "p50 ms of a request": "p50_ms", "p99": "p99_ms"},
@@ -344,15 +406,15 @@ CHANNELS = Experiment(
     "every message: to many, to one far behind, and how fast they are sent",
     {
         "parts": PARTS, "steps": 4, "step": 500, "live_s": 20, "warm_up_s": 5, "behind": 100_000, "others": 1_000_000,
-        "beside": 100, "beside_per_s": 20, "beside_s": 20, "payloads_bytes": (0, 1024, 65_536), "sending_s": 5,
-        "processes": 1,
+        "burst": 1_000_000, "beside": 100, "beside_per_s": 20, "beside_s": 20, "payloads_bytes": (0, 1024, 65_536),
+        "sending_s": 5, "processes": 1,
     },
     {
-        "steps": 1, "step": 50, "live_s": 3, "warm_up_s": 1, "behind": 500, "others": 5_000, "beside": 5,
-        "beside_s": 1, "sending_s": 1,
+        "steps": 1, "step": 50, "live_s": 3, "warm_up_s": 1, "behind": 500, "others": 5_000, "burst": 5_000,
+        "beside": 5, "beside_s": 1, "sending_s": 1,
     },
     seconds,
-    lambda parameters: int(parameters["steps"]) + 2 + 3 * len(parameters["payloads_bytes"]),
+    lambda parameters: int(parameters["steps"]) + 4 + 3 * len(parameters["payloads_bytes"]),
     run,
     _TABLES,
 )  # fmt: skip
