@@ -16,6 +16,7 @@ from coldnotify_schemas.matcher_state import GENERATION_KEY, RegistrationsRecord
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.priority import priority_header
 from coldnotify_schemas.records import MOVED_HEADER
+from coldnotify_streams.core.job import Phase
 
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.clock import Clock
@@ -460,6 +461,8 @@ class World:
     def wrong_at_rest(self, online: list[Client]) -> list[str]:
         """What is not as it should be once faults have stopped and everything has come to rest."""
         found = self.promises.at_rest(online)
+        # Who serves it repairs what compaction would take: a partition may be waiting for a look at it once more.
+        found += [f"P1: nobody serves partition {number}" for number in sorted(self._unserved())]
         registered: dict[str, set[str]] = {}
         channels: dict[str, set[str]] = {}
         for partition in range(PARTITIONS):
@@ -473,6 +476,15 @@ class World:
         found += [f"P9: a description of {key} stands where nobody looks" for key in unmoved(logs, left)]
         found += self.messages.at_rest(online, channels)
         return found + self.memberships.at_rest(online, left, registered)
+
+    def _unserved(self) -> set[int]:
+        """The partitions that nobody serves just now."""
+        unserved = set(range(PARTITIONS))
+        for matcher in self.matchers:
+            if (run := matcher.run) is not None:
+                of_run = run.partitions.items()
+                unserved -= {number for number, p in of_run if p.phase is Phase.OWNED and run.group_has(number)}
+        return unserved
 
     def counts(self) -> Counter[str]:
         """What came to pass: in matchers, as applications were told, and who was refused."""
