@@ -8,9 +8,10 @@ from coldnotify_schemas.removals import REMOVES_HEADER
 from coldnotify_simulation.kafka import PARTITIONS, Entry, Kafka, merged_state, state_order
 from coldnotify_simulation.promises import group_partition
 from coldnotify_simulation.sets import Groups, groups_of
-from coldnotify_simulation.truth import UNKNOWN, Truth
+from coldnotify_simulation.truth import UNKNOWN, Truth, Version
 
 _CLAIMS = GENERATION_KEY.encode()
+_DESCRIBES = KEY_PREFIX.encode()
 
 
 def compact_state(kafka: Kafka, *, at_rest: bool) -> None:
@@ -37,20 +38,24 @@ def compact_objects(kafka: Kafka, truth: Truth, groups: Groups, epoch: int, *, a
             log.compact()
             continue
         before = list(log.entries)
-        last = {entry.key: entry for entry in log.entries}
-
-        def spared(key: bytes, partition: int = partition, last: dict[bytes | None, Entry] = last) -> bool:
-            value = last[key].value
-            if key.startswith(KEY_PREFIX.encode()):
-                return _is_described_otherwise(groups, epoch, partition, last[key])
-            newest = owed.get(key.decode(errors="replace"), UNKNOWN)
-            if newest == UNKNOWN and _removes(last[key]):
-                return False
-            explicit = b'"version":%d' % newest[1] in (value or b"")
-            return not explicit or (newest[0] > 0 and b'"incarnation":%d' % newest[0] not in (value or b""))
-
-        log.compact(spared, _removes)
+        last = {entry.key: entry for entry in log.entries if entry.key is not None}
+        unsafe = {key for key, entry in last.items() if _is_unsafe(entry, partition, groups, owed, epoch)}
+        # What a null removes depends on what was said of its object under both keys.
+        unsafe |= {_DESCRIBES + key for key in unsafe} | {key.removeprefix(_DESCRIBES) for key in unsafe}
+        log.compact(unsafe.__contains__, _removes)
         groups.on_compaction(before, log.entries)
+
+
+def _is_unsafe(entry: Entry, partition: int, groups: Groups, owed: dict[str, Version], epoch: int) -> bool:
+    """Whether this record, the last of its key, does not say what is in force: whoever serves it will repair that."""
+    key, value = entry.key or b"", entry.value or b""
+    if key.startswith(_DESCRIBES):
+        return _is_described_otherwise(groups, epoch, partition, entry)
+    newest = owed.get(key.decode(errors="replace"), UNKNOWN)
+    if newest == UNKNOWN and _removes(entry):
+        return False
+    explicit = b'"version":%d' % newest[1] in value
+    return not explicit or (newest[0] > 0 and b'"incarnation":%d' % newest[0] not in value)
 
 
 def _is_described_otherwise(groups: Groups, epoch: int, partition: int, entry: Entry) -> bool:

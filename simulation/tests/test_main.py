@@ -1,7 +1,7 @@
 """Random schedules, as the command plays them, and what it says.
 
 Stands for: clock, client, gateway, group, kafka, link, main, matcher, matcher_readers, promises, schedule, scripted
-Stands for: second_opinion, trace, truth, world, describing, memberships, sets, chatting, messages, compaction, witness
+Stands for: second_opinion, trace, truth, world, describing, memberships, sets, chatting, messages, witness
 """
 
 import os

@@ -1,0 +1,64 @@
+"""Compaction takes nothing that would make what is left say something else, before that is repaired."""
+
+from coldnotify_schemas import topics
+from coldnotify_schemas.descriptions import KEY_PREFIX
+from coldnotify_schemas.removals import REMOVES_HEADER
+from coldnotify_simulation.compaction import compact_objects
+from coldnotify_simulation.sets import groups_of
+from coldnotify_simulation.world import DOMAIN, GROUPS, World
+
+KEY = f"{DOMAIN}/{GROUPS[0]}/o"
+
+
+def remove_all(world: World, version: int, read_to: int) -> None:
+    """What an owner writes that had read so far."""
+    epoch = f"{world.promises.epoch:08x}"
+    world.write_null(0, KEY.encode(), ((REMOVES_HEADER, f"0/{version}@{epoch}/{read_to}".encode()),))
+    described = f"0/{world.clock.now_ms}@{epoch}/{read_to}".encode()
+    world.write_null(0, f"{KEY_PREFIX}{KEY}".encode(), ((REMOVES_HEADER, described),))
+
+
+def compact(world: World) -> None:
+    compact_objects(world.kafka, world.truth, world.groups, world.promises.epoch, at_rest=False)
+
+
+def described(world: World) -> object:
+    """As the records say that are left."""
+    log = world.kafka.log(topics.OBJECTS, 0)
+    left = groups_of([(0, log.entries)], world.promises.epoch)
+    return left.objects[f"{DOMAIN}/{GROUPS[0]}"]["o"].state
+
+
+def test_why_a_null_of_a_description_removes_nothing_stays_until_the_description_is_written_again() -> None:
+    """A version came between what its owner had read and its null: the object stays, and so does its description."""
+    world = World(1)
+    world.publish(KEY, 1)
+    world.describe(KEY, {"Room": 1})
+    world.publish(KEY, 2)
+    remove_all(world, 1, read_to=1)
+    world.publish(KEY, 3)
+    compact(world)
+    assert described(world) == {"Room": 1}
+
+
+def test_why_a_null_of_an_object_removes_nothing_stays_until_its_version_is_written_again() -> None:
+    """It was described once more meanwhile, and again behind the null."""
+    world = World(1)
+    world.publish(KEY, 1)
+    world.describe(KEY, {"Room": 1})
+    world.describe(KEY, {"Room": 2})
+    remove_all(world, 1, read_to=1)
+    world.describe(KEY, {"Room": 3})
+    compact(world)
+    log = world.kafka.log(topics.OBJECTS, 0)
+    thing = groups_of([(0, log.entries)], world.promises.epoch).objects[f"{DOMAIN}/{GROUPS[0]}"]["o"]
+    assert thing.version == (0, 1)
+
+
+def test_what_says_what_is_in_force_is_all_that_stays() -> None:
+    world = World(1)
+    for version in (1, 2):
+        world.publish(KEY, version)
+        world.describe(KEY, {"Room": version})
+    compact(world)
+    assert [entry.offset for entry in world.kafka.log(topics.OBJECTS, 0).entries] == [2, 3]
