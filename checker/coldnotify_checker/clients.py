@@ -326,7 +326,7 @@ class Clients:
                 )
             return
         if event.object not in client.wanted and event.object not in client.unregistered:
-            self._memberships.on_told(event, self._begun(event))
+            self._memberships.on_told(event, self._begun(event), overtakes=self._may_overtake(event))
         possible = self._possible(event)
         if not possible:
             return
@@ -375,6 +375,12 @@ class Clients:
         assert event.version is not None
         calls = self._publishes.with_version(event.object, event.version)
         return min((one.begun.t for one in calls if event.incarnation in (None, one.begun.incarnation)), default=0)
+
+    def _may_overtake(self, event: Told) -> bool:
+        """Whether this can be a publish of high priority."""
+        assert event.version is not None
+        calls = self._publishes.with_version(event.object, event.version)
+        return any(one.begun.priority and event.incarnation in (None, one.begun.incarnation) for one in calls)
 
     def _was_under_way(self, event: Told) -> bool:
         """Whether it was published only before the objects topic was lost, and told after that.

@@ -48,6 +48,8 @@ class Publish(Event, kw_only=True, frozen=True, omit_defaults=True, tag_field="e
     """The client that caused it: it is not owed this version."""
     expires_at: int | None = None
     """Unix ms from which on the version is told without its payload."""
+    priority: Literal["high"] | None = None
+    """high: it may be told before what was published earlier."""
     path: str = "kafka"
 
 

@@ -223,8 +223,11 @@ class Memberships:
 
     # P9
 
-    def on_told(self, event: Told, since: int) -> None:
-        """A version, to a client that has the object by queries only. `since`: when it can have been published."""
+    def on_told(self, event: Told, since: int, *, overtakes: bool) -> None:
+        """A version, to a client that has the object by queries only. `since`: when it can have been published.
+
+        `overtakes`: it is of high priority, so that it may come before the client is told that the object has left.
+        """
         name = _split(event.object)[1]
         queries = self.held.get(event.client, {})
         late = self._late.get(event.client, set())
@@ -242,6 +245,7 @@ class Memberships:
         # What has left, and was deleted then, is told as deleted before it is told as left.
         if (
             event.deleted
+            or overtakes
             or event.client in self._forgot
             or self._publishes.period(since) != self._publishes.period(event.t)
         ):

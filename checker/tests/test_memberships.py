@@ -63,10 +63,10 @@ class History:
         if outcome:
             self.note(Published, outcome=outcome, **call)
 
-    def publish(self, name: str, version: int, *, deleted: bool = False, source: str | None = None) -> None:
+    def publish(self, name: str, version: int, *, deleted: bool = False, **more: Any) -> None:
         self._calls += 1
         call = {"publisher": "p", "id": self._calls}
-        self.note(Publish, object=f"d/g/{name}", version=version, deleted=deleted, source=source, **call)
+        self.note(Publish, object=f"d/g/{name}", version=version, deleted=deleted, **call, **more)
         value = {"version": version} | ({"deleted": True} if deleted else {})
         self._log.append((f"d/g/{name}", self.s * 1000, value))
         self.note(Published, outcome="acknowledged", **call)
@@ -377,3 +377,22 @@ def test_a_query_that_is_not_understood_is_not_judged() -> None:
     history.note(RegisterQuery, client=CLIENT, query="Room is one")
     history.end()
     assert history.counts() == {}
+
+
+def test_what_is_of_high_priority_may_come_before_its_object_is_told_to_have_left() -> None:
+    """It overtakes that, and is told for the sake of another query, which says later that the object has entered."""
+    history = wake()
+    history.describe("a", {"Room": 2})
+    history.publish("a", 2, priority="high")
+    history.told("a", 2)
+    history.members(removed="a")
+    history.end()
+    assert history.counts() == {}
+
+
+def test_what_is_of_high_priority_does_not_come_before_its_object_is_told_to_be_a_member() -> None:
+    history = wake()
+    history.describe("c", {"Room": 1})
+    history.publish("c", 1, priority="high")
+    history.told("c", 1)
+    assert history.counts() == {"P9": 1}

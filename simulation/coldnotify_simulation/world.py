@@ -14,7 +14,7 @@ from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.interests import channel_of
 from coldnotify_schemas.matcher_state import GENERATION_KEY, RegistrationsRecord
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.priority import priority_header
+from coldnotify_schemas.priority import HIGH, priority_header
 from coldnotify_schemas.records import MOVED_HEADER
 from coldnotify_streams.core.job import Phase
 
@@ -143,6 +143,8 @@ class World:
         if source is not None:
             self.promises.caused(f"{domain}/{group}/{source}", key.split("/", 2)[2], means)
             said["source"] = source
+        if high:
+            said["priority"] = HIGH
         self.trace.event(
             "publish", **names, object=key, version=version, payload=payload,
             incarnation=means[0], path="kafka" if at == right else "raw", deleted=deleted, **said,
@@ -249,7 +251,8 @@ class World:
             if entry.value is None:
                 self._note_removed(entry, due_ms)
             if version is not None and any(name == MOVED_HEADER for name, _ in entry.headers):
-                self._note_meant((entry.key or b"").decode(), version, "moved")
+                high = priority_header() in entry.headers
+                self._note_meant((entry.key or b"").decode(), version, "moved", high=high)
         elif topic == topics.CHANNELS_1D:
             self.messages.on_record(partition, entry)
         elif topic == topics.SESSIONS and entry.key == CLAIMS:
@@ -297,12 +300,13 @@ class World:
         if not self._publishing and (due_ms is None or self.clock.now_ms < due_ms):
             raise Broken(f"P1: the {what} {key} was removed before its time came, which is {due_ms}")
 
-    def _note_meant(self, key: str, version: Version, why: str) -> None:
+    def _note_meant(self, key: str, version: Version, why: str, *, high: bool = False) -> None:
         """A record that says no incarnation means the one that is in force where, and when, it is read."""
         self._published += 1
         self.trace.event(
             "publish", publisher=why, id=self._published, object=key, version=version[1], incarnation=version[0],
             payload=payload_of(version[1]), path="raw", deleted=self._deletions.get((key, version[1]), False),
+            priority=HIGH if high else None,
         )  # fmt: skip
 
     # ---- what schedules and tests do to clients

@@ -6,10 +6,12 @@ Stands for: outcome_lines
 import json
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
+from coldnotify_checker.histories import Publish, read_lines
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.web import error_response
 from coldnotify_kafka.broker import EmbeddedBroker
@@ -45,6 +47,20 @@ def test_a_publish_prints_where_kafka_has_it(fresh_kafka: EmbeddedBroker) -> Non
         "expires_at": 99,
         "deleted": True,
     }
+
+
+@pytest.mark.kafka
+def test_the_history_says_the_priority(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
+    path = tmp_path / "publish.jsonl"
+    done = coldnotify(
+        *("publish", "d", "g", "alarm", "--priority", "high", "--history", str(path)),
+        kafka=fresh_kafka.bootstrap,
+        http="127.0.0.1:1",
+    )
+    assert done.returncode == 0, done.stderr
+    begun, _ = read_lines(path)
+    assert isinstance(begun, Publish)
+    assert begun.priority == "high"
 
 
 @pytest.mark.kafka

@@ -83,7 +83,16 @@ def command_publish(
             kafka_config=read_options(settings.kafka_config),
         ) as publisher,
         noted(
-            history, domain, group, object_id, version, value, source=source, expires_at=expires_at, deleted=deleted
+            history,
+            domain,
+            group,
+            object_id,
+            version,
+            value,
+            source=source,
+            expires_at=expires_at,
+            deleted=deleted,
+            priority=priority,
         ) as answer,
     ):
         with waiting_notice(f"Kafka ({settings.kafka})", settings.publish_timeout_s):
