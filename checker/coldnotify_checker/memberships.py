@@ -44,6 +44,10 @@ class Held:
     """By name: the call that told it."""
     perhaps: set[str] = field(default_factory=set)
     """Of a call that failed: it may have heard of these."""
+    failed: bool = False
+    """The last call did. What fails too often waits for another contact, and versions do not wait for it."""
+    ahead: set[str] = field(default_factory=set)
+    """Of these versions were told meanwhile."""
     open: dict[str, None] = field(default_factory=dict)
     """Of which something was said since it was last found to be right."""
 
@@ -203,12 +207,14 @@ class Memberships:
         statistics.left += len(event.removed)
         for name in (*event.added, *event.removed):
             held.open[name] = None
+        held.failed = event.failed
         if event.failed:
             held.perhaps.update(event.added)
             return
         held.perhaps.clear()
         for name in event.added:
             held.members.setdefault(name, event)
+            held.ahead.discard(name)
         for name in event.removed:
             held.members.pop(name, None)
 
@@ -219,7 +225,8 @@ class Memberships:
 
     def has(self, client: str, name: str) -> bool:
         """Whether its application was told, perhaps, that the object is a member of one of its queries."""
-        return any(name in held.members or name in held.perhaps for held in self.held.get(client, {}).values())
+        of = self.held.get(client, {}).values()
+        return any(name in held.members or name in held.perhaps or name in held.ahead for held in of)
 
     # P9
 
@@ -233,6 +240,10 @@ class Memberships:
         late = self._late.get(event.client, set())
         of = [held for held in queries.values() if name in held.members or name in held.perhaps]
         if not of:
+            if failing := [held for held in queries.values() if held.failed]:
+                for held in failing:
+                    held.ahead.add(name)
+                return
             if name in late:
                 late.discard(name)
             elif queries:
@@ -284,7 +295,7 @@ class Memberships:
             return
         group = _group(event.client)
         for held in self.held.get(event.client, {}).values():
-            if held.matches is None or held.register.t >= event.since:
+            if held.matches is None or held.register.t >= event.since or held.failed:
                 continue
             self._verdict.statistics.sets += 1
             for name in list(held.open):

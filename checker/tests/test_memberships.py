@@ -396,3 +396,21 @@ def test_what_is_of_high_priority_does_not_come_before_its_object_is_told_to_be_
     history.publish("c", 1, priority="high")
     history.told("c", 1)
     assert history.counts() == {"P9": 1}
+
+
+def test_versions_do_not_wait_for_a_members_callback_that_has_failed_too_often() -> None:
+    history = wake()
+    history.note(Sleep, client=CLIENT)
+    history.describe("b", {"Room": 2})
+    history.describe("c", {"Room": 1})
+    history.publish("c", 1)
+    history.connect()
+    history.members(removed="b", failed=True)
+    history.told("c", 1)
+    history.caught_up()
+    history.members(removed="b")
+    history.members("c")
+    history.end()
+    assert history.counts() == {}
+    history.told("d", 1)
+    assert "P9" in history.counts()

@@ -110,6 +110,8 @@ class Client(Process):
         """By name: attributes, and where it begins."""
         self.broken_channels: set[str] = set()
         """Of these the callbacks raise."""
+        self.broken_queries: set[str] = set()
+        """Of these the members callbacks raise."""
         self._numbers: dict[str, int] = {}
         """Of queries' subscribers."""
         self.callback_s = 0.01
@@ -198,6 +200,7 @@ class Client(Process):
         has one contact: with that it is tried again."""
         self.failing, self.callback_s = 0.0, 0.01
         self.broken_channels.clear()
+        self.broken_queries.clear()
         self._mended = True
         self.go_on()
         self._contact_if_parked()
@@ -422,10 +425,11 @@ class Client(Process):
         self.later(self.random.uniform(0.001, 0.05), saved)
 
     def _call(self, driver: Driver, job: AnyJob) -> None:
-        # Never as often as the library tries: it would park the object.
+        # Not as often as the library tries: it would park the object. Where others are told in between it may happen.
         fails = self._failed_in_a_row < 3 and self.failing > 0 and self.random.random() < self.failing
         self._failed_in_a_row = self._failed_in_a_row + 1 if fails else 0
         if isinstance(job, MembersJob):
+            fails = fails or job.query.text in self.broken_queries
             self.world.on_told_members(self, job, failed=fails)
         elif isinstance(job, ChannelJob):
             fails = fails or job.message.channel in self.broken_channels

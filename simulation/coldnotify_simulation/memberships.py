@@ -10,7 +10,7 @@ from coldnotify._core.document import Document
 from coldnotify._core.driver import MembersJob
 from coldnotify._core.member_descriptions import parsed
 
-from coldnotify_simulation.client import Client
+from coldnotify_simulation.client import SETTINGS, Client
 from coldnotify_simulation.promises import Broken, Promises
 from coldnotify_simulation.sets import Groups
 from coldnotify_simulation.truth import Truth
@@ -24,6 +24,14 @@ class _Told:
     """As its application was told."""
     anew: bool = False
     """Registered since its process began: it may not have saved that."""
+    failures: int = 0
+    """Of its members callback, in a row and in this process."""
+
+    @property
+    def parked(self) -> bool:
+        """Whether its members callback has failed too often: until it is told again, the registration is pending, and
+        versions of what enters do not wait."""
+        return self.failures >= SETTINGS.tries_max
 
 
 class Memberships:
@@ -51,6 +59,8 @@ class Memberships:
             del told[text]
         for text, kept in document.queries.items():
             known = told.get(text)
+            if known is not None:
+                known.failures = 0
             telling = kept.telling
             again = frozenset[str]() if telling is None else telling.added | telling.removed
             if known is None or known.anew:
@@ -95,6 +105,7 @@ class Memberships:
         told = self._told.get(client.key, {}).get(job.query.text)
         if told is None:
             raise Broken(f"P9: {client.name} is told members of {job.query.text!r}, which it does not want")
+        told.failures = told.failures + 1 if failed else 0
         if failed:
             return
         self.counts["told entered"] += len(job.added)
@@ -118,7 +129,7 @@ class Memberships:
         """A callback for a version is entered."""
         if name in client.wanted:
             return
-        if not any(name in told.members for told in self._told.get(client.key, {}).values()):
+        if not any(name in told.members or told.parked for told in self._told.get(client.key, {}).values()):
             raise Broken(f"P9: {client.name} is told a version of {name}, and not that it is a member of a query")
 
     # ---- what it says
@@ -163,7 +174,7 @@ class Memberships:
         """A wake: `queries` were registered, and the log ended at `end`, when it began."""
         group = client.key.rpartition("/")[0]
         for text, told in self._told.get(client.key, {}).items():
-            if text not in queries or (client.key, text) in self._doubted:
+            if text not in queries or (client.key, text) in self._doubted or told.parked:
                 continue
             self.counts["judged"] += 1
             wrong = self._groups.wrong(group, text, told.members, end)

@@ -1,6 +1,7 @@
 """A simulated client, where its model could break a promise by itself."""
 
 from coldnotify._core.since import Since
+from coldnotify_simulation import second_opinion
 from coldnotify_simulation.client import Client
 from coldnotify_simulation.world import World
 
@@ -54,3 +55,28 @@ def test_a_callback_from_before_faults_stopped_may_park_its_channel_after_that()
     world.settle([client])
     assert told["told messages"] == 1
     assert not parked(client, world.clock.now_s)
+
+
+def test_versions_do_not_wait_for_a_members_callback_that_always_raises() -> None:
+    """Its query is parked, and pending: the application hears of the member with the next contact, and of its versions
+    before that."""
+    world = World(1, clients=1, late_s=0.001)
+    world.start()
+    client = world.clients[0]
+    client.wish_queries.add("NAME = 'o'")
+    world.start_client(client)
+    world.clock.run_until(lambda: client.caught_up)
+    client.broken_queries.add("NAME = 'o'")
+    version = world.publish_next(client.key_of("o"))
+    world.clock.run_until(lambda: bool(parked(client, world.clock.now_s)))
+    world.run(1.0)
+    assert world.promises.told(client, "o") == (0, version)
+    assert world.memberships.counts["told entered"] == 0
+    assert client.link is not None
+    client.link.cut("to have a contact")
+    client.broken_queries.clear()
+    world.run(10.0)
+    assert world.memberships.counts["told entered"] == 1
+    world.calm()
+    world.settle([client])
+    second_opinion.ask(world)
