@@ -10,7 +10,8 @@ from coldnotify_schemas.protocol import REGISTRATIONS_MAX
 
 from coldnotify.testing.channels import BEGINNING, Log, Registrations, Sent
 from coldnotify.testing.service_partition import Newest, Partition
-from coldnotify.testing.service_session import Name, Session
+from coldnotify.testing.service_session import Session
+from coldnotify.testing.session_client import Name
 
 
 class Service:

@@ -1,0 +1,96 @@
+"""Whose session it is, in the service for tests: what its Hello said, and what it is registered for."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from coldnotify_schemas import wire_pb2 as wire
+
+from coldnotify.testing.channels import Registrations
+from coldnotify.testing.members import digest_of, hashes
+from coldnotify.testing.service_partition import Partition
+
+if TYPE_CHECKING:
+    from coldnotify.testing.service import Service
+
+Name = tuple[str, str, str]
+"""A client's: domain, group, client."""
+
+
+class SessionClient:
+    """The client of a session, as the service knows it."""
+
+    def __init__(self, service: "Service") -> None:
+        self.service = service
+        self.hello: wire.Hello | None = None
+        self.names = False
+        """It is told names, not their CRCs."""
+        self.describes = False
+        """It is told descriptions."""
+
+    @property
+    def name(self) -> Name:
+        """Who is connected."""
+        assert self.hello is not None
+        return self.hello.domain, self.hello.group, self.hello.client
+
+    @property
+    def partition(self) -> Partition:
+        """Of its domain and group."""
+        assert self.hello is not None
+        return self.service.partition(self.hello.domain, self.hello.group)
+
+    @property
+    def registered(self) -> set[str]:
+        """The objects that it is registered for by their names."""
+        return self.service.registered.setdefault(self.name, set())
+
+    @property
+    def queries(self) -> set[str]:
+        """The texts of its queries."""
+        return self.service.queries.setdefault(self.name, set())
+
+    @property
+    def channels(self) -> Registrations:
+        """Its registrations of channels."""
+        return self.service.channels.setdefault(self.name, Registrations())
+
+    @property
+    def digest(self) -> int:
+        """Of all that it is registered for."""
+        return digest_of(self.registered, self.queries, self.channels.hashes)
+
+    @property
+    def kinds(self) -> int:
+        """What the service knows, as a Welcome says it."""
+        if not self.service.knows_queries:
+            return wire.KINDS_UNSAID
+        channels = wire.KINDS_CHANNELS if self.service.knows_channels else wire.KINDS_UNSAID
+        descriptions = wire.KINDS_DESCRIPTIONS if self.describes else wire.KINDS_UNSAID
+        return wire.KINDS_NAMES | wire.KINDS_QUERIES | channels | descriptions
+
+    @property
+    def all_queries(self) -> list[wire.Query]:
+        """As if it had said them anew."""
+        return [wire.Query(text=query) for query in sorted(self.queries)]
+
+    def register(self, names: Iterable[str], queries: Iterable[wire.Query] = ()) -> list[wire.Refusal]:
+        """It wants these, too. Which it may not, and why."""
+        refused = []
+        for query in queries if self.service.knows_queries else ():
+            reason = self.service.refused_queries.get(query.text)
+            if reason is None:
+                self.queries.add(query.text)
+            else:
+                refused.append(wire.Refusal(query=hashes([query.text])[0], reason=reason))
+        for name in names:
+            if name not in self.registered and len(self.registered) >= self.service.registrations_max:
+                refused.append(wire.Refusal(object=name, reason="too many objects"))
+            else:
+                self.registered.add(name)
+        return refused
+
+    def unregister(self, names: Iterable[str], unregistered: Iterable[int]) -> None:
+        """It wants these no more; queries by their hashes."""
+        self.registered.difference_update(names)
+        gone = set(unregistered)
+        self.queries.difference_update([query for query in self.queries if hashes([query])[0] in gone])
