@@ -7,37 +7,38 @@ The parts:
     behind   a client that was away for `behind` messages over 50 channels, among `others` of other channels; while it
              is told them, and before, `beside` clients of the group are told an object `beside_per_s` times a second
     burst    `burst` messages come at once, which nobody wants, while those clients are told that object
-    sending  acknowledged messages a second by Kafka, by HTTP one by one and 1,000 a request
+    many     `many` messages to 1, 1,000 and 100,000 channels of one log: what following them takes
+    partitions  the embedded broker without and with the topics of channels: start, memory
+    sending  acknowledged messages a second by Kafka, by HTTP one by one and 1,000 a request, on a session, by an outbox
 """
 
-import asyncio
-import json
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 from urllib.request import urlopen
 
-import aiohttp
 from coldnotify import Connection, Message, Missed, Notify, State
-from coldnotify.publisher import Publisher, make_message
+from coldnotify_kafka import topic_plan, topics
+from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.topics import CHANNELS_1D
+from coldnotify_schemas.topics import CHANNELS as CHANNELS_TOPICS
+from coldnotify_schemas.topics import CHANNELS_1D, CHANNELS_STATE
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity, measure
+from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, identity, measure
 from coldnotify_loadtest.channel_devices import channel_devices
-from coldnotify_loadtest.latency import Latencies
+from coldnotify_loadtest.experiments.channel_sending import send_by_all_ways
 from coldnotify_loadtest.population import Population
-from coldnotify_loadtest.processes import Meter
+from coldnotify_loadtest.processes import Meter, usage
 from coldnotify_loadtest.publisher import Plan
 from coldnotify_loadtest.servers import HOST, ColdNotify
 from coldnotify_loadtest.tables import Shape
 
-PARTS = ("live", "behind", "burst", "sending")
+PARTS = ("live", "behind", "burst", "many", "partitions", "sending")
 DOMAIN, GROUP = "animal.observer", "region-1"
 HOME = partition_of(DOMAIN, GROUP, 8)
 CHANNELS_A_STEP = 10
@@ -45,6 +46,8 @@ CHANNELS_BEHIND = 50
 _PAYLOAD_BYTES = 140
 _OTHER_PAYLOAD = b"x" * 100
 _OTHER_CHANNELS = 1000
+_FOLLOWED = "coldnotify_matcher_messages_total"
+MANY = (1, 1_000, 100_000)
 
 
 def run(bench: Bench) -> None:
@@ -52,9 +55,12 @@ def run(bench: Bench) -> None:
     if unknown := set(bench["parts"]) - set(PARTS):
         raise ValueError(f"parts: {min(unknown)!r} is none of {', '.join(PARTS)}")
     parts: dict[str, Callable[[Bench, ColdNotify], None]] = {
-        "live": _live, "behind": _behind, "burst": _burst, "sending": _sending,
+        "live": _live, "behind": _behind, "burst": _burst, "many": _many, "sending": send_by_all_ways,
     }  # fmt: skip
     for part in bench["parts"]:
+        if part == "partitions":
+            _partitions(bench)
+            continue
         with ColdNotify(bench.new_directory(), as_up=True) as server:
             server.warm_up(bench["warm_up_s"])
             parts[part](bench, server)
@@ -167,8 +173,7 @@ def _send_among_others(bench: Bench, server: ColdNotify, names: list[str]) -> in
             _produce(producer, names[sent % len(names)], b"%d" % sent)
             sent += 1
     producer.flush(READY_S)
-    followed = "coldnotify_matcher_messages_total"
-    wait_for(lambda: _of_matcher(server, followed) >= bench["others"] + sent, "all is followed", READY_S)
+    _wait_followed(server, bench["others"] + sent)
     return sent
 
 
@@ -216,15 +221,72 @@ def _burst(bench: Bench, server: ColdNotify) -> None:
 
 def _send_at_once(server: ColdNotify, messages: int) -> tuple[float, float]:
     """After how many seconds all were sent, and the matcher had followed them."""
-    followed = "coldnotify_matcher_messages_total"
-    begun_s, before = time.monotonic(), _of_matcher(server, followed)
+    begun_s, before = time.monotonic(), _of_matcher(server, _FOLLOWED)
     producer = Producer({"bootstrap.servers": server.kafka, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
     for number in range(messages):
         _produce(producer, f"other-{number % _OTHER_CHANNELS}", _OTHER_PAYLOAD)
     producer.flush(READY_S)
     sent_s = time.monotonic() - begun_s
-    wait_for(lambda: _of_matcher(server, followed) >= before + messages, "all is followed", READY_S)
+    _wait_followed(server, before + messages)
     return sent_s, time.monotonic() - begun_s
+
+
+# --- many
+
+
+def _many(bench: Bench, server: ColdNotify) -> None:
+    for channels in MANY:
+        bench.progress.step(f"{bench['many']} messages to {channels} channels")
+        before, meter, begun_s = _of_matcher(server, _FOLLOWED), Meter(server.roles()), time.monotonic()
+        producer = Producer({"bootstrap.servers": server.kafka, "linger.ms": 20})
+        for number in range(bench["many"]):
+            _produce(producer, f"many-{channels}-{number % channels}", _OTHER_PAYLOAD)
+        producer.flush(READY_S)
+        _wait_followed(server, before + bench["many"])
+        passed_s, matcher = time.monotonic() - begun_s, meter.read()["matcher"]
+        bench.rows.append(
+            {
+                **identity(server),
+                "part": "many",
+                "channels": channels,
+                "messages": bench["many"],
+                "per_s": round(bench["many"] / passed_s),
+                "matcher_us": round(matcher["cpu_s"] / bench["many"] * 1e6, 1),
+                "matcher_mib": matcher["memory_mib"],
+            }
+        )
+
+
+# --- partitions
+
+
+def _partitions(bench: Bench) -> None:
+    specs = topics.load()
+    for with_channels in (False, True):
+        bench.progress.step(f"the broker {'with' if with_channels else 'without'} the topics of channels")
+        wanted = [spec for spec in specs if with_channels or spec.name not in (*CHANNELS_TOPICS, CHANNELS_STATE)]
+        data = bench.new_directory() / "data"
+        with EmbeddedBroker(data) as broker:
+            topic_plan.apply(AdminClient({"bootstrap.servers": broker.bootstrap}), wanted)
+        begun_s = time.monotonic()
+        with EmbeddedBroker(data) as broker:
+            passed_s = time.monotonic() - begun_s
+            used = usage([broker.pid])
+        bench.rows.append(
+            {
+                "server": ColdNotify.name,
+                "part": "partitions",
+                "with_channels": "yes" if with_channels else "no",
+                "partitions": sum(spec.partitions for spec in wanted),
+                "start_s": round(passed_s, 2),
+                "start_cpu_s": round(used.cpu_s, 2),
+                "broker_mib": round(used.resident_bytes / 2**20),
+            }
+        )
+
+
+def _wait_followed(server: ColdNotify, messages: float) -> None:
+    wait_for(lambda: _of_matcher(server, _FOLLOWED) >= messages, "all is followed", READY_S)
 
 
 def _of_matcher(server: ColdNotify, metric: str) -> float:
@@ -265,83 +327,14 @@ class _Connected:
         self._notify.disconnect()
 
 
-# --- sending
-
-
-def _sending(bench: Bench, server: ColdNotify) -> None:
-    for payload_bytes in bench["payloads_bytes"]:
-        for way, send in (("Kafka", _by_kafka), ("HTTP, one a request", _by_http), ("HTTP, 1,000 a request", _by_many)):
-            bench.progress.step(f"{way}, {payload_bytes} bytes")
-            if way.startswith("HTTP, 1,000") and payload_bytes > 4096:
-                continue  # a request may have 8 MiB
-            row: Row = {**identity(server), "part": "sending", "way": way, "payload_bytes": payload_bytes}
-            bench.rows.append({**row, **asyncio.run(send(server, payload_bytes, bench["sending_s"]))})
-
-
-Answer = Coroutine[Any, Any, Row]
-
-
-async def _for_a_while(once: Callable[[], Coroutine[Any, Any, int]], at_once: int, seconds: float) -> Row:
-    """`at_once` tasks, each sending again when it is answered; `once` returns how many messages were acknowledged."""
-    latencies, until_s, acknowledged, begun_s = Latencies(), time.monotonic() + seconds, 0, time.monotonic()
-
-    async def loop() -> None:
-        nonlocal acknowledged
-        while time.monotonic() < until_s:
-            begun_ns = time.monotonic_ns()
-            acknowledged += await once()
-            latencies.add_ns([time.monotonic_ns() - begun_ns])
-
-    await asyncio.gather(*(loop() for _ in range(at_once)))
-    summary = latencies.summary()
-    passed_s = time.monotonic() - begun_s
-    return {"per_s": round(acknowledged / passed_s), "p50_ms": summary.get("p50_ms"), "p99_ms": summary.get("p99_ms")}
-
-
-async def _by_kafka(server: ColdNotify, payload_bytes: int, seconds: float) -> Row:
-    payload = os.urandom(payload_bytes)
-    with Publisher(server.kafka) as publisher:
-
-        async def once() -> int:
-            messages = [("sent", make_message(payload)) for _ in range(100)]
-            return len(await publisher.send_messages_async(DOMAIN, GROUP, messages))
-
-        return await _for_a_while(once, 4, seconds)
-
-
-async def _by_http(server: ColdNotify, payload_bytes: int, seconds: float) -> Row:
-    return await _by_requests(server, "/sent", {"payload": "x" * max(payload_bytes - 2, 0)}, 1, 16, seconds)
-
-
-async def _by_many(server: ColdNotify, payload_bytes: int, seconds: float) -> Row:
-    message = {"channel": "sent", "payload": "x" * max(payload_bytes - 2, 0)}
-    return await _by_requests(server, "", {"messages": [message] * 1000}, 1000, 2, seconds)
-
-
-async def _by_requests(server: ColdNotify, path: str, said: object, messages: int, at_once: int, seconds: float) -> Row:
-    url = f"http://{HOST}:{server.web_port()}/v1/domains/{DOMAIN}/groups/{GROUP}/channels{path}"
-    body, refused = json.dumps(said).encode(), threading.Event()
-    async with aiohttp.ClientSession() as session:
-
-        async def once() -> int:
-            async with session.post(url, data=body) as response:
-                await response.read()
-                if response.status == 200:
-                    return messages
-                refused.set()
-            await asyncio.sleep(0.05)
-            return 0
-
-        return {**await _for_a_while(once, at_once, seconds), "refused": "some" if refused.is_set() else "none"}
-
-
 def seconds(parameters: Parameters) -> float:
     """About."""
     live = parameters["steps"] * (parameters["live_s"] + parameters["warm_up_s"] + 15)
-    sending = 3 * len(parameters["payloads_bytes"]) * parameters["sending_s"]
+    sending = 5 * len(parameters["payloads_bytes"]) * parameters["sending_s"]
     behind = parameters["others"] / 20_000 + 2 * parameters["beside_s"] + 60
+    many = len(MANY) * parameters["many"] / 25_000 + 30
     burst = parameters["burst"] / 50_000 + 2 * parameters["beside_s"] + 30
-    return float(live + behind + burst + sending)
+    return float(live + behind + burst + many + sending)
 
 
 _TABLES = (
@@ -395,9 +388,26 @@ _TABLES = (
         lambda row: row["part"] == "burst",
     ),
     Shape(
+        "Messages to so many channels of one log: until the matcher has followed them",
+        {"channels": "channels", "messages": "messages"},
+        {"a second": "per_s", "matcher's CPU us a message": "matcher_us", "matcher MiB": "matcher_mib"},
+        lambda row: row["part"] == "many",
+    ),
+    Shape(
+        "The embedded broker",
+        {"topics of channels": "with_channels", "partitions": "partitions"},
+        {"start s": "start_s", "its CPU s": "start_cpu_s", "MiB": "broker_mib"},
+        lambda row: row["part"] == "partitions",
+    ),
+    Shape(
         "Messages sent and acknowledged (RocketSpeed's Pilot: 140,000 to 160,000 a second at 150 ms)",
         {"way": "way", "payload bytes": "payload_bytes"},
-        {"a second": "per_s", "p50 ms of a request": "p50_ms", "p99": "p99_ms"},
+        {
+            "a second": "per_s",
+            "p50 ms of a request": "p50_ms",
+            "p99": "p99_ms",
+            "in Kafka, a second": "published_per_s",
+        },
         lambda row: row["part"] == "sending",
     ),
 )
@@ -406,15 +416,15 @@ CHANNELS = Experiment(
     "every message: to many, to one far behind, and how fast they are sent",
     {
         "parts": PARTS, "steps": 4, "step": 500, "live_s": 20, "warm_up_s": 5, "behind": 100_000, "others": 1_000_000,
-        "burst": 1_000_000, "beside": 100, "beside_per_s": 20, "beside_s": 20, "payloads_bytes": (0, 1024, 65_536),
-        "sending_s": 5, "processes": 1,
+        "burst": 1_000_000, "many": 200_000, "beside": 100, "beside_per_s": 20, "beside_s": 20,
+        "payloads_bytes": (0, 1024, 65_536), "sending_s": 5, "processes": 1,
     },
     {
         "steps": 1, "step": 50, "live_s": 3, "warm_up_s": 1, "behind": 500, "others": 5_000, "burst": 5_000,
-        "beside": 5, "beside_s": 1, "sending_s": 1,
+        "many": 2_000, "beside": 5, "beside_s": 1, "sending_s": 1,
     },
     seconds,
-    lambda parameters: int(parameters["steps"]) + 4 + 3 * len(parameters["payloads_bytes"]),
+    lambda parameters: int(parameters["steps"]) + 9 + 5 * len(parameters["payloads_bytes"]),
     run,
     _TABLES,
 )  # fmt: skip
