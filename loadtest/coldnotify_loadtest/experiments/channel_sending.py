@@ -13,14 +13,13 @@ import aiohttp
 from coldnotify import Connection, State
 from coldnotify.aio import Notify
 from coldnotify.publisher import Publisher, make_message
-from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX
+from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, MESSAGE_BYTES_MAX
 
 from coldnotify_loadtest.bench import READY_S, Bench, Row, identity
 from coldnotify_loadtest.latency import Latencies
 from coldnotify_loadtest.servers import HOST, ColdNotify
 
 DOMAIN, GROUP, CHANNEL = "animal.observer", "region-1", "sent"
-MESSAGE_BYTES_MAX = 65_536
 _ON_A_SESSION = 64
 """As many a gateway lets wait for their answers."""
 _ACCEPTING_THREADS = 16
