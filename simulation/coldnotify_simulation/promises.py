@@ -124,8 +124,9 @@ class Promises:
         before = self._last.get(place, UNKNOWN)
         # A query that the object enters has it told anew, with the floor of before forgotten.
         floorless = place in self._floorless or name not in client.wanted or bool(client.queries)
-        if floorless and thing.removals:
-            before = UNKNOWN  # neither it nor the service knows what it was told once
+        if thing.removals:
+            # Of what it was told once the service knows nothing, and the client what its callbacks have returned from.
+            before = UNKNOWN if floorless else min(before, self._returned.get(place, UNKNOWN))
         if version < before:
             raise Broken(f"P3: {client.name} was told {version} of {name} after {before}")
         if version != before:
@@ -136,7 +137,8 @@ class Promises:
             raise Broken(f"P4: {client.name} was told {version} of {name} twice")
         self._told_to[place].update(job.subscribers)
         if version in thing.published_since_loss:
-            self._floorless.discard(place)
+            if not failed:
+                self._floorless.discard(place)
             self._last[place] = version  # what was under way when the topic was lost may be of a higher incarnation
         self._told[place] = max(version, self._told.get(place, UNKNOWN))
         if failed:

@@ -3,6 +3,7 @@
 from coldnotify_schemas import topics
 from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.removals import REMOVES_HEADER
+from coldnotify_simulation import second_opinion
 from coldnotify_simulation.world import DOMAIN, GROUPS, World
 
 
@@ -34,3 +35,22 @@ def test_at_rest_is_only_what_is_served() -> None:
     world.calm()
     world.settle([world.clients[0]])
     assert b'{"Room":1}' in b"".join(entry.value or b"" for entry in world.kafka.log(topics.OBJECTS, 1).entries)
+
+
+def test_what_a_failed_callback_was_told_is_no_floor_once_its_object_is_removed() -> None:
+    """The client asks for it again when it starts, and is told what there is by then."""
+    world = World(1, clients=1, late_s=0.001)
+    world.start()
+    client = world.clients[0]
+    client.wish, client.failing = {"o"}, 1.0
+    key = client.key_of("o")
+    world.publish(key, 2)
+    world.start_client(client)
+    world.clock.run_until(lambda: world.promises.told(client, "o") == (0, 2))
+    world.shut_down(client)
+    world.write_null(0, key.encode(), ((REMOVES_HEADER, b"0/2"),))
+    world.publish(key, 1)
+    world.start_client(client)
+    client.mend()
+    world.settle([client])
+    second_opinion.ask(world)
