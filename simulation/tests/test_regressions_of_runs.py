@@ -6,17 +6,27 @@ Stands for: poison
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 from unittest.mock import patch
 
 import msgspec
 import pytest
 from coldnotify_matcher.engine.brief_sessions import BriefSessions
 from coldnotify_schemas import topics
-from coldnotify_schemas.internal_pb2 import Open, Request
+from coldnotify_schemas.internal_pb2 import CatchUp, Open, Request
 from coldnotify_schemas.matcher_state import GenerationRecord
 from coldnotify_simulation.matcher import Matcher
-from coldnotify_simulation.poison import POISONS
-from coldnotify_simulation.scripted import Rule, check, connected, must, must_be_told, no_matcher, takeover
+from coldnotify_simulation.poison import POISON_STEP, POISONS
+from coldnotify_simulation.scripted import (
+    Rule,
+    check,
+    connected,
+    must,
+    must_be_told,
+    no_matcher,
+    takeover,
+    until_request,
+)
 from coldnotify_simulation.world import CLAIMS, DOMAIN, GROUPS, World
 from coldnotify_streams.core import barriers
 from coldnotify_streams.core.actions import AskEnds
@@ -24,7 +34,7 @@ from coldnotify_streams.core.barriers import Barriers
 from coldnotify_streams.core.events import Takeover
 from coldnotify_streams.core.job import JobPartition, Phase
 from coldnotify_streams.core.reloads import Reloads
-from coldnotify_streams.core.run import Limits, Run
+from coldnotify_streams.core.run import CAREFUL_A_STEP_MAX, Limits, Run
 
 
 def nothing_to_do(*_: object) -> Iterator[None]:
@@ -155,10 +165,14 @@ def poisoned(kind: str) -> Callable[[], None]:
 
 
 def append_poison(world: World, kind: str) -> None:
+    append_request(world, kind, open=Open(ask=1))
+
+
+def append_request(world: World, name: str, **body: Any) -> None:
     gateway = world.gateways[0].core
     request = Request(
         format=1, gateway=gateway.id, inbox=gateway.inbox, session=2**32 - 1,
-        domain=DOMAIN, group=GROUPS[0], client=kind, open=Open(ask=1),
+        domain=DOMAIN, group=GROUPS[0], client=name, **body,
     )  # fmt: skip
     world.kafka.append(topics.REQUESTS, 0, world.clock.now_ms, b"", request.SerializeToString())
 
@@ -166,6 +180,30 @@ def append_poison(world: World, kind: str) -> None:
 @contextmanager
 def nothing_is_set_aside() -> Iterator[None]:
     with patch.object(Reloads, "is_set_aside", lambda *_: False):
+        yield
+
+
+def a_step_fails_of_a_request_that_many_others_are_waiting_before() -> None:
+    """All of them are read again with each load: of the wake that comes first nothing is written for 2 s."""
+    world = connected("a")
+    (client,) = world.clients
+    world.shut_down(client)
+    world.run(3.0)
+    no_matcher(world)
+    world.start_client(client)
+    until_request(world, "open")
+    for _ in range(CAREFUL_A_STEP_MAX + 10):
+        append_request(world, "made-up", catch_up=CatchUp(page=1, ask=1))
+    append_poison(world, POISON_STEP)
+    world.calm()
+    world.register(client, "b")
+    world.publish_next(client.key_of("b"))
+    world.settle([client])
+
+
+@contextmanager
+def what_is_read_counts_as_handled() -> Iterator[None]:
+    with patch.object(JobPartition, "requests_tried", JobPartition.requests_read):
         yield
 
 
@@ -208,6 +246,7 @@ CASES = [
     (requests_are_held_back_while_the_objects_topic_is_behind, what_is_held_back_stays_in_kafka),
     (a_stray_that_was_followed_is_moved_by_whoever_takes_over, what_was_followed_is_not_read_again),
     (somebody_else_claims_a_partition_and_serves_nobody, a_dropped_partition_is_not_claimed_again),
+    (a_step_fails_of_a_request_that_many_others_are_waiting_before, what_is_read_counts_as_handled),
     *((poisoned(kind), nothing_is_set_aside) for kind in POISONS),
 ]
 

@@ -221,10 +221,14 @@ class JobPartition(ABC):
 
         Nor has one whose outcome is not stored.
         """
-        waiting = next(iter(self.pending), None)
-        handled = self.requests_read if waiting is None else waiting.requests[0][0]
-        not_stored = self.first_not_stored
+        handled, not_stored = self.requests_tried, self.first_not_stored
         return handled if not_stored is None else min(handled, not_stored)
+
+    @property
+    def requests_tried(self) -> int:
+        """The same, but what is not stored yet counts as handled, too."""
+        waiting = next(iter(self.pending), None)
+        return self.requests_read if waiting is None else waiting.requests[0][0]
 
     @property
     def requests_pending(self) -> int:

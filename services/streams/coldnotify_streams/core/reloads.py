@@ -153,9 +153,10 @@ class Reloads:
         return True
 
     def reached(self, partition: JobPartition) -> None:
-        """All that the partition has read is handled, and durable."""
+        """All that the partition has handled is durable. Of the requests that it has read, some may wait still."""
         if self.faults and partition.number in self.faults:
-            self.faults[partition.number].reached(_positions(partition))
+            handled = {**_positions(partition), self._topics.requests: partition.requests_tried}
+            self.faults[partition.number].reached(handled)
 
 
 def _positions(partition: JobPartition) -> dict[str, int]:
