@@ -1,55 +1,79 @@
 """Two bounded queues between readers and a worker: the table and requests by one, logs by the other, one wait for both.
 
 A log may grow by a million records within a second. They wait in a queue of their own, and each step takes few of them:
-a publish does not wait behind them.
+a publish does not wait behind them. Both are bounded in events and in bytes: a record may have 64 KiB.
 """
 
 import queue
 import threading
 from collections import deque
 
-from coldnotify_streams.core.events import Event, Revoked
+from coldnotify_streams.core.events import Event, Records, Revoked
 
 
 class Lane:
     """One of the two, for the threads that fill it: what they put is taken out in the order in which it came."""
 
-    def __init__(self, changed: threading.Condition, events_max: int) -> None:
+    def __init__(self, changed: threading.Condition, events_max: int, bytes_max: int) -> None:
         self._changed = changed
-        self._events_max = events_max
-        self.events: deque[Event] = deque()
-        """Whoever looks holds the condition."""
+        self._events_max, self._bytes_max = events_max, bytes_max
+        self._events: deque[tuple[Event, int]] = deque()
+        self._bytes = 0
 
     def put(self, event: Event, /, *, timeout: float) -> None:
-        """Raises queue.Full if there is no room within so many seconds."""
+        """Raises queue.Full if there is no room within so many seconds. One event has room whatever its size."""
+        size = _size_of(event)
         with self._changed:
-            if not self._changed.wait_for(lambda: len(self.events) < self._events_max, timeout):
+            if not self._changed.wait_for(lambda: self._has_room(size), timeout):
                 raise queue.Full
-            self.events.append(event)
+            self._events.append((event, size))
+            self._bytes += size
             self._changed.notify_all()
+
+    def _has_room(self, size: int) -> bool:
+        if not self._events:
+            return True
+        return len(self._events) < self._events_max and self._bytes + size <= self._bytes_max
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def take(self) -> Event:
+        """The first one. Whoever takes holds the condition."""
+        event, size = self._events.popleft()
+        self._bytes -= size
+        return event
 
 
 class Lanes:
     """Both, for the worker, which empties them."""
 
-    def __init__(self, main_max: int, logs_max: int) -> None:
+    def __init__(self, main_max: int, logs_max: int, bytes_max: int) -> None:
+        """`bytes_max`: of each."""
         self._changed = threading.Condition()
-        self.main = Lane(self._changed, main_max)
-        self.logs = Lane(self._changed, logs_max)
+        self.main = Lane(self._changed, main_max, bytes_max)
+        self.logs = Lane(self._changed, logs_max, bytes_max)
 
     def wait(self, timeout_s: float) -> bool:
         """Whether there is anything, after so many seconds at most."""
         with self._changed:
-            return self._changed.wait_for(lambda: bool(self.main.events or self.logs.events), timeout_s)
+            return self._changed.wait_for(lambda: len(self.main) > 0 or len(self.logs) > 0, timeout_s)
 
     def take(self, main_max: int, logs_max: int) -> list[Event]:
         """So many of the main lane at most, up to a Revoked, and behind them so many of the logs'."""
         taken: list[Event] = []
         with self._changed:
-            while self.main.events and len(taken) < main_max:
-                taken.append(self.main.events.popleft())
+            while self.main and len(taken) < main_max:
+                taken.append(self.main.take())
                 if isinstance(taken[-1], Revoked):
                     break
-            taken += [self.logs.events.popleft() for _ in range(min(logs_max, len(self.logs.events)))]
+            taken += [self.logs.take() for _ in range(min(logs_max, len(self.logs)))]
             self._changed.notify_all()
         return taken
+
+
+def _size_of(event: Event) -> int:
+    """Of what records hold: all else is small."""
+    if not isinstance(event, Records):
+        return 0
+    return sum([len(record.value) for record in event.records if record.value])

@@ -51,6 +51,8 @@ LOG_EVENTS_A_STEP_MAX = 4
 LOG_BATCH_RECORDS_MAX = 500
 """A step takes in at most 2,000 records of logs, some 30 ms: so long a publish waits behind a log that grows fast."""
 LOG_BATCHES_MAX = 2 * LOG_EVENTS_A_STEP_MAX
+LANE_BYTES_MAX = 32 * 2**20
+"""Of records that wait between the readers and this thread, by lane: they are in batches, which may have 64 MiB."""
 LOGS_FETCHED_KIB_MAX = 8 * 1024
 """Of fetched records of logs that wait in their consumer."""
 FETCH_WAIT_MS_MAX = 250
@@ -102,7 +104,7 @@ class Worker(ABC):
         """By partition, what the logs' reader reads."""
         self._writer = Writer(member.settings, stop)
         self._log_ends = LogEnds(member.settings, f"{member.group}-ends", self.admin)
-        self._events = Lanes(QUEUE_BATCHES_MAX, LOG_BATCHES_MAX)
+        self._events = Lanes(QUEUE_BATCHES_MAX, LOG_BATCHES_MAX, LANE_BYTES_MAX)
         self._requests = RequestsReader(
             consumer_config(
                 member.settings,

@@ -4,7 +4,7 @@ import queue
 import threading
 
 import pytest
-from coldnotify_streams.core.events import Began, Event, Revoked
+from coldnotify_streams.core.events import Began, Event, Record, Records, Revoked
 from coldnotify_streams.lanes import Lanes
 
 
@@ -13,7 +13,7 @@ def began(*numbers: int) -> list[Event]:
 
 
 def filled(main: list[Event], logs: list[Event]) -> Lanes:
-    lanes = Lanes(100, 100)
+    lanes = Lanes(100, 100, 1000)
     for lane, events in ((lanes.main, main), (lanes.logs, logs)):
         for event in events:
             lane.put(event, timeout=0)
@@ -40,7 +40,7 @@ def test_what_stands_behind_a_revocation_comes_with_the_next_step() -> None:
 
 
 def test_a_lane_that_is_full_keeps_its_own_readers_waiting_and_no_others() -> None:
-    lanes = Lanes(1, 1)
+    lanes = Lanes(1, 1, 1000)
     lanes.logs.put(Began(1), timeout=0)
     with pytest.raises(queue.Full):
         lanes.logs.put(Began(2), timeout=0.01)
@@ -48,9 +48,31 @@ def test_a_lane_that_is_full_keeps_its_own_readers_waiting_and_no_others() -> No
     assert lanes.take(64, 2) == began(3, 1)
 
 
+def records(size: int) -> Records:
+    return Records([Record("log", 0, 0, end=False, value=b"x" * size), Record("log", 0, 1, end=True)])
+
+
+def test_a_lane_is_full_by_what_its_records_hold() -> None:
+    lanes = Lanes(100, 100, 1000)
+    lanes.main.put(records(900), timeout=0)
+    lanes.main.put(records(100), timeout=0)
+    with pytest.raises(queue.Full):
+        lanes.main.put(records(1), timeout=0.01)
+    lanes.take(1, 0)
+    lanes.main.put(records(900), timeout=0)
+
+
+def test_one_batch_has_room_however_large_it_is() -> None:
+    lanes = Lanes(100, 100, 1000)
+    lanes.logs.put(records(5000), timeout=0)
+    with pytest.raises(queue.Full):
+        lanes.logs.put(records(1), timeout=0.01)
+    assert len(lanes.take(0, 64)) == 1
+
+
 @pytest.mark.parametrize("lane", ["main", "logs"])
 def test_whoever_waits_hears_of_either_lane(lane: str) -> None:
-    lanes = Lanes(1, 1)
+    lanes = Lanes(1, 1, 1000)
     reader = threading.Thread(target=lambda: getattr(lanes, lane).put(Began(1), timeout=60))
     reader.start()
     assert lanes.wait(60)
@@ -58,7 +80,7 @@ def test_whoever_waits_hears_of_either_lane(lane: str) -> None:
 
 
 def test_a_reader_that_waits_for_room_goes_on_once_there_is_some() -> None:
-    lanes = Lanes(1, 1)
+    lanes = Lanes(1, 1, 1000)
     lanes.logs.put(Began(1), timeout=0)
     reader = threading.Thread(target=lambda: lanes.logs.put(Began(2), timeout=60))
     reader.start()
