@@ -66,7 +66,7 @@ class Request(_message.Message):
     def __init__(self, format: _Optional[int] = ..., gateway: _Optional[int] = ..., inbox: _Optional[int] = ..., session: _Optional[int] = ..., domain: _Optional[str] = ..., group: _Optional[str] = ..., client: _Optional[str] = ..., open: _Optional[_Union[Open, _Mapping]] = ..., register: _Optional[_Union[_wire_pb2.Register, _Mapping]] = ..., unregister: _Optional[_Union[_wire_pb2.Unregister, _Mapping]] = ..., sync: _Optional[_Union[_wire_pb2.SyncChunk, _Mapping]] = ..., catch_up: _Optional[_Union[CatchUp, _Mapping]] = ..., check_digest: _Optional[_Union[CheckDigest, _Mapping]] = ..., leave: _Optional[_Union[Leave, _Mapping]] = ..., acks: _Optional[_Union[Acks, _Mapping]] = ..., beat: _Optional[_Union[Beat, _Mapping]] = ..., catch_up_channels: _Optional[_Union[CatchUpChannels, _Mapping]] = ..., disconnect: _Optional[_Union[Disconnect, _Mapping]] = ..., forget: _Optional[_Union[Forget, _Mapping]] = ..., is_there: _Optional[_Union[IsThere, _Mapping]] = ..., descriptions: _Optional[bool] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask", "again", "acked", "page_bytes", "queries", "unregister_queries", "channels", "unregister_channels", "channels_epoch", "channels_cursor", "channels_ask", "channels_acked", "never_opened", "descriptions")
+    __slots__ = ("digest", "register", "unregister", "epoch", "cursor", "ask", "again", "acked", "page_bytes", "queries", "unregister_queries", "channels", "unregister_channels", "channels_epoch", "channels_cursor", "channels_ask", "channels_acked", "never_opened", "descriptions", "channels_in_order")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     REGISTER_FIELD_NUMBER: _ClassVar[int]
     UNREGISTER_FIELD_NUMBER: _ClassVar[int]
@@ -86,6 +86,7 @@ class Open(_message.Message):
     CHANNELS_ACKED_FIELD_NUMBER: _ClassVar[int]
     NEVER_OPENED_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
+    CHANNELS_IN_ORDER_FIELD_NUMBER: _ClassVar[int]
     digest: int
     register: _containers.RepeatedScalarFieldContainer[str]
     unregister: _containers.RepeatedScalarFieldContainer[str]
@@ -105,7 +106,8 @@ class Open(_message.Message):
     channels_acked: int
     never_opened: bool
     descriptions: bool
-    def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., again: _Optional[bool] = ..., acked: _Optional[int] = ..., page_bytes: _Optional[int] = ..., queries: _Optional[_Iterable[_Union[_wire_pb2.Query, _Mapping]]] = ..., unregister_queries: _Optional[_Iterable[int]] = ..., channels: _Optional[_Iterable[_Union[_wire_pb2.Channel, _Mapping]]] = ..., unregister_channels: _Optional[_Iterable[int]] = ..., channels_epoch: _Optional[int] = ..., channels_cursor: _Optional[int] = ..., channels_ask: _Optional[int] = ..., channels_acked: _Optional[int] = ..., never_opened: _Optional[bool] = ..., descriptions: _Optional[bool] = ...) -> None: ...
+    channels_in_order: bool
+    def __init__(self, digest: _Optional[int] = ..., register: _Optional[_Iterable[str]] = ..., unregister: _Optional[_Iterable[str]] = ..., epoch: _Optional[int] = ..., cursor: _Optional[int] = ..., ask: _Optional[int] = ..., again: _Optional[bool] = ..., acked: _Optional[int] = ..., page_bytes: _Optional[int] = ..., queries: _Optional[_Iterable[_Union[_wire_pb2.Query, _Mapping]]] = ..., unregister_queries: _Optional[_Iterable[int]] = ..., channels: _Optional[_Iterable[_Union[_wire_pb2.Channel, _Mapping]]] = ..., unregister_channels: _Optional[_Iterable[int]] = ..., channels_epoch: _Optional[int] = ..., channels_cursor: _Optional[int] = ..., channels_ask: _Optional[int] = ..., channels_acked: _Optional[int] = ..., never_opened: _Optional[bool] = ..., descriptions: _Optional[bool] = ..., channels_in_order: _Optional[bool] = ...) -> None: ...
 
 class CatchUpChannels(_message.Message):
     __slots__ = ("cursor", "ask", "page", "epoch", "page_bytes", "paging")
@@ -372,7 +374,7 @@ class Page(_message.Message):
     def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ..., answered: _Optional[_Iterable[int]] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., sets_digest: _Optional[int] = ..., query: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ..., sets_unknown: _Optional[bool] = ..., unchanged: _Optional[_Iterable[int]] = ..., begun: _Optional[_Iterable[int]] = ..., paging: _Optional[int] = ..., channels_complete: _Optional[int] = ..., channels_ask: _Optional[int] = ...) -> None: ...
 
 class ChannelPage(_message.Message):
-    __slots__ = ("session", "ask", "page", "paging", "entries", "last", "complete")
+    __slots__ = ("session", "ask", "page", "paging", "entries", "last", "complete", "urgent")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
@@ -380,6 +382,7 @@ class ChannelPage(_message.Message):
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    URGENT_FIELD_NUMBER: _ClassVar[int]
     session: int
     ask: int
     page: int
@@ -387,7 +390,8 @@ class ChannelPage(_message.Message):
     entries: _containers.RepeatedCompositeFieldContainer[ChannelEntry]
     last: bool
     complete: int
-    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., paging: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[ChannelEntry, _Mapping]]] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ...) -> None: ...
+    urgent: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., paging: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[ChannelEntry, _Mapping]]] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ..., urgent: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ChannelEntry(_message.Message):
     __slots__ = ("message", "missed")
@@ -398,12 +402,14 @@ class ChannelEntry(_message.Message):
     def __init__(self, message: _Optional[_Union[_wire_pb2.Message, _Mapping]] = ..., missed: _Optional[_Union[_wire_pb2.Missed, _Mapping]] = ...) -> None: ...
 
 class ChannelFanOut(_message.Message):
-    __slots__ = ("entry", "sessions")
+    __slots__ = ("entry", "sessions", "urgent")
     ENTRY_FIELD_NUMBER: _ClassVar[int]
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    URGENT_FIELD_NUMBER: _ClassVar[int]
     entry: ChannelEntry
     sessions: bytes
-    def __init__(self, entry: _Optional[_Union[ChannelEntry, _Mapping]] = ..., sessions: _Optional[bytes] = ...) -> None: ...
+    urgent: bool
+    def __init__(self, entry: _Optional[_Union[ChannelEntry, _Mapping]] = ..., sessions: _Optional[bytes] = ..., urgent: _Optional[bool] = ...) -> None: ...
 
 class ChannelsComplete(_message.Message):
     __slots__ = ("retention", "complete")

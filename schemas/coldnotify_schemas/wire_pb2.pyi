@@ -13,6 +13,7 @@ class Capability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CAPABILITY_NAMES: _ClassVar[Capability]
     CAPABILITY_QUERIES: _ClassVar[Capability]
     CAPABILITY_DESCRIPTIONS: _ClassVar[Capability]
+    CAPABILITY_IN_ORDER: _ClassVar[Capability]
 
 class Kinds(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -47,6 +48,7 @@ CAPABILITY_NONE: Capability
 CAPABILITY_NAMES: Capability
 CAPABILITY_QUERIES: Capability
 CAPABILITY_DESCRIPTIONS: Capability
+CAPABILITY_IN_ORDER: Capability
 KINDS_UNSAID: Kinds
 KINDS_NAMES: Kinds
 KINDS_QUERIES: Kinds

@@ -41,6 +41,9 @@ class Chatting:
         self.random = Random(seed ^ 0xCA7)
         self.world = world
         self.on = self.random.random() < _SHARE
+        self._priorities = Random(seed ^ 0x4170)  # so that the rest of the schedule stays what it is
+        self._high = self._priorities.choice([0.0, 0.2, 0.6])
+        """How many messages are of high priority."""
         self._sent: dict[str, list[MessageHeaders]] = {}
         self._ids = 0
         if not self.on:
@@ -156,17 +159,32 @@ class Chatting:
         if self.random.random() < 0.12:
             later_ms = self.random.choice([-100, 200, 3_000, 60_000])
             headers = headers._replace(expires_at=self.world.clock.now_ms + later_ms)
-        return headers
+        return headers._replace(high_priority=self._priorities.random() < self._high)
 
     def _payload(self, headers: MessageHeaders) -> bytes:
         text = b'{"m":"%s"}' % (headers.id or f"n{self._ids}").encode()
         return text + b" " * self.random.choice([0, 0, 0, 300, 900])
 
     def send(self) -> None:
-        """One message."""
+        """One message. Before one of high priority others may wait, of its channel and of another one."""
         key, headers = self._key(), self._headers()
+        if headers.high_priority and self._priorities.random() < 0.5:
+            self._let_wait(key)
         self._sent.setdefault(key, []).append(headers)
         self.world.send(key, self._payload(headers), message_headers(headers))
+
+    def _let_wait(self, key: str) -> None:
+        """The group's clients do not read for a moment, and messages come for them."""
+        draw = self._priorities
+        group = key.split("/")[1]
+        for client in self.world.clients:
+            if client.identity.group == group and client.link is not None:
+                client.link.stall(draw.choice([0.2, 1.0, 4.0]))
+        for _ in range(draw.choice([1, 2, 3])):
+            self._ids += 1
+            headers = MessageHeaders(id=f"m{self._ids}")
+            other = f"{DOMAIN}/{group}/{draw.choice(CHANNELS)}"
+            self.world.send(draw.choice([other, key]), b'{"m":"m%d"}' % self._ids, message_headers(headers))
 
     def send_many(self) -> None:
         """A burst, of all channels of a group."""

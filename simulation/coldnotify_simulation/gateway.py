@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable
 from random import Random
 
-from coldnotify_gateway.core import Finish, Limits, Output, Produce, Send, SendAll, SendUrgent
+from coldnotify_gateway.core import Finish, Limits, Output, Overtake, Produce, Send, SendAll, SendUrgent
 from coldnotify_gateway.core import Gateway as Core
 from coldnotify_gateway.inbox_records import Unreadable, parse_inbox
 from coldnotify_schemas import topics
@@ -134,6 +134,9 @@ class Gateway(Process):
                 case SendUrgent():
                     for peer in output.peers:
                         peer.send_urgent(output.urgent)
+                case Overtake():
+                    for peer in output.peers:
+                        peer.overtake(output.channels)
                 case Produce():
                     self._queues[output.partition].append((self.clock.now_s, output))
                     self._write_soon(output.partition)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from random import Random
 from typing import Protocol
 
@@ -99,6 +100,12 @@ class Link:
             return
         self._waiting.add_urgent(urgent)
         self._wait_or_flow()
+
+    def overtake(self, channels: Collection[int], /) -> None:
+        """What waits of these channels goes in front of what waits of others."""
+        if not self.is_cut:
+            self._waiting.overtake(channels)
+            self._wait_or_flow()
 
     def _wait_or_flow(self) -> None:
         if self.stalled:

@@ -1,12 +1,14 @@
 """A slip in what tells channels breaks P8 in a random schedule.
 
-Each is a bug that somebody could well write: in the matcher's log, its pages and its subscriptions, or in the client.
+Each is a bug that somebody could well write: in the matcher's log, its pages and its subscriptions, in what the gateway
+lets overtake, or in the client.
 """
 
 import sys
 
 import pytest
 from coldnotify._core.channels import Channels
+from coldnotify_gateway.core import Waiting, overtaking
 from coldnotify_matcher.engine.channel_logs import repeats
 from coldnotify_matcher.engine.channel_logs.repeats import Repeats
 from coldnotify_matcher.engine.channels import channel_paging
@@ -63,6 +65,28 @@ SLIPS = {
         "begin = channel.position",
         "self._move(log, client, channel, begin, replayed=replayed)",
         27,
+    ),
+    "what overtakes moves the cursor": Slip(
+        overtaking,
+        "_repeat",
+        "entry.paged = True",
+        "entry.paged = isinstance(entry, Missed)",
+        40,
+    ),
+    "a message of high priority overtakes those of its channel": Slip(
+        Waiting,
+        "overtake",
+        "found.append((entry.channel, offset, _repeat(entry)))",
+        "setattr(entry, *(('back', offset) if isinstance(entry, Message) else ('paged', True))); "
+        "found = [(entry.channel, offset, _repeat(entry))]",
+        90,
+    ),
+    "all channels of a session are taken to be where one is that came first": Slip(
+        CatchingUp,
+        "_fill",
+        "_move_on(channels, lacking, next_ - 1)",
+        "_move_on(channels, channels.positions, next_ - 1)",
+        8,
     ),
 }
 

@@ -1,7 +1,7 @@
 """For tests: the gateway's core, with connections that keep what they are sent, and a matcher's records by hand."""
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from coldnotify_gateway.core import (
     Finish,
@@ -9,6 +9,7 @@ from coldnotify_gateway.core import (
     Identified,
     Limits,
     Output,
+    Overtake,
     Produce,
     Publication,
     Send,
@@ -47,6 +48,10 @@ class WireDouble:
         """Keeps it in front of what waits."""
         self._waiting.add_urgent(urgent)
         self._flow()
+
+    def overtake(self, channels: Collection[int], /) -> None:
+        """What waits of these comes first."""
+        self._waiting.overtake(channels)
 
     def go_on(self) -> None:
         """The connection takes what waits, and what is written from now on."""
@@ -103,6 +108,9 @@ class Bench:
                 case SendUrgent(peers, urgent):
                     for peer in peers:
                         peer.send_urgent(urgent)
+                case Overtake(peers, channels):
+                    for peer in peers:
+                        peer.overtake(channels)
                 case Produce(request=request):
                     self.requests.append(request)
                     if request.HasField("beat"):

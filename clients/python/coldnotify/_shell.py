@@ -241,10 +241,12 @@ class Shell:
         id: str | None = None,  # noqa: A002  (the field's name)
         to: Iterable[str] = (),
         expires_at: int | None = None,
+        priority: str | None = None,
         acknowledged: bool = True,
     ) -> Publication | None:
         """Send a message to a channel of this client's group, likewise. `payload`: bytes, or what JSON can say. `id`:
-        None: a new one; a repeat has the same. `to`: told to subscriptions that have one of these attributes."""
+        None: a new one; a repeat has the same. `to`: told to subscriptions that have one of these attributes.
+        `priority`: "high" moves what waits of this channel for a client in front of what waits of others."""
         identity = self._identity
         outgoing = message_of(
             identity.domain,
@@ -254,6 +256,7 @@ class Shell:
             id=secrets.token_hex(_ID_BYTES) if id is None else id,
             to=to,
             expires_at=expires_at,
+            priority=priority,
         )
         return self._publish(outgoing, acknowledged=acknowledged)
 

@@ -209,13 +209,22 @@ class HttpPublisher(MayHaveOutbox):
         to: Iterable[str] = (),
         expires_at: int | None = None,
         source: str | None = None,
+        priority: str | None = None,
     ) -> Sent:
         """Sends a message to a channel; returns when it is durable. The arguments are those of Publisher.send(). Raises
         ValueError, PublishError, PublishTimeout."""
         message_id = secrets.token_hex(_ID_BYTES) if id is None else id
         if self._outbox is not None:
             outgoing = message_of(
-                domain, group_id, channel, payload, id=message_id, to=to, expires_at=expires_at, source=source
+                domain,
+                group_id,
+                channel,
+                payload,
+                id=message_id,
+                to=to,
+                expires_at=expires_at,
+                source=source,
+                priority=priority,
             )
             return self._outbox.accept_messages([outgoing])[0]
         message: dict[str, object] = {"id": message_id}
@@ -225,7 +234,7 @@ class HttpPublisher(MayHaveOutbox):
             message["payload"] = payload
         if to:
             message["to"] = sorted(to)
-        fields = {"expires_at": expires_at, "source": source}
+        fields = {"expires_at": expires_at, "source": source, "priority": priority}
         message |= {name: value for name, value in fields.items() if value is not None}
         answer = self._post(_path(domain, group_id, channel, kind="channels"), message)
         return Sent(answer["partition"], answer["offset"], message_id)

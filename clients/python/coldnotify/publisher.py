@@ -416,19 +416,21 @@ class Publisher(MayHaveOutbox):
         expires_at: int | None = None,
         source: str | None = None,
         traceparent: str | None = None,
+        priority: str | None = None,
     ) -> Sent:
         """Sends a message to a channel; returns when it is durable. Whoever subscribes is told each message, in order.
 
         `payload`: bytes, or anything JSON can say, at most 64 KiB. `id`: at most 64 bytes; a message that is sent again
         with the same id, among the next 10,000 records of the log, is told to nobody. None: a new one. `to`: told to
         those subscriptions only that have one of these attributes. `expires_at`: Unix time in ms from which on it is
-        told to nobody. `source`: the client that caused it.
+        told to nobody. `source`: the client that caused it. `priority`: "high" moves what waits of this channel for a
+        client in front of what waits of others.
 
         Raises ValueError (InvalidName, InvalidRecord) before anything is sent, PublishError, PublishTimeout. After one
         that is `indeterminate`, sending again with the same id is safe.
         """
         check_channel(domain, group_id, channel)
-        record = make_message(payload, id=id, to=to, expires_at=expires_at, source=source)
+        record = make_message(payload, id=id, to=to, expires_at=expires_at, source=source, priority=priority)
         trace = trace_of(traceparent)
         if self._outbox is not None:
             return self._outbox.accept_messages([outgoing_message(domain, group_id, channel, record, trace)])[0]
@@ -447,10 +449,11 @@ class Publisher(MayHaveOutbox):
         expires_at: int | None = None,
         source: str | None = None,
         traceparent: str | None = None,
+        priority: str | None = None,
     ) -> Sent:
         """As send(), for asyncio. Cancelling the wait does not take back what is sent."""
         check_channel(domain, group_id, channel)
-        record = make_message(payload, id=id, to=to, expires_at=expires_at, source=source)
+        record = make_message(payload, id=id, to=to, expires_at=expires_at, source=source, priority=priority)
         (outcome,) = await self.send_messages_async(domain, group_id, [(channel, record)], traceparent=traceparent)
         return _unless_failed(outcome)
 

@@ -24,6 +24,7 @@ from coldnotify_schemas.protocol import (
 )
 from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_DESCRIPTIONS,
+    CAPABILITY_IN_ORDER,
     CAPABILITY_NAMES,
     CAPABILITY_QUERIES,
     KINDS_CHANNELS,
@@ -138,7 +139,8 @@ class Agent:
             protocol=PROTOCOL_VERSION,
             capabilities=CAPABILITY_NAMES
             | (CAPABILITY_QUERIES if device.queries else 0)
-            | (CAPABILITY_DESCRIPTIONS if device.queries and device.descriptions else 0),
+            | (CAPABILITY_DESCRIPTIONS if device.queries and device.descriptions else 0)
+            | (CAPABILITY_IN_ORDER if device.channels else 0),
             domain=device.domain,
             group=device.group,
             client=device.client,

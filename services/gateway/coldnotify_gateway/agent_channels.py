@@ -1,8 +1,8 @@
 """The channels of a device that keeps no cursor itself: where each of them is, as one text can say it. Pure.
 
-A page of channels is in the order of the log. So what was told last, of whichever channel, says how far all of them
-are, but for those that began further on. A mark names all channels that it holds for: one that was added since begins
-where the device says, and one with other attributes is another one.
+Channels are told in the order of the log: the agent asks that none overtakes another. So what was told last, of
+whichever channel, says how far all of them are, but for those that began further on. A mark names all channels that it
+holds for: one that was added since begins where the device says, and one with other attributes is another one.
 """
 
 import re

@@ -1,7 +1,7 @@
 """What the shell needs of a device's connection, whatever carries it: TCP, WebSocket, one HTTP request."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from coldnotify_gateway.core import Urgent
@@ -41,6 +41,9 @@ class Connection(Protocol):
 
     def send_urgent(self, urgent: Urgent) -> None:
         """Writes it in front of what waits, or in its turn where nothing does."""
+
+    def overtake(self, channels: Collection[int]) -> None:
+        """Writes what waits of these channels in front of what waits of others."""
 
     @property
     def buffered_bytes(self) -> int:

@@ -36,6 +36,10 @@ _COUNTERS = {
     "fan_outs": ("coldnotify_gateway_fan_outs", "Publishes fanned out to sessions of this gateway."),
     "deliveries": ("coldnotify_gateway_deliveries", "Live notifications written, one per session."),
     "messages": ("coldnotify_gateway_messages", "Messages of channels written, live or in pages, one per session."),
+    "urgent_messages": (
+        "coldnotify_gateway_messages_urgent",
+        "Live messages of high priority written: what waits of their channels goes before what waits of others.",
+    ),
     "urgent": (
         "coldnotify_gateway_urgent",
         "Notifications of high priority written, in front of what waits, one per session.",

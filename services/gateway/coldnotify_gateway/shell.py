@@ -17,6 +17,7 @@ from coldnotify_gateway.core import (
     Gateway,
     HighWater,
     Output,
+    Overtake,
     Peer,
     Produce,
     Publication,
@@ -302,6 +303,8 @@ class Shell(ConnectionEvents):
                     self._send(output.peer, output.data)
                 case SendUrgent():
                     self._send_urgent(output)
+                case Overtake():
+                    self._overtake(output)
                 case Produce():
                     if not self._writer.write(output):
                         self.on_delivery_failed(output)
@@ -361,6 +364,15 @@ class Shell(ConnectionEvents):
             span.end()
         if output.published_ms:
             self.latency.observe(output.published_ms, time.time() * 1000, len(output.peers))
+
+    def _overtake(self, output: Overtake) -> None:
+        for peer in output.peers:
+            self._write_gathered_of(peer)  # else what was gathered would be no part of what waits
+            try:
+                peer.overtake(output.channels)
+            except (OSError, RuntimeError):
+                continue
+            self._bound_of(peer)
 
     def _note_latency(self, published_ms: int, deliveries: int) -> None:
         if self._gathered:

@@ -34,6 +34,7 @@ class _Message(msgspec.Struct, forbid_unknown_fields=True):
     to: list[str] = []
     expires_at: int | None = None
     source: str | None = None
+    priority: str | None = None
 
 
 class _Named(_Message):
@@ -112,7 +113,12 @@ def _message(said: _Message, bytes_max: int) -> MessageRecord:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ValueError(f"payload: is no JSON: {error}") from None
     return make_message(
-        check_message(payload, bytes_max), id=said.id, to=said.to, expires_at=said.expires_at, source=said.source
+        check_message(payload, bytes_max),
+        id=said.id,
+        to=said.to,
+        expires_at=said.expires_at,
+        source=said.source,
+        priority=said.priority,
     )
 
 

@@ -30,6 +30,15 @@ EVENTS = {
     "urgent_deliveries": Counter(
         "coldnotify_matcher_deliveries_urgent_total", "Sessions addressed by live notifications of high priority"
     ),
+    "messages_urgent": Counter(
+        "coldnotify_matcher_messages_urgent_total",
+        "Messages of high priority, whose channels come before others",
+    ),
+    "messages_urgent_above_share": Counter(
+        "coldnotify_matcher_messages_urgent_above_share_total",
+        "Messages that said they were of high priority and were told like all others, because their tenant has "
+        "published more of these than its high_priority_share",
+    ),
     "stale": Counter("coldnotify_matcher_publishes_stale_total", "Records with a version below the newest"),
     "repaired": Counter(
         "coldnotify_matcher_objects_repaired_total",

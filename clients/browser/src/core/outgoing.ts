@@ -49,6 +49,8 @@ export interface MessageOptions {
   readonly id?: string;
   /** Told to subscriptions that have one of these attributes, or to all. */
   readonly to?: Iterable<string>;
+  /** "high": what waits of this channel for a client is told before what waits of others. */
+  readonly priority?: "high" | null;
   /** Unix time in ms. */
   readonly expiresAt?: number | bigint;
 }
@@ -57,10 +59,6 @@ export interface MessageOptions {
 export function versionOf(objectId: string, payload: unknown, options: VersionOptions): Outgoing {
   const { deleted = false } = options;
   if (typeof deleted !== "boolean") throw new RangeError(`deleted: ${String(deleted)} is neither true nor false`);
-  const { priority = null } = options;
-  if (priority !== null && priority !== "high") {
-    throw new RangeError(`priority: ${JSON.stringify(String(priority).slice(0, 80))} is not "high"`);
-  }
   const data = payload === undefined || payload === null ? new Uint8Array() : jsonOf(payload);
   if (data.length > PAYLOAD_BYTES_MAX) {
     throw new RangeError(`payload: has ${data.length} bytes of JSON (at most ${PAYLOAD_BYTES_MAX} are allowed)`);
@@ -72,7 +70,7 @@ export function versionOf(objectId: string, payload: unknown, options: VersionOp
     version: numberOf("version", options.version, VERSION_MAX),
     incarnation: numberOf("incarnation", options.incarnation, INCARNATION_MAX),
     deleted,
-    priority,
+    priority: checkPriority(options.priority),
     id: "",
     to: [],
     expiresAt: numberOf("expiresAt", options.expiresAt, VERSION_MAX),
@@ -96,7 +94,7 @@ export function messageOf(channel: string, payload: unknown, id: string, options
     version: null,
     incarnation: null,
     deleted: false,
-    priority: null,
+    priority: checkPriority(options.priority),
     id,
     to: checkAttributes(options.to ?? [], "to"),
     expiresAt: numberOf("expiresAt", options.expiresAt, VERSION_MAX),
@@ -113,11 +111,12 @@ export function outdoes(one: Outgoing, other: Outgoing): boolean {
 /** As a Publish says it. */
 export function publishOf(outgoing: Outgoing, request: number): WirePublish {
   const { name, payload, id, to, expiresAt } = outgoing;
-  const both = { request, payload, expiresAt: expiresAt ?? 0n };
+  const priority = outgoing.priority === null ? 0 : PRIORITY_HIGH;
+  const both = { request, payload, expiresAt: expiresAt ?? 0n, priority };
   if (outgoing.isMessage) return { ...both, channel: name, id, to };
-  const { version, incarnation, deleted, priority } = outgoing;
+  const { version, incarnation, deleted } = outgoing;
   const numbers = { version: version ?? 0n, incarnation: incarnation ?? 0n };
-  return { ...both, object: name, ...numbers, deleted, priority: priority === null ? 0 : PRIORITY_HIGH };
+  return { ...both, object: name, ...numbers, deleted };
 }
 
 function fitting(outgoing: Outgoing): Outgoing {
@@ -127,6 +126,14 @@ function fitting(outgoing: Outgoing): Outgoing {
     throw new RangeError(`payload: with all fields has ${size} bytes (at most ${CLIENT_FRAME_BYTES_MAX} fit a frame)`);
   }
   return outgoing;
+}
+
+function checkPriority(priority: unknown): "high" | null {
+  if (priority === undefined || priority === null) return null;
+  if (priority !== "high") {
+    throw new RangeError(`priority: ${JSON.stringify(String(priority).slice(0, 80))} is not "high"`);
+  }
+  return priority;
 }
 
 function numberOf(field: string, value: unknown, most: bigint): bigint | null {

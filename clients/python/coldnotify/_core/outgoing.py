@@ -38,7 +38,7 @@ class Outgoing(NamedTuple):
     """When a message was sent, by the publisher's clock."""
     traceparent: str | None = None
     priority: str | None = None
-    """A version's: HIGH, or None."""
+    """HIGH, or None."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -109,6 +109,7 @@ def message_of(
     source: str | None = None,
     time_ms: int | None = None,
     traceparent: str | None = None,
+    priority: str | None = None,
 ) -> Outgoing:
     """The message that this says: bytes as they are, anything else as JSON. Raises ValueError, likewise."""
     _check_names(domain, group)
@@ -132,6 +133,7 @@ def message_of(
         source=None if source is None else check_name("source", _text("source", source)),
         time_ms=time_ms,
         traceparent=traceparent,
+        priority=HIGH if check_priority(priority) else None,
     )
 
 

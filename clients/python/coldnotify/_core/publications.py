@@ -150,6 +150,6 @@ def _frame(outgoing: Outgoing, request: int) -> wire.Publish:
     else:
         publish.object, publish.version = outgoing.name, outgoing.version or 0
         publish.incarnation, publish.deleted = outgoing.incarnation or 0, outgoing.deleted
-        if outgoing.priority is not None:
-            publish.priority = wire.PRIORITY_HIGH
+    if outgoing.priority is not None:
+        publish.priority = wire.PRIORITY_HIGH
     return publish

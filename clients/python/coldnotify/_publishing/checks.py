@@ -10,7 +10,7 @@ from coldnotify_schemas.channels import MessageHeaders, check_id, check_message
 from coldnotify_schemas.descriptions import Description, Value, check_description
 from coldnotify_schemas.interests import channel_text, check_attributes
 from coldnotify_schemas.names import InvalidName, check_name, object_key
-from coldnotify_schemas.priority import HIGH
+from coldnotify_schemas.priority import HIGH, check_priority
 from coldnotify_schemas.records import (
     VERSION_MAX,
     InvalidRecord,
@@ -65,6 +65,7 @@ def make_message(
     to: Iterable[str] = (),
     expires_at: int | None = None,
     source: str | None = None,
+    priority: str | None = None,
 ) -> MessageRecord:
     """The message that says this: bytes as they are, anything else as JSON. Raises InvalidRecord and InvalidName."""
     if isinstance(to, str):
@@ -78,6 +79,10 @@ def make_message(
         check_name("source", source)
     if id is not None:
         _check_text("id", id)
+    try:
+        high = check_priority(priority)
+    except ValueError as error:
+        raise InvalidRecord(str(error)) from None
     attributes = list(to)
     for attribute in attributes:
         _check_text("to", attribute)
@@ -92,6 +97,7 @@ def make_message(
         id=secrets.token_hex(_ID_BYTES) if id is None else check_id(id),
         to=tuple(check_attributes("to", attributes)),
         expires_at=expires_at,
+        high_priority=high,
         source=source,
         time_ms=time.time_ns() // 1_000_000,
     )
@@ -205,4 +211,5 @@ def outgoing_message(domain: str, group: str, channel: str, record: MessageRecor
         source=said.source,
         time_ms=said.time_ms,
         traceparent=trace,
+        priority=HIGH if said.high_priority else None,
     )

@@ -101,6 +101,7 @@ def _record(outgoing: Outgoing) -> PublicRecord | MessageRecord:
             id=outgoing.id,
             to=outgoing.to,
             expires_at=outgoing.expires_at,
+            high_priority=outgoing.priority is not None,
             source=outgoing.source,
             time_ms=outgoing.time_ms,
         )

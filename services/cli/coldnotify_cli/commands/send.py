@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 from coldnotify_common.kafka_options import read_options
 from coldnotify_common.settings import settings_options
+from coldnotify_schemas.priority import HIGH
 
 from coldnotify_cli.commands.publish import parse_payload
 from coldnotify_cli.noting import noted_send
@@ -33,6 +34,11 @@ _ID_BYTES = 8
 @click.option("--expires-at", type=int, metavar="MS", help="Unix time in ms from which it is told to nobody.")
 @click.option("--source", metavar="CLIENT", help="Client that caused the message.")
 @click.option(
+    "--priority",
+    type=click.Choice([HIGH]),
+    help="high: what waits of this channel for a client is told before what waits of others.",
+)
+@click.option(
     "--history",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Append the send and its outcome to the history FILE (for coldnotify check).",
@@ -49,6 +55,7 @@ def command_send(
     to: tuple[str, ...],
     expires_at: int | None,
     source: str | None,
+    priority: str | None,
     history: Path | None,
     as_json: bool,
     settings: SendSettings,
@@ -77,7 +84,17 @@ def command_send(
         noted_send(history, f"{domain}/{group}/{channel}", message, said, **about) as answer,
     ):
         with waiting_notice(f"Kafka ({settings.kafka})", settings.publish_timeout_s):
-            sent = publisher.send(domain, group, channel, said, id=message, to=to, expires_at=expires_at, source=source)
+            sent = publisher.send(
+                domain,
+                group,
+                channel,
+                said,
+                id=message,
+                to=to,
+                expires_at=expires_at,
+                source=source,
+                priority=priority,
+            )
         answer(sent.offset)
     if as_json:
         click.echo(json.dumps(sent._asdict()))

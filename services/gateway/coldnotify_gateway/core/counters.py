@@ -30,6 +30,8 @@ class Counters:
     """Live notifications not written: the session was not live (a page contains them), or gone."""
     messages: int = 0
     """Of channels, written live or in pages, one for each session."""
+    urgent_messages: int = 0
+    """Of these, live ones of high priority."""
     pages: int = 0
     stale_answers: int = 0
     """Opened and Page of an asking that is not the session's latest."""

@@ -29,7 +29,7 @@ from coldnotify_gateway.core.encoding import NONE
 from coldnotify_gateway.core.from_client import FromClient
 from coldnotify_gateway.core.identified import Identified
 from coldnotify_gateway.core.limits import Limits
-from coldnotify_gateway.core.outputs import Output, Peer, Send, SendAll, SendUrgent
+from coldnotify_gateway.core.outputs import Output, Overtake, Peer, Send, SendAll, SendUrgent
 from coldnotify_gateway.core.partition_view import PartitionView
 from coldnotify_gateway.core.requests import Requests
 from coldnotify_gateway.core.session_publishes import Publishing
@@ -329,7 +329,11 @@ class FromMatcher:
         complete = page.complete if page.HasField("complete") else NONE
         session.channels_arrived(complete, page.paging, last=page.last)
         self._counters.messages += len(page.entries)
-        return [Send(session.peer, encoding.channel_page(page))]
+        outputs: list[Output] = [Send(session.peer, encoding.channel_page(page))]
+        if page.urgent:
+            # Its messages stand in the page's front. Pages of objects may wait before it.
+            outputs.append(Overtake([session.peer], tuple(page.urgent)))
+        return outputs
 
     def _on_channel_fan_out(self, view: View, fan_out: ChannelFanOut) -> list[Output]:
         entry, numbers = fan_out.entry, self._numbers(fan_out.sessions)
@@ -347,7 +351,15 @@ class FromMatcher:
         frame = encoding.channel_entry(entry)
         self._counters.messages += len(sessions)
         self._counters.sent_bytes += len(frame) * len(sessions)
-        return [SendAll([session.peer for session in sessions], frame, 0 if missed else entry.message.published_ms)]
+        peers = [session.peer for session in sessions]
+        outputs: list[Output] = [SendAll(peers, frame, 0 if missed else entry.message.published_ms)]
+        if fan_out.urgent:
+            self._counters.urgent_messages += len(sessions)
+            channel = entry.missed.channel if missed else entry.message.channel
+            overtaking = [session.peer for session in sessions if not session.channels_in_order]
+            if overtaking:
+                outputs.append(Overtake(overtaking, (channel,)))
+        return outputs
 
     def _numbers(self, packed: bytes) -> "array[int] | None":
         """Of sessions. None: it is malformed, and counted."""

@@ -11,7 +11,13 @@ from collections.abc import Iterable
 from sys import intern
 
 from coldnotify_schemas.protocol import SILENCE_EXTRA_S, SILENCE_FACTOR
-from coldnotify_schemas.wire_pb2 import CAPABILITY_DESCRIPTIONS, CAPABILITY_NAMES, CAPABILITY_QUERIES, Hello
+from coldnotify_schemas.wire_pb2 import (
+    CAPABILITY_DESCRIPTIONS,
+    CAPABILITY_IN_ORDER,
+    CAPABILITY_NAMES,
+    CAPABILITY_QUERIES,
+    Hello,
+)
 
 from coldnotify_gateway.core.channel_stages import Channels
 from coldnotify_gateway.core.claim import Claim, Pending
@@ -42,6 +48,7 @@ class Identified:
         "address",
         "blocked",
         "channels",
+        "channels_in_order",
         "claim",
         "client",
         "complete",
@@ -90,6 +97,8 @@ class Identified:
         self.names = bool(hello.capabilities & CAPABILITY_NAMES)
         self.queries = bool(hello.capabilities & CAPABILITY_QUERIES)
         """The client wants to know whether the service knows queries."""
+        self.channels_in_order = bool(hello.capabilities & CAPABILITY_IN_ORDER)
+        """No channel overtakes another."""
         self.descriptions = bool(hello.capabilities & CAPABILITY_DESCRIPTIONS)
         """It wants to be told how the members of its queries are described."""
         self.describes = False

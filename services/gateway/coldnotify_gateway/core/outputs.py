@@ -1,6 +1,6 @@
 """What the core's handlers return: the shell does it, in this order."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple, Protocol
 
 from coldnotify_schemas.internal_pb2 import Request
@@ -16,6 +16,9 @@ class Peer(Protocol):
 
     def send_urgent(self, urgent: Urgent, /) -> None:
         """Write it in front of what waits, or in its turn where nothing does."""
+
+    def overtake(self, channels: Collection[int], /) -> None:
+        """Write what waits of these channels, by their hashes, in front of what waits of others."""
 
     def finish(self) -> None:
         """Close the connection once what was sent is flushed."""
@@ -51,6 +54,14 @@ class SendUrgent(NamedTuple):
     """As in SendAll."""
 
 
+class Overtake(NamedTuple):
+    """What waits of these channels at each of these connections goes in front of what waits there of others."""
+
+    peers: Sequence[Peer]
+    channels: Collection[int]
+    """By their hashes."""
+
+
 class Finish(NamedTuple):
     """Close this connection once what was sent to it is flushed. The core has forgotten it."""
 
@@ -84,4 +95,4 @@ class Publication(NamedTuple):
     headers: tuple[tuple[str, bytes], ...]
 
 
-Output = Send | SendAll | SendUrgent | Finish | HighWater | Produce | Publication
+Output = Send | SendAll | SendUrgent | Overtake | Finish | HighWater | Produce | Publication

@@ -5,6 +5,10 @@ before anything else, and the client's cursor stays where it is: what was overta
 once more at its own place, in the order of the log, in a frame or a page that moves the cursor; the client's floor
 hides that repeat. Where nothing waits there is nothing to overtake, and the version comes at its place alone.
 
+A message of high priority takes its channel with it: all that waits of the channel, in its order, is said in front as
+parts of a page, which move no cursor either. The originals stay where they are, in frames that move it; the client has
+been told them by then, and hides them. So no message ever comes before an earlier one of its channel.
+
 Frames stay whole: an urgent one goes between two others. What a transport has been handed is not overtaken any more, so
 it is handed little at a time.
 """
@@ -12,7 +16,11 @@ it is handed little at a time.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple
+
+from coldnotify_schemas.frames import encode
+from coldnotify_schemas.wire_pb2 import GatewayFrame, Message, Missed
 
 from coldnotify_gateway.core import encoding
 
@@ -23,6 +31,18 @@ _PART_SHARE = 4
 """A page is as long as the high-water mark at most, and is handed over in so many parts: a fast link takes each of them
 at once, and on a slow one a quarter of a page is half a second."""
 _PART_BYTES_MIN = 1024
+_LENGTH_DELIMITED = 2
+
+
+def _tags(*kinds: str) -> frozenset[int]:
+    """The first bytes of frames of these kinds, behind their lengths: so others need not be parsed."""
+    numbers = (GatewayFrame.DESCRIPTOR.fields_by_name[kind].number for kind in kinds)
+    return frozenset(number << 3 | _LENGTH_DELIMITED for number in numbers)
+
+
+_OF_CHANNELS = _tags("message", "missed")
+_FENCES = _tags("welcome", "registered")
+"""They say which log it is and where channels begin, which is to be known before messages come."""
 
 
 class Urgent(NamedTuple):
@@ -51,10 +71,12 @@ def part_bytes(high_water_bytes: int) -> int:
 class Waiting:
     """The frames that wait for one connection, until its transport is handed them."""
 
-    __slots__ = ("_ahead", "_in_turn", "_taken_of_first", "size_bytes")
+    __slots__ = ("_ahead", "_ahead_to", "_in_turn", "_taken_of_first", "size_bytes")
 
     def __init__(self) -> None:
         self._ahead: deque[bytes] = deque()
+        self._ahead_to: dict[int, int] = {}
+        """Channels of which something went in front of what waits now, and up to which offset."""
         self._in_turn: deque[bytes] = deque()
         self._taken_of_first = 0
         """So many bytes of the first of `_in_turn` have been taken: whole frames."""
@@ -76,6 +98,41 @@ class Waiting:
         self.size_bytes += len(urgent.ahead)
         self.add(urgent.at_its_place)
 
+    def overtake(self, channels: Collection[int]) -> None:
+        """What waits of these channels comes in front of what waits of others, behind what came in front before.
+
+        Nothing does where nothing of others waits before it.
+        """
+        found: list[tuple[int, int, bytes]] = []
+        others = overtakes = False
+        for frame, tag in self._frames():
+            if tag in _FENCES:
+                return
+            entry = _entry_in(frame) if tag in _OF_CHANNELS else None
+            if entry is None or entry.channel not in channels:
+                others = True
+                continue
+            overtakes |= others
+            offset = entry.before - 1 if isinstance(entry, Missed) else entry.offset
+            if offset > self._ahead_to.get(entry.channel, -1):
+                found.append((entry.channel, offset, _repeat(entry)))
+        if not overtakes:
+            return
+        for channel, offset, repeat in found:
+            self._ahead_to[channel] = offset
+            self._ahead.append(repeat)
+            self.size_bytes += len(repeat)
+
+    def _frames(self) -> Iterator[tuple[bytes, int]]:
+        """Of those that wait in their turn: each frame without its length, and its tag."""
+        at = self._taken_of_first
+        for frames in self._in_turn:
+            while at < len(frames):
+                begin, end = _frame_at(frames, at)
+                yield frames[begin:end], frames[begin]
+                at = end
+            at = 0
+
     def take(self, bytes_max: int) -> bytes:
         """What comes next: whole frames of at most so many bytes together, or the first one where that is longer."""
         taken: list[bytes] = []
@@ -91,7 +148,7 @@ class Waiting:
                 if end == begin:
                     if taken:
                         break
-                    end = _frame_end(first, begin)
+                    _, end = _frame_at(first, begin)
             taken.append(first[begin:end])
             room -= end - begin
             if end < len(first):
@@ -99,6 +156,8 @@ class Waiting:
                 break
             self._in_turn.popleft()
             self._taken_of_first = 0
+        if not self._in_turn:
+            self._ahead_to.clear()
         data = b"".join(taken)
         self.size_bytes -= len(data)
         return data
@@ -106,6 +165,7 @@ class Waiting:
     def clear(self) -> None:
         """Nobody will take it any more."""
         self._ahead.clear()
+        self._ahead_to.clear()
         self._in_turn.clear()
         self._taken_of_first = self.size_bytes = 0
 
@@ -113,20 +173,31 @@ class Waiting:
 def _whole_frames(frames: bytes, begin: int, end: int) -> int:
     """Where the last frame ends that lies between these two places; `begin`: none does."""
     at = begin
-    while (after := _frame_end(frames, at)) <= end:
+    while (after := _frame_at(frames, at)[1]) <= end:
         at = after
         if at == len(frames):
             break
     return at
 
 
-def _frame_end(frames: bytes, at: int) -> int:
-    """Where the frame that begins at `at` ends: its length stands in front of it, as a varint."""
+def _entry_in(frame: bytes) -> Message | Missed:
+    said = GatewayFrame.FromString(frame)
+    return said.missed if said.HasField("missed") else said.message
+
+
+def _repeat(entry: Message | Missed) -> bytes:
+    """The frame that says the same as part of a page."""
+    entry.paged = True
+    return encode(GatewayFrame(missed=entry) if isinstance(entry, Missed) else GatewayFrame(message=entry))
+
+
+def _frame_at(frames: bytes, at: int) -> tuple[int, int]:
+    """Where the frame at `at` begins, behind its length, and where it ends: the length is a varint."""
     length = shift = 0
     while True:
         byte = frames[at]
         at += 1
         length |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return min(at + length, len(frames))
+            return at, min(at + length, len(frames))
         shift += 7

@@ -68,6 +68,7 @@ class Requests:
             acked=_optional(session.acked) if again else None,
             page_bytes=session.pages.size_bytes,
             descriptions=session.descriptions,
+            channels_in_order=session.channels_in_order,
         )
         if channels is not None:
             said.channels_ask = channels.number

@@ -5,6 +5,7 @@ stop, each knows the newest version of all that it wants.
 """
 
 from collections import deque
+from collections.abc import Collection
 
 from coldnotify_gateway.core import (
     Finish,
@@ -54,6 +55,10 @@ class Wire:
     def send_urgent(self, urgent: Urgent, /) -> None:
         assert not self.finished, "written to after its end"
         self._waiting.add_urgent(urgent)
+
+    def overtake(self, channels: Collection[int], /) -> None:
+        assert not self.finished, "written to after its end"
+        self._waiting.overtake(channels)
 
     def flow(self) -> bool:
         """What waits is under way. Whether anything is."""

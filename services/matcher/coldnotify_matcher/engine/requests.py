@@ -178,6 +178,7 @@ class Requests:
         gateway.add(number, client.key)
         session.ask, session.page_bytes = request.ask, request.page_bytes
         session.descriptions = request.descriptions
+        session.channels_in_order = request.channels_in_order
         session.announced_ms = now_ms
         self._state.half_sets.forget(session)
         self._unregister_all(offset, client, session, request.unregister)

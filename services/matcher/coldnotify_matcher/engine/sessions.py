@@ -87,6 +87,8 @@ class Session:
 
     channels: ChannelSession | None = None
     """None: its client is registered for none."""
+    channels_in_order: bool = False
+    """None of them is told before others, whatever the priority."""
 
     @property
     def in_an_index(self) -> bool:

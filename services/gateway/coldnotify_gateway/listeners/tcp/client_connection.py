@@ -1,7 +1,7 @@
 """A device's connection on TCP, as an asyncio protocol: thin, all that is said is the core's."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any, cast
 
@@ -102,6 +102,12 @@ class ClientConnection(asyncio.Protocol):
             self._look_whether_full()
         else:
             self._write(urgent.at_its_place or urgent.ahead)
+
+    def overtake(self, channels: Collection[int]) -> None:
+        """Writes what waits of these channels in front of what waits of others."""
+        if self._waiting is not None and self._waiting.size_bytes:
+            self._waiting.overtake(channels)
+            self._look_whether_full()
 
     def _queue(self) -> Waiting:
         if self._waiting is None:

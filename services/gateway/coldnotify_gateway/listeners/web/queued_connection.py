@@ -1,7 +1,7 @@
 """The core's peer for what is not written by a transport of its own: bytes wait until somebody takes them."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from aiohttp import web
@@ -96,6 +96,13 @@ class QueuedConnection:
         if self.finished:
             return
         self._waiting.add_urgent(urgent)
+        self._note_added()
+
+    def overtake(self, channels: Collection[int]) -> None:
+        """Keeps what waits of these channels in front of what waits of others."""
+        if self.finished:
+            return
+        self._waiting.overtake(channels)
         self._note_added()
 
     def _note_added(self) -> None:

@@ -58,6 +58,8 @@ class Message(NamedTuple):
     published_ms: int
     expires_at: int | None
     to: tuple[str, ...]
+    high: bool = False
+    """It is told as one of high priority."""
 
     @property
     def size_bytes(self) -> int:

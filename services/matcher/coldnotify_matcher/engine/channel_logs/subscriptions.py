@@ -128,6 +128,8 @@ def _tell(gateway: GatewayView, subscription: _Subscription, message: Message, n
     fan_out = gateway.new_item(bytes_max).channel_fan_out
     message.fill_in(fan_out.entry.message, subscription.hash, subscription.told)
     fan_out.sessions = sessions
+    if message.high:
+        fan_out.urgent = True
 
 
 def _tell_expired(gateway: GatewayView, hash_: int, message: Message, numbers: array[int]) -> None:

@@ -18,6 +18,8 @@ class Tail:
         self._messages_max = messages_max
         self._messages: deque[Message] = deque()
         self._by_channel: dict[str, deque[Message]] = {}
+        self._high: dict[str, int] = {}
+        """By channel, the offset of its last message that is told as one of high priority and is in here."""
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -31,6 +33,8 @@ class Tail:
             oldest = self._messages.popleft()
             self.size_bytes -= oldest.size_bytes
             self.start = oldest.offset + 1
+            if self._high.get(oldest.key) == oldest.offset:
+                del self._high[oldest.key]
             of_channel = self._by_channel[oldest.key]
             of_channel.popleft()
             if not of_channel:
@@ -39,6 +43,20 @@ class Tail:
     def latest(self, key: str, count_max: int) -> list[Message]:
         """The channel's last messages that are in here, in their order."""
         return list(islice(reversed(self._by_channel.get(key, ())), count_max))[::-1]
+
+    def note_high(self, message: Message) -> None:
+        """The message that was added last is told as one of high priority."""
+        if message.offset >= self.start:
+            self._high[message.key] = message.offset
+
+    @property
+    def any_high(self) -> bool:
+        """Whether any message in here is told as one of high priority."""
+        return bool(self._high)
+
+    def high_above(self, key: str, position: int) -> bool:
+        """Whether a message of the channel above this offset that is in here is told as one of high priority."""
+        return self._high.get(key, position) > position
 
     def above(self, key: str, position: int) -> Iterator[Message]:
         """The channel's messages above this offset that are in here, in their order."""

@@ -4,6 +4,9 @@ Each channel has a position of its own in a row of pages: it may have been regis
 log's beginning. A page takes the lowest offset that any channel lacks, and goes on from there. What lies in the tail is
 the last page, and in the step that has it the session joins the subscriptions: between the two nothing is told.
 
+A channel with a message of high priority in the tail that the session lacks comes before others, with all it lacks of
+it. The cursor stays where the others are.
+
 A page that waits for blocks is filled up, but not for long: its gateway gives a session up that hears nothing.
 
 A page of a tenant that is above its agreement waits for its turn (`page_turns`). So do live sessions, once a message
@@ -186,6 +189,10 @@ class CatchingUp:
             if not lacking:
                 self._send(log, client, session, last=True)
                 return
+            urgent = self._urgent(log, session, lacking)
+            if urgent:
+                lacking = urgent
+                _note_urgent(channels, urgent)
             low = min(map(channels.positions.__getitem__, lacking)) + 1
             if low < log.oldest:
                 if not self._tell_retention(log, lacking, session):
@@ -217,6 +224,16 @@ class CatchingUp:
         for hash_, channel in client.channels.items():
             if log.last.of(channel.key) > channels.positions[hash_]:
                 yield hash_, channel
+
+    @staticmethod
+    def _urgent(
+        log: ChannelLog, session: Session, lacking: Mapping[int, RegisteredChannel]
+    ) -> dict[int, RegisteredChannel]:
+        """Those of them that come before the others."""
+        if not log.tail.any_high or session.channels_in_order:
+            return {}
+        positions = _of(session).positions
+        return {hash_: one for hash_, one in lacking.items() if log.tail.high_above(one.key, positions[hash_])}
 
     def _tell_lost(self, log: ChannelLog, session: Session) -> bool:
         channels = _of(session)
@@ -361,6 +378,12 @@ class CatchingUp:
 def _of(session: Session) -> ChannelSession:
     assert session.channels is not None
     return session.channels
+
+
+def _note_urgent(channels: ChannelSession, urgent: Iterable[int]) -> None:
+    filling = channels.filling
+    assert filling is not None
+    filling.urgent.extend(hash_ for hash_ in urgent if hash_ not in filling.urgent)
 
 
 def _move_on(channels: ChannelSession, lacking: Iterable[int], position: int) -> None:

@@ -82,9 +82,10 @@ class Channels:
         if fresh:
             state.count("messages")
             domain = message.key.partition("/")[0]
-            state.use_of(domain).publish(len(message.key) + len(message.payload))
+            state.use_of(domain).publish(len(message.key) + len(message.payload), high=headers.high_priority)
+            message = self._with_priority(log, domain, message, headers)
             allowance = state.rules.allowances.of(domain)
-            if allowance is not None and not allowance.passes(now_ms):
+            if allowance is not None and not message.high and not allowance.passes(now_ms):
                 self._put_off(log, message, now_ms)
                 return
             told, missed = log.subscriptions.tell(message, now_ms)
@@ -93,6 +94,17 @@ class Channels:
                 state.count("messages_told", told)
             if missed:
                 state.count("missed:expired", missed)
+
+    def _with_priority(self, log: ChannelLog, domain: str, message: Message, headers: MessageHeaders) -> Message:
+        high = self._state.rules.high_shares.may_be_high(domain, high=headers.high_priority)
+        if not headers.high_priority:
+            return message
+        self._state.count("messages_urgent" if high else "messages_urgent_above_share")
+        if not high:
+            return message
+        message = message._replace(high=True)
+        log.tail.note_high(message)
+        return message
 
     def _put_off(self, log: ChannelLog, message: Message, now_ms: int) -> None:
         """Its tenant is above its agreement: who would be told it is to ask for pages, which wait for their turn."""
