@@ -61,6 +61,8 @@ class ChannelsMachine:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.seed = seed
+        self.priorities = Random(seed ^ 0x4171)  # so that the rest of a run stays what it is
+        self.high = self.priorities.choice([0.0, 0.2, 0.6])
         self.done: list[str] = []
         self.allowances = Allowances()
         rules = Rules(channel_bounds=BOUNDS, bucket_objects_max=2, allowances=self.allowances)
@@ -127,7 +129,8 @@ class ChannelsMachine:
         self, name: str, id_: str, to: tuple[str, ...], expires_ms: int | None, moved: bytes | None, gap: int
     ) -> None:
         expires_at = None if expires_ms is None else self.bench.now_ms + expires_ms
-        headers = MessageHeaders(id=id_, to=to, expires_at=expires_at, moved=moved)
+        high = self.priorities.random() < self.high
+        headers = MessageHeaders(id=id_, to=to, expires_at=expires_at, moved=moved, high_priority=high)
         offset = self.bench.send(name, b"x" * 20, headers, gap=gap)
         original = next(
             (
@@ -540,6 +543,7 @@ class ChannelsMachine:
                 self.ask(session)
             return
         self.counted["pages"] += 1
+        self.counted["urgent pages"] += bool(page.urgent)
         session.paging, session.due = page.paging, False
         if session.connected:
             for entry in page.entries:

@@ -7,7 +7,7 @@ import asyncio
 from unittest.mock import Mock
 
 import pytest
-from coldnotify_gateway.core import HighWater, Intake, SendAll, SendUrgent, Urgent
+from coldnotify_gateway.core import HighWater, Intake, Overtake, SendAll, SendUrgent, Urgent
 from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_gateway.shell import Shell
@@ -29,6 +29,9 @@ class Peer:
 
     def send_urgent(self, urgent):
         self.writes.append(urgent.ahead)
+
+    def overtake(self, channels):
+        self.writes.append(channels)
 
 
 class FansOut:
@@ -75,6 +78,22 @@ async def test_what_is_urgent_is_written_at_once_behind_what_was_gathered_before
     await asyncio.wait_for(handled.wait(), LIMIT_S)
     await asyncio.sleep(0)
     assert [peer.writes for peer in peers] == [[b"1", b"!", b"3"]] * 2
+
+
+async def test_a_channel_overtakes_what_was_gathered_before_it_too():
+    class Mixed(FansOut):
+        def on_inbox(self, inbox, now_s):
+            if inbox.number == 2:
+                return Intake([SendAll(self.peers, b"2"), Overtake(self.peers, (7,))], ())
+            return super().on_inbox(inbox, now_s)
+
+    peers = [Peer(), Peer()]
+    shell = Shell(GatewaySettings(), Mixed(peers), None, None, broken=pytest.fail, forgotten=pytest.fail)
+    handled = asyncio.Event()
+    shell.on_records(records([1, 2, 3]), handled.set)
+    await asyncio.wait_for(handled.wait(), LIMIT_S)
+    await asyncio.sleep(0)
+    assert [peer.writes for peer in peers] == [[b"12", (7,), b"3"]] * 2
 
 
 async def test_what_comes_after_writes_to_many_connections_leaves_in_one_write():

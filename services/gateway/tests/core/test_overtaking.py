@@ -3,14 +3,36 @@
 Stands for: outputs
 """
 
+import struct
+from itertools import pairwise
 from random import Random
 
 import pytest
 from coldnotify_gateway.core import State, Urgent, Waiting, part_bytes
 from coldnotify_gateway.core.overtaking import urgent_frames
 from coldnotify_schemas.frames import encode
-from coldnotify_schemas.internal_pb2 import Item, Newest, Opened, Page
-from coldnotify_schemas.wire_pb2 import GatewayFrame, Notification
+from coldnotify_schemas.internal_pb2 import (
+    RETENTION_1D,
+    ChannelEntry,
+    ChannelFanOut,
+    ChannelPage,
+    Item,
+    Newest,
+    Opened,
+    Page,
+)
+from coldnotify_schemas.wire_pb2 import (
+    CAPABILITY_IN_ORDER,
+    EXPIRED,
+    CaughtUp,
+    ClientFrame,
+    GatewayFrame,
+    Hello,
+    Message,
+    Missed,
+    Notification,
+    Welcome,
+)
 from coldnotify_testkit.device_frames import ack, hello, parse, use_names
 from coldnotify_testkit.gateway_bench import WireDouble, fan_out
 
@@ -215,3 +237,203 @@ def test_sessions_with_and_without_names_each_get_theirs(bench):
     by_crc, by_name = bench.live(hello("a")), bench.live(hello("b"), use_names())
     bench.inbox(high("o", 5, 9, 1, 2))
     assert [one.notification.name for one in (*by_crc.take(), *by_name.take())] == ["", "o"]
+
+
+# --- channels
+
+
+X, Y = 0xAAAA, 0xBBBB
+"""Hashes of two channels."""
+
+
+def of(channel: int, offset: int, *, paged: bool = False) -> bytes:
+    return encode(GatewayFrame(message=Message(channel=channel, offset=offset, back=1, payload=b"1", paged=paged)))
+
+
+def missed(channel: int, before: int) -> bytes:
+    return encode(GatewayFrame(missed=Missed(channel=channel, before=before, reason=EXPIRED)))
+
+
+def said(frames: list[GatewayFrame]) -> list[tuple[str, int, bool] | str]:
+    """(channel, offset or before, whether it moves no cursor) of messages and what is missed; the kinds of others."""
+    found: list[tuple[str, int, bool] | str] = []
+    for one in frames:
+        kind = one.WhichOneof("frame") or ""
+        if kind in ("message", "missed"):
+            entry = one.message if kind == "message" else one.missed
+            offset = one.message.offset if kind == "message" else one.missed.before
+            found.append(("x" if entry.channel == X else "y", offset, entry.paged))
+        else:
+            found.append(kind)
+    return found
+
+
+def all_that_waits(waiting: Waiting) -> list[tuple[str, int, bool] | str]:
+    return said(parse(waiting.take(waiting.size_bytes)))
+
+
+def test_all_that_waits_of_a_channel_goes_in_front_in_its_order_and_stays_where_it_is_as_well():
+    waiting = Waiting()
+    waiting.add(frame(1) + of(Y, 10) + of(X, 11))
+    waiting.add(missed(X, 13))
+    waiting.add(of(Y, 14))
+    waiting.add(of(X, 15))
+    size = waiting.size_bytes
+    waiting.overtake([X])
+    assert waiting.size_bytes > size
+    in_turn = ["notification", ("y", 10, False), ("x", 11, False), ("x", 13, False), ("y", 14, False), ("x", 15, False)]
+    assert all_that_waits(waiting) == [("x", 11, True), ("x", 13, True), ("x", 15, True), *in_turn]
+    assert waiting.size_bytes == 0
+
+
+def test_what_went_in_front_does_not_go_again_also_if_it_is_on_its_way():
+    waiting = Waiting()
+    waiting.add(of(Y, 10) + of(X, 11))
+    waiting.overtake([X])
+    assert said(parse(waiting.take(1))) == [("x", 11, True)]
+    waiting.add(of(X, 12))
+    waiting.add(of(X, 13))
+    waiting.overtake([X])
+    waiting.overtake([X])
+    in_turn = [("y", 10, False), ("x", 11, False), ("x", 12, False), ("x", 13, False)]
+    assert all_that_waits(waiting) == [("x", 12, True), ("x", 13, True), *in_turn]
+    waiting.add(of(Y, 14) + of(X, 15))
+    waiting.overtake([X])
+    assert all_that_waits(waiting) == [("x", 15, True), ("y", 14, False), ("x", 15, False)]
+
+
+def test_what_comes_first_anyway_is_not_said_twice():
+    waiting = Waiting()
+    waiting.overtake([X])
+    waiting.add(of(X, 10) + of(X, 11) + of(Y, 12))
+    waiting.overtake([X])
+    assert all_that_waits(waiting) == [("x", 10, False), ("x", 11, False), ("y", 12, False)]
+
+
+def test_of_one_that_is_partly_on_its_way_the_rest_goes_in_front():
+    waiting = Waiting()
+    waiting.add(of(X, 10) + of(Y, 11) + of(X, 12))
+    assert said(parse(waiting.take(len(of(X, 10))))) == [("x", 10, False)]
+    waiting.overtake([X])
+    assert all_that_waits(waiting) == [("x", 12, True), ("y", 11, False), ("x", 12, False)]
+
+
+@pytest.mark.parametrize(
+    "fence", [GatewayFrame(welcome=Welcome(in_sync=True)), GatewayFrame(registered={"request": 1})]
+)
+def test_nothing_goes_in_front_of_what_says_where_channels_begin(fence):
+    waiting = Waiting()
+    waiting.add(encode(fence) + encode(GatewayFrame(caught_up=CaughtUp())) + of(X, 10))
+    waiting.overtake([X])
+    assert [one if isinstance(one, str) else one[0] for one in all_that_waits(waiting)][1:] == ["caught_up", "x"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_overtakes_no_message_comes_before_an_earlier_one_of_its_channel(seed):
+    random, waiting = Random(seed), Waiting()
+    taken, put = [], []
+    for offset in range(300):
+        channel = random.choice([X, Y])
+        waiting.add(of(channel, offset) if random.random() < 0.8 else of(channel, offset) + frame(offset))
+        put.append(("x" if channel == X else "y", offset, False))
+        if random.random() < 0.3:
+            waiting.overtake([channel])
+        if random.random() < 0.4:
+            size = waiting.size_bytes
+            part = waiting.take(random.choice([1, 50, 200]))
+            assert waiting.size_bytes == size - len(part)
+            taken += said(parse(part))
+    taken += all_that_waits(waiting)
+    messages = [one for one in taken if not isinstance(one, str)]
+    assert [one for one in messages if not one[2]] == put, "each is at its place"
+    for channel in "xy":
+        ahead = [offset for name, offset, paged in messages if name == channel and paged]
+        assert all(one < other for one, other in pairwise(ahead)), "none goes in front twice"
+        known, mine = -1, [offset for name, offset, _ in put if name == channel]
+        for _, offset, _ in (one for one in messages if one[0] == channel):
+            if offset > known:
+                assert not [one for one in mine if known < one < offset], "nothing lies between"
+                known = offset
+
+
+CHANNELS_EPOCH = 9
+
+
+def live_with_channels(bench: Bench, *, capabilities: int = 0) -> WireDouble:
+    """A session whose objects and channels are live."""
+    said_first = Hello(
+        protocol=1, domain="d", group="g", client="c", capabilities=capabilities,
+        channels_epoch=CHANNELS_EPOCH, channels_cursor=5,
+    )  # fmt: skip
+    wire = bench.opening(encode(ClientFrame(hello=said_first)))
+    (request,) = bench.take_requests("open")
+    assert request.open.channels_in_order == bool(capabilities)
+    bench.inbox(
+        Item(opened=Opened(session=1, ask=1, in_sync=True, retention=RETENTION_1D)),
+        Item(page=Page(session=1, ask=1, page=1, last=True, complete=3, channels_complete=5, channels_ask=1)),
+    )
+    wire.take()
+    return wire
+
+
+def live_message(channel: int, offset: int, *, urgent: bool = False) -> Item:
+    entry = ChannelEntry(message=Message(channel=channel, offset=offset, back=1, payload=b"1"))
+    return Item(channel_fan_out=ChannelFanOut(entry=entry, sessions=struct.pack("<I", 1), urgent=urgent))
+
+
+def test_a_live_message_takes_its_channel_in_front_of_what_waits(bench):
+    wire = live_with_channels(bench)
+    wire.stuck = True
+    bench.inbox(live_message(Y, 6), live_message(X, 7), live_message(X, 8, urgent=True), live_message(Y, 9))
+    wire.go_on()
+    in_turn = [("y", 6, False), ("x", 7, False), ("x", 8, False), ("y", 9, False)]
+    assert said(wire.take()) == [("x", 7, True), ("x", 8, True), *in_turn]
+    assert bench.session(1).channels_complete_now == 9
+    assert (bench.gateway.counters.urgent_messages, bench.gateway.counters.messages) == (1, 4)
+
+
+def test_where_nothing_waits_a_live_message_comes_once(bench):
+    wire = live_with_channels(bench)
+    bench.inbox(live_message(Y, 6), live_message(X, 7, urgent=True))
+    assert said(wire.take()) == [("y", 6, False), ("x", 7, False)]
+
+
+def test_who_wants_channels_in_order_has_them_in_order(bench):
+    wire = live_with_channels(bench, capabilities=CAPABILITY_IN_ORDER)
+    wire.stuck = True
+    bench.inbox(live_message(Y, 6), live_message(X, 7, urgent=True))
+    wire.go_on()
+    assert said(wire.take()) == [("y", 6, False), ("x", 7, False)]
+
+
+def test_a_slow_session_is_told_in_the_page_to_come_which_begins_with_it(bench):
+    wire = live_with_channels(bench)
+    wire.stuck = True
+    bench.inbox(live_message(Y, 6))
+    bench.gateway.on_blocked(wire, bench.now_s)
+    bench.inbox(live_message(X, 7, urgent=True))
+    wire.go_on()
+    assert said(wire.take()) == [("y", 6, False)], "messages of its channel may have been left out before it"
+    bench.do(bench.gateway.on_drained(wire, bench.now_s))
+    catch_up = next(one.catch_up_channels for one in bench.take_requests() if one.HasField("catch_up_channels"))
+    assert catch_up.cursor == 6
+
+
+def test_what_is_urgent_of_a_page_goes_in_front_of_pages_of_objects(bench):
+    wire = live_with_channels(bench)
+    wire.stuck = True
+    bench.gateway.on_blocked(wire, bench.now_s)
+    bench.do(bench.gateway.on_drained(wire, bench.now_s))
+    asked = next(one.catch_up_channels for one in bench.take_requests() if one.HasField("catch_up_channels"))
+    entries = [
+        ChannelEntry(message=Message(channel=channel, offset=offset, back=1)) for channel, offset in ((X, 9), (Y, 7))
+    ]
+    bench.inbox(
+        fan_out("o", 1, 4, 1),
+        Item(page=Page(session=1, ask=2, page=1, newest=[Newest(name="p", version=1, offset=4)])),
+        Item(channel_page=ChannelPage(session=1, ask=asked.ask, page=1, entries=entries, complete=7, urgent=[X])),
+    )
+    wire.go_on()
+    told = said(wire.take())
+    assert told[0] == ("x", 9, True)
+    assert told[-3:] == [("x", 9, True), ("y", 7, True), "channels_end"]

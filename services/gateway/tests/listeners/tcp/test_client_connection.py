@@ -9,7 +9,7 @@ from coldnotify_gateway.core import Urgent
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.tcp.client_connection import ClientConnection
 from coldnotify_schemas.frames import FrameBuffer, encode
-from coldnotify_schemas.wire_pb2 import GatewayFrame, Notification
+from coldnotify_schemas.wire_pb2 import GatewayFrame, Message, Notification
 from coldnotify_testkit.waiting import until
 
 HIGH_WATER_BYTES, LOW_WATER_BYTES = 64 * 1024, 16 * 1024
@@ -52,12 +52,16 @@ class Device:
 
     async def names(self, last: str) -> list[str]:
         """Of the notifications that come, up to this one."""
-        found: list[str] = []
-        while last not in found:
+        return [one.notification.name for one in await self.frames(last)]
+
+    async def frames(self, last: str) -> list[GatewayFrame]:
+        """What comes, up to the notification of this name."""
+        found: list[GatewayFrame] = []
+        while not any(one.notification.name == last for one in found):
             data = await asyncio.get_running_loop().sock_recv(self._socket, 65536)
             if not data:
                 break
-            found += [GatewayFrame.FromString(body).notification.name for body in self._frames.feed(data)]
+            found += [GatewayFrame.FromString(body) for body in self._frames.feed(data)]
         return found
 
     def close(self) -> None:
@@ -118,6 +122,30 @@ def test_what_is_urgent_overtakes_what_waits_and_all_of_it_comes(runner, parts):
         assert overtaken_bytes > HIGH_WATER_BYTES // 2
         await until(lambda: events.heard == ["blocked", "drained"], "drained")
         assert connection.buffered_bytes == 0
+
+    runner.run(connected(work))
+
+
+def test_a_channel_overtakes_what_waits_of_others(runner):
+    def message(channel, offset):
+        return encode(GatewayFrame(message=Message(channel=channel, offset=offset, payload=b"x" * 700)))
+
+    async def work(events, connection, device):
+        connection.overtake([2])
+        names = fill(connection, parts=True)
+        for frames in (message(2, 1), message(1, 2), message(2, 3)):
+            connection.send(frames)
+        buffered_bytes = connection.buffered_bytes
+        connection.overtake([2])
+        assert connection.buffered_bytes > buffered_bytes
+        connection.send(frame(LAST))
+        told = await device.frames(LAST)
+        of_channels = [(one.message.offset, one.message.paged) for one in told if one.HasField("message")]
+        assert of_channels == [(1, True), (3, True), (1, False), (2, False), (3, False)]
+        assert [one.notification.name for one in told if one.HasField("notification")] == [*names, LAST]
+        first = next(place for place, one in enumerate(told) if one.HasField("message"))
+        overtaken_bytes = sum(one.ByteSize() for one in told[first:] if one.HasField("notification"))
+        assert overtaken_bytes > HIGH_WATER_BYTES // 2
 
     runner.run(connected(work))
 

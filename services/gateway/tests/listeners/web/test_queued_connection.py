@@ -4,6 +4,9 @@ import asyncio
 
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.web.queued_connection import QueuedConnection
+from coldnotify_schemas.frames import encode
+from coldnotify_schemas.wire_pb2 import GatewayFrame, Message
+from coldnotify_testkit.device_frames import parse
 
 
 class Events(ConnectionEvents):
@@ -67,6 +70,27 @@ async def test_what_was_sent_before_the_end_is_taken_and_nothing_after_it():
     connection.finish()
     connection.send(b"too late")
     assert [await connection.take(), await connection.take()] == [b"last", b""]
+
+
+def message(channel, offset):
+    return encode(GatewayFrame(message=Message(channel=channel, offset=offset)))
+
+
+async def test_a_channel_overtakes_what_waits_of_others_and_wakes_who_takes():
+    events = Events()
+    connection = queued(events)
+    connection.overtake([2])
+    assert connection.buffered_bytes == 0
+    for frames in (message(1, 1), message(2, 2), b"", message(1, 3)):
+        connection.send(frames)
+    connection.set_high_water(connection.buffered_bytes, 0)
+    connection.overtake([2])
+    assert events.heard == ["blocked"], "a repeat waits, too"
+    told = [one.message for one in parse(await connection.take())]
+    assert [(one.offset, one.paged) for one in told] == [(2, True), (1, False), (2, False), (3, False)]
+    connection.finish()
+    connection.overtake([1])
+    assert await connection.take() == b""
 
 
 async def test_an_abort_drops_what_waits_and_cuts_off():

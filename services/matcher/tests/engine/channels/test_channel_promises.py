@@ -12,6 +12,7 @@ from coldnotify_matcher.engine.channel_logs import channel_log, kept_blocks, mes
 from coldnotify_matcher.engine.channel_logs.message_records import Message
 from coldnotify_matcher.engine.channel_logs.repeats import Repeats
 from coldnotify_matcher.engine.channel_logs.tail import Tail
+from coldnotify_matcher.engine.channel_sessions import ChannelSession
 from coldnotify_matcher.engine.channels import channel_paging, registering
 from coldnotify_schemas.channels import MessageHeaders
 from coldnotify_testkit.channels_bench import KNOWN_OFFSETS_IN
@@ -19,7 +20,7 @@ from coldnotify_testkit.channels_machine import BLOCK_OFFSETS, KNOWN_OFFSETS, Ch
 
 WHAT = (
     "told", "live", "pages", "caught up by pages", "blocks", "repeats", "takeovers", "other logs", "syncs", "parked",
-    "RETENTION", "EXPIRED", "LOST", "UNREADABLE",
+    "RETENTION", "EXPIRED", "LOST", "UNREADABLE", "urgent pages",
 )  # fmt: skip
 """What must have come to pass for a run to mean anything."""
 RUNS = 150
@@ -119,11 +120,20 @@ def _since_is_resolved_twice(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def _what_comes_first_takes_the_others_along(patch: pytest.MonkeyPatch) -> None:
+    def move_on(channels: ChannelSession, lacking: Iterable[int], position: int) -> None:
+        real(channels, list(channels.positions), position)
+
+    real = channel_paging._move_on
+    patch.setattr(channel_paging, "_move_on", move_on)
+
+
 @pytest.mark.parametrize(
     "plant",
     [
         _a_page_skips_a_record, _a_block_skips_a_record, _a_hand_over_is_one_offset_late, _back_of_another_channel,
         _a_repeat_is_told_after_a_takeover, _a_stray_moved_twice_is_told_twice, _since_is_resolved_twice,
+        _what_comes_first_takes_the_others_along,
     ],
 )  # fmt: skip
 def test_what_is_planted_is_found(plant: Patch, monkeypatch: pytest.MonkeyPatch) -> None:

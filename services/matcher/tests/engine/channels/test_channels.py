@@ -6,9 +6,11 @@ Stands for: followed_logs, by_channel, message_records, subscriptions, tail, cha
 import msgspec
 import pytest
 from coldnotify_matcher.engine import Rules
+from coldnotify_matcher.engine.allowances import Allowances, OutAgreement
 from coldnotify_matcher.engine.channel_bounds import ChannelBounds
 from coldnotify_matcher.engine.channel_logs.channel_log import WANTED_MAX
 from coldnotify_matcher.engine.channel_logs.kept_blocks import BLOCK_OFFSETS
+from coldnotify_matcher.engine.high_shares import HighAgreement, HighShares
 from coldnotify_schemas import internal_pb2, topics, wire_pb2
 from coldnotify_schemas.channels import NO_HEADERS, MessageHeaders, Retention, Retentions, parse_message_headers
 from coldnotify_schemas.matcher_state import (
@@ -30,7 +32,7 @@ from coldnotify_testkit.channels_bench import (
     hash_of,
     text,
 )
-from coldnotify_testkit.engine_bench import PARTITION, PREFIX, opened, pages, sessions_of
+from coldnotify_testkit.engine_bench import DOMAIN, PARTITION, PREFIX, opened, pages, sessions_of
 
 
 def live(bench: ChannelsBench, *names: str, session: int = 1, client: str = "client-1") -> None:
@@ -328,3 +330,132 @@ def test_a_set_that_is_to_come_is_told_by_the_latest_open() -> None:
     bench.settle()
     (page,) = pages(bench.take())
     assert (page.channels_complete, page.channels_ask) == (0, 2)
+
+
+# --- of high priority
+
+
+HIGH = MessageHeaders(high_priority=True)
+PAGE_BYTES = 4096
+"""Three messages or so."""
+LARGE = b"x" * 1200
+
+
+def told_of(page: internal_pb2.ChannelPage) -> list[tuple[str, int]]:
+    """(channel, offset) of its messages."""
+    names = {hash_of(name): name for name in "abc"}
+    return [(names[entry.message.channel], entry.message.offset) for entry in page.entries]
+
+
+def test_a_live_message_of_high_priority_is_urgent() -> None:
+    bench = ChannelsBench()
+    live(bench, "a")
+    bench.send("a")
+    bench.send("a", headers=HIGH)
+    bench.settle()
+    assert [(entry_of(one.entry), one.urgent) for one in channel_fan_outs(bench.take())] == [
+        ((0, -1), False),
+        ((1, 0), True),
+    ]
+
+
+def test_above_its_tenants_share_it_comes_in_its_turn() -> None:
+    shares = HighShares()
+    shares.agree([HighAgreement(DOMAIN, 0.5)])
+    bench = ChannelsBench(rules=Rules(high_shares=shares))
+    live(bench, "a")
+    for _ in range(30):
+        bench.send("a", headers=HIGH)
+    bench.settle()
+    urgent = [one.urgent for one in channel_fan_outs(bench.take())]
+    assert urgent[:10] == [True] * 10
+    assert urgent.count(True) == 24, "ten are saved up, and each publish earns a half where there is room for it"
+
+
+def test_what_is_of_high_priority_waits_for_no_turn_of_its_tenant_where_it_is_live() -> None:
+    allowances = Allowances()
+    bench = ChannelsBench(rules=Rules(allowances=allowances))
+    live(bench, "a")
+    allowances.agree([OutAgreement(DOMAIN, 0.001, None, 1)], bench.now_ms)
+    for _ in range(3):
+        bench.send("a", headers=HIGH)
+    bench.settle()
+    assert [one.entry.message.offset for one in channel_fan_outs(bench.take())] == [0, 1, 2]
+
+
+def behind(bench: ChannelsBench, *, in_order: bool = False) -> internal_pb2.ChannelPage:
+    """A session has its first page; of a, b and a much is still to come, and then comes one of b."""
+    for number in range(8):
+        bench.send("b" if number == 5 else "a", LARGE)
+    bench.open([text("a"), text("b")], [channel(name, since=wire_pb2.SINCE_OLDEST) for name in "ab"],
+               page_bytes=PAGE_BYTES)  # fmt: skip
+    bench.requests[-1].open.channels_in_order = in_order
+    bench.settle()
+    (page,) = channel_pages(bench.take())
+    assert told_of(page) == [("a", 0), ("a", 1), ("a", 2)]
+    return page
+
+
+def test_the_next_page_begins_with_the_channel_and_the_cursor_stays_with_the_others() -> None:
+    bench = ChannelsBench()
+    first = behind(bench)
+    bench.send("a", LARGE)
+    bench.send("b", headers=HIGH)
+    bench.ask(1, page=1, paging=first.paging, page_bytes=PAGE_BYTES)
+    bench.settle()
+    (second,) = channel_pages(bench.take())
+    assert told_of(second) == [("b", 5), ("b", 9), ("a", 3), ("a", 4)]
+    assert [entry_of(entry)[1] for entry in second.entries] == [-1, 5, 2, 3], "what lies between is of each channel"
+    assert list(second.urgent) == [hash_of("b")]
+    assert second.complete == 5, "in front of the next one of a"
+    told = []
+    page = second
+    while not page.last:
+        bench.ask(1, page=page.page, paging=page.paging, page_bytes=PAGE_BYTES)
+        bench.settle()
+        (page,) = channel_pages(bench.take())
+        assert not page.urgent
+        told += told_of(page)
+    assert told == [("a", 6), ("a", 7), ("a", 8)], "all else, and nothing twice"
+    assert page.complete == 9
+
+
+def test_who_wants_channels_in_order_has_pages_in_order() -> None:
+    bench = ChannelsBench()
+    first = behind(bench, in_order=True)
+    bench.send("b", headers=HIGH)
+    bench.ask(1, page=1, paging=first.paging, page_bytes=PAGE_BYTES)
+    bench.settle()
+    (second,) = channel_pages(bench.take())
+    assert told_of(second) == [("a", 3), ("a", 4), ("b", 5)]
+    assert not second.urgent
+
+
+def test_what_has_left_memory_is_of_high_priority_no_more() -> None:
+    bench = ChannelsBench(rules=Rules(channel_bounds=ChannelBounds(tail_messages_max=2)))
+    bench.send("a", LARGE)
+    bench.send("b", headers=HIGH)
+    bench.send("a", LARGE)
+    bench.settle()
+    bench.open([text("a"), text("b")], [channel(name, since=wire_pb2.SINCE_OLDEST) for name in "ab"])
+    bench.settle()
+    (page,) = channel_pages(bench.take())
+    assert told_of(page) == [("b", 1), ("a", 0), ("a", 2)]
+    bench.send("a", LARGE)
+    bench.open([text("a"), text("b")], [channel(name, since=wire_pb2.SINCE_OLDEST) for name in "ab"],
+               session=2, client="client-2")  # fmt: skip
+    bench.settle()
+    (page,) = channel_pages(bench.take())
+    assert told_of(page) == [("a", 0), ("b", 1), ("a", 2), ("a", 3)]
+
+
+def test_a_takeover_tells_it_like_all_others() -> None:
+    bench = ChannelsBench()
+    bench.send("a")
+    bench.send("b", headers=HIGH)
+    bench.settle()
+    bench.take_over()
+    bench.open([text("a"), text("b")], [channel(name, since=wire_pb2.SINCE_OLDEST) for name in "ab"])
+    bench.settle()
+    (page,) = channel_pages(bench.take())
+    assert told_of(page) == [("a", 0), ("b", 1)]
