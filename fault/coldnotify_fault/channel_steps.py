@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
+from coldnotify_schemas.priority import HIGH
+
 CHANNELS = ("orders", "alarms")
 FILM = "film"
 """A channel that nobody follows. What is sent to it takes the matchers' memory from the others: who is behind is then
@@ -20,6 +22,8 @@ _BY_CLIENTS = 0.3
 _AGAIN = 0.15
 _EXPIRES = 0.15
 _EXPIRES_IN_MS = (300, 1_000, 3_000)
+_HIGH_EVERY = 5
+"""So often a message is of high priority."""
 _FILM_EVERY_S = 6.0
 _TRIM_EVERY_S = 6.0
 _FILM_BEFORE_TRIM_S = 0.7
@@ -106,7 +110,11 @@ def _draw_messages(random: Random, seconds: float, groups: list[str], clients: l
             else:
                 number += 1
                 to = sorted(random.sample(ATTRIBUTES, random.randint(1, 2))) if random.random() < 0.3 else []
-                message = {"channel": channel, "message": f"m{number}", "payload": {"number": number}, "to": to}
+                priority = None if number % _HIGH_EVERY else HIGH
+                message = {
+                    "channel": channel, "message": f"m{number}", "payload": {"number": number}, "to": to,
+                    "priority": priority,
+                }  # fmt: skip
                 if random.random() < _EXPIRES:
                     # Sent once: a repeat would have to say the same time.
                     message["expires_in_ms"] = random.choice(_EXPIRES_IN_MS)

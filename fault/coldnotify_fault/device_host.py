@@ -3,8 +3,8 @@
 Commands: {"do": "start", "client", "life", "wanted", "queries", "channels"}, then {"do": "connect" | "disconnect" |
 "fail_next", "client"}, {"do": "register" | "unregister", "client", "object"}, {"do": "register_query" |
 "unregister_query", "client", "query"}, {"do": "subscribe", "client", "channel", "since", "attributes"}, {"do":
-"unsubscribe", "client", "channel"} and {"do": "send_by_client", "client", "channel", "message", "payload", "to"}. What
-its applications do and see goes into its history.
+"unsubscribe", "client", "channel"} and {"do": "send_by_client", "client", "channel", "message", "payload", "to",
+"priority"}. What its applications do and see goes into its history.
 """
 
 import argparse
@@ -143,7 +143,12 @@ class Member:
         more = {} if expires_at is None else {"expires_at": expires_at}
         self._history.write("send", **names, channel=command["channel"], path="session", **said, **more)
         publication = self._notify.send(
-            command["channel"].rpartition("/")[2], said["payload"], id=said["message"], to=said["to"], **more
+            command["channel"].rpartition("/")[2],
+            said["payload"],
+            id=said["message"],
+            to=said["to"],
+            priority=command["priority"],
+            **more,
         )
         assert publication is not None
         threading.Thread(target=self._wait_published, args=(names, publication), daemon=True).start()

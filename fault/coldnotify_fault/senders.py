@@ -10,6 +10,7 @@ from urllib.parse import quote
 from coldnotify.publisher import Publisher, PublishError
 from coldnotify_schemas.channels import MessageHeaders, message_headers, parse_retentions
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.priority import check_priority
 from confluent_kafka import KafkaException
 
 from coldnotify_fault.backend_parts import TIMEOUT_S, RawProducer, Workers
@@ -101,6 +102,7 @@ class Senders:
                 id=one["message"],
                 to=one["to"],
                 expires_at=one["expires_at"],
+                priority=one["priority"],
             )
         except PublishError as error:
             return _Answer("unknown" if error.indeterminate else "failed")
@@ -109,7 +111,7 @@ class Senders:
     def _by_http(self, one: dict[str, Any]) -> _Answer:
         domain, group, channel = one["channel"].split("/", 2)
         said = {"payload": one["payload"], "id": one["message"]}
-        said |= {name: one[name] for name in ("to", "expires_at") if one[name]}
+        said |= {name: one[name] for name in ("to", "expires_at", "priority") if one[name]}
         request = urllib.request.Request(
             f"{self._http_url}/v1/domains/{domain}/groups/{group}/channels/{quote(channel, safe='')}",
             data=json.dumps(said).encode(),
@@ -127,7 +129,12 @@ class Senders:
 
     def _by_raw(self, one: dict[str, Any]) -> _Answer:
         channel = one["channel"]
-        headers = MessageHeaders(id=one["message"], to=tuple(one["to"]), expires_at=one["expires_at"])
+        headers = MessageHeaders(
+            id=one["message"],
+            to=tuple(one["to"]),
+            expires_at=one["expires_at"],
+            high_priority=check_priority(one["priority"]),
+        )
         offset = self._raw.produce(
             topic_of(channel),
             key=channel.encode(),

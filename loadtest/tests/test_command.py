@@ -115,9 +115,17 @@ def test_a_client_behind_a_slow_link_is_sent_the_newest(tmp_path: Path) -> None:
 
 @pytest.mark.kafka
 def test_alarms_of_high_priority_overtake_a_backlog(tmp_path: Path) -> None:
-    (row,) = rows_of("priority", tmp_path, "timeout_s=120")
-    assert (row["alarms"], row["told"]) == (2, 2)
-    assert 0 < row["median_s"] <= row["longest_s"]
+    with pytest.raises(ValueError, match="cases: 'a message'"):
+        EXPERIMENTS["priority"].run(Bench({"cases": ("a message",)}, tmp_path, Progress(1, "")))
+    rows = rows_of("priority", tmp_path, "timeout_s=120")
+    assert [row["case"] for row in rows] == [
+        "an object among objects",
+        "a channel among channels",
+        "a channel among objects",
+    ]
+    for row in rows:
+        assert (row["alarms"], row["told"], row["in_order"]) == (2, 2, True)
+        assert 0 < row["median_s"] <= row["longest_s"]
 
 
 @pytest.mark.kafka

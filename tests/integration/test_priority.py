@@ -1,25 +1,30 @@
 """Priority, with real processes and a slow link: what is published urgently comes before pages that still wait.
 
-It is the order that is looked at, and never the time: the device does not ask for its next page before.
+It is the order that is looked at, and never the time: the device does not ask for its next page before, or there is far
+more before it than can have come.
 """
 
 import json
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
-from coldnotify import Connection, Notify, State
+from coldnotify import Connection, Message, Notify, State
 from coldnotify.http_publisher import HttpPublisher
 from coldnotify.publisher import Publisher
 from coldnotify_schemas.digest import object_crc
+from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import CHANNELS_1D, REJECTED
 from coldnotify_schemas.wire_pb2 import Notification
 from coldnotify_testkit.command import coldnotify
 from coldnotify_testkit.device_frames import ack, hello
 from coldnotify_testkit.raw_client import RawClient
 from coldnotify_testkit.slow_link import SlowLink
 from coldnotify_testkit.stack import Recorder, Up
-from coldnotify_testkit.waiting import wait_for
+from coldnotify_testkit.waiting import WAIT_S, wait_for
+from confluent_kafka import Consumer, Producer
 
 pytestmark = pytest.mark.kafka
 
@@ -130,3 +135,153 @@ def test_a_priority_that_is_none_is_refused_by_the_fields_name(up: Up) -> None:
     done = coldnotify("publish", DOMAIN, GROUP, "o", "--priority=low", f"--kafka={up.kafka}")
     assert done.returncode == 2
     assert "--priority" in done.stderr
+
+
+# --- channels
+
+SLOW_LINK_S = 240.0
+"""What waits behind the link takes a tenth of it."""
+
+
+def channels_unit(up: Up, group: str, state: Path, port: int, told: list[Message], *more: str) -> Notify:
+    """It is registered for the channels log and alarms, and for these objects, and notes messages."""
+    unit = Notify(DOMAIN, group, "unit", State(filename=str(state)), Connection(up.gateway[0], port))
+    for name in ("log", "alarms"):
+        unit.channel(name).subscribe(told.append)
+    for name in more:
+        unit.register(name).subscribe(lambda _: None)
+    return unit
+
+
+def asleep(up: Up, group: str, state: Path, *more: str) -> None:
+    with channels_unit(up, group, state, up.gateway[1], [], *more) as unit:
+        wait_for(lambda: unit.caught_up, "registered")
+
+
+def alarms_by_all_ways(up: Up, group: str) -> list[str]:
+    """One message that is like all others, and then one of high priority by each way to send, one after the other."""
+    about = f"/v1/domains/{DOMAIN}/groups/{group}/channels"
+    with Publisher(kafka=up.kafka) as publisher:
+        publisher.send(DOMAIN, group, "alarms", "plain")
+        publisher.send(DOMAIN, group, "alarms", "kafka", priority="high")
+    post(up, f"{about}/alarms", {"payload": "http", "priority": "high"})
+    post(up, about, {"messages": [{"channel": "alarms", "payload": "http, of many", "priority": "high"}]})
+    HttpPublisher(up.http_url).send(DOMAIN, group, "alarms", "library", priority="high")
+    words = ("send", DOMAIN, group, "alarms", "--payload", '"command"', "--priority=high", f"--kafka={up.kafka}")
+    assert coldnotify(*words).returncode == 0
+    host, port = up.gateway
+    with Notify(DOMAIN, group, "unit-that-tells", State(None), Connection(host, port)) as unit:
+        sent = unit.send("alarms", "session", priority="high")
+        assert sent is not None
+        sent.wait(60)
+    producer = Producer({"bootstrap.servers": up.kafka})
+    partition = partition_of(DOMAIN, group, 8)
+    key, headers = f"{DOMAIN}/{group}/alarms", [("priority", b"high")]
+    producer.produce(CHANNELS_1D, b'"raw"', key, partition, headers=headers)
+    assert producer.flush(60) == 0
+    return ["plain", "kafka", "http", "http, of many", "library", "command", "session", "raw"]
+
+
+def test_a_channel_comes_before_pages_of_others_that_wait_in_its_order_and_all_comes(up: Up, tmp_path: Path) -> None:
+    group, state = "priority-3", tmp_path / "state"
+    asleep(up, group, state)
+    with Publisher(kafka=up.kafka) as publisher:
+        for number in range(150):
+            publisher.send(DOMAIN, group, "log", {"number": number, "text": PAYLOAD})
+    told: list[Message] = []
+    with (
+        SlowLink(*up.gateway, bits_per_s=BITS_PER_S) as link,
+        channels_unit(up, group, state, link.port, told) as unit,
+    ):
+        wait_for(lambda: told, "it makes progress")
+        alarms = alarms_by_all_ways(up, group)
+        wait_for(lambda: len(told) == 150 + len(alarms), "all is told", timeout_s=SLOW_LINK_S)
+        wait_for(lambda: unit.caught_up, "caught up", timeout_s=SLOW_LINK_S)
+    assert [one.payload for one in told if one.channel == "alarms"] == alarms
+    assert [one.payload["number"] for one in told if one.channel == "log"] == list(range(150))
+    last_alarm = max(place for place, one in enumerate(told) if one.channel == "alarms")
+    assert last_alarm < len(told) - 1, "a part of what was sent before comes behind it"
+    previous = {"log": None, "alarms": None}
+    for one in told:
+        assert previous[one.channel] in (None, one.previous)
+        previous[one.channel] = one.offset
+    again: list[Message] = []
+    with channels_unit(up, group, state, up.gateway[1], again) as awake:
+        wait_for(lambda: awake.caught_up, "caught up")
+    assert again == []
+
+
+def test_a_live_message_takes_its_channel_in_front_of_pages_of_objects(up: Up, tmp_path: Path) -> None:
+    group, state = "priority-4", tmp_path / "state"
+    asleep(up, group, state, *BACKLOG)
+    told: list[Message] = []
+    with Publisher(kafka=up.kafka) as publisher:
+        for name in BACKLOG:
+            publisher.publish(DOMAIN, group, name, version=1, payload=PAYLOAD)
+        with (
+            SlowLink(*up.gateway, bits_per_s=BITS_PER_S) as link,
+            channels_unit(up, group, state, link.port, told, *BACKLOG) as unit,
+        ):
+            wait_for(lambda: link.times_of("notification"), "it makes progress")
+            publisher.send(DOMAIN, group, "alarms", "plain")
+            publisher.send(DOMAIN, group, "alarms", "now", priority="high")
+            wait_for(lambda: len(told) == 2, "they are told", timeout_s=SLOW_LINK_S)
+            assert not unit.caught_up, "what was published before is still to come"
+            wait_for(lambda: unit.caught_up, "caught up", timeout_s=SLOW_LINK_S)
+            assert all(unit.current(name) is not None for name in BACKLOG)
+    assert [one.payload for one in told] == ["plain", "now"]
+
+
+def test_who_loses_power_when_only_what_overtook_has_come_is_told_the_rest_and_nothing_twice(
+    up: Up, tmp_path: Path
+) -> None:
+    group, state = "priority-5", tmp_path / "state"
+    asleep(up, group, state)
+    with Publisher(kafka=up.kafka) as publisher:
+        for number in range(100):
+            publisher.send(DOMAIN, group, "log", {"number": number, "text": PAYLOAD})
+        told: list[Message] = []
+        with SlowLink(*up.gateway, bits_per_s=BITS_PER_S) as link:
+            with channels_unit(up, group, state, link.port, told):
+                wait_for(lambda: told, "it makes progress")
+                publisher.send(DOMAIN, group, "alarms", "now", priority="high")
+                wait_for(lambda: told[-1].channel == "alarms", "it is told", timeout_s=SLOW_LINK_S)
+            before = len(told)
+            assert before < 101
+    with channels_unit(up, group, state, up.gateway[1], told) as awake:
+        wait_for(lambda: awake.caught_up, "caught up")
+    assert [one.payload["number"] for one in told if one.channel == "log"] == list(range(100))
+    assert [one.payload for one in told if one.channel == "alarms"] == ["now"]
+
+
+def test_a_messages_priority_that_is_none_is_refused_by_the_fields_name_or_rejected(up: Up) -> None:
+    path = f"{up.http_url}/v1/domains/{DOMAIN}/groups/{GROUP}/channels"
+    one = b'{"payload": 1, "priority": "low"}'
+    for url, body in ((f"{path}/alarms", one), (path, b'{"messages": [{"channel": "alarms", ' + one[1:] + b"]}")):
+        request = urllib.request.Request(url, body, method="POST")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=60)
+        with refused.value as error:
+            assert (error.code, json.load(error)["field"]) == (400, "priority")
+    with Publisher(kafka=up.kafka) as publisher, pytest.raises(ValueError, match=r"^priority: 'low' is not high$"):
+        publisher.send(DOMAIN, GROUP, "alarms", 1, priority="low")
+    host, port = up.gateway
+    with (
+        Notify(DOMAIN, GROUP, "unit-that-errs", State(None), Connection(host, port)) as unit,
+        pytest.raises(ValueError, match=r"^priority: 'low' is not high$"),
+    ):
+        unit.send("alarms", 1, priority="low")
+    producer = Producer({"bootstrap.servers": up.kafka})
+    key = f"{DOMAIN}/{GROUP}/wrong"
+    producer.produce(CHANNELS_1D, b"1", key, partition_of(DOMAIN, GROUP, 8), headers=[("priority", b"low")])
+    assert producer.flush(60) == 0
+    consumer = Consumer({"bootstrap.servers": up.kafka, "group.id": "looks", "auto.offset.reset": "earliest"})
+    consumer.subscribe([REJECTED])
+    until_s = time.monotonic() + WAIT_S
+    reasons: list[str] = []
+    while not reasons and time.monotonic() < until_s:
+        record = consumer.poll(1)
+        if record is not None and record.key() == key.encode():
+            reasons = [value.decode() for name, value in record.headers() or [] if name == "reason"]
+    consumer.close()
+    assert reasons == ["priority: b'low' is not high"]

@@ -44,6 +44,7 @@ test("what is wrong is named by its field", () => {
     [() => messageOf("a\0b", 1, "1", {}), /^RangeError: channel: /],
     [() => messageOf("a", 1, "1", { to: ["a b"] }), /^RangeError: to: "a b" is not a name/],
     [() => messageOf("a", 1, "1", { to: "camera" }), /^RangeError: to: is one text/],
+    [() => messageOf("a", 1, "1", { priority: "low" as "high" }), /^RangeError: priority: "low" is not "high"/],
     [() => message("1", new Uint8Array(64 * 1024 + 1)), /^RangeError: payload: has 65537 bytes \(at most 65536/],
     [() => message("1", new Uint8Array(CLIENT_FRAME_BYTES_MAX)), /^RangeError: payload: with all fields has \d+ bytes/],
   ];
@@ -169,6 +170,13 @@ test("what is withdrawn is said no more, and names whom nobody told", () => {
   assert.equal(publications.size, 0);
   publications.published(1, 5n);
   assert.deepEqual(leaves(publications), []);
+});
+
+test("a message of high priority says so", () => {
+  const publications = new Publications();
+  publications.say(messageOf("a", 1, "1", { priority: "high" }), nobody);
+  publications.say(messageOf("a", 1, "2", {}), nobody);
+  assert.deepEqual([publications.next(0), publications.next(0)].map((one) => one?.priority), [1, 0]);
 });
 
 test("a version of high priority says so, and is not taken out by one without", () => {

@@ -66,6 +66,14 @@ def test_what_follows_each_other_in_one_group_is_one_request() -> None:
     assert service.bodies[3] == {"version": 7, "payload": {"x": "a"}}, "one alone goes as ever"
 
 
+def test_what_is_of_high_priority_says_so_in_its_request() -> None:
+    service = Service()
+    high = [message_of("d", "g", "m", 1, id="i", priority="high"), version_of("d", "g", "o", 7, priority="high")]
+    service.carrier.carry([*high, *messages("n")])
+    said = [one for body in service.bodies for one in (body if isinstance(body, list) else [body])]
+    assert [one.get("priority") for one in said] == ["high", "high", None]
+
+
 def test_a_request_has_at_most_so_many_records() -> None:
     service = Service()
     service.carrier.carry(versions(*map(str, range(PUBLISHES_PER_REQUEST_MAX + 2))))

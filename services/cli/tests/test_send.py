@@ -18,8 +18,9 @@ ABOUT = ("animal.observer", "region-1", "tasks")
 def test_a_message_is_where_it_says(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> None:
     kafka = ("--kafka", fresh_kafka.bootstrap)
     first = coldnotify(
-        "send", *ABOUT, "--payload", '{"look": "north"}', "--to", "camera", "--to", "solar", "--json", *kafka
-    )
+        "send", *ABOUT, "--payload", '{"look": "north"}', "--to", "camera", "--to", "solar", "--priority", "high",
+        "--json", *kafka,
+    )  # fmt: skip
     assert first.returncode == 0, first.stderr
     sent = json.loads(first.stdout)
     file = tmp_path / "message"
@@ -35,7 +36,7 @@ def test_a_message_is_where_it_says(fresh_kafka: EmbeddedBroker, tmp_path: Path)
     assert [one.value() for one in found] == [b'{"look":"north"}', b"\xff\x00"]
     said: Any = found[0].headers()
     headers = parse_message_headers(said)
-    assert (headers.to, headers.id) == (("camera", "solar"), sent["id"])
+    assert (headers.to, headers.id, headers.high_priority) == (("camera", "solar"), sent["id"], True)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,7 @@ def test_a_message_is_where_it_says(fresh_kafka: EmbeddedBroker, tmp_path: Path)
         (["--payload", "1", "--payload-file", "/dev/null"], 2, "one of them, not both"),
         (["--payload", "1", "--id", "x" * 65], 2, "id: has 65 bytes"),
         (["--payload", "1", "--to", "a b"], 2, "to: 'a b'"),
+        (["--payload", "1", "--priority", "low"], 2, "--priority"),
         (["--payload", "1", "--channel-retentions", "*=2d"], 2, "'2d' is none of"),
     ],
 )

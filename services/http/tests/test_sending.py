@@ -67,7 +67,10 @@ async def service() -> AsyncIterator[Service]:
 
 
 async def test_a_message_is_answered_with_where_it_is(service: Service) -> None:
-    said = {"payload": {"look": "north"}, "id": "m-1", "to": ["solar", "camera"], "expires_at": 9, "source": "ops"}
+    said = {
+        "payload": {"look": "north"}, "id": "m-1", "to": ["solar", "camera"], "expires_at": 9, "source": "ops",
+        "priority": "high",
+    }  # fmt: skip
     status, answer = await service.post("/tasks", said)
     assert (status, answer) == (
         200,
@@ -77,6 +80,7 @@ async def test_a_message_is_answered_with_where_it_is(service: Service) -> None:
     assert (name, message.payload) == ("tasks", b'{"look":"north"}' if b" " not in message.payload else message.payload)
     headers = message.said
     assert (headers.id, headers.to, headers.expires_at, headers.source) == ("m-1", ("camera", "solar"), 9, "ops")
+    assert headers.high_priority
 
 
 async def test_bytes_and_names_with_slashes_are_taken(service: Service) -> None:
@@ -109,6 +113,8 @@ async def test_many_are_answered_each_in_order(service: Service) -> None:
         ({"payload": 1, "id": "x" * 65}, "id"),
         ({"payload": 1, "expires_at": -1}, "expires_at"),
         ({"payload": 1, "source": "a b"}, "source"),
+        ({"payload": 1, "priority": "low"}, "priority"),
+        ({"payload": 1, "priority": 1}, "priority"),
         ({"payload": 1, "too": ["a"]}, "message"),
         ([1], "message"),
     ],

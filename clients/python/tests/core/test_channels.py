@@ -138,6 +138,44 @@ def test_a_repeat_is_not_told() -> None:
     assert len(tell(bench)) == 1
 
 
+def test_what_overtakes_is_told_at_once_and_its_place_moves_the_cursor() -> None:
+    bench = live(at(100, TASKS, ALARMS))
+    message(bench, TASKS, 101, 1)
+    message(bench, ALARMS, 103, 3, paged=True)
+    message(bench, ALARMS, 105, 2, paged=True)
+    assert [(told.channel, told.offset) for told in tell(bench)] == [("tasks", 101), ("alarms", 103), ("alarms", 105)]
+    assert document(bench).channels_cursor == 101, "what was overtaken is above it"
+    assert document(bench).channels[ALARMS].told == 105
+    message(bench, TASKS, 102, 1)
+    message(bench, ALARMS, 103, 3)
+    message(bench, TASKS, 104, 2)
+    assert [(told.channel, told.offset) for told in tell(bench)] == [("tasks", 102), ("tasks", 104)]
+    assert document(bench).channels_cursor == 104
+    message(bench, ALARMS, 105, 2)
+    assert tell(bench) == []
+    assert document(bench).channels_cursor == 105
+
+
+def test_what_overtook_is_told_once_also_in_the_next_session() -> None:
+    bench = live(at(100, TASKS, ALARMS))
+    message(bench, ALARMS, 103, 3, paged=True)
+    assert len(tell(bench)) == 1
+    again = ClientBench(document(bench))
+    for channel in (TASKS, ALARMS):
+        again.client.subscribe(channel, 1)
+    hello = again.connect()
+    assert hello.channels_cursor == 100
+    (ahead,) = hello.channels
+    assert (ahead.name, list(ahead.attributes)) == ("alarms", ["camera"])
+    assert (ahead.since, ahead.at) == (wire.SINCE_POSITION, 103)
+    place = wire.ChannelPosition(channel=ALARMS.hash, position=103)
+    again.say(welcome=wire.Welcome(in_sync=True, kinds=KINDS, positions=[place]))
+    message(again, TASKS, 102, 2, paged=True)
+    message(again, ALARMS, 103, 3, paged=True)
+    message(again, ALARMS, 106, 3, paged=True)
+    assert [(told.channel, told.offset) for told in tell(again)] == [("tasks", 102), ("alarms", 106)]
+
+
 def test_a_gap_ends_the_session_and_the_cursor_stays() -> None:
     bench = live(at(100, TASKS))
     message(bench, TASKS, 105, 3)

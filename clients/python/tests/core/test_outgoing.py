@@ -25,6 +25,8 @@ def test_a_message_is_bytes_or_json():
     made = message_of("d", "g", "c", b"\xff", id="i", to={"b", "a"}, expires_at=8, time_ms=9)
     assert made == Outgoing("d", "g", "c", True, b"\xff", id="i", to=("a", "b"), expires_at=8, time_ms=9)
     assert message_of("d", "g", "c", None, id="i").payload == b"null"
+    high = message_of("d", "g", "c", None, id="i", priority="high")
+    assert (high.priority, made.priority) == ("high", None)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +62,7 @@ def test_a_wrong_version_is_named(fields: dict[str, Any], names: str):
         ({"id": "x" * 65}, "id"),
         ({"payload": b"x" * 70_000}, "payload"),
         ({"payload": {1, 2}}, "payload"),
+        ({"priority": "low"}, "priority"),
     ],
 )
 def test_a_wrong_message_is_named(fields: dict[str, Any], names: str):
