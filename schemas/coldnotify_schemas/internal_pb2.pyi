@@ -374,7 +374,7 @@ class Page(_message.Message):
     def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., newest: _Optional[_Iterable[_Union[Newest, _Mapping]]] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ..., answered: _Optional[_Iterable[int]] = ..., refused: _Optional[_Iterable[_Union[_wire_pb2.Refusal, _Mapping]]] = ..., sets_digest: _Optional[int] = ..., query: _Optional[int] = ..., reached: _Optional[str] = ..., reached_at: _Optional[int] = ..., sets_unknown: _Optional[bool] = ..., unchanged: _Optional[_Iterable[int]] = ..., begun: _Optional[_Iterable[int]] = ..., paging: _Optional[int] = ..., channels_complete: _Optional[int] = ..., channels_ask: _Optional[int] = ...) -> None: ...
 
 class ChannelPage(_message.Message):
-    __slots__ = ("session", "ask", "page", "paging", "entries", "last", "complete", "urgent")
+    __slots__ = ("session", "ask", "page", "paging", "entries", "last", "complete", "urgent", "ahead")
     SESSION_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     PAGE_FIELD_NUMBER: _ClassVar[int]
@@ -383,6 +383,7 @@ class ChannelPage(_message.Message):
     LAST_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     URGENT_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_FIELD_NUMBER: _ClassVar[int]
     session: int
     ask: int
     page: int
@@ -391,7 +392,8 @@ class ChannelPage(_message.Message):
     last: bool
     complete: int
     urgent: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., paging: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[ChannelEntry, _Mapping]]] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ..., urgent: _Optional[_Iterable[int]] = ...) -> None: ...
+    ahead: bool
+    def __init__(self, session: _Optional[int] = ..., ask: _Optional[int] = ..., page: _Optional[int] = ..., paging: _Optional[int] = ..., entries: _Optional[_Iterable[_Union[ChannelEntry, _Mapping]]] = ..., last: _Optional[bool] = ..., complete: _Optional[int] = ..., urgent: _Optional[_Iterable[int]] = ..., ahead: _Optional[bool] = ...) -> None: ...
 
 class ChannelEntry(_message.Message):
     __slots__ = ("message", "missed")

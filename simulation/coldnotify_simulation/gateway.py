@@ -136,7 +136,7 @@ class Gateway(Process):
                         peer.send_urgent(output.urgent)
                 case Overtake():
                     for peer in output.peers:
-                        peer.overtake(output.channels)
+                        peer.overtake(output.channels, output.repeats)
                 case Produce():
                     self._queues[output.partition].append((self.clock.now_s, output))
                     self._write_soon(output.partition)

@@ -101,10 +101,10 @@ class Link:
         self._waiting.add_urgent(urgent)
         self._wait_or_flow()
 
-    def overtake(self, channels: Collection[int], /) -> None:
+    def overtake(self, channels: Collection[int], repeats: bytes, /) -> None:
         """What waits of these channels goes in front of what waits of others."""
         if not self.is_cut:
-            self._waiting.overtake(channels)
+            self._waiting.overtake(channels, repeats)
             self._wait_or_flow()
 
     def _wait_or_flow(self) -> None:

@@ -538,6 +538,12 @@ class ChannelsMachine:
         session = self.sessions.get((gateway, page.session))
         if session is None or page.ask != session.ask or session.state != "open":
             return
+        if page.ahead:
+            # As gateways do: what follows the page that its client has.
+            if not session.due and not session.live and page.page == session.page and session.connected:
+                for entry in page.entries:
+                    self.on_entry(session.device, entry)
+            return
         if not session.due or page.page != session.page:
             if session.live:
                 self.ask(session)

@@ -49,9 +49,10 @@ class WireDouble:
         self._waiting.add_urgent(urgent)
         self._flow()
 
-    def overtake(self, channels: Collection[int], /) -> None:
+    def overtake(self, channels: Collection[int], repeats: bytes, /) -> None:
         """What waits of these comes first."""
-        self._waiting.overtake(channels)
+        self._waiting.overtake(channels, repeats)
+        self._flow()
 
     def go_on(self) -> None:
         """The connection takes what waits, and what is written from now on."""
@@ -108,9 +109,9 @@ class Bench:
                 case SendUrgent(peers, urgent):
                     for peer in peers:
                         peer.send_urgent(urgent)
-                case Overtake(peers, channels):
+                case Overtake(peers, channels, repeats):
                     for peer in peers:
-                        peer.overtake(channels)
+                        peer.overtake(channels, repeats)
                 case Produce(request=request):
                     self.requests.append(request)
                     if request.HasField("beat"):

@@ -16,6 +16,7 @@ from coldnotify.http_publisher import HttpPublisher
 from coldnotify.publisher import Publisher
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.records import REASON_HEADER
 from coldnotify_schemas.topics import CHANNELS_1D, REJECTED
 from coldnotify_schemas.wire_pb2 import Notification
 from coldnotify_testkit.command import coldnotify
@@ -143,13 +144,15 @@ SLOW_LINK_S = 240.0
 """What waits behind the link takes a tenth of it."""
 
 
-def channels_unit(up: Up, group: str, state: Path, port: int, told: list[Message], *more: str) -> Notify:
+def channels_unit(
+    up: Up, group: str, state: Path, port: int, told: list[Message], *more: str, objects: Recorder | None = None
+) -> Notify:
     """It is registered for the channels log and alarms, and for these objects, and notes messages."""
     unit = Notify(DOMAIN, group, "unit", State(filename=str(state)), Connection(up.gateway[0], port))
     for name in ("log", "alarms"):
         unit.channel(name).subscribe(told.append)
     for name in more:
-        unit.register(name).subscribe(lambda _: None)
+        unit.register(name).subscribe(objects or Recorder())
     return unit
 
 
@@ -215,12 +218,13 @@ def test_a_live_message_takes_its_channel_in_front_of_pages_of_objects(up: Up, t
     group, state = "priority-4", tmp_path / "state"
     asleep(up, group, state, *BACKLOG)
     told: list[Message] = []
+    objects = Recorder()
     with Publisher(kafka=up.kafka) as publisher:
         for name in BACKLOG:
             publisher.publish(DOMAIN, group, name, version=1, payload=PAYLOAD)
         with (
             SlowLink(*up.gateway, bits_per_s=BITS_PER_S) as link,
-            channels_unit(up, group, state, link.port, told, *BACKLOG) as unit,
+            channels_unit(up, group, state, link.port, told, *BACKLOG, objects=objects) as unit,
         ):
             wait_for(lambda: link.times_of("notification"), "it makes progress")
             publisher.send(DOMAIN, group, "alarms", "plain")
@@ -228,7 +232,7 @@ def test_a_live_message_takes_its_channel_in_front_of_pages_of_objects(up: Up, t
             wait_for(lambda: len(told) == 2, "they are told", timeout_s=SLOW_LINK_S)
             assert not unit.caught_up, "what was published before is still to come"
             wait_for(lambda: unit.caught_up, "caught up", timeout_s=SLOW_LINK_S)
-            assert all(unit.current(name) is not None for name in BACKLOG)
+            assert all(objects.newest(name) == 1 for name in BACKLOG)
     assert [one.payload for one in told] == ["plain", "now"]
 
 
@@ -282,6 +286,6 @@ def test_a_messages_priority_that_is_none_is_refused_by_the_fields_name_or_rejec
     while not reasons and time.monotonic() < until_s:
         record = consumer.poll(1)
         if record is not None and record.key() == key.encode():
-            reasons = [value.decode() for name, value in record.headers() or [] if name == "reason"]
+            reasons = [value.decode() for name, value in record.headers() or [] if name == REASON_HEADER]
     consumer.close()
     assert reasons == ["priority: b'low' is not high"]

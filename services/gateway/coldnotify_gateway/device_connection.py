@@ -42,8 +42,8 @@ class Connection(Protocol):
     def send_urgent(self, urgent: Urgent) -> None:
         """Writes it in front of what waits, or in its turn where nothing does."""
 
-    def overtake(self, channels: Collection[int]) -> None:
-        """Writes what waits of these channels in front of what waits of others."""
+    def overtake(self, channels: Collection[int], repeats: bytes) -> None:
+        """Writes what waits of these channels in front of what waits of others, and behind it these frames."""
 
     @property
     def buffered_bytes(self) -> int:

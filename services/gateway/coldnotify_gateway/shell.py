@@ -369,7 +369,7 @@ class Shell(ConnectionEvents):
         for peer in output.peers:
             self._write_gathered_of(peer)  # else what was gathered would be no part of what waits
             try:
-                peer.overtake(output.channels)
+                peer.overtake(output.channels, output.repeats)
             except (OSError, RuntimeError):
                 continue
             self._bound_of(peer)

@@ -30,8 +30,8 @@ class Peer:
     def send_urgent(self, urgent):
         self.writes.append(urgent.ahead)
 
-    def overtake(self, channels):
-        self.writes.append(channels)
+    def overtake(self, channels, repeats):
+        self.writes.append((channels, repeats))
 
 
 class FansOut:
@@ -84,7 +84,7 @@ async def test_a_channel_overtakes_what_was_gathered_before_it_too():
     class Mixed(FansOut):
         def on_inbox(self, inbox, now_s):
             if inbox.number == 2:
-                return Intake([SendAll(self.peers, b"2"), Overtake(self.peers, (7,))], ())
+                return Intake([SendAll(self.peers, b"2"), Overtake(self.peers, (7,), b"!")], ())
             return super().on_inbox(inbox, now_s)
 
     peers = [Peer(), Peer()]
@@ -93,7 +93,7 @@ async def test_a_channel_overtakes_what_was_gathered_before_it_too():
     shell.on_records(records([1, 2, 3]), handled.set)
     await asyncio.wait_for(handled.wait(), LIMIT_S)
     await asyncio.sleep(0)
-    assert [peer.writes for peer in peers] == [[b"12", (7,), b"3"]] * 2
+    assert [peer.writes for peer in peers] == [[b"12", ((7,), b"!"), b"3"]] * 2
 
 
 async def test_what_comes_after_writes_to_many_connections_leaves_in_one_write():

@@ -34,6 +34,11 @@ EVENTS = {
         "coldnotify_matcher_messages_urgent_total",
         "Messages of high priority, whose channels come before others",
     ),
+    "messages_ahead": Counter(
+        "coldnotify_matcher_messages_ahead_total",
+        "Messages told at once because of one of high priority, in front of what waits of a page; each comes again in "
+        "the next page",
+    ),
     "messages_urgent_above_share": Counter(
         "coldnotify_matcher_messages_urgent_above_share_total",
         "Messages that said they were of high priority and were told like all others, because their tenant has "

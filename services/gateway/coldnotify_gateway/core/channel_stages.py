@@ -146,6 +146,10 @@ class Channels:
         """Whether this is the page that is waited for."""
         return self.stage is Stage.DUE and (ask, page) == (self.number, self.page)
 
+    def is_on_its_way(self, ask: int, page: int) -> bool:
+        """Whether this is the page that was sent, and not acknowledged."""
+        return self.stage is Stage.SENT and (ask, page) == (self.number, self.page)
+
     def arrived(self, complete: int, paging: int, *, last: bool, blocked: bool) -> None:
         """The page that was due."""
         self.complete = max(self.complete, complete)

@@ -140,17 +140,22 @@ def channel_entry(entry: ChannelEntry) -> bytes:
     return encode(GatewayFrame(message=entry.message))
 
 
-def channel_page(page: ChannelPage) -> bytes:
-    """A page of channels, whose entries move no cursor by themselves."""
+def channel_entries(page: ChannelPage) -> bytes:
+    """The entries of a page of channels, which move no cursor by themselves."""
     frames = []
     for entry in page.entries:
         message = entry.missed if entry.HasField("missed") else entry.message
         message.paged = True
         frames.append(channel_entry(entry))
+    return b"".join(frames)
+
+
+def channel_page(page: ChannelPage) -> bytes:
+    """A page of channels, and its end."""
     said = ChannelsEnd(page=page.page, last=page.last)
     if page.HasField("complete"):
         said.complete = page.complete
-    return b"".join(frames) + encode(GatewayFrame(channels_end=said))
+    return channel_entries(page) + encode(GatewayFrame(channels_end=said))
 
 
 def pong(complete: int, channels_complete: int = NONE) -> bytes:

@@ -23,6 +23,7 @@ from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.wire_pb2 import KINDS_DESCRIPTIONS
 
 from coldnotify_gateway.core import encoding, overtaking
+from coldnotify_gateway.core.channel_stages import Channels
 from coldnotify_gateway.core.connections import Connections
 from coldnotify_gateway.core.counters import Counters
 from coldnotify_gateway.core.encoding import NONE
@@ -321,6 +322,8 @@ class FromMatcher:
         session = view.sessions.get(page.session)
         if session is None or session.channels is None:
             return []  # it left while it was asked for
+        if page.ahead:
+            return self._on_ahead(session, session.channels, page)
         if not session.channels.is_due(page.ask, page.page):
             self._counters.stale_answers += 1
             # As for objects: the matcher believes the session to be elsewhere than its client is.
@@ -334,6 +337,17 @@ class FromMatcher:
             # Its messages stand in the page's front. Pages of objects may wait before it.
             outputs.append(Overtake([session.peer], tuple(page.urgent)))
         return outputs
+
+    def _on_ahead(self, session: Identified, channels: Channels, page: ChannelPage) -> list[Output]:
+        """What follows what its client has with the page that is on its way, of one channel."""
+        if not channels.is_on_its_way(page.ask, page.page) or session.channels_in_order or not page.entries:
+            self._counters.stale_answers += 1
+            return []
+        frames = encoding.channel_entries(page)
+        self._counters.messages += len(page.entries)
+        self._counters.urgent_messages += 1
+        self._counters.sent_bytes += len(frames)
+        return [Overtake([session.peer], (page.entries[0].message.channel,), frames)]
 
     def _on_channel_fan_out(self, view: View, fan_out: ChannelFanOut) -> list[Output]:
         entry, numbers = fan_out.entry, self._numbers(fan_out.sessions)

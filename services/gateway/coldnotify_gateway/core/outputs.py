@@ -17,8 +17,9 @@ class Peer(Protocol):
     def send_urgent(self, urgent: Urgent, /) -> None:
         """Write it in front of what waits, or in its turn where nothing does."""
 
-    def overtake(self, channels: Collection[int], /) -> None:
-        """Write what waits of these channels, by their hashes, in front of what waits of others."""
+    def overtake(self, channels: Collection[int], repeats: bytes, /) -> None:
+        """Write what waits of these channels, by their hashes, in front of what waits of others; behind it `repeats`,
+        which are whole frames."""
 
     def finish(self) -> None:
         """Close the connection once what was sent is flushed."""
@@ -60,6 +61,8 @@ class Overtake(NamedTuple):
     peers: Sequence[Peer]
     channels: Collection[int]
     """By their hashes."""
+    repeats: bytes = b""
+    """Frames that follow what waits of the one channel. They come once more later, so they wait in no turn here."""
 
 
 class Finish(NamedTuple):

@@ -98,15 +98,17 @@ class Waiting:
         self.size_bytes += len(urgent.ahead)
         self.add(urgent.at_its_place)
 
-    def overtake(self, channels: Collection[int]) -> None:
+    def overtake(self, channels: Collection[int], repeats: bytes = b"") -> None:
         """What waits of these channels comes in front of what waits of others, behind what came in front before.
 
-        Nothing does where nothing of others waits before it.
+        Nothing does where nothing of others waits before it. `repeats`: frames that come behind it, all the same. In
+        front of a Welcome or Registered nothing goes.
         """
         found: list[tuple[int, int, bytes]] = []
-        others = overtakes = False
+        others, overtakes = False, bool(repeats)
         for frame, tag in self._frames():
             if tag in _FENCES:
+                self.add(repeats)
                 return
             entry = _entry_in(frame) if tag in _OF_CHANNELS else None
             if entry is None or entry.channel not in channels:
@@ -122,6 +124,9 @@ class Waiting:
             self._ahead_to[channel] = offset
             self._ahead.append(repeat)
             self.size_bytes += len(repeat)
+        if repeats:
+            self._ahead.append(repeats)
+            self.size_bytes += len(repeats)
 
     def _frames(self) -> Iterator[tuple[bytes, int]]:
         """Of those that wait in their turn: each frame without its length, and its tag."""

@@ -24,6 +24,7 @@ from coldnotify_schemas.internal_pb2 import (
 from coldnotify_schemas.wire_pb2 import (
     CAPABILITY_IN_ORDER,
     EXPIRED,
+    Ack,
     CaughtUp,
     ClientFrame,
     GatewayFrame,
@@ -310,6 +311,18 @@ def test_what_comes_first_anyway_is_not_said_twice():
     assert all_that_waits(waiting) == [("x", 10, False), ("x", 11, False), ("y", 12, False)]
 
 
+def test_what_comes_again_later_goes_behind_what_waits_of_its_channel_and_waits_in_no_turn():
+    waiting = Waiting()
+    waiting.overtake([X], of(X, 9, paged=True))
+    assert all_that_waits(waiting) == [("x", 9, True)]
+    waiting.add(of(X, 10) + of(Y, 11))
+    waiting.overtake([X], of(X, 12, paged=True))
+    waiting.overtake([X], of(X, 13, paged=True))
+    ahead = [("x", 10, True), ("x", 12, True), ("x", 13, True)]
+    assert all_that_waits(waiting) == [*ahead, ("x", 10, False), ("y", 11, False)]
+    assert waiting.size_bytes == 0
+
+
 def test_of_one_that_is_partly_on_its_way_the_rest_goes_in_front():
     waiting = Waiting()
     waiting.add(of(X, 10) + of(Y, 11) + of(X, 12))
@@ -325,7 +338,8 @@ def test_nothing_goes_in_front_of_what_says_where_channels_begin(fence):
     waiting = Waiting()
     waiting.add(encode(fence) + encode(GatewayFrame(caught_up=CaughtUp())) + of(X, 10))
     waiting.overtake([X])
-    assert [one if isinstance(one, str) else one[0] for one in all_that_waits(waiting)][1:] == ["caught_up", "x"]
+    waiting.overtake([X], of(X, 11, paged=True))
+    assert all_that_waits(waiting)[1:] == ["caught_up", ("x", 10, False), ("x", 11, True)]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -437,3 +451,38 @@ def test_what_is_urgent_of_a_page_goes_in_front_of_pages_of_objects(bench):
     told = said(wire.take())
     assert told[0] == ("x", 9, True)
     assert told[-3:] == [("x", 9, True), ("y", 7, True), "channels_end"]
+
+
+def ahead(channel: int, offset: int, *, ask: int = 2, page: int = 1) -> Item:
+    entry = ChannelEntry(message=Message(channel=channel, offset=offset, back=1))
+    return Item(channel_page=ChannelPage(session=1, ask=ask, page=page, entries=[entry], ahead=True))
+
+
+def paged(bench: Bench, wire: WireDouble) -> None:
+    """A page of channels waits for it, and others are to come."""
+    bench.gateway.on_blocked(wire, bench.now_s)
+    bench.do(bench.gateway.on_drained(wire, bench.now_s))
+    wire.stuck = True
+    entries = [ChannelEntry(message=Message(channel=Y, offset=offset, back=1)) for offset in (6, 7)]
+    bench.inbox(Item(channel_page=ChannelPage(session=1, ask=2, page=1, entries=entries, complete=7)))
+
+
+def test_while_a_page_is_on_its_way_its_channel_is_told_in_front_of_it(bench):
+    wire = live_with_channels(bench)
+    paged(bench, wire)
+    bench.inbox(ahead(X, 9), ahead(X, 10))
+    wire.go_on()
+    assert said(wire.take()) == [("x", 9, True), ("x", 10, True), ("y", 6, True), ("y", 7, True), "channels_end"]
+    assert bench.session(1).channels_complete_now == 7
+
+
+def test_what_follows_another_page_than_the_one_on_its_way_is_left(bench):
+    """Its client may lack what is before."""
+    wire = live_with_channels(bench)
+    bench.inbox(ahead(X, 9, ask=1))
+    paged(bench, wire)
+    bench.inbox(ahead(X, 9, ask=1), ahead(X, 9, page=2))
+    wire.go_on()
+    bench.say(wire, encode(ClientFrame(ack=Ack(channels_page=1))))
+    bench.inbox(ahead(X, 9))
+    assert said(wire.take()) == [("y", 6, True), ("y", 7, True), "channels_end"]

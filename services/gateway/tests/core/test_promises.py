@@ -56,9 +56,9 @@ class Wire:
         assert not self.finished, "written to after its end"
         self._waiting.add_urgent(urgent)
 
-    def overtake(self, channels: Collection[int], /) -> None:
+    def overtake(self, channels: Collection[int], repeats: bytes, /) -> None:
         assert not self.finished, "written to after its end"
-        self._waiting.overtake(channels)
+        self._waiting.overtake(channels, repeats)
 
     def flow(self) -> bool:
         """What waits is under way. Whether anything is."""

@@ -80,6 +80,10 @@ class ChannelSession:
     to be told that messages may be missing."""
     epoch_said: bool = False
     """Its client knows the log's epoch."""
+    ahead: dict[int, int] = field(default_factory=dict)
+    """By hash: up to where channels were told in front of what waits of the page that is on its way."""
+    ahead_bytes: int = 0
+    """What that takes."""
     clean: bool = False
     """Nothing lacks, which its next Page is to say."""
 

@@ -103,11 +103,13 @@ class ClientConnection(asyncio.Protocol):
         else:
             self._write(urgent.at_its_place or urgent.ahead)
 
-    def overtake(self, channels: Collection[int]) -> None:
-        """Writes what waits of these channels in front of what waits of others."""
-        if self._waiting is not None and self._waiting.size_bytes:
-            self._waiting.overtake(channels)
+    def overtake(self, channels: Collection[int], repeats: bytes) -> None:
+        """Writes what waits of these channels in front of what waits of others, and behind it these frames."""
+        if self._paused:
+            self._queue().overtake(channels, repeats)
             self._look_whether_full()
+        elif repeats:
+            self._write(repeats)
 
     def _queue(self) -> Waiting:
         if self._waiting is None:

@@ -98,11 +98,11 @@ class QueuedConnection:
         self._waiting.add_urgent(urgent)
         self._note_added()
 
-    def overtake(self, channels: Collection[int]) -> None:
-        """Keeps what waits of these channels in front of what waits of others."""
+    def overtake(self, channels: Collection[int], repeats: bytes) -> None:
+        """Keeps what waits of these channels in front of what waits of others, and behind it these frames."""
         if self.finished:
             return
-        self._waiting.overtake(channels)
+        self._waiting.overtake(channels, repeats)
         self._note_added()
 
     def _note_added(self) -> None:

@@ -131,17 +131,18 @@ def test_a_channel_overtakes_what_waits_of_others(runner):
         return encode(GatewayFrame(message=Message(channel=channel, offset=offset, payload=b"x" * 700)))
 
     async def work(events, connection, device):
-        connection.overtake([2])
+        connection.overtake([2], b"")
         names = fill(connection, parts=True)
         for frames in (message(2, 1), message(1, 2), message(2, 3)):
             connection.send(frames)
         buffered_bytes = connection.buffered_bytes
-        connection.overtake([2])
+        connection.overtake([2], b"")
         assert connection.buffered_bytes > buffered_bytes
+        connection.overtake([2], message(2, 9))
         connection.send(frame(LAST))
         told = await device.frames(LAST)
         of_channels = [(one.message.offset, one.message.paged) for one in told if one.HasField("message")]
-        assert of_channels == [(1, True), (3, True), (1, False), (2, False), (3, False)]
+        assert of_channels == [(1, True), (3, True), (9, False), (1, False), (2, False), (3, False)]
         assert [one.notification.name for one in told if one.HasField("notification")] == [*names, LAST]
         first = next(place for place, one in enumerate(told) if one.HasField("message"))
         overtaken_bytes = sum(one.ByteSize() for one in told[first:] if one.HasField("notification"))

@@ -79,17 +79,17 @@ def message(channel, offset):
 async def test_a_channel_overtakes_what_waits_of_others_and_wakes_who_takes():
     events = Events()
     connection = queued(events)
-    connection.overtake([2])
+    connection.overtake([2], b"")
     assert connection.buffered_bytes == 0
     for frames in (message(1, 1), message(2, 2), b"", message(1, 3)):
         connection.send(frames)
     connection.set_high_water(connection.buffered_bytes, 0)
-    connection.overtake([2])
+    connection.overtake([2], b"")
     assert events.heard == ["blocked"], "a repeat waits, too"
     told = [one.message for one in parse(await connection.take())]
     assert [(one.offset, one.paged) for one in told] == [(2, True), (1, False), (2, False), (3, False)]
     connection.finish()
-    connection.overtake([1])
+    connection.overtake([1], message(1, 9))
     assert await connection.take() == b""
 
 

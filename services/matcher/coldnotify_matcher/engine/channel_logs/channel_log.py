@@ -61,6 +61,8 @@ class ChannelLog:
         been waited for longest stands first."""
         self.pages_bytes = 0
         """Of pages that are being put together."""
+        self.paged: dict[Client, None] = {}
+        """Clients to whose sessions a page is on its way; among them some whose page has arrived."""
         self._cell: dict[str, None] = {}
         """Channels with messages since `_cell_start`: the summary of what was followed."""
         self._cell_start = 0

@@ -5,7 +5,8 @@ log's beginning. A page takes the lowest offset that any channel lacks, and goes
 the last page, and in the step that has it the session joins the subscriptions: between the two nothing is told.
 
 A channel with a message of high priority in the tail that the session lacks comes before others, with all it lacks of
-it. The cursor stays where the others are.
+it. The cursor stays where the others are. Where a page is on its way when such a message comes, it is told at once,
+with what lacks before it, in front of what waits of that page: it moves nothing, and comes again in the next page.
 
 A page that waits for blocks is filled up, but not for long: its gateway gives a session up that hears nothing.
 
@@ -155,6 +156,7 @@ class CatchingUp:
 
     def on_tick(self, log: ChannelLog, now_ms: int) -> None:
         """Pages that have waited for long leave with what they have."""
+        log.paged = {client: None for client in log.paged if _is_paged(client)}
         for clients in list(log.waiting.values()):
             for client in list(clients):
                 session = client.session
@@ -234,6 +236,38 @@ class CatchingUp:
             return {}
         positions = _of(session).positions
         return {hash_: one for hash_, one in lacking.items() if log.tail.high_above(one.key, positions[hash_])}
+
+    def tell_ahead(self, log: ChannelLog, message: Message, before: int, now_ms: int) -> None:
+        """A message of high priority has come, to a channel whose last one was at `before`: it is told at once to
+        sessions to which a page is on its way."""
+        for client in list(log.paged):
+            session = client.session
+            if session is None or not _is_paged(client):
+                del log.paged[client]
+                continue
+            channels = _of(session)
+            channel = client.channels.by_key.get(message.key)
+            if channel is None or session.channels_in_order or channel.hash in channels.lost_untold:
+                continue
+            told = channels.ahead.get(channel.hash, channels.told[channel.hash])
+            position = max(channels.positions[channel.hash], told)
+            if position < min(before, log.tail.start - 1):
+                continue  # some of what lacks has left memory
+            page = internal_pb2.ChannelPage(
+                session=session.number, ask=channels.ask, page=channels.page, paging=channels.paging, ahead=True
+            )
+            lacking = [one for one in log.tail.above(message.key, position) if one.is_for(channel.attributes)]
+            for one in lacking:
+                one.fill_in(page.entries.add().message, channel.hash, told)
+                told = one.offset
+            whole = told == message.offset and not any(one.expired(now_ms) for one in lacking)
+            ahead_bytes = channels.ahead_bytes + page.ByteSize()
+            if whole and ahead_bytes <= page_bytes_of(channels.page_bytes):
+                channels.ahead[channel.hash], channels.ahead_bytes = told, ahead_bytes
+                self._state.count("messages_ahead", len(lacking))
+                size = sum(len(one.payload) for one in lacking)
+                self._state.deliver(client.key.partition("/")[0], len(lacking), size)
+                session.gateway.tell(internal_pb2.Item(channel_page=page))
 
     def _tell_lost(self, log: ChannelLog, session: Session) -> bool:
         channels = _of(session)
@@ -352,6 +386,8 @@ class CatchingUp:
             self._join(log, client, session)
         else:
             channels.state = ChannelsState.PAGED
+            log.paged[client] = None
+            channels.ahead, channels.ahead_bytes = {}, 0
             reached = min(
                 (channels.positions[hash_] for hash_, _ in self._lacking(log, client, channels)),
                 default=log.position - 1,
@@ -378,6 +414,11 @@ class CatchingUp:
 def _of(session: Session) -> ChannelSession:
     assert session.channels is not None
     return session.channels
+
+
+def _is_paged(client: Client) -> bool:
+    session = client.session
+    return session is not None and session.channels is not None and session.channels.state is ChannelsState.PAGED
 
 
 def _note_urgent(channels: ChannelSession, urgent: Iterable[int]) -> None:

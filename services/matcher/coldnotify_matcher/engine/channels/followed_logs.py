@@ -75,6 +75,7 @@ class Channels:
             self._move(log, record, headers, right)
             return
         fresh = record.offset >= max(log.read, log.replay_from)
+        before = log.last.of(message.key)
         if not log.take_in(message, headers):
             if fresh:
                 state.count("messages_repeated")
@@ -88,6 +89,8 @@ class Channels:
             if allowance is not None and not message.high and not allowance.passes(now_ms):
                 self._put_off(log, message, now_ms)
                 return
+            if message.high:
+                self._catching_up.tell_ahead(log, message, before, now_ms)
             told, missed = log.subscriptions.tell(message, now_ms)
             state.deliver(domain, told, told * len(message.payload))
             if told:

@@ -401,6 +401,8 @@ def test_the_next_page_begins_with_the_channel_and_the_cursor_stays_with_the_oth
     first = behind(bench)
     bench.send("a", LARGE)
     bench.send("b", headers=HIGH)
+    bench.settle()
+    assert ahead(bench) == [[("b", 5), ("b", 9)]]
     bench.ask(1, page=1, paging=first.paging, page_bytes=PAGE_BYTES)
     bench.settle()
     (second,) = channel_pages(bench.take())
@@ -420,10 +422,72 @@ def test_the_next_page_begins_with_the_channel_and_the_cursor_stays_with_the_oth
     assert page.complete == 9
 
 
+def ahead(bench: ChannelsBench) -> list[list[tuple[str, int]]]:
+    """What was told in front of a page, since the last look."""
+    told = [page for page in channel_pages(bench.take()) if page.ahead]
+    assert not any(page.HasField("complete") or page.last for page in told)
+    assert all((page.ask, page.page) == (1, 1) for page in told)
+    return [told_of(page) for page in told]
+
+
+def test_while_a_page_is_on_its_way_it_is_told_at_once_with_what_comes_before_it_and_each_once() -> None:
+    bench = ChannelsBench()
+    behind(bench)
+    bench.send("b")
+    bench.send("b", headers=HIGH)
+    bench.send("b", headers=HIGH)
+    bench.send("elsewhere", headers=HIGH)
+    bench.settle()
+    assert ahead(bench) == [[("b", 5), ("b", 8), ("b", 9)], [("b", 10)]]
+    for _ in range(4):
+        bench.send("b", LARGE, HIGH)
+    bench.settle()
+    assert ahead(bench) == [[("b", 12)], [("b", 13)]], "together no more than a page"
+
+
+def test_what_lacks_before_it_and_is_not_in_memory_comes_with_it_in_the_page() -> None:
+    bench = ChannelsBench(rules=Rules(channel_bounds=ChannelBounds(tail_messages_max=2)))
+    for _ in range(8):
+        bench.send("b", LARGE)
+    bench.open([text("a"), text("b")], [channel(name, since=wire_pb2.SINCE_OLDEST) for name in "ab"],
+               page_bytes=PAGE_BYTES)  # fmt: skip
+    bench.settle()
+    bench.take()
+    bench.send("b", headers=HIGH)
+    bench.send("a", headers=HIGH)
+    bench.settle()
+    assert ahead(bench) == [[("a", 9)]]
+
+
+def test_what_has_expired_before_it_is_said_in_the_page() -> None:
+    bench = ChannelsBench()
+    behind(bench)
+    bench.send("b", headers=MessageHeaders(expires_at=bench.now_ms))
+    bench.send("b", headers=HIGH)
+    bench.settle()
+    assert ahead(bench) == []
+
+
+def test_who_has_gone_or_has_caught_up_is_told_nothing_in_front() -> None:
+    bench = ChannelsBench()
+    page = behind(bench)
+    while not page.last:
+        bench.ask(1, page=page.page, paging=page.paging, page_bytes=PAGE_BYTES)
+        bench.settle()
+        (page,) = channel_pages(bench.take())
+    bench.send("b", headers=HIGH)
+    bench.settle()
+    items = bench.take()
+    assert channel_pages(items) == []
+    assert [one.urgent for one in channel_fan_outs(items)] == [True]
+
+
 def test_who_wants_channels_in_order_has_pages_in_order() -> None:
     bench = ChannelsBench()
     first = behind(bench, in_order=True)
     bench.send("b", headers=HIGH)
+    bench.settle()
+    assert ahead(bench) == []
     bench.ask(1, page=1, paging=first.paging, page_bytes=PAGE_BYTES)
     bench.settle()
     (second,) = channel_pages(bench.take())
