@@ -4,7 +4,7 @@ All of it is drawn from a lot of its own, so that a schedule without channels st
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from random import Random
 from unittest.mock import patch
@@ -12,6 +12,7 @@ from unittest.mock import patch
 from coldnotify._core import settings
 from coldnotify._core.since import Since
 from coldnotify_matcher.engine.channel_bounds import ChannelBounds
+from coldnotify_matcher.engine.channels import channel_paging
 from coldnotify_schemas.channels import (
     EXPIRES_HEADER,
     ID_HEADER,
@@ -44,6 +45,9 @@ class Chatting:
         self._priorities = Random(seed ^ 0x4170)  # so that the rest of the schedule stays what it is
         self._high = self._priorities.choice([0.0, 0.2, 0.6])
         """How many messages are of high priority."""
+        self._page_bytes = self._priorities.choice([None, 1_000]) if self._high else None
+        """How large pages of channels are; None: as large as the product makes them. While there are many, messages of
+        high priority come between two."""
         self._sent: dict[str, list[MessageHeaders]] = {}
         self._ids = 0
         if not self.on:
@@ -64,11 +68,15 @@ class Chatting:
 
     @contextmanager
     def bounds(self) -> Iterator[None]:
-        """While the schedule is played: little may wait in clients."""
+        """While the schedule is played: little may wait in clients, and little is in a page."""
         if not self.on:
             yield
             return
-        with patch.object(settings, "CHANNELS_BACKLOG_BYTES_MAX", self._backlog_bytes_max):
+        with ExitStack() as stack:
+            stack.enter_context(patch.object(settings, "CHANNELS_BACKLOG_BYTES_MAX", self._backlog_bytes_max))
+            if self._page_bytes is not None:
+                page_bytes = self._page_bytes
+                stack.enter_context(patch.object(channel_paging, "page_bytes_of", lambda _: page_bytes))
             yield
 
     def kinds(self) -> dict[str, tuple[float, Callable[[], None]]]:
@@ -168,8 +176,12 @@ class Chatting:
     def send(self) -> None:
         """One message. Before one of high priority others may wait, of its channel and of another one."""
         key, headers = self._key(), self._headers()
-        if headers.high_priority and self._priorities.random() < 0.5:
-            self._let_wait(key)
+        if headers.high_priority:
+            how = self._priorities.random()
+            if how < 0.4:
+                self._let_wait(key)
+            elif how < 0.7:
+                self._stop_between_pages(key.split("/")[1])
         self._sent.setdefault(key, []).append(headers)
         self.world.send(key, self._payload(headers), message_headers(headers))
 
@@ -177,14 +189,34 @@ class Chatting:
         """The group's clients do not read for a moment, and messages come for them."""
         draw = self._priorities
         group = key.split("/")[1]
+        self._stall(group, draw.choice([0.2, 1.0, 4.0]))
+        for _ in range(draw.choice([1, 2, 3])):
+            self._send_small(draw.choice([key, f"{DOMAIN}/{group}/{draw.choice(CHANNELS)}"]))
+
+    def _stop_between_pages(self, group: str) -> None:
+        """They are caught up with many messages, stop reading in the middle, and then one of high priority comes."""
+        draw = self._priorities
+        stalled_s = draw.choice([0.3, 0.6])
+        self._stall(group, stalled_s)
+        for _ in range(draw.choice([8, 16, 30])):
+            self._send_small(f"{DOMAIN}/{group}/{draw.choice(CHANNELS)}")
+
+        def stop() -> None:
+            self._stall(group, draw.choice([0.5, 2.0]))
+            for _ in range(draw.choice([1, 2])):
+                self._send_small(f"{DOMAIN}/{group}/{draw.choice(CHANNELS)}", high_priority=True)
+
+        self.world.clock.later(stalled_s + draw.choice([0.02, 0.05, 0.1, 0.2, 0.5]), stop)
+
+    def _stall(self, group: str, seconds: float) -> None:
         for client in self.world.clients:
             if client.identity.group == group and client.link is not None:
-                client.link.stall(draw.choice([0.2, 1.0, 4.0]))
-        for _ in range(draw.choice([1, 2, 3])):
-            self._ids += 1
-            headers = MessageHeaders(id=f"m{self._ids}")
-            other = f"{DOMAIN}/{group}/{draw.choice(CHANNELS)}"
-            self.world.send(draw.choice([other, key]), b'{"m":"m%d"}' % self._ids, message_headers(headers))
+                client.link.stall(seconds)
+
+    def _send_small(self, key: str, *, high_priority: bool = False) -> None:
+        self._ids += 1
+        headers = MessageHeaders(id=f"m{self._ids}", high_priority=high_priority)
+        self.world.send(key, b'{"m":"m%d"}' % self._ids, message_headers(headers))
 
     def send_many(self) -> None:
         """A burst, of all channels of a group."""
