@@ -176,12 +176,8 @@ class Chatting:
     def send(self) -> None:
         """One message. Before one of high priority others may wait, of its channel and of another one."""
         key, headers = self._key(), self._headers()
-        if headers.high_priority:
-            how = self._priorities.random()
-            if how < 0.4:
-                self._let_wait(key)
-            elif how < 0.7:
-                self._stop_between_pages(key.split("/")[1])
+        if headers.high_priority and self._priorities.random() < 0.5:
+            self._let_wait(key)
         self._sent.setdefault(key, []).append(headers)
         self.world.send(key, self._payload(headers), message_headers(headers))
 
@@ -193,29 +189,14 @@ class Chatting:
         for _ in range(draw.choice([1, 2, 3])):
             self._send_small(draw.choice([key, f"{DOMAIN}/{group}/{draw.choice(CHANNELS)}"]))
 
-    def _stop_between_pages(self, group: str) -> None:
-        """They are caught up with many messages, stop reading in the middle, and then one of high priority comes."""
-        draw = self._priorities
-        stalled_s = draw.choice([0.3, 0.6])
-        self._stall(group, stalled_s)
-        for _ in range(draw.choice([8, 16, 30])):
-            self._send_small(f"{DOMAIN}/{group}/{draw.choice(CHANNELS)}")
-
-        def stop() -> None:
-            self._stall(group, draw.choice([0.5, 2.0]))
-            for _ in range(draw.choice([1, 2])):
-                self._send_small(f"{DOMAIN}/{group}/{draw.choice(CHANNELS)}", high_priority=True)
-
-        self.world.clock.later(stalled_s + draw.choice([0.02, 0.05, 0.1, 0.2, 0.5]), stop)
-
     def _stall(self, group: str, seconds: float) -> None:
         for client in self.world.clients:
             if client.identity.group == group and client.link is not None:
                 client.link.stall(seconds)
 
-    def _send_small(self, key: str, *, high_priority: bool = False) -> None:
+    def _send_small(self, key: str) -> None:
         self._ids += 1
-        headers = MessageHeaders(id=f"m{self._ids}", high_priority=high_priority)
+        headers = MessageHeaders(id=f"m{self._ids}")
         self.world.send(key, b'{"m":"m%d"}' % self._ids, message_headers(headers))
 
     def send_many(self) -> None:

@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 from coldnotify import Connection, Message, Notify, State
@@ -179,8 +180,7 @@ def alarms_by_all_ways(up: Up, group: str) -> list[str]:
         sent.wait(60)
     producer = Producer({"bootstrap.servers": up.kafka})
     partition = partition_of(DOMAIN, group, 8)
-    key, headers = f"{DOMAIN}/{group}/alarms", [("priority", b"high")]
-    producer.produce(CHANNELS_1D, b'"raw"', key, partition, headers=headers)
+    producer.produce(CHANNELS_1D, b'"raw"', f"{DOMAIN}/{group}/alarms", partition, headers={"priority": "high"})
     assert producer.flush(60) == 0
     return ["plain", "kafka", "http", "http, of many", "library", "command", "session", "raw"]
 
@@ -204,7 +204,7 @@ def test_a_channel_comes_before_pages_of_others_that_wait_in_its_order_and_all_c
     assert [one.payload["number"] for one in told if one.channel == "log"] == list(range(150))
     last_alarm = max(place for place, one in enumerate(told) if one.channel == "alarms")
     assert last_alarm < len(told) - 1, "a part of what was sent before comes behind it"
-    previous = {"log": None, "alarms": None}
+    previous: dict[str, int | None] = {"log": None, "alarms": None}
     for one in told:
         assert previous[one.channel] in (None, one.previous)
         previous[one.channel] = one.offset
@@ -286,6 +286,7 @@ def test_a_messages_priority_that_is_none_is_refused_by_the_fields_name_or_rejec
     while not reasons and time.monotonic() < until_s:
         record = consumer.poll(1)
         if record is not None and record.key() == key.encode():
-            reasons = [value.decode() for name, value in record.headers() or [] if name == REASON_HEADER]
+            said: Any = record.headers()
+            reasons = [value.decode() for name, value in said if name == REASON_HEADER]
     consumer.close()
     assert reasons == ["priority: b'low' is not high"]

@@ -22,7 +22,7 @@ import { ChannelCallbackFailed, ChannelParked, type ColdNotifyError, MessagesMis
 import type { Missed } from "../message.js";
 import { ChannelCursor } from "./channelCursor.js";
 import { BEGINNING, type ChannelJob, Feed, highest, isMissed, Item, type KeptChannel } from "./feed.js";
-import { byChannel, type Channel, channelOf, type Interest, type Room } from "./interests.js";
+import { byChannel, type Channel, channelOf, type Interest } from "./interests.js";
 import type { Journal } from "./journal.js";
 import type { Operations, Registrations } from "./registrations.js";
 import { CHANNELS_BACKLOG_BYTES_MAX, type Settings } from "./settings.js";
@@ -179,14 +179,6 @@ export class Channels {
   said(interests: Iterable<Interest>): WireChannel[] {
     const feeds = [...interests].map((interest) => this.#feedOf(interest));
     return feeds.flatMap((feed) => (feed === undefined ? [] : this.#said(feed)));
-  }
-
-  /** Those that overtook others, as far as there is room: the cursor alone would have them told once more. */
-  ahead(room: Room): WireChannel[] {
-    const { cursor } = this.#cursor;
-    if (cursor === null) return [];
-    const isAhead = (feed: Feed): boolean => feed.told !== null && feed.told > cursor && !this.#isOwed(feed);
-    return [...this.#feeds.values()].filter((feed) => isAhead(feed) && room.takes(feed.interest)).map((feed) => feed.registered);
   }
 
   #said(feed: Feed): WireChannel {

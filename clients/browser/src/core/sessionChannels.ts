@@ -6,7 +6,7 @@
 
 import { ChannelsUnknown, type ColdNotifyError } from "../errors.js";
 import type { Channels } from "./channels.js";
-import { channelHashesOf, type Interest, isChannel, Room } from "./interests.js";
+import { channelHashesOf, type Interest, isChannel } from "./interests.js";
 import type { Operations, Registrations } from "./registrations.js";
 import { type CaughtUp, type ChannelsEnd, KINDS_CHANNELS, type Registered, type WireChannel, type Welcome } from "./wire.js";
 
@@ -55,9 +55,7 @@ export class SessionChannels {
   hello(registered: readonly Interest[], unregistered: readonly Interest[]): HelloChannels {
     const { epoch: channelsEpoch, cursor: channelsCursor } = this.#channels.forHello;
     this.#saidCursor = channelsCursor !== undefined;
-    const room = new Room();
-    for (const interest of [...registered, ...unregistered]) room.takes(interest);
-    const channels = [...this.#channels.said(registered), ...this.#channels.ahead(room)];
+    const channels = this.#channels.said(registered);
     this.#asks = channels.length > 0;
     return { channelsCursor, channelsEpoch, channels, unregisterChannels: channelHashesOf(unregistered) };
   }

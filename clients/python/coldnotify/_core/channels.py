@@ -29,7 +29,7 @@ from coldnotify_schemas import wire_pb2 as wire
 from coldnotify._core import settings as numbers
 from coldnotify._core.channel_cursor import ChannelCursor
 from coldnotify._core.feed import BEGINNING, ChannelJob, Feed, Item, KeptChannel
-from coldnotify._core.interests import Channel, Interest, Room, channels_of
+from coldnotify._core.interests import Channel, Interest, channels_of
 from coldnotify._core.journal import Journal
 from coldnotify._core.registrations import Registrations, Stage
 from coldnotify._core.settings import Settings
@@ -167,14 +167,6 @@ class Channels:
         """Those of `interests` that are channels, for a frame that has them all."""
         feeds = (self._by_hash.get(channel.hash) for channel in channels_of(interests))
         return [self._said(feed) for feed in feeds if feed is not None]
-
-    def ahead(self, room: Room) -> list[wire.Channel]:
-        """Those that overtook others, as far as there is room: the cursor alone would have them told once more."""
-        cursor = self._cursor.cursor
-        if cursor is None:
-            return []
-        feeds = [feed for feed in self._feeds.values() if feed.told is not None and feed.told > cursor]
-        return [feed.registered for feed in feeds if not self._is_owed(feed) and room.take(feed.channel)]
 
     def _said(self, feed: Feed) -> wire.Channel:
         if feed.since is not None and self._is_foreign(feed.since):

@@ -3,12 +3,12 @@
 What frames say of a single channel is for `channels`.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from coldnotify_schemas import wire_pb2 as wire
 
 from coldnotify._core.channels import Channels
-from coldnotify._core.interests import Channel, Interest, Room, channels_of
+from coldnotify._core.interests import Channel, Interest, channels_of
 from coldnotify._core.registrations import Operation, Registrations, Stage
 from coldnotify.errors import ChannelsUnknown
 
@@ -41,7 +41,7 @@ class SessionChannels:
 
     # What the client says
 
-    def put_into(self, hello: wire.Hello, registered: Collection[Interest], unregistered: Collection[Interest]) -> None:
+    def put_into(self, hello: wire.Hello, registered: Iterable[Interest], unregistered: Iterable[Interest]) -> None:
         """What the Hello says of channels."""
         epoch, cursor = self._channels.for_hello
         self._said_cursor = cursor is not None
@@ -50,10 +50,6 @@ class SessionChannels:
         if cursor is not None:
             hello.channels_cursor = cursor
         hello.channels.extend(self._channels.said(registered))
-        room = Room()
-        for interest in (*registered, *unregistered):
-            room.take(interest)
-        hello.channels.extend(self._channels.ahead(room))
         hello.unregister_channels.extend(channel.hash for channel in channels_of(unregistered))
         self._asks = bool(hello.channels)
 

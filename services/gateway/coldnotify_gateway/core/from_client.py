@@ -58,10 +58,21 @@ class FromClient:
             session.hear_channels(ack.channels_complete)
         if ack.channels_page:
             return [
-                *self._requests.next_channels_page(session, ack.channels_page, now_s),
+                *self._on_channels_page_arrived(session, ack.channels_page, now_s),
                 *self._on_page_arrived(session, ack, now_s),
             ]
         return self._on_page_arrived(session, ack, now_s)
+
+    def _on_channels_page_arrived(self, session: Identified, page: int, now_s: float) -> list[Output]:
+        channels = session.channels
+        if channels is None or not channels.is_on_its_way(channels.number, page):
+            return []
+        # Pages of objects measure the link where there are any.
+        high_water_bytes = None if session.pages.sent else session.pages.reached(now_s)
+        outputs = self._requests.next_channels_page(session, page, now_s)
+        if high_water_bytes is not None:
+            outputs.append(HighWater(session.peer, high_water_bytes))
+        return outputs
 
     def _on_page_arrived(self, session: Identified, ack: Ack, now_s: float) -> list[Output]:
         if ack.page and ack.page == session.pages.sent and session.state is State.CATCHING:

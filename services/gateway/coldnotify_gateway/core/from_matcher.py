@@ -332,7 +332,11 @@ class FromMatcher:
         complete = page.complete if page.HasField("complete") else NONE
         session.channels_arrived(complete, page.paging, last=page.last)
         self._counters.messages += len(page.entries)
-        outputs: list[Output] = [Send(session.peer, encoding.channel_page(page))]
+        data = encoding.channel_page(page)
+        if page.page > 1 and not page.last and not session.pages.sent:
+            # Nothing is in front of it: its client has the page before it, and no page of objects is under way.
+            session.pages.leaves(len(data), self._limits.high_water_bytes, now_s)
+        outputs: list[Output] = [Send(session.peer, data)]
         if page.urgent:
             # Its messages stand in the page's front. Pages of objects may wait before it.
             outputs.append(Overtake([session.peer], tuple(page.urgent)))

@@ -486,3 +486,24 @@ def test_while_the_digests_differ_no_beat_counts_and_the_page_behind_the_set_is_
     bench.inbox(opened(1, check.check_digest.ask), Item(page=page))
     assert [frame.WhichOneof("frame") for frame in wire.take()] == ["welcome", "caught_up"]
     assert bench.session(1).channels_complete_now == 70
+
+
+def test_pages_of_channels_measure_the_link_where_there_are_none_of_objects() -> None:
+    """Else a page would be 16 KiB on the slowest link, and what is urgent would wait behind that for long."""
+    bench = Bench()
+    wire = bench.opening(hello_with())
+    bench.take_requests("open")
+    bench.inbox(opened(1, 1), Item(page=Page(session=1, ask=1, page=1, last=True)))
+    sizes = []
+    for number in range(1, 5):
+        large = ChannelEntry(message=Message(channel=TASKS.hash, offset=50 + number, back=1, payload=b"x" * 12_000))
+        page = ChannelPage(session=1, ask=1, page=number, paging=1, entries=[large])
+        bench.inbox(Item(channel_page=page))
+        wire.take()
+        bench.now_s += 4.0
+        bench.say(wire, encode(ClientFrame(ack=Ack(channels_page=number))))
+        (asked,) = bench.take_requests("catch_up_channels")
+        sizes.append(asked.catch_up_channels.page_bytes)
+    assert sizes[0] == 16 * 1024, "what is in front of the first one is not known"
+    assert 5_500 < sizes[1] < 6_500, "what the link carries in 2 s"
+    assert sizes[1] == sizes[2] == sizes[3]

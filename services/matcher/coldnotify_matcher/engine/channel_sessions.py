@@ -80,6 +80,8 @@ class ChannelSession:
     to be told that messages may be missing."""
     epoch_said: bool = False
     """Its client knows the log's epoch."""
+    urgent_bytes: int = 0
+    """In the same row: what came before others because of its priority."""
     ahead: dict[int, int] = field(default_factory=dict)
     """By hash: up to where channels were told in front of what waits of the page that is on its way."""
     ahead_bytes: int = 0

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping
 from heapq import merge
 
 from coldnotify_schemas import internal_pb2, wire_pb2
+from coldnotify_schemas.internal_protocol import PAGE_BYTES_MAX
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.kept_blocks import Kept, channel_mark
@@ -36,6 +37,9 @@ FILLED_MS_MAX = 500
 TURN_MS_MAX = 30_000
 """A page that waits for its tenant's turn leaves empty after this, half of the time after which its gateway asks anew.
 Sooner, ten thousand sessions of one tenant would ask for pages thousands of times a second."""
+URGENT_BYTES_MAX = PAGE_BYTES_MAX
+"""Of messages that come before others in a row of pages. Where a link is cut again and again, the next row begins at
+the cursor: with more, it might never come to the others."""
 EMPTY_MS_MAX = 3_000
 """An empty one leaves after this and says how far it is: a gateway asks anew, or ends the session, after 10 s."""
 
@@ -59,6 +63,7 @@ class CatchingUp:
         channels.told = dict(channels.positions)
         channels.lost_untold = {**channels.lost_told, **channels.lost}
         channels.page = after_page
+        channels.urgent_bytes = 0
         self._state.pagings += 1
         channels.paging = (self._state.generation << PAGINGS_BITS) + self._state.pagings
 
@@ -232,9 +237,10 @@ class CatchingUp:
         log: ChannelLog, session: Session, lacking: Mapping[int, RegisteredChannel]
     ) -> dict[int, RegisteredChannel]:
         """Those of them that come before the others."""
-        if not log.tail.any_high or session.channels_in_order:
+        channels = _of(session)
+        if not log.tail.any_high or session.channels_in_order or channels.urgent_bytes >= URGENT_BYTES_MAX:
             return {}
-        positions = _of(session).positions
+        positions = channels.positions
         return {hash_: one for hash_, one in lacking.items() if log.tail.high_above(one.key, positions[hash_])}
 
     def tell_ahead(self, log: ChannelLog, message: Message, before: int, now_ms: int) -> None:
@@ -358,6 +364,9 @@ class CatchingUp:
         if channels.entries_max is not None and len(filling.entries) >= channels.entries_max:
             return False
         filling.entries.append(entry)
+        told = entry.missed if entry.HasField("missed") else entry.message
+        if told.channel in filling.urgent:
+            channels.urgent_bytes += size
         channels.filled_bytes += size
         log.pages_bytes += size
         return True
