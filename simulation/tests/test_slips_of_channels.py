@@ -69,8 +69,8 @@ SLIPS = {
     "what overtakes moves the cursor": Slip(
         overtaking,
         "_repeat",
-        "entry.paged = True",
-        "entry.paged = isinstance(entry, Missed)",
+        "message.paged = True",
+        "message.paged = isinstance(message, Missed)",
         40,
     ),
     "a message of high priority overtakes those of its channel": Slip(

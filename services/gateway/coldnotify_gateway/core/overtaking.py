@@ -190,10 +190,10 @@ def _entry_in(frame: bytes) -> Message | Missed:
     return said.missed if said.HasField("missed") else said.message
 
 
-def _repeat(entry: Message | Missed) -> bytes:
+def _repeat(message: Message | Missed) -> bytes:
     """The frame that says the same as part of a page."""
-    entry.paged = True
-    return encode(GatewayFrame(missed=entry) if isinstance(entry, Missed) else GatewayFrame(message=entry))
+    message.paged = True
+    return encode(GatewayFrame(missed=message) if isinstance(message, Missed) else GatewayFrame(message=message))
 
 
 def _frame_at(frames: bytes, at: int) -> tuple[int, int]:
