@@ -35,7 +35,7 @@ from coldnotify_schemas.wire_pb2 import (
     Welcome,
 )
 from coldnotify_testkit.device_frames import ack, hello, parse, use_names
-from coldnotify_testkit.gateway_bench import WireDouble, fan_out
+from coldnotify_testkit.gateway_bench import Bench, WireDouble, fan_out
 
 
 def frame(number: int, payload_bytes: int = 0) -> bytes:
