@@ -237,7 +237,7 @@ export class Channels {
     if (feed !== undefined && this.#listens(feed, said.paged)) {
       const known = this.#known(feed);
       if (said.offset > known) {
-        if (said.offset - said.back > known) return gap(feed, known, said.offset);
+        if (said.offset - said.back > known) return this.#gap(feed, known, said.offset);
         this.#lossFirst(feed, said.offset);
         // A copy: else it would keep all the bytes that came with it.
         this.#put(feed, new Item({ ...said, payload: said.payload.slice() }, this.#known(feed)));
@@ -253,7 +253,7 @@ export class Channels {
     if (feed !== undefined && this.#listens(feed, said.paged)) {
       const known = this.#known(feed);
       if (said.before - 1n > known || (said.reason === REASON.LOST && !feed.tellsLoss)) {
-        if (said.after !== undefined && said.after > known) return gap(feed, known, said.before);
+        if (said.after !== undefined && said.after > known) return this.#gap(feed, known, said.before);
         if (said.reason !== REASON.LOST) this.#lossFirst(feed, said.before);
         this.#put(feed, new Item(said, known));
       }
@@ -443,6 +443,12 @@ export class Channels {
     return feed.live ? highest(feed.received, this.#cursor.complete) : feed.received;
   }
 
+  /** The service tells it from another place than where it is, which the next Hello says. */
+  #gap(feed: Feed, known: bigint, before: bigint): string {
+    this.#owe(feed);
+    return `channel ${JSON.stringify(feed.channel.name)}: messages between ${known} and ${before} have not come`;
+  }
+
   /** If it is still to be told that the log is another one, that comes first. */
   #lossFirst(feed: Feed, before: bigint): void {
     if (feed.tellsLoss) return;
@@ -570,8 +576,4 @@ export class Channels {
     this.#ahead = new Map();
     for (const [name, feed] of ahead) if (this.#feeds.get(name) === feed) this.#settle(feed);
   }
-}
-
-function gap({ channel }: Feed, known: bigint, before: bigint): string {
-  return `channel ${JSON.stringify(channel.name)}: messages between ${known} and ${before} have not come`;
 }

@@ -218,7 +218,7 @@ class Channels:
             known = self._known(feed)
             if said.offset > known:
                 if said.offset - said.back > known:
-                    return _gap(feed, known, said.offset)
+                    return self._gap(feed, known, said.offset)
                 self._loss_first(feed, said.offset)
                 self._put(feed, Item(said, self._known(feed)))
         if not said.paged:
@@ -232,7 +232,7 @@ class Channels:
             known = self._known(feed)
             if said.before - 1 > known or (said.reason == wire.LOST and not feed.tells_loss):
                 if said.HasField("after") and said.after > known:
-                    return _gap(feed, known, said.before)
+                    return self._gap(feed, known, said.before)
                 if said.reason != wire.LOST:
                     self._loss_first(feed, said.before)
                 self._put(feed, Item(said, known))
@@ -398,6 +398,11 @@ class Channels:
         complete = self._cursor.complete
         return max(feed.received, complete) if feed.live and complete is not None else feed.received
 
+    def _gap(self, feed: Feed, known: int, before: int) -> str:
+        """The service tells it from another place than where it is, which the next Hello says."""
+        self._owe(feed)
+        return f"channel {feed.channel.name!r}: messages between {known} and {before} have not come"
+
     def _loss_first(self, feed: Feed, before: int) -> None:
         """If it is still to be told that the log is another one, that comes first."""
         if not feed.tells_loss:
@@ -517,7 +522,3 @@ class Channels:
             for name, feed in ahead.items():
                 if self._feeds.get(name) is feed:
                     self._settle(feed)
-
-
-def _gap(feed: Feed, known: int, before: int) -> str:
-    return f"channel {feed.channel.name!r}: messages between {known} and {before} have not come"

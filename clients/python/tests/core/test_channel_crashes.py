@@ -351,7 +351,7 @@ _PUT = Channels._put
 _KEPT: Callable[[Feed], KeptChannel] = Feed.__dict__["kept"].fget
 BUGS: dict[str, tuple[object, str, object]] = {
     "a message of a page is skipped": (Channels, "_put", _lose_some),
-    "a gap is not noticed": (channels, "_gap", lambda *_: ""),
+    "a gap is not noticed": (channels.Channels, "_gap", lambda *_: ""),
     "the cursor passes a channel that is not in the document": (Registrations, "owe", _nothing),
     "the cursor does not wait for callbacks": (ChannelCursor, "hold", _nothing),
     "a repeat is told": (Channels, "_known", lambda self, feed: feed.told if feed.told is not None else feed.received),

@@ -179,7 +179,10 @@ def test_a_gap_ends_the_session_and_the_cursor_stays() -> None:
     assert document(bench).channels_cursor == 100
     assert tell(bench) == []
     bench.client.link_down("", bench.now)
-    assert bench.connect().channels_cursor == 100
+    hello = bench.connect()
+    assert hello.channels_cursor == 100
+    (said,) = hello.channels
+    assert (said.name, said.since, said.at) == ("tasks", wire.SINCE_POSITION, 100), "the service may know another place"
 
 
 def test_a_parked_channel_lets_the_others_and_the_cursor_pass() -> None:
