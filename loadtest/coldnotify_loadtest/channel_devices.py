@@ -1,4 +1,4 @@
-"""Light devices that subscribe to channels: one task each in a process of its own, told messages and nothing else."""
+"""Light devices that subscribe to channels, a task each in a process of their own: live, or away and coming back."""
 
 import asyncio
 import multiprocessing
@@ -10,8 +10,8 @@ from multiprocessing.connection import Connection
 
 from coldnotify_schemas.frames import FrameBuffer, encode, parse_gateway_frame
 from coldnotify_schemas.interests import by_channel, digest_of
-from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX, PROTOCOL_VERSION
-from coldnotify_schemas.wire_pb2 import SINCE_NOW, Ack, Channel, ClientFrame, Hello
+from coldnotify_schemas.protocol import GATEWAY_FRAME_BYTES_MAX, OBJECTS_PER_FRAME_MAX, PROTOCOL_VERSION
+from coldnotify_schemas.wire_pb2 import SINCE_NOW, Ack, Channel, ClientFrame, GatewayFrame, Hello, SyncChunk
 
 from coldnotify_loadtest.latency import Latencies
 
@@ -152,6 +152,162 @@ def channel_devices(
         assert ours.recv() == "ready"
         assert process.pid is not None
         yield ChannelDevices(ours, process.pid)
+    finally:
+        process.kill()
+        process.join()
+
+
+# --- devices that were away
+
+
+@dataclass
+class Back:
+    """What devices were told that came back."""
+
+    seconds: list[float] = field(default_factory=list)
+    """Of each, from its call of connect until its channels were live."""
+    messages: int = 0
+    bytes: int = 0
+    gaps: int = 0
+    """Messages in front of which the device had not been told all."""
+
+
+class _Returning:
+    """Registers with its first visit; at each later one it says how far it was, as a client does from its state."""
+
+    def __init__(self, group: str, client: str, channels: Sequence[str]) -> None:
+        domain, _, name = group.partition("/")
+        self._channels = channels
+        self._hello = Hello(
+            protocol=PROTOCOL_VERSION,
+            domain=domain,
+            group=name,
+            client=client,
+            digest=digest_of(map(by_channel, channels)),
+            keepalive_s=_KEEPALIVE_S,
+        )
+        self._at: dict[int, int] = {}
+        self._cursor = -1
+        self._told = Back()
+
+    async def visit(self, host: str, port: int, cursor: int | None, connecting: asyncio.Semaphore, told: Back) -> None:
+        """Connect, and stay until nothing lacks. `cursor`: the offset that it was told last; None: to register."""
+        self._told, self._at = told, {}
+        if cursor is not None:
+            self._hello.channels_cursor = self._cursor = cursor
+        begun_s = time.monotonic()
+        async with connecting:
+            reader, writer = await asyncio.open_connection(host, port)
+        try:
+            writer.write(encode(ClientFrame(hello=self._hello)))
+            frames, live = FrameBuffer(GATEWAY_FRAME_BYTES_MAX), False
+            while not live:
+                data = await reader.read(_READ_BYTES)
+                if not data:
+                    raise ConnectionError("the gateway has closed the connection")
+                told.bytes += len(data)
+                for body in frames.feed(data):
+                    live |= self._take(parse_gateway_frame(body), writer)
+            await writer.drain()
+        finally:
+            writer.close()
+        told.seconds.append(time.monotonic() - begun_s)
+
+    def _take(self, frame: GatewayFrame, writer: asyncio.StreamWriter) -> bool:
+        """Whether its channels are live."""
+        kind = frame.WhichOneof("frame")
+        if kind == "message":
+            message = frame.message
+            self._told.messages += 1
+            self._told.gaps += message.offset - message.back > self._at.get(message.channel, self._cursor)
+            self._at[message.channel] = message.offset
+        elif kind == "channels_end":
+            writer.write(encode(ClientFrame(ack=Ack(channels_page=frame.channels_end.page))))
+            return frame.channels_end.last
+        elif kind == "caught_up":
+            return frame.caught_up.HasField("channels_complete")
+        elif kind == "welcome":
+            if frame.welcome.HasField("channels_epoch"):
+                self._hello.channels_epoch = frame.welcome.channels_epoch
+            if not frame.welcome.in_sync:
+                self._say_all(writer)
+        elif kind == "missed":
+            self._told.gaps += 1
+        elif kind == "close":
+            raise ConnectionError(f"the gateway closes: {frame.close.reason}")
+        return False
+
+    def _say_all(self, writer: asyncio.StreamWriter) -> None:
+        for index, start in enumerate(range(0, len(self._channels), OBJECTS_PER_FRAME_MAX)):
+            some = self._channels[start : start + OBJECTS_PER_FRAME_MAX]
+            chunk = SyncChunk(index=index, last=start + len(some) == len(self._channels))
+            chunk.channels.extend(Channel(name=name, since=SINCE_NOW) for name in some)
+            writer.write(encode(ClientFrame(sync=chunk)))
+
+
+async def _serve_returning(
+    pipe: Connection, host: str, port: int, group: str, wants: Sequence[tuple[str, Sequence[str]]]
+) -> None:
+    devices = [_Returning(group, client, channels) for client, channels in wants]
+    loop = asyncio.get_running_loop()
+    while True:
+        cursors: list[int | None] = await loop.run_in_executor(None, pipe.recv)
+        told, connecting = Back(), asyncio.Semaphore(_AT_ONCE)
+        visits = (
+            device.visit(host, port, cursor, connecting, told) for device, cursor in zip(devices, cursors, strict=False)
+        )
+        try:
+            await asyncio.gather(*visits)
+        except OSError as error:
+            pipe.send(str(error))
+            return
+        pipe.send(told)
+
+
+def _returning_process(
+    pipe: Connection, host: str, port: int, group: str, wants: Sequence[tuple[str, Sequence[str]]]
+) -> None:
+    asyncio.run(_serve_returning(pipe, host, port, group, wants))
+
+
+class ReturningDevices:
+    """A process of devices that are away, registered for channels."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+
+    def come_back(self, cursors: Sequence[int | None]) -> None:
+        """The first of them connect at once, one for each cursor, and leave when nothing lacks."""
+        self._pipe.send(list(cursors))
+
+    def are_back(self) -> bool:
+        """Whether all of them have been told everything."""
+        return self._pipe.poll()
+
+    def back(self, timeout_s: float) -> Back:
+        """What came of it. Raises ConnectionError, and TimeoutError if it takes longer."""
+        if not self._pipe.poll(timeout_s):
+            raise TimeoutError(f"devices have not caught up within {timeout_s:g} s")
+        found = self._pipe.recv()
+        if not isinstance(found, Back):
+            raise ConnectionError(found)
+        return found
+
+
+@contextmanager
+def returning_devices(
+    host: str, port: int, group: str, wants: Sequence[tuple[str, Sequence[str]]], ready_s: float
+) -> Iterator[ReturningDevices]:
+    """Devices (client, channels) that have registered, from now on, and left. Raises as `ReturningDevices.back`."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_returning_process, args=(theirs, host, port, group, list(wants)), daemon=True)
+    process.start()
+    try:
+        devices = ReturningDevices(ours)
+        devices.come_back([None] * len(wants))
+        devices.back(ready_s)
+        yield devices
     finally:
         process.kill()
         process.join()

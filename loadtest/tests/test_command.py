@@ -2,7 +2,7 @@
 
 Stands for: command, bench, provenance, rates, growth, recovery, takeover, wire, backlog, pipeline, scale, peers
 Stands for: query_values, query_changes, query_system, described_load, usage, channels, channel_devices
-Stands for: priority, flood, isolation
+Stands for: channel_catch_up, priority, flood, isolation
 """
 
 import json
@@ -207,3 +207,20 @@ def test_a_takeover_behind_a_log_of_descriptions(tmp_path: Path) -> None:
         ("cold", 400, True, 0),
         ("standby", 400, True, 0),
     ]
+
+
+@pytest.mark.kafka
+def test_clients_that_come_back_are_told_all_they_lack(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="parts: 'nothing'"):
+        EXPERIMENTS["catch-up"].run(Bench({"parts": ("nothing",)}, tmp_path, Progress(1, "")))
+    rows = rows_of("catch-up", tmp_path)
+    told = [row for row in rows if row["part"] == "told"]
+    assert [(row["told"], row["gaps"]) for row in told] == [(row["expected"], 0) for row in told]
+    minute, day = ([row for row in told if row["behind_min"] == minutes] for minutes in (1, 1440))
+    assert len(minute) == len(day) == 3
+    assert not any(row["blocks"] for row in minute), "the tail is in memory"
+    assert min(row["told"] for row in day) > 0
+    assert max(row["blocks"] for row in day) > 0
+    assert all(row["median_s"] <= row["seconds"] for row in told)
+    ways = {row["way"] for row in rows if row["part"] == "ways"}
+    assert ways == {"blocks, as shipped", "one reader a client", "two caravans"}

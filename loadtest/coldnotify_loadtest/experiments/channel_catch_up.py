@@ -1,0 +1,311 @@
+"""catch-up: clients come back to channels after a minute, an hour and a day, each wanting a share of them.
+
+The log is one of a day: of 10 million messages where this is not scaled down. Two halves:
+
+    told      devices of a real service come back at once, while others are told an object: time, what was read of the
+              log, CPU, and the object's latency before and meanwhile
+    ways      the same work, drawn, and read in three ways: blocks, as they ship, one reader a client, and two caravans
+              (`reading_ways`); without Kafka, in turns of a block each
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from statistics import median
+
+from coldnotify_matcher.engine.channel_bounds import ChannelBounds
+from coldnotify_schemas.partitioner import partition_of
+from coldnotify_schemas.topics import CHANNELS_1D
+from coldnotify_testkit.waiting import wait_for
+from confluent_kafka import Producer
+
+from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity, settle
+from coldnotify_loadtest.channel_devices import ReturningDevices, returning_devices
+from coldnotify_loadtest.population import Population
+from coldnotify_loadtest.processes import Meter
+from coldnotify_loadtest.publisher import Plan, Publisher
+from coldnotify_loadtest.reading_ways import Away, DrawnLog, Followed, Reading, one_reader_a_client, two_caravans
+from coldnotify_loadtest.servers import HOST, ColdNotify
+from coldnotify_loadtest.swarm import Swarm
+from coldnotify_loadtest.tables import Shape
+
+PARTS = ("told", "ways")
+FULL_MESSAGES = 10_000_000
+DAY_MIN = 24 * 60
+DOMAIN, GROUP = "animal.observer", "region-1"
+HOME = partition_of(DOMAIN, GROUP, 8)
+_PAYLOAD = b"x" * 100
+_PAGE_MESSAGES = 450
+"""Of a page of 64 KiB, with such payloads."""
+_KEPT_BYTES_MIN = 1024 * 1024
+"""The settings take no less."""
+_DRAWN_MAX = 100_000
+"""Channels in all the interests that are drawn for the ways: above it clients share interests, for memory's sake."""
+_PLAN_S = 1.0
+"""The object is published for so long, and again, until all clients are told."""
+
+
+def run(bench: Bench) -> None:
+    """Each part by itself."""
+    if unknown := set(bench["parts"]) - set(PARTS):
+        raise ValueError(f"parts: {min(unknown)!r} is none of {', '.join(PARTS)}")
+    if "told" in bench["parts"]:
+        _told(bench)
+    if "ways" in bench["parts"]:
+        _ways(bench)
+
+
+def _wanted(bench: Bench, percent: float) -> int:
+    return max(1, round(bench["channels"] * percent / 100))
+
+
+def _lag(messages: int, minutes: int) -> int:
+    """How many messages of a day's log come in that time."""
+    return max(1, round(messages * minutes / DAY_MIN))
+
+
+def _bounds(messages: int) -> ChannelBounds:
+    """What is kept in memory, as far scaled down as the log: else nearly all of it would be there."""
+    full = ChannelBounds()
+    return ChannelBounds(
+        tail_bytes_max=max(full.tail_bytes_max * messages // FULL_MESSAGES, _KEPT_BYTES_MIN),
+        blocks_bytes_max=max(full.blocks_bytes_max * messages // FULL_MESSAGES, _KEPT_BYTES_MIN),
+    )
+
+
+# --- told
+
+
+def _told(bench: Bench) -> None:
+    messages = bench["messages"]
+    bounds = _bounds(messages)
+    drawn = DrawnLog(messages, bench["channels"])
+    with ExitStack() as stack:
+        settings = {
+            "matcher-channels-tail-bytes-max": bounds.tail_bytes_max,
+            "matcher-channels-blocks-bytes-max": bounds.blocks_bytes_max,
+        }
+        server = ColdNotify(bench.new_directory(), settings=settings)
+        stack.enter_context(server)
+        server.warm_up(bench["warm_up_s"])
+        groups = []
+        for percent in bench["shares_percent"]:
+            wanted = _wanted(bench, percent)
+            wants = [drawn.draw_channels(wanted) for _ in range(_clients(bench, wanted, min(bench["behind_min"])))]
+            bench.progress.step(f"{len(wants)} clients register for {wanted} channels")
+            names = [(f"client-{wanted}-{n}", [f"c-{one}" for one in some]) for n, some in enumerate(wants)]
+            devices = returning_devices(HOST, server.port, f"{DOMAIN}/{GROUP}", names, READY_S)
+            groups.append((f"{percent:g}", wants, stack.enter_context(devices)))
+        bench.progress.step(f"{messages} messages")
+        _fill(server, drawn)
+        beside = _Beside(
+            bench, *stack.enter_context(bench.load(server, Population(fan_out=bench["beside"]), bench["beside"]))
+        )
+        beside.publish(_past(bench["warm_up_s"]))
+        for minutes in bench["behind_min"]:
+            for percent, wants, group in groups:
+                some = wants[: _clients(bench, len(wants[0]), minutes)]
+                bench.progress.step(f"{len(some)} clients come back to {len(some[0])} channels after {minutes} min")
+                row = _come_back(server, drawn, minutes, some, group, beside)
+                bench.rows.append({**identity(server), "part": "told", "percent": percent, **row})
+
+
+def _clients(bench: Bench, wanted: int, minutes: int) -> int:
+    """So many that they have no more than `told_max` registrations, and are told no more messages; one at least."""
+    told = round(_lag(bench["messages"], minutes) * wanted / bench["channels"])
+    return int(max(1, min(bench["clients"], bench["told_max"] // max(wanted, told))))
+
+
+def _fill(server: ColdNotify, drawn: DrawnLog) -> None:
+    producer = Producer({"bootstrap.servers": server.kafka, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
+    for channel in drawn.channel_at:
+        while True:
+            try:
+                producer.produce(CHANNELS_1D, _PAYLOAD, f"{DOMAIN}/{GROUP}/c-{channel}", HOME)
+                producer.poll(0)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    producer.flush(READY_S)
+    wait_for(lambda: _count(server, "messages") >= len(drawn), "the matcher has read all", READY_S)
+
+
+def _count(server: ColdNotify, what: str) -> float:
+    return server.metric("matcher-1", f"coldnotify_matcher_{what}_total")
+
+
+class _Beside:
+    """Clients of the same group that are told an object."""
+
+    def __init__(self, bench: Bench, swarm: Swarm, publisher: Publisher) -> None:
+        self._swarm, self._publisher = swarm, publisher
+        self._per_s, self._clients = bench["beside_per_s"], bench["beside"]
+        self.without_s: float = bench["beside_s"]
+        """So long it is measured before clients come back."""
+
+    def publish(self, ended: Callable[[], bool]) -> Row:
+        """Its latencies, while it is published until `ended`."""
+        self._swarm.record()
+        sent = 0
+        while not sent or not ended():
+            sent += self._publisher.publish(Plan(self._per_s, _PLAN_S, poisson=False)).sent
+        settle(self._swarm, sent * self._clients)
+        return self._swarm.take()[0].summary()
+
+
+def _past(seconds: float) -> Callable[[], bool]:
+    until_s = time.monotonic() + seconds
+    return lambda: time.monotonic() >= until_s
+
+
+def _come_back(
+    server: ColdNotify,
+    drawn: DrawnLog,
+    minutes: int,
+    wants: Sequence[Sequence[int]],
+    devices: ReturningDevices,
+    beside: _Beside,
+) -> Row:
+    without = beside.publish(_past(beside.without_s))
+    lags = [drawn.draw_behind(_lag(len(drawn), minutes)) for _ in wants]
+    cursors = [len(drawn) - 1 - lag for lag in lags]
+    read_bytes, blocks = _count(server, "block_bytes"), _count(server, "blocks_read")
+    meter = Meter(server.roles())
+    devices.come_back(cursors)
+    meanwhile = beside.publish(devices.are_back)
+    back, used = devices.back(READY_S), meter.read()
+    seconds = sorted(back.seconds)
+    return {
+        "behind_min": minutes,
+        "clients": len(wants),
+        "wanted": len(wants[0]),
+        "told": back.messages,
+        "expected": sum(drawn.above(some, cursor) for some, cursor in zip(wants, cursors, strict=True)),
+        "gaps": back.gaps,
+        "seconds": round(seconds[-1], 3),
+        "median_s": round(median(seconds), 3),
+        "blocks": round(_count(server, "blocks_read") - blocks),
+        "read_mib": round((_count(server, "block_bytes") - read_bytes) / 2**20, 2),
+        "one_each_mib": round(sum(lags) * len(_PAYLOAD) / 2**20, 2),
+        "received_mib": round(back.bytes / 2**20, 2),
+        "matcher_cpu_s": used["matcher"]["cpu_s"],
+        "matcher_mib": used["matcher"]["memory_mib"],
+        "p99_ms_without": without.get("p99_ms"),
+        "p99_ms": meanwhile.get("p99_ms"),
+    }
+
+
+# --- ways
+
+
+def _ways(bench: Bench) -> None:
+    messages = bench["model_messages"]
+    bench.progress.step(f"{messages} messages, drawn")
+    drawn = DrawnLog(messages, bench["channels"])
+    followed = Followed(drawn, _bounds(messages), len(_PAYLOAD))
+    for percent in bench["shares_percent"]:
+        wanted = _wanted(bench, percent)
+        wants = [
+            drawn.draw_channels(wanted) for _ in range(max(1, min(max(bench["model_clients"]), _DRAWN_MAX // wanted)))
+        ]
+        offsets = [drawn.offsets(some) for some in wants]
+        for name, each in _lags(bench):
+            for clients in bench["model_clients"]:
+                bench.progress.step(f"{clients} clients, {wanted} channels, {name} min")
+                away = [
+                    Away(
+                        messages - drawn.draw_behind(_lag(messages, each[number % len(each)])),
+                        wants[number % len(wants)],
+                        offsets[number % len(wants)],
+                    )
+                    for number in range(clients)
+                ]
+                row = {"part": "ways", "percent": f"{percent:g}", "behind_min": name, "clients": clients}
+                for way, reading in (
+                    ("blocks, as shipped", followed.read(away, _PAGE_MESSAGES)),
+                    ("one reader a client", one_reader_a_client(messages, away, _PAGE_MESSAGES)),
+                    ("two caravans", two_caravans(messages, away, _PAGE_MESSAGES)),
+                ):
+                    bench.rows.append({**row, "way": way, **_figures(reading)})
+
+
+def _lags(bench: Bench) -> Iterator[tuple[str, Sequence[int]]]:
+    """What clients are behind: one of the times each, and all of them."""
+    for minutes in bench["behind_min"]:
+        yield f"{minutes}", (minutes,)
+    yield "all of them", bench["behind_min"]
+
+
+def _figures(reading: Reading) -> Row:
+    return {
+        "decoded": reading.records,
+        "read_mib": round(reading.records * len(_PAYLOAD) / 2**20, 2),
+        "turns": max(reading.turns),
+        "turns_median": round(median(reading.turns)),
+    }
+
+
+def seconds(parameters: Parameters) -> float:
+    """About."""
+    rows = len(parameters["behind_min"]) * len(parameters["shares_percent"])
+    told = parameters["messages"] / 6_000 + parameters["warm_up_s"] * 2 + rows * (parameters["beside_s"] + 5) + 20
+    ways = parameters["model_messages"] * sum(parameters["model_clients"]) / 8_000_000 * rows + 2
+    return float(told * ("told" in parameters["parts"]) + ways * ("ways" in parameters["parts"]))
+
+
+def _steps(parameters: Parameters) -> int:
+    shares, lags = len(parameters["shares_percent"]), len(parameters["behind_min"])
+    told, ways = shares + 1 + lags * shares, 1 + (lags + 1) * shares * len(parameters["model_clients"])
+    return told * ("told" in parameters["parts"]) + ways * ("ways" in parameters["parts"])
+
+
+_KEYS = {"behind by min": "behind_min", "% of the channels": "percent", "clients": "clients"}
+_TABLES = (
+    Shape(
+        "Clients come back to a real service",
+        _KEYS,
+        {
+            "told": "told",
+            "of": "expected",
+            "gaps": "gaps",
+            "all after s": "seconds",
+            "half of them": "median_s",
+            "blocks read": "blocks",
+            "payloads read from Kafka, MiB": "read_mib",
+            "with one reader a client it would be": "one_each_mib",
+            "matcher's CPU s": "matcher_cpu_s",
+            "matcher MiB": "matcher_mib",
+            "an object's p99 ms before": "p99_ms_without",
+            "meanwhile": "p99_ms",
+        },
+        lambda row: row["part"] == "told",
+    ),
+    Shape(
+        "Three ways to read the same drawn work, in turns of a block: models, but for the shipped choice of blocks",
+        {**_KEYS, "way": "way"},
+        {
+            "messages read and decoded": "decoded",
+            "payloads read, MiB": "read_mib",
+            "turns until all are told": "turns",
+            "until half of them are": "turns_median",
+        },
+        lambda row: row["part"] == "ways",
+    ),
+)
+CATCH_UP = Experiment(
+    "catch-up",
+    "clients that were away for a minute, an hour, a day come back to channels",
+    {
+        "parts": PARTS, "messages": 200_000, "clients": 200, "told_max": 100_000, "channels": 10_000,
+        "behind_min": (1, 60, DAY_MIN), "shares_percent": (0.01, 1.0, 50.0), "beside": 100, "beside_per_s": 20,
+        "beside_s": 3, "warm_up_s": 5, "processes": 1, "model_messages": 200_000, "model_clients": (10, 1_000),
+    },
+    {
+        "messages": 8_000, "clients": 4, "told_max": 4_000, "channels": 200, "beside": 5, "beside_s": 1, "warm_up_s": 1,
+        "model_messages": 20_000, "model_clients": (2, 20),
+    },
+    seconds,
+    _steps,
+    run,
+    _TABLES,
+)  # fmt: skip
