@@ -56,7 +56,7 @@ def run(bench: Bench) -> None:
 
 
 def _wanted(bench: Bench, percent: float) -> int:
-    return max(1, round(bench["channels"] * percent / 100))
+    return int(max(1, round(bench["channels"] * percent / 100)))
 
 
 def _lag(messages: int, minutes: int) -> int:
