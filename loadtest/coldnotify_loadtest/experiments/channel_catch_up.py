@@ -1,11 +1,11 @@
-"""catch-up: clients come back to channels after a minute, an hour and a day, each wanting a share of them.
+"""Clients come back to channels after a minute, an hour and a day, each wanting a share of them.
 
-The log is one of a day: of 10 million messages where this is not scaled down. Two halves:
+The log is one of a day: of 10 million messages where this is not scaled down. Two experiments:
 
-    told      devices of a real service come back at once, while others are told an object: time, what was read of the
+    catch-up  devices of a real service come back at once, while others are told an object: time, what was read of the
               log, CPU, and the object's latency before and meanwhile
-    ways      the same work, drawn, and read in three ways: blocks, as they ship, one reader a client, and two caravans
-              (`reading_ways`); without Kafka, in turns of a block each
+    ways      the same kind of work, drawn, and read in three ways: blocks, as they ship, one reader a client, and two
+              caravans (`reading_ways`); without Kafka, in turns of a block each
 """
 
 import time
@@ -29,7 +29,6 @@ from coldnotify_loadtest.servers import HOST, ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
 
-PARTS = ("told", "ways")
 FULL_MESSAGES = 10_000_000
 DAY_MIN = 24 * 60
 DOMAIN, GROUP = "animal.observer", "region-1"
@@ -43,16 +42,6 @@ _DRAWN_MAX = 100_000
 """Channels in all the interests that are drawn for the ways: above it clients share interests, for memory's sake."""
 _PLAN_S = 1.0
 """The object is published for so long, and again, until all clients are told."""
-
-
-def run(bench: Bench) -> None:
-    """Each part by itself."""
-    if unknown := set(bench["parts"]) - set(PARTS):
-        raise ValueError(f"parts: {min(unknown)!r} is none of {', '.join(PARTS)}")
-    if "told" in bench["parts"]:
-        _told(bench)
-    if "ways" in bench["parts"]:
-        _ways(bench)
 
 
 def _wanted(bench: Bench, percent: float) -> int:
@@ -107,7 +96,7 @@ def _told(bench: Bench) -> None:
                 some = wants[: _clients(bench, len(wants[0]), minutes)]
                 bench.progress.step(f"{len(some)} clients come back to {len(some[0])} channels after {minutes} min")
                 row = _come_back(server, drawn, minutes, some, group, beside)
-                bench.rows.append({**identity(server), "part": "told", "percent": percent, **row})
+                bench.rows.append({**identity(server), "percent": percent, **row})
 
 
 def _clients(bench: Bench, wanted: int, minutes: int) -> int:
@@ -199,18 +188,16 @@ def _come_back(
 
 
 def _ways(bench: Bench) -> None:
-    messages = bench["model_messages"]
+    messages = bench["messages"]
     bench.progress.step(f"{messages} messages, drawn")
     drawn = DrawnLog(messages, bench["channels"])
     followed = Followed(drawn, _bounds(messages), len(_PAYLOAD))
     for percent in bench["shares_percent"]:
         wanted = _wanted(bench, percent)
-        wants = [
-            drawn.draw_channels(wanted) for _ in range(max(1, min(max(bench["model_clients"]), _DRAWN_MAX // wanted)))
-        ]
+        wants = [drawn.draw_channels(wanted) for _ in range(max(1, min(max(bench["clients"]), _DRAWN_MAX // wanted)))]
         offsets = [drawn.offsets(some) for some in wants]
         for name, each in _lags(bench):
-            for clients in bench["model_clients"]:
+            for clients in bench["clients"]:
                 bench.progress.step(f"{clients} clients, {wanted} channels, {name} min")
                 away = [
                     Away(
@@ -220,7 +207,7 @@ def _ways(bench: Bench) -> None:
                     )
                     for number in range(clients)
                 ]
-                row = {"part": "ways", "percent": f"{percent:g}", "behind_min": name, "clients": clients}
+                row = {"percent": f"{percent:g}", "behind_min": name, "clients": clients}
                 for way, reading in (
                     ("blocks, as shipped", followed.read(away, _PAGE_MESSAGES)),
                     ("one reader a client", one_reader_a_client(messages, away, _PAGE_MESSAGES)),
@@ -245,67 +232,81 @@ def _figures(reading: Reading) -> Row:
     }
 
 
-def seconds(parameters: Parameters) -> float:
+def _told_seconds(parameters: Parameters) -> float:
+    """About. Clients who are spread over the log have a block read several times."""
+    shares = len(parameters["shares_percent"])
+    of_row = [parameters["messages"] * minutes / DAY_MIN / 1_500 + 5 for minutes in parameters["behind_min"]]
+    return float(shares * (sum(of_row) + 1) + parameters["messages"] / 20_000 + 2 * parameters["warm_up_s"] + 20)
+
+
+def _told_steps(parameters: Parameters) -> int:
+    return len(parameters["shares_percent"]) * (len(parameters["behind_min"]) + 1) + 1
+
+
+def _ways_seconds(parameters: Parameters) -> float:
     """About."""
-    rows = len(parameters["behind_min"]) * len(parameters["shares_percent"])
-    told = parameters["messages"] / 6_000 + parameters["warm_up_s"] * 2 + rows * (parameters["beside_s"] + 5) + 20
-    ways = parameters["model_messages"] * sum(parameters["model_clients"]) / 8_000_000 * rows + 2
-    return float(told * ("told" in parameters["parts"]) + ways * ("ways" in parameters["parts"]))
+    rows = len(parameters["shares_percent"]) * (len(parameters["behind_min"]) + 1)
+    return float(rows * parameters["messages"] * sum(parameters["clients"]) / 40_000_000 + 1)
 
 
-def _steps(parameters: Parameters) -> int:
-    shares, lags = len(parameters["shares_percent"]), len(parameters["behind_min"])
-    told, ways = shares + 1 + lags * shares, 1 + (lags + 1) * shares * len(parameters["model_clients"])
-    return told * ("told" in parameters["parts"]) + ways * ("ways" in parameters["parts"])
+def _ways_steps(parameters: Parameters) -> int:
+    return 1 + len(parameters["shares_percent"]) * (len(parameters["behind_min"]) + 1) * len(parameters["clients"])
 
 
 _KEYS = {"behind by min": "behind_min", "% of the channels": "percent", "clients": "clients"}
-_TABLES = (
-    Shape(
-        "Clients come back to a real service",
-        _KEYS,
-        {
-            "told": "told",
-            "of": "expected",
-            "gaps": "gaps",
-            "all after s": "seconds",
-            "half of them": "median_s",
-            "blocks read": "blocks",
-            "payloads read from Kafka, MiB": "read_mib",
-            "with one reader a client it would be": "one_each_mib",
-            "matcher's CPU s": "matcher_cpu_s",
-            "matcher MiB": "matcher_mib",
-            "an object's p99 ms before": "p99_ms_without",
-            "meanwhile": "p99_ms",
-        },
-        lambda row: row["part"] == "told",
-    ),
-    Shape(
-        "Three ways to read the same drawn work, in turns of a block: models, but for the shipped choice of blocks",
-        {**_KEYS, "way": "way"},
-        {
-            "messages read and decoded": "decoded",
-            "payloads read, MiB": "read_mib",
-            "turns until all are told": "turns",
-            "until half of them are": "turns_median",
-        },
-        lambda row: row["part"] == "ways",
-    ),
-)
+_WORK = {"channels": 10_000, "behind_min": (1, 60, DAY_MIN), "shares_percent": (0.01, 1.0, 50.0)}
 CATCH_UP = Experiment(
     "catch-up",
     "clients that were away for a minute, an hour, a day come back to channels",
     {
-        "parts": PARTS, "messages": 200_000, "clients": 200, "told_max": 100_000, "channels": 10_000,
-        "behind_min": (1, 60, DAY_MIN), "shares_percent": (0.01, 1.0, 50.0), "beside": 100, "beside_per_s": 20,
-        "beside_s": 3, "warm_up_s": 5, "processes": 1, "model_messages": 200_000, "model_clients": (10, 1_000),
+        **_WORK, "messages": 200_000, "clients": 200, "told_max": 100_000, "beside": 100, "beside_per_s": 20,
+        "beside_s": 3, "warm_up_s": 5, "processes": 1,
     },
     {
         "messages": 8_000, "clients": 4, "told_max": 4_000, "channels": 200, "beside": 5, "beside_s": 1, "warm_up_s": 1,
-        "model_messages": 20_000, "model_clients": (2, 20),
     },
-    seconds,
-    _steps,
-    run,
-    _TABLES,
+    _told_seconds,
+    _told_steps,
+    _told,
+    (
+        Shape(
+            "Clients come back to a real service",
+            _KEYS,
+            {
+                "told": "told",
+                "of": "expected",
+                "gaps": "gaps",
+                "all after s": "seconds",
+                "half of them": "median_s",
+                "blocks read": "blocks",
+                "payloads read from Kafka, MiB": "read_mib",
+                "with one reader a client it would be": "one_each_mib",
+                "matcher's CPU s": "matcher_cpu_s",
+                "matcher MiB": "matcher_mib",
+                "an object's p99 ms before": "p99_ms_without",
+                "meanwhile": "p99_ms",
+            },
+        ),
+    ),
 )  # fmt: skip
+WAYS = Experiment(
+    "ways",
+    "how a log is read for clients that are behind: blocks, one reader a client, two caravans",
+    {**_WORK, "messages": 200_000, "clients": (10, 1_000)},
+    {"messages": 20_000, "clients": (2, 20), "channels": 200},
+    _ways_seconds,
+    _ways_steps,
+    _ways,
+    (
+        Shape(
+            "Three ways to read the same drawn work, in turns of a block: models, but for the shipped choice of blocks",
+            {**_KEYS, "way": "way"},
+            {
+                "messages read and decoded": "decoded",
+                "payloads read, MiB": "read_mib",
+                "turns until all are told": "turns",
+                "until half of them are": "turns_median",
+            },
+        ),
+    ),
+)
