@@ -1,7 +1,7 @@
 """The command and an experiment run through it, tiny.
 
 Stands for: command, bench, provenance, rates, growth, recovery, takeover, wire, backlog, pipeline, scale, peers
-Stands for: query_values, query_changes, query_system, described_load, usage, channels, channel_devices
+Stands for: query_values, query_changes, query_system, described_load, usage, channels, channel_devices, channel_sending
 Stands for: channel_catch_up, priority, flood, isolation
 """
 

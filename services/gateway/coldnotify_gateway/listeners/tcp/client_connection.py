@@ -19,6 +19,7 @@ class ClientConnection(asyncio.Protocol):
 
     __slots__ = (
         "_events",
+        "_gone",
         "_high_water_bytes",
         "_linger",
         "_low_water_bytes",
@@ -36,6 +37,8 @@ class ClientConnection(asyncio.Protocol):
 
     def __init__(self, events: ConnectionEvents) -> None:
         self._high_water_bytes = self._low_water_bytes = self._part_bytes = 0
+        self._gone = False
+        """connection_lost() was called."""
         self._paused = False
         """The transport has as much as it is to hold."""
         self._waiting: Waiting | None = None
@@ -134,6 +137,7 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone."""
+        self._gone = True
         if self._linger is not None:
             self._linger.cancel()
         if self._waiting is not None:
@@ -158,8 +162,8 @@ class ClientConnection(asyncio.Protocol):
     @property
     def buffered_bytes(self) -> int:
         """What waits to be written."""
-        if self._transport is None:
-            return 0
+        if self._transport is None or self._gone:
+            return 0  # uvloop's transport goes on counting what nobody will take
         waiting = self._waiting
         return self._transport.get_write_buffer_size() + (0 if waiting is None else waiting.size_bytes)
 

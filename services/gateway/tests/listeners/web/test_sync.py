@@ -165,7 +165,7 @@ def test_a_page_that_looks_is_told_and_leaves_nothing_behind(matcher, gateway):
     wait_for(lambda: matcher.of_kind("unregister"), "it is unregistered")
     (unregister,) = matcher.of_kind("unregister")
     assert (list(unregister.unregister.objects), unregister.client) == (["look/a", "look/b"], session["client"])
-    wait_for(lambda: matcher.of_kind("leave")[-1].client == session["client"], "and leaves")
+    wait_for(lambda: [one.client for one in matcher.of_kind("leave")][-1:] == [session["client"]], "and leaves")
     for wrong, field in (("&object=", "object"), ("", "object"), ("&object=a&objects=b", "objects")):
         with pytest.raises(urllib.error.HTTPError) as error, urllib.request.urlopen(base + wrong, timeout=WAIT_S):
             pass
