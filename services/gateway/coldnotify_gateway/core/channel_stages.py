@@ -84,6 +84,8 @@ class Channels:
     """The client alone knows where some of them are: it has said so, and they are not caught up since."""
     registering: bool = False
     """It has registered for some, which the matcher has not answered."""
+    register: int = 0
+    """The number of its last Register that says so; 0: its Hello or its set does."""
     due_s: float = NEVER_S
     """When the page that is due is asked for again."""
     _times: int = 0
@@ -108,9 +110,10 @@ class Channels:
         self.acked = complete
         return True
 
-    def said(self) -> None:
-        """The client registers for channels, or says where they are."""
+    def said(self, register: int = 0) -> None:
+        """The client registers for channels, or says where they are: in a Register of this number, or otherwise."""
         self.behind = self.registering = True
+        self.register = register
 
     def ask(self, now_s: float) -> None:
         """They are asked for anew, from `complete` on."""
@@ -137,10 +140,11 @@ class Channels:
         self.behind = self.behind or self.epoch is not None
         self.epoch, self.complete, self.acked = epoch, NONE, NONE
 
-    def answered(self, retention: int) -> None:
-        """The matcher says which log they are in; what was registered is known to it."""
+    def answered(self, retention: int, register: int = 0) -> None:
+        """The matcher says which log they are in. It knows of Registers those up to this one."""
         self.retention = retention
-        self.registering = False
+        if register >= self.register:
+            self.registering = False
 
     def is_due(self, ask: int, page: int) -> bool:
         """Whether this is the page that is waited for."""

@@ -401,7 +401,7 @@ class FromMatcher:
             # In any other state pages are to come that contain what is owed.
             outputs += self.catch_up(session, now_s)
         if answered.retention:
-            channels = session.has_channels(answered.retention)
+            channels = session.has_channels(answered.retention, answered.request)
             if answered.HasField("channels_epoch") and channels.epoch != answered.channels_epoch:
                 channels.begin_epoch(answered.channels_epoch)
             # While pages are to come, they contain what is owed. Nobody asked for any in a session that had none.

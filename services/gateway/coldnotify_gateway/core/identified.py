@@ -210,18 +210,18 @@ class Identified:
         if self.channels is not None and self.opened and self.channels.applied(complete):
             self.view.channels_acks[self.number] = complete
 
-    def has_channels(self, retention: int) -> Channels:
-        """The matcher says that it has some, and in which log they are."""
+    def has_channels(self, retention: int, register: int = 0) -> Channels:
+        """The matcher says that it has some, and in which log they are. `register`: in the answer to this Register."""
         if self.channels is None:
             self.channels = Channels()
-        self.channels.answered(retention)
+        self.channels.answered(retention, register)
         return self.channels
 
-    def say_channels(self) -> Channels:
-        """The client registers for channels, or says where they are."""
+    def say_channels(self, register: int = 0) -> Channels:
+        """The client registers for channels, or says where they are. `register`: in the Register of this number."""
         if self.channels is None:
             self.channels = Channels()
-        self.channels.said()
+        self.channels.said(register)
         return self.channels
 
     def ask_channels(self, now_s: float) -> Channels | None:

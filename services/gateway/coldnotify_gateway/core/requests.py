@@ -168,7 +168,7 @@ class Requests:
         if not self._may_request(session, now_s):
             return []
         if register.channels:
-            session.say_channels()
+            session.say_channels(register.request)
         return [self._request(session, register=register)]
 
     def unregister(self, session: Identified, unregister: Unregister, now_s: float) -> list[Output]:

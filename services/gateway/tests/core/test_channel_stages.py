@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from coldnotify_gateway.core.channel_stages import PAGE_S, Stage
+from coldnotify_gateway.core.channel_stages import PAGE_S, Channels, Stage
 from coldnotify_gateway.core.outputs import Produce
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import digest
@@ -321,6 +321,21 @@ def questions(bench: Bench) -> list[tuple[int, int]]:
     """The ask and page of each question about channels."""
     asked = [request.catch_up_channels for request in bench.take_requests() if request.HasField("catch_up_channels")]
     return [(one.ask, one.page) for one in asked]
+
+
+@pytest.mark.parametrize("other", [0, 1], ids=["an Opened", "an earlier Register"])
+def test_an_answer_to_something_else_does_not_say_that_the_matcher_knows_where_channels_are(other: int) -> None:
+    """A page that was on its way then holds nothing of them, and who takes over knows nothing of them."""
+    channels = Channels()
+    channels.ask(0.0)
+    channels.said(2)
+    channels.answered(RETENTION_1D, other)
+    channels.arrived(10, 1, last=True, blocked=False)
+    assert channels.behind
+    channels.answered(RETENTION_1D, 2)
+    channels.ask(1.0)
+    channels.arrived(10, 2, last=True, blocked=False)
+    assert not channels.behind
 
 
 def test_where_only_the_client_knows_the_first_page_is_asked_for_again() -> None:
