@@ -82,10 +82,9 @@ class Channels:
     """Names the row of pages that the last one came in."""
     behind: bool = False
     """The client alone knows where some of them are: it has said so, and they are not caught up since."""
-    registering: bool = False
-    """It has registered for some, which the matcher has not answered."""
-    register: int = 0
-    """The number of its last Register that says so; 0: its Hello or its set does."""
+    registering: int | None = None
+    """It has registered for some, which the matcher has not answered: in the Register of this number; 0: in its Hello
+    or its set."""
     due_s: float = NEVER_S
     """When the page that is due is asked for again."""
     _times: int = 0
@@ -112,8 +111,7 @@ class Channels:
 
     def said(self, register: int = 0) -> None:
         """The client registers for channels, or says where they are: in a Register of this number, or otherwise."""
-        self.behind = self.registering = True
-        self.register = register
+        self.behind, self.registering = True, register
 
     def ask(self, now_s: float) -> None:
         """They are asked for anew, from `complete` on."""
@@ -143,8 +141,8 @@ class Channels:
     def answered(self, retention: int, register: int = 0) -> None:
         """The matcher says which log they are in. It knows of Registers those up to this one."""
         self.retention = retention
-        if register >= self.register:
-            self.registering = False
+        if self.registering is not None and register >= self.registering:
+            self.registering = None
 
     def is_due(self, ask: int, page: int) -> bool:
         """Whether this is the page that is waited for."""
@@ -162,7 +160,7 @@ class Channels:
         if not last:
             self._move(Event.PAGE)
             return
-        self.behind = self.registering
+        self.behind = self.registering is not None
         self._move(Event.BLOCKED if blocked else Event.LAST_PAGE)
 
     def acknowledged(self, page: int, now_s: float) -> bool:
