@@ -25,9 +25,10 @@ from coldnotify_streams.core.job import Job, JobPartition, Phase, Refused, Topic
 from coldnotify_streams.core.run import TICK_S, Limits, Run
 from coldnotify_streams.errors import Failure
 from coldnotify_streams.lag import Gauges, Lag
-from coldnotify_streams.lanes import Lanes
+from coldnotify_streams.lanes import Lane, Lanes
 from coldnotify_streams.log_ends import LogEnds, log_ends, log_starts
 from coldnotify_streams.readers import (
+    BATCH_RECORDS_MAX,
     QUEUE_BATCHES_MAX,
     Reader,
     ReadHeaders,
@@ -121,18 +122,7 @@ class Worker(ABC):
             topics,
             self._check_topics,
         )
-        self._compacted = Reader(
-            "compacted-reader",
-            consumer_config(
-                member.settings,
-                f"{member.group}-state",
-                name="compacted-reader",
-                enable_partition_eof=True,
-                fetch_wait_max_ms=FETCH_WAIT_MS_MAX,
-            ),
-            self._events.main,
-            read_headers=read_headers,
-        )
+        self._compacted = self._new_reader("compacted-reader", "state", self._events.main)
         self._logs: Reader | None = None
         """There is none where there are no logs."""
         self._blocks = BlockReader(
@@ -273,7 +263,13 @@ class Worker(ABC):
         self._requests.start()
         self._compacted.start()
         if topics.logs:
-            self._logs = self._new_logs_reader()
+            self._logs = self._new_reader(
+                "logs-reader",
+                "logs",
+                self._events.logs,
+                batch_records_max=LOG_BATCH_RECORDS_MAX,
+                queued_max_messages_kbytes=LOGS_FETCHED_KIB_MAX,
+            )
             self._logs.start()
         self._blocks.start()
         self._watch.start()
@@ -341,23 +337,20 @@ class Worker(ABC):
         self._read[action.partition] = list(action.offsets)
         begin_reading(self._compacted, action.partition, action.offsets, Began(action.partition))
 
-    def _new_logs_reader(self) -> Reader:
-        settings = self._member.settings
+    def _new_reader(
+        self, name: str, group: str, lane: Lane, *, batch_records_max: int = BATCH_RECORDS_MAX, **extra: object
+    ) -> Reader:
+        """`extra`: further options of its consumer, whose group ends so."""
+        member = self._member
         config = consumer_config(
-            settings,
-            f"{self._member.group}-logs",
-            name="logs-reader",
+            member.settings,
+            f"{member.group}-{group}",
+            name=name,
             enable_partition_eof=True,
             fetch_wait_max_ms=FETCH_WAIT_MS_MAX,
-            queued_max_messages_kbytes=LOGS_FETCHED_KIB_MAX,
+            **extra,
         )
-        return Reader(
-            "logs-reader",
-            config,
-            self._events.logs,
-            read_headers=self._read_headers,
-            batch_records_max=LOG_BATCH_RECORDS_MAX,
-        )
+        return Reader(name, config, lane, read_headers=self._read_headers, batch_records_max=batch_records_max)
 
     def _read_logs(self, action: actions.ReadLogs) -> None:
         self._logs_read[action.partition] = list(action.offsets)
