@@ -64,12 +64,12 @@ async def told(connections, *batches):
     return first[0], peers[0].writes
 
 
-async def test_what_is_urgent_is_written_at_once_behind_what_was_gathered_before_it():
+async def written_where_the_second_says(said):
+    """What each of two peers is written of three records, for the second of which the core says this of both."""
+
     class Mixed(FansOut):
         def on_inbox(self, inbox, now_s):
-            if inbox.number == 2:
-                return Intake([SendUrgent(self.peers, Urgent(b"!", b"2"))], ())
-            return super().on_inbox(inbox, now_s)
+            return Intake(said(self.peers), ()) if inbox.number == 2 else super().on_inbox(inbox, now_s)
 
     peers = [Peer(), Peer()]
     shell = Shell(GatewaySettings(), Mixed(peers), None, None, broken=pytest.fail, forgotten=pytest.fail)
@@ -77,23 +77,17 @@ async def test_what_is_urgent_is_written_at_once_behind_what_was_gathered_before
     shell.on_records(records([1, 2, 3]), handled.set)
     await asyncio.wait_for(handled.wait(), LIMIT_S)
     await asyncio.sleep(0)
-    assert [peer.writes for peer in peers] == [[b"1", b"!", b"3"]] * 2
+    return [peer.writes for peer in peers]
+
+
+async def test_what_is_urgent_is_written_at_once_behind_what_was_gathered_before_it():
+    writes = await written_where_the_second_says(lambda peers: [SendUrgent(peers, Urgent(b"!", b"2"))])
+    assert writes == [[b"1", b"!", b"3"]] * 2
 
 
 async def test_a_channel_overtakes_what_was_gathered_before_it_too():
-    class Mixed(FansOut):
-        def on_inbox(self, inbox, now_s):
-            if inbox.number == 2:
-                return Intake([SendAll(self.peers, b"2"), Overtake(self.peers, (7,), b"!")], ())
-            return super().on_inbox(inbox, now_s)
-
-    peers = [Peer(), Peer()]
-    shell = Shell(GatewaySettings(), Mixed(peers), None, None, broken=pytest.fail, forgotten=pytest.fail)
-    handled = asyncio.Event()
-    shell.on_records(records([1, 2, 3]), handled.set)
-    await asyncio.wait_for(handled.wait(), LIMIT_S)
-    await asyncio.sleep(0)
-    assert [peer.writes for peer in peers] == [[b"12", ((7,), b"!"), b"3"]] * 2
+    writes = await written_where_the_second_says(lambda peers: [SendAll(peers, b"2"), Overtake(peers, (7,), b"!")])
+    assert writes == [[b"12", ((7,), b"!"), b"3"]] * 2
 
 
 async def test_what_comes_after_writes_to_many_connections_leaves_in_one_write():
