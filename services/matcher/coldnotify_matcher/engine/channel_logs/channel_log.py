@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from coldnotify_schemas.channels import MessageHeaders, Retention
@@ -59,6 +60,9 @@ class ChannelLog:
         self.waiting: dict[int, dict[Client, int]] = {}
         """By the first offset of the block that they wait for: clients, and the offset that they wait for. What has
         been waited for longest stands first."""
+        self._goes_on = False
+        """The next block is one onward: the first one behind the last of these. Else that waited for longest."""
+        self._onward_at = self._onward_next = -1
         self.pages_bytes = 0
         """Of pages that are being put together."""
         self.paged: dict[Client, None] = {}
@@ -188,15 +192,24 @@ class ChannelLog:
         return self.blocks.unknown_from(max(self.log_start, start - REPEATS_KNOWN_OFFSETS), start)
 
     def wanted(self) -> Iterator[int]:
-        """The first offsets of blocks that are waited for, longest first; before them, those that have what they may
-        repeat.
+        """The first offsets of blocks that are waited for; before them, those that have what they may repeat.
+
+        In turns the one waited for longest, so that nobody waits for all others, and the next one onward, so that
+        those who are at different places come together and share what is read.
         """
         found: dict[int, None] = {}
-        for start in self.waiting:
+        for start in chain(self._onward(), self.waiting):
             found[self._known_before(start)] = None
             if len(found) == WANTED_MAX:
                 break
         yield from found
+
+    def _onward(self) -> Sequence[int]:
+        """Of every second block: the first one behind the last that was read so, from the beginning at the end."""
+        if not self._goes_on or not self.waiting:
+            return ()
+        self._onward_next = min((at for at in self.waiting if at > self._onward_at), default=min(self.waiting))
+        return (self._onward_next,)
 
     def wait(self, client: Client, offset: int) -> None:
         """The client's session waits for the block with this offset."""
@@ -226,6 +239,10 @@ class ChannelLog:
 
         The block may end before what some wait for: they go on waiting, in their turn, for the next one.
         """
+        if block is not None:
+            if self._goes_on and block.start <= self._onward_next < block.next:
+                self._onward_at = self._onward_next
+            self._goes_on = not self._goes_on
         served: list[Client] = []
         waiting: dict[int, dict[Client, int]] = {}
         for start, clients in self.waiting.items():

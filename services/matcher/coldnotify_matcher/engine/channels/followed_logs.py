@@ -31,6 +31,8 @@ class Channels:
         self._outbox = outbox
         self._catching_up = catching_up
         self._loaded: dict[Retention, dict[int, ChannelsRecord]] = {}
+        self._turns: dict[Retention, None] = {}
+        """Logs, in the order in which they have a block read."""
         self._home: Home | None = None
         self.commit_due = False
         """All that is known of the logs is to be written with the next step."""
@@ -46,6 +48,7 @@ class Channels:
         """The log is followed, from `start` on."""
         rules = self._state.rules
         log = self._state.channel_logs[retention] = ChannelLog(retention, epoch, rules.channel_bounds)
+        self._turns[retention] = None
         known = {index: one for index, one in self._loaded.pop(retention, {}).items() if one.epoch == epoch}
         for index, record in known.items():
             if 0 <= index < CHANNEL_BUCKETS:
@@ -154,6 +157,8 @@ class Channels:
         if log is None:
             return
         self._on_log_start(log, block.log_start)
+        del self._turns[block.retention]
+        self._turns[block.retention] = None  # behind all others
         log.read_block(block, self._at_home())
         served = log.take_served(block)
         self._state.count("blocks_served", len(served))
@@ -186,8 +191,9 @@ class Channels:
         return sum(len(log.waiting) for log in self._state.channel_logs.values())
 
     def wanted_blocks(self) -> list[tuple[Retention, int]]:
-        """Those that come next, by their first offset; of each log the one waited for longest comes first."""
-        return [(log.retention, start) for log in self._state.channel_logs.values() for start in log.wanted()]
+        """Those that come next, by their first offset: logs in turns, of each in the order that it says."""
+        logs = self._state.channel_logs
+        return [(retention, start) for retention in self._turns for start in logs[retention].wanted()]
 
     def write(self, now_ms: int) -> None:
         """Write what has changed of what is known of the logs, if it is time."""

@@ -5,11 +5,12 @@ Stands for: followed_logs, by_channel, message_records, subscriptions, tail, cha
 
 import msgspec
 import pytest
-from coldnotify_matcher.engine import Rules
+from coldnotify_matcher.engine import Block, Rules
 from coldnotify_matcher.engine.allowances import Allowances, OutAgreement
 from coldnotify_matcher.engine.channel_bounds import ChannelBounds
 from coldnotify_matcher.engine.channel_logs.channel_log import WANTED_MAX
 from coldnotify_matcher.engine.channel_logs.kept_blocks import BLOCK_OFFSETS
+from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.high_shares import HighAgreement, HighShares
 from coldnotify_schemas import internal_pb2, topics, wire_pb2
 from coldnotify_schemas.channels import NO_HEADERS, MessageHeaders, Retention, Retentions, parse_message_headers
@@ -190,6 +191,38 @@ def test_a_block_that_ends_before_what_is_waited_for_is_read_once() -> None:
     first, second = channel_pages(bench.take())
     assert [entry.message.offset for entry in first.entries] == list(range(10, 20))
     assert [entry.message.offset for entry in second.entries] == list(range(2, 20))
+
+
+def test_those_who_come_back_to_different_places_come_together() -> None:
+    """Of every second block the next one onward is read, so all are at one place soon, and share what is read."""
+    bounds = ChannelBounds(tail_messages_max=1, blocks_bytes_max=1)
+    bench = ChannelsBench(rules=Rules(channel_bounds=bounds), block_records=BLOCK_OFFSETS)
+    blocks = 8
+    for offset in range(blocks * BLOCK_OFFSETS + 1):
+        bench.send("a" if offset % BLOCK_OFFSETS == 1 else "b", b"")
+    bench.settle()
+    for number, block in enumerate((5, 0, 6, 3, 1, 4, 2)):
+        since = channel("a", since=wire_pb2.SINCE_POSITION, at=block * BLOCK_OFFSETS)
+        bench.open([text("a")], [since], session=number + 1, client=f"client-{number}")
+    bench.settle()
+
+    assert bench.blocks_read[:2] == [5 * BLOCK_OFFSETS, 0], "who has waited longest, and then from the beginning"
+    assert len(bench.blocks_read) < 2 * blocks
+    assert sum(len(page.entries) for page in channel_pages(bench.take())) == 7 * blocks - sum(range(7))
+
+
+def test_logs_have_their_blocks_read_in_turns() -> None:
+    """However many wait for those of one log, another one's clients do not wait for all of them."""
+    bench = ChannelsBench()
+    bench.engine.start_channels(Retention.HOUR, LOG_EPOCH, 0, 0)
+    for log in bench.engine.state.channel_logs.values():
+        for number in range(3):
+            log.wait(Client(f"{PREFIX}client-{number}"), number * BLOCK_OFFSETS)
+    turns = []
+    for _ in range(4):
+        turns.append(bench.engine.wanted_blocks()[0][0])
+        bench.engine.on_block(Block(turns[-1], 9 * BLOCK_OFFSETS, 10 * BLOCK_OFFSETS, 0, []), bench.now_ms)
+    assert turns == [Retention.DAY, Retention.HOUR] * 2
 
 
 def test_all_blocks_that_are_waited_for_are_counted() -> None:
