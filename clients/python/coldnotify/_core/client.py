@@ -341,6 +341,7 @@ class Client:
         self._delivery.prepare()
         if self._saving is not None or self._save_at() > now:
             return None
+        self._delivery.settle()
         self._saving = Save(
             self._journal.revision,
             encode(self._document()),

@@ -229,6 +229,15 @@ class Delivery:
         """What the document is to have in it before callbacks begin. Called before it is written."""
         self.queries.callbacks.prepare()
 
+    def settle(self) -> None:
+        """Versions that all know who are left to be told them are applied. Called before the document is written: in
+        it, nothing says any more that they are to be told."""
+        for name in list(self._ready):
+            slot = self._slots[name]
+            if slot.told and not self._untold(name, slot):
+                del self._ready[name]
+                self._pass(name, slot)
+
     def next_job(self, now: float) -> AnyJob | None:
         """The callbacks to run next, or None. Objects and channels take turns."""
         self._channels_turn = not self._channels_turn
@@ -248,13 +257,10 @@ class Delivery:
             slot = self._slots[name]
             update = slot.waiting
             assert update is not None, "what is ready waits"
-            audience = self._audience(name, update) if name in self._of else self._subscribers[name]
-            subscribers = audience - slot.told
+            subscribers = self._untold(name, slot)
             if not subscribers:
                 # Those whose callback failed have gone; the others know already.
-                slot.take()
-                self.queries.descriptions.told(name)
-                self._applied(name, slot, update)
+                self._pass(name, slot)
                 continue
             description = self.queries.descriptions.of(name) if name in self._of else None
             notification = self._notification(name, update, description)
@@ -415,6 +421,19 @@ class Delivery:
                 continue
             subscribers = subscribers | self._subscribers.get(membership.query, set())
         return subscribers
+
+    def _untold(self, name: str, slot: Slot) -> set[int]:
+        """Who is to be told the version that waits."""
+        audience = self._audience(name, slot.waiting) if name in self._of else self._subscribers[name]
+        return audience - slot.told
+
+    def _pass(self, name: str, slot: Slot) -> None:
+        """The version that waits is known to all whom it is for."""
+        update = slot.waiting
+        assert update is not None, "what is passed waits"
+        slot.take()
+        self.queries.descriptions.told(name)
+        self._applied(name, slot, update)
 
     def _pass_over(self, name: str, slot: Slot) -> None:
         """A version of a member that nobody has a callback for: its queries know that they missed it."""
