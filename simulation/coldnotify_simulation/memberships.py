@@ -188,6 +188,11 @@ class Memberships:
                 if self._knows(client, name) < due:
                     raise Broken(f"P2: {client.name} is caught up and was not told {due} of {name}, a member")
 
+    def came_back(self, client: Client, name: str, end: int) -> bool:
+        """Whether the object may have left one of the client's queries since the log ended there, and entered it."""
+        group = client.key.rpartition("/")[0]
+        return any(self._groups.changed(group, text, name, end) for text in client.queries)
+
     def _knows(self, client: Client, name: str) -> tuple[int, int]:
         return max(self._promises.told(client, name), self._promises.caused_of(client.key, name))
 

@@ -278,11 +278,11 @@ class Messages:
         if said.epoch != one.epoch:
             raise Broken(f"P8: {who} was told {what} of another log, and not that the log before was lost")
         sent = log.at(key, said.offset)
-        if sent is None and said.epoch != self.epoch and self.log.at(key, said.offset) is not None:
+        if said.epoch != self.epoch and not _is_told(sent, said) and _is_told(self.log.at(key, said.offset), said):
             return  # the topic was made anew, and who reads it does not know yet: it will be told again, after the loss
         if sent is None:
             raise Broken(f"P8: {who} was told {what}, which nobody sent")
-        if sent.payload != said.data or (sent.headers.id or None) != said.id:
+        if not _is_told(sent, said):
             raise Broken(f"P8: {who} was told {what} with {said.id!r} {said.data!r}, sent was {sent}")
         if not sent.is_for(one.attributes):
             raise Broken(f"P8: {who} was told {what}, which is for {sent.headers.to}")
@@ -482,3 +482,8 @@ class Messages:
         if right == partition or entry.value is None or headers.moved is not None:
             return ""
         return "" if (right, b"%d@%d" % (partition, entry.offset)) in self.log.moved else str(right)
+
+
+def _is_told(sent: Sent | None, said: Message) -> bool:
+    """Whether the application is told just that."""
+    return sent is not None and sent.payload == said.data and (sent.headers.id or None) == said.id

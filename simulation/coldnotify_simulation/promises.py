@@ -1,6 +1,6 @@
 """The promises, held against what applications saw and what the log holds. Nothing here asks a matcher or a gateway."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from coldnotify._core.document import Document
 from coldnotify._core.slot import Job
@@ -45,6 +45,8 @@ class Promises:
         """The same, of callbacks that did not fail."""
         self._told_to: dict[tuple[str, str], set[int]] = {}
         """The subscribers that were told the last one."""
+        self._told_at: dict[tuple[str, str], int] = {}
+        """What the client lacked first, when it was told that."""
         self._floorless: set[tuple[str, str]] = set()
         """The client may have lost since what it was told: its state was, or it did not want the object for a while."""
         self._may_repeat: set[tuple[str, str]] = set()
@@ -109,8 +111,9 @@ class Promises:
             if (client, name) in self._doubted:
                 self._doubted[client, name] = True
 
-    def on_told(self, client: Client, job: Job, *, failed: bool) -> None:
-        """P3, P4."""
+    def on_told(self, client: Client, job: Job, *, failed: bool, came_back: Callable[[int], bool]) -> None:
+        """P3, P4. `came_back`: whether the object may have left one of the client's queries since this offset, and
+        entered it: the same version may be told again then, also before the client has heard that it had left."""
         name = job.notification.object_id
         if job.update.version is None:
             return
@@ -133,9 +136,11 @@ class Promises:
             self._told_to[place] = set()
         # Another one may be told: of a query that the object has left and entered, before it heard of that.
         twice = self._told_to.setdefault(place, set()) & set(job.subscribers)
-        if twice and place not in self._may_repeat:
+        if twice and place not in self._may_repeat and not came_back(self._told_at[place]):
             raise Broken(f"P4: {client.name} was told {version} of {name} twice")
         self._told_to[place].update(job.subscribers)
+        assert client.driver is not None
+        self._told_at[place] = (client.driver.status(self._clock.now_s).cursor or 0) + 1
         if version in thing.published_since_loss:
             if not failed:
                 self._floorless.discard(place)

@@ -181,6 +181,12 @@ class Groups:
             return False
         return all(state is not None and matches(name, state) for state in thing.states_since(end))
 
+    def changed(self, group: str, query: str, name: str, end: int) -> bool:
+        """Whether the object has fitted and has not fitted, at this offset and since."""
+        matches, thing = read_query(query), self.objects.get(group, {}).get(name)
+        states = () if thing is None else thing.states_since(end)
+        return len({state is not None and matches(name, state) for state in states}) == 2
+
 
 def unmoved(logs: Iterable[tuple[int, Iterable[Entry]]], groups: Groups) -> list[str]:
     """Objects of which a description that stands elsewhere than where it belongs is newer than the one in force."""

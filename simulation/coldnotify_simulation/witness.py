@@ -1,6 +1,7 @@
 """What clients see of the world, and what is noted of it: for the trace, and for those who judge."""
 
 from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
@@ -101,7 +102,8 @@ class Witness:
             incarnation=update.incarnation, payload=said.payload, deleted=said.deleted, **more,
         )  # fmt: skip
         self.memberships.on_told_version(client, said.object_id)
-        self.promises.on_told(client, job, failed=failed)
+        came_back = partial(self.memberships.came_back, client, said.object_id)
+        self.promises.on_told(client, job, failed=failed, came_back=came_back)
 
     def on_told_members(self, client: Client, job: MembersJob, *, failed: bool) -> None:
         """A members callback is entered."""
