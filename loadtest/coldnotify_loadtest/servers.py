@@ -276,6 +276,17 @@ class ColdNotify(Server):
         if producer.flush(READY_S):
             raise ServerError("Kafka does not take what is to warm it up")
 
+    def secure(self, certificate: Path, key: Path, authority: Path) -> None:
+        """Gateways begin anew, on the same ports, with mutual TLS: any client of the authority is let in."""
+        tls = {"tls-certificate": certificate, "tls-key": key, "tls-client-ca": authority}
+        for name in [name for name in self.children if name.startswith("gateway-")]:
+            self.children[name].stop()
+            port = self._http_ports[name]
+            own = {"gateway-port": self.port, "gateway-http-port": port, **tls}
+            self._add("gateway", int(name.partition("-")[2]), port, own, {})
+            self.children[name].start()
+            self.children[name].wait_ready()
+
     def configure_topic(self, topic: str, values: Mapping[str, str]) -> None:
         """Settings of a topic; the others stay as they are."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)

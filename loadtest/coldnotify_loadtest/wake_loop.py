@@ -4,7 +4,7 @@ import json
 import socket
 import struct
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,18 +50,25 @@ def _caught_up(server: Server, population: Population, number: int) -> ColdNotif
     return device
 
 
-def wake(server: Server, hellos: Path, rate: float, seconds: float) -> dict[str, Any]:
+def wake(server: Server, hellos: Path, rate: float, seconds: float, tls: Sequence[str | Path] = ()) -> dict[str, Any]:
     """Has them wake at this rate (0: all at once, and stay until all are complete); what the loop has seen.
 
-    Raises ServerError.
+    `tls`: see `begin`. Raises ServerError.
     """
-    return wait_for(begin(server, hellos, rate, seconds))
+    return wait_for(begin(server, hellos, rate, seconds, tls))
 
 
-def begin(server: Server, hellos: Path, rate: float, seconds: float) -> "subprocess.Popen[str]":
-    """As `wake`, without waiting."""
+def begin(
+    server: Server, hellos: Path, rate: float, seconds: float, tls: Sequence[str | Path] = ()
+) -> "subprocess.Popen[str]":
+    """As `wake`, without waiting. `tls`: authority, certificate, key, and "1" where sessions are to be resumed."""
     argv = [find("wake_loop"), _PROTOCOLS[server.kind], HOST, str(server.port), str(hellos), str(rate), str(seconds)]
-    return subprocess.Popen([*argv, str(SOURCES)], stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen([*argv, str(SOURCES), *map(str, tls)], stdout=subprocess.PIPE, text=True)
+
+
+def knows_tls() -> bool:
+    """Whether the loop was built with OpenSSL's headers."""
+    return subprocess.run([find("wake_loop"), "tls"], check=False).returncode == 0
 
 
 def wait_for(loop: "subprocess.Popen[str]") -> dict[str, Any]:

@@ -27,7 +27,8 @@ def _built_loop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         if not (compiler := shutil.which("cc")):
             pytest.skip("no C compiler, and no loop of devices that wake")
         built = [compiler, "-o", str(directory / "wake_loop"), str(servers.PEERS / "wake_loop.c"), "-lm"]
-        assert not os.spawnv(os.P_WAIT, compiler, built)
+        with_tls = [*built, "-DWITH_TLS", "-lssl", "-lcrypto"]
+        assert not (os.spawnv(os.P_WAIT, compiler, with_tls) and os.spawnv(os.P_WAIT, compiler, built))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{directory}{os.pathsep}{os.environ['PATH']}")
         yield
@@ -72,3 +73,14 @@ def test_both_experiments_tiny(tmp_path: Path) -> None:
     assert woken["failed"] == 0
     (crowd,) = json.loads((tmp_path / "crowd.json").read_text())["rows"]
     assert (crowd["done"], crowd["failed"]) == (40, 0)
+
+
+@pytest.mark.kafka
+def test_the_same_with_tls(tmp_path: Path) -> None:
+    if not wake_loop.knows_tls():
+        pytest.skip("no headers of OpenSSL, so the loop knows no TLS")
+    assert main(["wakes-matrix", "--quick", "--results", str(tmp_path)]) == 0
+    plain, new, resumed = json.loads((tmp_path / "wakes-matrix.json").read_text())["rows"]
+    assert [one["tls"] for one in (plain, new, resumed)] == ["no", "new", "resumed"]
+    assert all(one["done"] == one["due"] > 0 for one in (plain, new, resumed))
+    assert (plain["resumed"], new["resumed"]) == (0, 0)

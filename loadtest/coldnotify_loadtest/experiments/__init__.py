@@ -17,13 +17,13 @@ from coldnotify_loadtest.experiments.recovery import E3, E4
 from coldnotify_loadtest.experiments.scale import SCALE
 from coldnotify_loadtest.experiments.takeover import TAKEOVER
 from coldnotify_loadtest.experiments.usage import USAGE
-from coldnotify_loadtest.experiments.wakes import CROWD, WAKES
+from coldnotify_loadtest.experiments.wakes import CROWD, WAKES, WAKES_MATRIX
 from coldnotify_loadtest.experiments.wire import WIRE
 
 EXPERIMENTS: dict[str, Experiment] = {
     one.name: one
     for one in (
         *(E1, E2, E3, E4, TAKEOVER, WIRE, SLOW_LINK, STUCK, CONFLATION, MATCHER, SCALE, PEERS),
-        *(WAKES, CROWD, QUERIES, FLOW, FLOOD, ISOLATION, USAGE, CHANNELS, CATCH_UP, WAYS, PRIORITY),
+        *(WAKES, WAKES_MATRIX, CROWD, QUERIES, FLOW, FLOOD, ISOLATION, USAGE, CHANNELS, CATCH_UP, WAYS, PRIORITY),
     )
 }

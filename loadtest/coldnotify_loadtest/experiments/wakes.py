@@ -4,12 +4,16 @@ And a crowd: devices that all come in the same moment, as after a power cut.
 """
 
 import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from coldnotify_common.certificates import Authority
 
 from coldnotify_loadtest import wake_loop
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, chosen, identity
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.processes import Meter, per_delivery_us
-from coldnotify_loadtest.servers import ColdNotify, Server
+from coldnotify_loadtest.servers import HOST, ColdNotify, Server
 from coldnotify_loadtest.tables import Shape
 
 _START_S = 12.0
@@ -87,12 +91,40 @@ def _one_server(bench: Bench, server: Server, population: Population, about: dic
     hellos = server.directory / "hellos"
     _register(bench, server, population)
     wake_loop.write_hellos(hellos, server, population, range(bench["devices"]))
+    _wakes(bench, server, {**about, "tls": "no"}, [(rate, hellos) for rate in bench["rates"]], ())
+    if bench["tls"] and isinstance(server, ColdNotify) and wake_loop.knows_tls():
+        _secured(bench, server, population, about)
+
+
+def _secured(bench: Bench, server: ColdNotify, population: Population, about: Mapping[str, object]) -> None:
+    """The same by mutual TLS: each session new, and resumed by devices that come again each second."""
+    authority = Authority(server.directory / "certs")
+    # An answer tells devices how far they are, and it is asked for without TLS.
+    paths = {}
     for rate in bench["rates"]:
-        bench.progress.step(f"{server.name}: {rate} wakes a second, {about['gateways']} gateways")
-        wake_loop.wake(server, hellos, rate, _FIRST_S)
+        paths[rate] = server.directory / f"hellos-{rate}"
+        wake_loop.write_hellos(paths[rate], server, population, range(min(rate, bench["devices"])))
+    all_ = server.directory / "hellos"
+    server.secure(*authority.server("gateway", [HOST]), authority.directory / "ca.pem")
+    certificate = (authority.directory / "ca.pem", *authority.client(population.domain, "any", "any"))
+    _wakes(bench, server, {**about, "tls": "new"}, [(rate, all_) for rate in bench["rates"]], (*certificate, "0"))
+    _wakes(bench, server, {**about, "tls": "resumed"}, list(paths.items()), (*certificate, "1"))
+
+
+def _wakes(
+    bench: Bench,
+    server: Server,
+    about: Mapping[str, object],
+    rates: Iterable[tuple[float, Path]],
+    tls: Sequence[str | Path],
+) -> None:
+    """A row for each rate, and what devices say at it."""
+    for rate, hellos in rates:
+        bench.progress.step(f"{server.name}: {rate} wakes a second, {about['gateways']} gateways, TLS: {about['tls']}")
+        wake_loop.wake(server, hellos, rate, _FIRST_S, tls)
         meter = Meter(server.roles())
         begun_s = time.monotonic()
-        seen = wake_loop.wake(server, hellos, rate, bench["seconds"])
+        seen = wake_loop.wake(server, hellos, rate, bench["seconds"], tls)
         seconds = time.monotonic() - begun_s
         used = meter.read()
         cores = {role: one["cpu_s"] / seconds for role, one in used.items()}
@@ -126,22 +158,35 @@ def _register(bench: Bench, server: Server, population: Population) -> float:
 def seconds(parameters: Parameters) -> float:
     """About."""
     a_server = _START_S + parameters["warm_up_s"] + parameters["idle_s"] + parameters["devices"] / 1000
-    a_server += len(parameters["rates"]) * (parameters["seconds"] + _FIRST_S)
-    servers = len(chosen(parameters)) - 1 + len(parameters["gateways"])
-    return float(parameters["repeats"] * servers * len(parameters["registrations"]) * a_server)
+    a_rate = parameters["seconds"] + _FIRST_S
+    plain, secured = _servers(parameters)
+    return float(parameters["repeats"] * (plain * a_server + (plain + 2 * secured) * len(parameters["rates"]) * a_rate))
 
 
 def steps(parameters: Parameters) -> int:
     """For the progress bar."""
-    a_server = len(parameters["rates"]) + (1 if parameters["idle_s"] else 0)
-    servers = len(chosen(parameters)) - 1 + len(parameters["gateways"])
-    return int(parameters["repeats"] * servers * len(parameters["registrations"]) * a_server)
+    plain, secured = _servers(parameters)
+    idle = plain if parameters["idle_s"] else 0
+    return int(parameters["repeats"] * (idle + (plain + 2 * secured) * len(parameters["rates"])))
+
+
+def _servers(parameters: Parameters) -> tuple[int, int]:
+    """How many are started, and how many of them serve TLS, too."""
+    ours = len(parameters["gateways"]) * len(parameters["registrations"])
+    others = (len(chosen(parameters)) - 1) * len(parameters["registrations"])
+    return ours + others, ours if parameters["tls"] else 0
 
 
 _WAKES_TABLES = (
     Shape(
         "Wakes that have missed nothing: CPU us a wake, by process",
-        {"server": "server", "gateways": "gateways", "registrations": "registrations", "wakes/s": "per_s"},
+        {
+            "server": "server",
+            "gateways": "gateways",
+            "registrations": "registrations",
+            "TLS": "tls",
+            "wakes/s": "per_s",
+        },
         {
             "gateway": "cpu_us_per_wake.gateway",
             "matcher": "cpu_us_per_wake.matcher",
@@ -152,6 +197,7 @@ _WAKES_TABLES = (
             "p99": "p99_ms",
             "complete": "done",
             "of": "due",
+            "TLS resumed": "resumed",
         },
         lambda row: row["case"] == "wakes",
     ),
@@ -180,6 +226,7 @@ WAKES = Experiment(
         "seconds": 10.0,
         "warm_up_s": 20,
         "idle_s": 15,
+        "tls": 0,
         "repeats": 1,
         "processes": 2,
         "servers": "ColdNotify,NATS core,mosquitto",
@@ -190,6 +237,19 @@ WAKES = Experiment(
     run,
     _WAKES_TABLES,
 )
+WAKES_MATRIX = Experiment(
+    "wakes-matrix",
+    "the same by gateways, by registrations, and with TLS",
+    {
+        **WAKES.parameters, "devices": 1000, "rates": (500, 3000), "gateways": (1, 6), "registrations": (1, 1000),
+        "idle_s": 0, "tls": 1, "servers": "ColdNotify",
+    },
+    {"devices": 40, "rates": (20,), "gateways": (2,), "registrations": (3,), "seconds": 1.0, "warm_up_s": 0},
+    seconds,
+    steps,
+    run,
+    _WAKES_TABLES[:1],
+)  # fmt: skip
 _CROWD_TABLES = (
     Shape(
         "All devices at once",

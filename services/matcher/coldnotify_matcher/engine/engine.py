@@ -241,7 +241,7 @@ class Engine:
         self._channels.commit_due = due
 
     def wanted_blocks(self) -> list[tuple[Retention, int]]:
-        """Parts of logs of channels that sessions wait for, by their first offset; longest waited for first.
+        """Parts of logs of channels that sessions wait for, by their first offset, in the order of their turns.
 
         Each stays wanted until an `on_block` that begins there has come, or nobody waits for it any more.
         """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 WANTED_MAX = 8
 """Blocks that are wanted at once: enough that a reader has always one under way, and few enough that what comes is
-still what is waited for longest."""
+still what is next."""
 FORGOTTEN_A_TICK = 32
 """Buckets that are looked through each second for channels of which the log has nothing any more: all in half a minute,
 at 3,000 channels a second where there are 100,000."""
@@ -58,10 +58,9 @@ class ChannelLog:
         self.blocks = Blocks(0, 0)
         self.subscriptions = Subscriptions()
         self.waiting: dict[int, dict[Client, int]] = {}
-        """By the first offset of the block that they wait for: clients, and the offset that they wait for. What has
-        been waited for longest stands first."""
+        """By the first offset of the block that they wait for: clients, and the offset that they wait for."""
         self._goes_on = False
-        """The next block is one onward: the first one behind the last of these. Else that waited for longest."""
+        """The next block is the first one behind the last of these. Else it is that of who lacks least."""
         self._onward_at = self._onward_next = -1
         self.pages_bytes = 0
         """Of pages that are being put together."""
@@ -194,20 +193,21 @@ class ChannelLog:
     def wanted(self) -> Iterator[int]:
         """The first offsets of blocks that are waited for; before them, those that have what they may repeat.
 
-        In turns the one waited for longest, so that nobody waits for all others, and the next one onward, so that
-        those who are at different places come together and share what is read.
+        In turns that of who lacks least, and the next one *onward*, from the log's beginning to its end and then from
+        the beginning again: nobody waits longer than until it has passed, and whom it passes travels with it.
         """
         found: dict[int, None] = {}
-        for start in chain(self._onward(), self.waiting):
+        for start in chain(self._next(), self.waiting):
             found[self._known_before(start)] = None
             if len(found) == WANTED_MAX:
                 break
         yield from found
 
-    def _onward(self) -> Sequence[int]:
-        """Of every second block: the first one behind the last that was read so, from the beginning at the end."""
-        if not self._goes_on or not self.waiting:
+    def _next(self) -> Sequence[int]:
+        if not self.waiting:
             return ()
+        if not self._goes_on:
+            return (max(self.waiting),)
         self._onward_next = min((at for at in self.waiting if at > self._onward_at), default=min(self.waiting))
         return (self._onward_next,)
 
