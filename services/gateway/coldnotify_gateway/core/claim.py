@@ -160,9 +160,11 @@ class Claim:
         self.pending = _NO_OPERATIONS
 
     def answered(self, digest: int) -> None:
-        """Register or Unregister was done."""
+        """Register or Unregister was done. Of a doubted claim the digest is that of what another matcher has found: to
+        open the session with it would be to ask that matcher whether it agrees with itself."""
         self._hear(Event.ANSWERED)
-        self._agree(digest)
+        if not self.doubted:
+            self._agree(digest)
 
     def checked(self, digest: int) -> None:
         """CheckDigest was answered: both are the same."""

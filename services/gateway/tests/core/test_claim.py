@@ -51,6 +51,18 @@ def test_an_announced_session_is_opened_with_what_was_agreed_unless_its_client_d
     assert claim.digest(announced=True) == 3
 
 
+def test_what_another_matcher_has_found_is_not_what_the_session_is_opened_with() -> None:
+    claim = Claim(5)
+    claim.opened(5)
+    claim.other_matcher()
+    claim.outdated()
+    claim.answered(7)
+    assert claim.digest(announced=True) == 5, "else that matcher would be asked whether it agrees with itself"
+    claim.opened(5)
+    claim.answered(12)
+    assert claim.digest(announced=True) == 12
+
+
 @dataclass
 class Flags:
     """A claim as three flags, each with rules of its own: what the table must come to."""
@@ -88,7 +100,8 @@ class AnyClaim(RuleBasedStateMachine):
     @rule(digest=DIGESTS)
     def answered(self, digest: int) -> None:
         self.claim.answered(digest)
-        self.flags.agreed = digest
+        if not self.flags.doubted:
+            self.flags.agreed = digest
 
     @rule(digest=DIGESTS)
     def checked(self, digest: int) -> None:
