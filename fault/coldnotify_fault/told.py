@@ -33,6 +33,8 @@ class Told:
         """(client, query) -> the names that the application was told to be members."""
         self.following: dict[tuple[str, str], Following] = {}
         """By client and channel."""
+        self.caught_up: set[str] = set()
+        """Clients that have said so since they connected last."""
         self.told = 0
         """How many times a callback was entered."""
 
@@ -65,6 +67,10 @@ class Told:
             self._lives[one["client"]] = one["life"]
             self.members = {key: names for key, names in self.members.items() if key[0] != one["client"]}
             self.following = {key: one_ for key, one_ in self.following.items() if key[0] != one["client"]}
+        if one["event"] == "caught_up":
+            self.caught_up.add(one["client"])
+        elif one["event"] in ("connecting", "stopped", "started"):
+            self.caught_up.discard(one["client"])
         if "channel" in one and "client" in one:
             self._take_of_channel(one)
         if one["event"] != "told":

@@ -24,6 +24,21 @@ def test_what_is_added_is_taken_in(tmp_path: Path) -> None:
     history.close()
 
 
+def test_who_has_caught_up_since_it_connected(tmp_path: Path) -> None:
+    history = History(tmp_path / "a.jsonl")
+    told = Told([tmp_path / "a.jsonl"])
+    history.write("connecting", client="d/g/c")
+    history.write("connecting", client="d/g/d")
+    history.write("caught_up", client="d/g/c", since=0)
+    told.read_on()
+    assert told.caught_up == {"d/g/c"}
+    history.write("stopped", client="d/g/c")
+    history.write("connecting", client="d/g/c")
+    told.read_on()
+    assert not told.caught_up
+    history.close()
+
+
 def test_half_a_line_waits(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     told = Told([path])
