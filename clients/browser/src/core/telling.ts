@@ -292,7 +292,8 @@ export class MembersCallbacks {
     membership.failures = 0;
     this.#keeper.owe(membership);
     this.#release(membership);
-    for (const name of membership.received) this.#keeper.offer(name);
+    // Also what has left again: its versions are told before that is.
+    for (const name of [...membership.received, ...membership.deferred.keys()]) this.#keeper.offer(name);
   }
 
   /** The query was answered: what failed too often gets new tries. */

@@ -286,7 +286,8 @@ class MembersCallbacks:
         membership.failures = 0
         self._keeper.owe(membership)
         self._release(membership)
-        for name in sorted(membership.received):
+        # Also what has left again: its versions are told before that is.
+        for name in sorted({*membership.received, *membership.deferred}):
             self._keeper.offer(name)
 
     def try_again(self, membership: Membership) -> None:

@@ -421,6 +421,25 @@ def test_a_parked_query_that_is_touched_is_tried_again_and_comes_to_rest() -> No
     assert bench.client.caught_up
 
 
+def test_what_has_left_a_query_whose_members_callback_fails_is_told_once_that_is_parked() -> None:
+    bench = live(replace(kept(), wanted=frozenset("a")), "a")
+    bench.client.subscribe(LAMPS, 2)
+    bench.enter("a", LAMPS, version=3, offset=11)
+    told = []
+    for turn in range(40):
+        bench.save()
+        job = bench.client.next_job(bench.now)
+        if isinstance(job, MembersJob):
+            bench.client.job_done(job, {3: RuntimeError("no")}, bench.now)
+        elif isinstance(job, Job):
+            told.append((job.notification.object_id, job.subscribers))
+            bench.client.job_done(job, {}, bench.now)
+        if not turn:
+            bench.say(notification=wire.Notification(name="a", offset=12, left=[LAMPS.hash]))
+        bench.now += 1
+    assert told == [("a", (1, 2))]
+
+
 def test_members_are_those_that_members_callbacks_were_told() -> None:
     bench = ClientBench(kept("a", followed=True))
     assert bench.client.members(LAMPS) == {"a"}
