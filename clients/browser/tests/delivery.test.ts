@@ -511,6 +511,27 @@ test("a version waits for a members callback that came where nobody was told of 
   assert.deepEqual(tellAll(after), ["+x -", "x 1"]);
 });
 
+test("what has left a query whose members callback throws is told once that is parked", () => {
+  const { bench, hash } = ofQuery();
+  const { delivery } = bench;
+  delivery.queries.begun([hash]);
+  delivery.queries.answered([hash]);
+  delivery.changed("a", { incarnation: 0n, version: 6n, payload: new Uint8Array(), deleted: false }, [hash], [], false);
+  const told: string[] = [];
+  for (let now = 0; now < 1000; now++) {
+    delivery.prepare();
+    bench.journal.durable = bench.journal.revision;
+    const job = delivery.nextJob(now);
+    if (job === null) continue;
+    assert(!("feed" in job));
+    const isOfMembers = "membership" in job;
+    if (!isOfMembers) told.push(`${job.notification.objectId} ${job.subscribers}`);
+    delivery.done(job, new Map(isOfMembers ? job.subscribers.map((one) => [one, new Error("no")]) : []), now);
+    if (now === 0) delivery.queries.leave("a", [hash]);
+  }
+  assert.deepEqual(told, ["a 0,1"]);
+});
+
 test("a callback that comes is told a member that had left, and enters again before that is told", () => {
   const { bench, query, hash, enters } = ofQuery();
   const { delivery } = bench;
