@@ -28,7 +28,7 @@ from coldnotify_loadtest.population import Population
 
 BIN_S = 0.1
 QUEUE_MAX = 100_000
-"""Publishes that a Kafka producer without flow control has in its queue: beyond, it refuses at once."""
+"""Publishes that a Kafka producer without flow control has in its queue, where nothing else is said."""
 _HIGHEST = 10_000
 _ANSWER_S = 300.0
 """For a process to begin, and for what is under way to be answered: a machine may be busy with other things."""
@@ -59,6 +59,10 @@ class Ask:
     flow: bool = False
     """Of kafka: flow control as the publishers' library has it."""
     partitions: int = 8
+    user: str = ""
+    """Of kafka: as whom it logs in, with its name as the password; empty: it does not."""
+    queue_max: int = QUEUE_MAX
+    """Of kafka: publishes in its queue; beyond, it refuses at once."""
 
 
 @dataclass
@@ -136,15 +140,27 @@ def _process(ask: Ask, pipe: Pipe) -> None:
                 pipe.send(f"{ask.way} at port {ask.port}: {type(error).__name__}: {error}")
 
 
+def record_bytes(population: Population, block: int) -> int:
+    """Key and value of a publish, as a tenant's bytes are counted."""
+    key = f"{population.domain}/{population.group(block)}/{population.objects(block)[0]}"
+    return len(key) + len(_value(time.monotonic_ns()))
+
+
+def _value(stamp: int) -> bytes:
+    return b'{"version":%d,"payload":%d}' % (stamp, stamp)
+
+
 def _by_kafka(ask: Ask) -> Asked:
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
     producer = Producer(
         {
+            **({**login, "sasl.username": ask.user, "sasl.password": ask.user} if ask.user else {}),
             "bootstrap.servers": f"{_HOST}:{ask.port}",
             "acks": "all",
             "enable.idempotence": True,
             "linger.ms": 0,
             "log_level": 0,
-            "queue.buffering.max.messages": QUEUE_MAX,
+            "queue.buffering.max.messages": ask.queue_max,
         }
     )
     producer.list_topics(OBJECTS, timeout=_ANSWER_S)
@@ -172,7 +188,7 @@ def _by_kafka(ask: Ask) -> Asked:
         while not limit.take():
             producer.poll(0.001)
         stamp = time.monotonic_ns()
-        value = b'{"version":%d,"payload":%d}' % (stamp, stamp)
+        value = _value(stamp)
         asked.sent += 1
         try:
             producer.produce(OBJECTS, value, keys[asked.sent % len(keys)], partition, on_delivery=begin(now_s))
@@ -208,7 +224,7 @@ async def _http_connection(ask: Ask, asked: Asked, pace: Pace, number: int) -> N
     while time.monotonic() < until_s:
         await asyncio.sleep(pace.wait_s())
         stamp = time.monotonic_ns()
-        body = b'{"version":%d,"payload":%d}' % (stamp, stamp)
+        body = _value(stamp)
         path = f"{base}{names[(number + asked.sent) % len(names)]}?outcome=no".encode()
         asked.sent += 1
         try:

@@ -23,6 +23,7 @@ from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, free_port
 from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import OBJECTS
+from coldnotify_testkit.users_kafka import ConfigWithUsers
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from prometheus_client.parser import text_string_to_metric_families
@@ -217,9 +218,11 @@ class ColdNotify(Server):
         as_up: bool = False,
         http_nodes: int = 0,
         usage: bool = False,
+        users: Mapping[str, str] | None = None,
     ) -> None:
         """`nodes`: of Kafka, 1 or 3. `http_nodes`: of the HTTP service. `usage`: with the usage job.
 
+        `users`: who may log in to a Kafka of one node at `users_port`, with their passwords.
         `settings`: more of the services' settings, such as {"matcher-conflation": "*=200"}.
         `as_up`: with the HTTP service, as `coldnotify up` has it.
         """
@@ -227,8 +230,20 @@ class ColdNotify(Server):
         settings = settings or {}
         self._http_ports: dict[str, int] = {}
         self.port = free_port(HOST)
-        kind = EmbeddedBroker if nodes == 1 else EmbeddedCluster
-        self.broker: EmbeddedBroker | EmbeddedCluster = kind(directory / "kafka", host=HOST)
+        self.users_port = free_port(HOST) if users else 0
+        self.broker: EmbeddedBroker | EmbeddedCluster
+        if users:
+            config = ConfigWithUsers(
+                directory / "kafka",
+                free_port(HOST),
+                free_port(HOST),
+                host=HOST,
+                users_port=self.users_port,
+                users=users,
+            )
+            self.broker = EmbeddedBroker.of(config)
+        else:
+            self.broker = (EmbeddedBroker if nodes == 1 else EmbeddedCluster)(directory / "kafka", host=HOST)
         self._nodes = [self.broker] if isinstance(self.broker, EmbeddedBroker) else list(self.broker.nodes.values())
         self.kafka = self.broker.bootstrap
         for number in range(1, matchers + 1):

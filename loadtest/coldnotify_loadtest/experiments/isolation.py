@@ -1,22 +1,25 @@
 """isolation: what a tenant within its agreement notices of one that asks for ten times its own; part by part.
 
 pairs   tenant A publishes within its agreement, and a device of it measures; tenant B is silent, then asks for
-        `times` its agreement, by HTTP, on a session, or by Kafka; in A's partition, or in another one
+        `times` its agreement, by HTTP, on a session, or by Kafka, as a user with a quota or as nobody; in A's
+        partition, or in another one
 uneven  a tenant's publishers leave two of three HTTP nodes for the third: how long until it has its whole rate there
 
-Each B is in a mode that its row says. By HTTP and on sessions it is refused. By Kafka nothing is: Kafka has quotas for
-publishers that authenticate, and these do not; then what goes out of it is held to `out_per_s`.
+Each B is in a mode that its row says. By HTTP and on sessions it is refused. Kafka makes a user with a quota wait, and
+then B's own producer refuses what its queue has no room for. Of publishers that do not log in Kafka refuses nothing:
+what goes out of it is held to `out_per_s`.
 """
 
 from collections.abc import Sequence
 
 from coldnotify_kafka import topics as kafka_topics
+from coldnotify_kafka.client_quotas import set_producer_quota
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.tenants import Agreement, Tenant, encode_tenant
 from coldnotify_schemas.topics import TENANTS
 from confluent_kafka import Producer
 
-from coldnotify_loadtest.askers import BIN_S, Ask, Asked, Askers, accepted_per_s
+from coldnotify_loadtest.askers import BIN_S, Ask, Asked, Askers, accepted_per_s, record_bytes
 from coldnotify_loadtest.bench import READY_S, Bench, Experiment, Parameters, Row, identity, settle
 from coldnotify_loadtest.population import Population
 from coldnotify_loadtest.publisher import Plan, Publisher
@@ -25,14 +28,18 @@ from coldnotify_loadtest.swarm import Swarm
 from coldnotify_loadtest.tables import Shape
 
 PARTS = ("pairs", "uneven")
-WAYS = ("http", "session", "kafka")
+WAYS = ("http", "session", "kafka-user", "kafka")
 WHERE = ("same", "different")
 _A, _B, _MOVING = "calm", "loud", "moving"
 _MODES = {
     "http": "in_per_s: 429",
     "session": "in_per_s: NotPublished",
-    "kafka": "out_per_s: told later; no quota without authentication",
+    "kafka-user": "in_bytes_per_s: Kafka's quota of its user",
+    "kafka": "out_per_s: told later; no quota without a user",
 }
+_USER = "loud"
+_QUEUE_S = 2.0
+"""What waits in the producer of a user with a quota, in seconds of what was agreed."""
 _BURST_S = 2.0
 _BEGINNING_S = 0.25
 """Part of a run in which shares move and the first burst is let in: it does not count for B's rate."""
@@ -46,7 +53,7 @@ def run(bench: Bench) -> None:
         if unknown := set(bench[name]) - set(known):
             raise ValueError(f"{name}: {min(unknown)!r} is none of {', '.join(known)}")
     if "pairs" in bench["parts"]:
-        with ColdNotify(bench.new_directory(), as_up=True, usage=True) as server:
+        with ColdNotify(bench.new_directory(), as_up=True, usage=True, users={_USER: _USER}) as server:
             _pairs(bench, server)
     if "uneven" in bench["parts"]:
         with ColdNotify(bench.new_directory(), http_nodes=3, usage=True) as server:
@@ -67,7 +74,6 @@ def _pairs(bench: Bench, server: ColdNotify) -> None:
         Tenant(f"other-{number}", (f"other-{number}.domain",), Agreement(in_per_s=1.0))
         for number in range(bench["tenants"] - 2)
     ]
-    limited = {way: Agreement(out_per_s=per_s) if way == "kafka" else Agreement(in_per_s=per_s) for way in WAYS}
     a = Population(1, 1, 1, domain=_A)
     _agree(server, [*others, Tenant(_A, (_A,), Agreement(in_per_s=10 * bench["a_per_s"]))])
     with (
@@ -78,7 +84,7 @@ def _pairs(bench: Bench, server: ColdNotify) -> None:
         swarm.wait_ready(READY_S)
         publisher.publish(Plan(bench["a_per_s"], bench["seconds"] / 4))
         for way in bench["ways"]:
-            _agree(server, [Tenant(_B, tuple(_population(where, a).domain for where in WHERE), limited[way])])
+            _agree(server, [_tenant(server, way, per_s, [_population(where, a) for where in WHERE])])
             for where in bench["where"]:
                 b = _population(where, a)
                 # A device of B, whose deliveries cost something, too.
@@ -97,6 +103,18 @@ def _pairs(bench: Bench, server: ColdNotify) -> None:
                         bench.rows.append({**about, **_compared(off, on), **_b_row(bench, asked)})
 
 
+def _tenant(server: ColdNotify, way: str, per_s: float, populations: Sequence[Population]) -> Tenant:
+    """B, who may publish so much this way."""
+    domains = tuple(one.domain for one in populations)
+    if way == "kafka":
+        return Tenant(_B, domains, Agreement(out_per_s=per_s))
+    if way != "kafka-user":
+        return Tenant(_B, domains, Agreement(in_per_s=per_s))
+    bytes_per_s = per_s * max(record_bytes(one, 0) for one in populations)
+    set_producer_quota(server.kafka, _USER, round(bytes_per_s))
+    return Tenant(_B, domains, Agreement(in_bytes_per_s=bytes_per_s), principal=_USER)
+
+
 def _population(where: str, a: Population) -> Population:
     """B's: of a domain whose partition is A's, or another one."""
     partitions = kafka_topics.co_partitions()
@@ -108,8 +126,12 @@ def _population(where: str, a: Population) -> Population:
 
 
 def _ask(bench: Bench, server: ColdNotify, way: str, b: Population) -> Ask:
+    per_s, seconds = bench["times"] * bench["b_per_s"], bench["seconds"]
+    if way == "kafka-user":
+        queue_max = max(1, round(_QUEUE_S * bench["b_per_s"]))
+        return Ask("kafka", server.users_port, b, 0, seconds, per_s=per_s, user=_USER, queue_max=queue_max)
     port = {"http": server.web_port(), "session": server.port, "kafka": server.target(b).port}[way]
-    return Ask(way, port, b, 0, bench["seconds"], per_s=bench["times"] * bench["b_per_s"], at_once=bench["at_once"])
+    return Ask(way, port, b, 0, seconds, per_s=per_s, at_once=bench["at_once"])
 
 
 def _latency(bench: Bench, swarm: Swarm, publisher: Publisher) -> Row:

@@ -11,10 +11,10 @@ import pytest
 from coldnotify import Connection, Notify, State
 from coldnotify_common.certificates import Authority
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
-from coldnotify_kafka.broker.config import BrokerConfig
 from coldnotify_kafka.broker.process import spawn
 from coldnotify_schemas import topics
 from coldnotify_testkit.stack import Recorder
+from coldnotify_testkit.users_kafka import ConfigWithUsers
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import KafkaError, Producer
 
@@ -25,30 +25,15 @@ LIMIT_S = 120
 
 
 @dataclass(frozen=True)
-class SecuredConfig(BrokerConfig):
-    """A second listener with TLS and SASL/PLAIN, and an authorizer. The first one is the nodes' own, and may all."""
-
-    secure_port: int = 0
-    keystore: Path = Path()
+class SecuredConfig(ConfigWithUsers):
+    """Users have the rights that they are given, and no others."""
 
     def server_properties(self) -> str:
-        users = " ".join(f'user_coldnotify-{role}="{role}-secret"' for role in ROLES)
-        inner, listener = super().server_properties(), f"SECURE://127.0.0.1:{self.secure_port}"
-        lines = [
-            line + f",{listener}" if line.startswith(("listeners=", "advertised.listeners=")) else line
-            for line in inner.splitlines()
-        ]
-        lines += [
-            "listener.security.protocol.map=BROKER:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
-            "listener.name.secure.sasl.enabled.mechanisms=PLAIN",
-            "listener.name.secure.plain.sasl.jaas.config="
-            f"org.apache.kafka.common.security.plain.PlainLoginModule required {users};",
-            "listener.name.secure.ssl.keystore.type=PEM",
-            f"listener.name.secure.ssl.keystore.location={self.keystore}",
+        rights = [
             "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users=User:ANONYMOUS",
         ]
-        return "\n".join(lines) + "\n"
+        return super().server_properties() + "\n".join(rights) + "\n"
 
 
 class Secured:
@@ -63,11 +48,12 @@ class Secured:
             data_dir=directory / "data",
             port=free_port(),
             controller_port=free_port(),
-            secure_port=free_port(),
+            users_port=free_port(),
+            users={f"coldnotify-{role}": f"{role}-secret" for role in ROLES},
             keystore=keystore,
         )
         self.broker = EmbeddedBroker.of(config)
-        self.address = f"127.0.0.1:{config.secure_port}"
+        self.address = f"127.0.0.1:{config.users_port}"
         self.options = {
             role: {
                 "security.protocol": "SASL_SSL",
