@@ -35,6 +35,8 @@ _ANSWER_S = 300.0
 _HOST = "127.0.0.1"
 _OK, _ABOVE, _BUSY = 200, 429, 503
 _READ_BYTES = 1 << 16
+_RECORD_BYTES = 10
+"""Lengths, times and offsets of a record in a batch, most of them numbers of variable length."""
 
 
 class AskersError(Exception):
@@ -141,9 +143,9 @@ def _process(ask: Ask, pipe: Pipe) -> None:
 
 
 def record_bytes(population: Population, block: int) -> int:
-    """Key and value of a publish, as a tenant's bytes are counted."""
+    """Of a publish in a large batch: key, value, and Kafka's own bytes about them."""
     key = f"{population.domain}/{population.group(block)}/{population.objects(block)[0]}"
-    return len(key) + len(_value(time.monotonic_ns()))
+    return len(key) + len(_value(time.monotonic_ns())) + _RECORD_BYTES
 
 
 def _value(stamp: int) -> bytes:

@@ -1,4 +1,7 @@
-"""All of ColdNotify on a Kafka that wants TLS, SASL and ACLs: each service as its own principal, by settings alone."""
+"""All of ColdNotify on a Kafka that wants TLS, SASL and ACLs: each service as its own principal, by settings alone.
+
+Stands for: users_kafka
+"""
 
 import subprocess
 import sys
