@@ -158,7 +158,7 @@ def test_a_tenant_beside_a_loud_one(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=f"{name}: '{wrong}'"):
             EXPERIMENTS["isolation"].run(Bench({"parts": (), "ways": (), name: (wrong,)}, tmp_path, Progress(1, "")))
     rows = rows_of("isolation", tmp_path)
-    assert [row.get("way") for row in rows] == ["http", "session", "kafka", None]
+    assert [row.get("way") for row in rows] == ["http", "session", "kafka-user", "kafka", None]
     *pairs, uneven = rows
     for row in pairs:
         assert row["off"]["delivered"] > 0

@@ -1,6 +1,8 @@
 """Reads the tenants and the verdicts from Kafka, in a thread of its own, for as long as the service runs.
 
 A topic that is not there (a Kafka of the release before) is looked for again and again: until then nobody is limited.
+One that was made anew is read from its beginning, by a consumer that knows nothing of the one before: Kafka's client
+would go on in the new topic at the place it had reached, where there is such a place.
 """
 
 import secrets
@@ -12,7 +14,8 @@ import structlog
 from coldnotify_schemas.topics import TENANTS, VERDICTS
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from coldnotify_common.kafka import consumer_config
+from coldnotify_common.errors import ServiceError
+from coldnotify_common.kafka import TopicLooks, TopicMissing, consumer_config
 from coldnotify_common.paced import Paced
 from coldnotify_common.settings import ServiceSettings
 
@@ -23,6 +26,8 @@ _POLL_S = 0.2
 """How soon the thread notices that it is to stop."""
 _BATCH_RECORDS_MAX = 500
 _RETRY_S = 2.0
+_CHECK_S = 5.0
+"""How often it is asked whether the topics are still those that are read."""
 _ASK_S = 1.0
 """A Kafka that is there answers in milliseconds; stopping waits for a question that is under way."""
 _VERDICTS_BACK_MS = 60_000
@@ -30,8 +35,13 @@ _VERDICTS_BACK_MS = 60_000
 _JOIN_S = 3.0
 _PARTITION = 0
 """Both topics have one partition, so that their records have one order."""
-_MISSING = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
-_BEGIN_ANEW = {*_MISSING, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+_BEGIN_ANEW = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._AUTO_OFFSET_RESET,
+    KafkaError.OFFSET_OUT_OF_RANGE,
+}
 
 
 class Keeper(Protocol):
@@ -60,9 +70,14 @@ class TenancyReader:
         self._keeper = keeper
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tenancy-reader", daemon=True)
-        self._assigned: set[str] = set()
+        self._assigned: dict[str, str] = {}
+        """What is read, each with the topic's id."""
+        self._begin_anew = False
+        """What is assigned is not what there is."""
         self._next_look_s = 0.0
         """Before that, topics that are missing are not looked for."""
+        self._next_check_s = 0.0
+        """Before that, nobody asks whether those that are read are still there."""
 
     def start(self) -> None:
         """Begins to read."""
@@ -77,24 +92,38 @@ class TenancyReader:
     def _run(self) -> None:
         # No group is joined: the id only has to be there.
         group = f"coldnotify-tenancy-{secrets.token_hex(8)}"
-        consumer = Consumer(consumer_config(self._settings, group, name="tenancy-reader", enable_partition_eof=True))
-        try:
-            while not self._stop.is_set():
-                try:
-                    self._read_on(consumer)
-                except KafkaException as error:
-                    # Whoever reads no more holds everybody to the agreements of that moment.
-                    _paced.log("the tenants cannot be read", level="warning", error=str(error))
-                    self._stop.wait(_RETRY_S)
-        finally:
-            consumer.close()
+        looks = TopicLooks(self._settings)
+        while not self._stop.is_set():
+            self._begin_anew = False
+            self._assigned.clear()
+            consumer = Consumer(
+                consumer_config(self._settings, group, name="tenancy-reader", enable_partition_eof=True)
+            )
+            try:
+                self._read(consumer, looks)
+            finally:
+                consumer.close()
 
-    def _read_on(self, consumer: Consumer) -> None:
-        missing = self._topics - self._assigned
-        if missing and time.monotonic() >= self._next_look_s:
-            self._next_look_s = time.monotonic() + _RETRY_S
+    def _read(self, consumer: Consumer, looks: TopicLooks) -> None:
+        while not (self._stop.is_set() or self._begin_anew):
+            try:
+                self._read_on(consumer, looks)
+            except KafkaException as error:
+                # Whoever reads no more holds everybody to the agreements of that moment.
+                _paced.log("the tenants cannot be read", level="warning", error=str(error))
+                self._stop.wait(_RETRY_S)
+
+    def _read_on(self, consumer: Consumer, looks: TopicLooks) -> None:
+        now_s = time.monotonic()
+        missing = self._topics - self._assigned.keys()
+        if missing and now_s >= self._next_look_s:
+            self._next_look_s = now_s + _RETRY_S
             for topic in sorted(missing):
-                self._assign(consumer, topic)
+                self._assign(consumer, looks, topic)
+        if self._assigned and now_s >= self._next_check_s:
+            self._next_check_s = now_s + _CHECK_S
+            for topic, read in self._assigned.items():
+                self._check(looks, topic, read)
         if not self._assigned:
             self._stop.wait(_POLL_S)
             return
@@ -102,27 +131,38 @@ class TenancyReader:
         first = consumer.poll(_POLL_S)
         if first is not None:
             for message in (first, *consumer.consume(_BATCH_RECORDS_MAX - 1, 0)):
-                self._take(consumer, message)
+                self._take(message)
 
-    def _assign(self, consumer: Consumer, topic: str) -> None:
+    def _assign(self, consumer: Consumer, looks: TopicLooks, topic: str) -> None:
         place = TopicPartition(topic, _PARTITION, OFFSET_BEGINNING)
         try:
-            consumer.get_watermark_offsets(place, timeout=_ASK_S)
+            # Asked before anything is read: a topic that takes its place meanwhile is found by the next check.
+            read = str(looks.describe(topic, _ASK_S).topic_id)
             if topic == VERDICTS:
                 since_ms = int(time.time() * 1000) - _VERDICTS_BACK_MS
                 (place,) = consumer.offsets_for_times([TopicPartition(topic, _PARTITION, since_ms)], timeout=_ASK_S)
-        except KafkaException as error:
-            if error.args[0].code() in _MISSING:
-                _paced.log("a topic of tenants is missing: run `coldnotify topics apply`", level="warning", topic=topic)
-                if topic == TENANTS:
-                    self._keeper.on_loaded(missing=True)
+        except TopicMissing:
+            _paced.log("a topic of tenants is missing: run `coldnotify topics apply`", level="warning", topic=topic)
+            if topic == TENANTS:
+                self._keeper.on_loaded(missing=True)
+            return
+        except (ServiceError, KafkaException):
             return  # what else is wrong with Kafka, the service says itself
         if topic == TENANTS:
             self._keeper.on_load()
         consumer.incremental_assign([place])
-        self._assigned.add(topic)
+        self._assigned[topic] = read
 
-    def _take(self, consumer: Consumer, message: Message) -> None:
+    def _check(self, looks: TopicLooks, topic: str, read: str) -> None:
+        try:
+            there = str(looks.describe(topic, _ASK_S).topic_id)
+        except ServiceError:
+            return  # a topic that is gone is read anew once there is another one
+        if there != read:
+            log.warning("a topic of tenants is read anew", topic=topic, error="it was made anew")
+            self._begin_anew = True
+
+    def _take(self, message: Message) -> None:
         topic, error = str(message.topic()), message.error()
         if error is None:
             if topic not in self._assigned:
@@ -137,8 +177,8 @@ class TenancyReader:
                 self._keeper.on_loaded(missing=False)
         elif error.code() in _BEGIN_ANEW and topic in self._assigned:
             log.warning("a topic of tenants is read anew", topic=topic, error=error.str())
-            consumer.incremental_unassign([TopicPartition(topic, _PARTITION)])
-            self._assigned.discard(topic)
+            del self._assigned[topic]
+            self._begin_anew = True
         elif error.code() not in _BEGIN_ANEW:
             _paced.log("a topic of tenants cannot be read", level="warning", topic=topic, error=error.str())
 
