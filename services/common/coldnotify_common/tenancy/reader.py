@@ -96,6 +96,7 @@ class TenancyReader:
         while not self._stop.is_set():
             self._begin_anew = False
             self._assigned.clear()
+            self._next_check_s = time.monotonic() + _CHECK_S
             consumer = Consumer(
                 consumer_config(self._settings, group, name="tenancy-reader", enable_partition_eof=True)
             )
