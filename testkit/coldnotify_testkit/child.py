@@ -35,10 +35,8 @@ class Child:
     def __init__(self, argv: Sequence[str | Path], output: Path, environ: Mapping[str, str] | None = None) -> None:
         """Starts it. Its output is appended to the file `output`. `environ`: all of its environment; None: as ours."""
         self.output_file = output
-        with output.open("ab") as file:
-            self.process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, env=environ
-            )
+        self._argv, self._environ = argv, environ
+        self.process = self._started()
 
     @property
     def output(self) -> str:
@@ -62,6 +60,13 @@ class Child:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.output}") from None
 
+    def keep(self) -> bool:
+        """Starts it anew if it has ended with exit code 1, as `coldnotify up` does; whether it had."""
+        if self.process.poll() != 1:
+            return False
+        self.process = self._started()
+        return True
+
     def send(self, number: int) -> None:
         """A signal."""
         self.process.send_signal(number)
@@ -80,6 +85,12 @@ class Child:
         """SIGTERM: (exit code, how long it took in s)."""
         started_s = time.monotonic()
         return self.stop(), time.monotonic() - started_s
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        with self.output_file.open("ab") as file:
+            return subprocess.Popen(
+                self._argv, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, env=self._environ
+            )
 
     def __enter__(self) -> Self:
         return self

@@ -5,6 +5,8 @@ partitions over. What was read, UsageJob decides. The settings here were found b
 (docs/adr/0032-usage-by-faust.md); do not change one without doing that again.
 """
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -15,6 +17,7 @@ from faust.types import TP
 from coldnotify_usage.kafka_login import Login
 from coldnotify_usage.settings import UsageSettings
 from coldnotify_usage.usage_job import WRITES_MAX, UsageJob
+from coldnotify_usage.usage_look import first_from
 
 HEARTBEATS_PER_SESSION = 4
 """A session of 6 s has a heartbeat each 1.5 s: three may be lost."""
@@ -67,6 +70,24 @@ class FaustWriters:
         return written
 
 
+class _ReadOffsets(defaultdict[TP, int | None]):
+    """Up to where Faust has read each partition: it drops what is in front of that.
+
+    When the job goes back while Faust hands over a batch that it had fetched before, the rest of the batch moves this
+    on again, and all that was gone back for would be dropped. So it is never behind the record that is sought.
+    """
+
+    def __init__(self, sought: Callable[[int], int | None]) -> None:
+        """`sought`: of a partition of the usage topic."""
+        super().__init__(lambda: None)
+        self._sought = sought
+
+    def __getitem__(self, tp: TP) -> int | None:
+        read = super().__getitem__(tp)
+        sought = self._sought(tp.partition) if tp.topic == USAGE else None
+        return read if read is None or sought is None else min(read, sought)
+
+
 class _App(faust.App):
     """Faust's app without directories: it makes some for stores on disk, and a worker that is killed leaves them."""
 
@@ -81,6 +102,7 @@ class UsageApp:
         self, settings: UsageSettings, login: Login, partitions: int, make_job: Callable[["UsageApp"], UsageJob]
     ) -> None:
         """`partitions`: those of the usage topic. Nothing is started."""
+        self._settings = settings
         self._partitions = partitions
         self.app: Any = _App(
             settings.usage_group,
@@ -133,6 +155,7 @@ class UsageApp:
     async def start(self) -> None:
         """Returns when it has joined the group."""
         self._raise_buffer()
+        self.app.consumer._read_offset = _ReadOffsets(self.job.sought)
         await self.app.start()
 
     async def stop(self) -> None:
@@ -155,6 +178,10 @@ class UsageApp:
         """The first offset of a partition of the usage topic that is still there."""
         tp = TP(USAGE, partition)
         return int((await self.app.consumer.earliest_offsets(tp))[tp])
+
+    async def first_from(self, partition: int, offset: int) -> int | None:
+        """The offset of the first record of a partition of the usage topic from there on; None: that is not known."""
+        return await asyncio.to_thread(first_from, self._settings, partition, offset)
 
     async def go_to(self, partition: int, offset: int) -> None:
         """Read a partition of the usage topic from there on."""

@@ -5,7 +5,7 @@ state, then, in the same topic, the offset behind these records is. Whoever take
 offset. What the consumer group has committed only decides where Faust begins to read. It cannot be relied on: when
 partitions are divided anew, Faust was seen to hand over records that it had fetched before, to skip those in between,
 and to commit them as read (docs/adr/0032-usage-by-faust.md). So a record is taken if it is the next one; else the next
-one is sought.
+one is sought, for as long as Kafka has it.
 """
 
 import asyncio
@@ -39,8 +39,8 @@ WRITE_TIMEOUT_S = 60.0
 """Kafka may be restarting. Behind that the process ends, and what starts it again begins from what is durable."""
 GO_BACK_S = 1.0
 """Between two tries to read from the right offset: what was fetched before comes in the meantime."""
-GO_BACK_TRIES = 3
-"""Then it is not there: the end of a transaction takes an offset, too."""
+GO_BACK_TRIES = 1
+"""Behind so many Kafka is asked whether it is there: the end of a transaction takes an offset, too."""
 STALLED_S = 5.0
 """Where there are records and none came for so long, they are sought, too."""
 NEXT_KEY = b"next/"
@@ -102,6 +102,9 @@ class Reader(Protocol):
 
     async def start_of(self, partition: int) -> int:
         """The first offset that is still there."""
+
+    async def first_from(self, partition: int, offset: int) -> int | None:
+        """The offset of the first record that there is from `offset` on; None: that is not known."""
 
     async def go_to(self, partition: int, offset: int) -> None:
         """Read from there on."""
@@ -186,6 +189,10 @@ class UsageJob:
             partitions=sorted(self._mine),
             counters=sum(one.seen_count for one in self._mine.values()),
         )
+
+    def sought(self, partition: int) -> int | None:
+        """The offset of the record that a partition is to be read from once more; None: it need not be."""
+        return self._next.get(partition) if partition in self._missing else None
 
     async def on_record(self, record: Record) -> None:
         """A record was read. Returns when there is room for the next."""
@@ -294,14 +301,16 @@ class UsageJob:
         tries, at_s = self._missing.get(partition, (0, 0.0))
         if time.monotonic() - at_s < GO_BACK_S:
             return False  # fetched before it was gone back
+        tenure = self._tenure
         start = await self._reader.start_of(partition)
-        if self._next.get(partition) != wanted:
+        there = await self._reader.first_from(partition, wanted) if tries >= GO_BACK_TRIES else None
+        if self._tenure != tenure:
             return False  # divided anew in the meantime
         if wanted < start:
             log.warning("usage is gone before it was read", partition=partition, offsets=f"{wanted} to {start - 1}")
             wanted = self._next[partition] = start
-        elif tries >= GO_BACK_TRIES:
-            self._next[partition] = wanted = offset
+        elif there is not None and there > wanted:
+            wanted = self._next[partition] = there
         if offset == wanted:
             self._missing.pop(partition, None)
             return True

@@ -1,9 +1,10 @@
 """Workers of the usage job as processes, over a real Kafka: killed, given nonsense, started before there are topics.
 
-Stands for: app, faust_app
+Stands for: app, faust_app, usage_look
 """
 
 import random
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -23,7 +24,7 @@ from coldnotify_schemas.tenants import (
     parse_verdict,
     usage_partition_of,
 )
-from coldnotify_schemas.topics import TENANTS, USAGE, VERDICTS
+from coldnotify_schemas.topics import TENANTS, USAGE, USAGE_STATE, VERDICTS
 from coldnotify_testkit.kafka import broker, reset_topics
 from coldnotify_testkit.usage_workers import (
     PARTITIONS,
@@ -36,33 +37,56 @@ from coldnotify_testkit.usage_workers import (
 )
 from coldnotify_testkit.waiting import wait_for
 from coldnotify_usage.app import STOP_S
+from coldnotify_usage.settings import UsageSettings
+from coldnotify_usage.usage_look import first_from
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 SETTINGS = {"usage_session_timeout_s": 2, "usage_rebalance_timeout_s": 5, "usage_history_s": 0.5}
 PER_S = 300
+MANY = 2_000
+_SHOWN = 3_000
 Start = Callable[[], UsageProcess]
 
 
 @pytest.fixture
 def start(fresh_kafka: EmbeddedBroker, tmp_path: Path) -> Iterator[Start]:
-    """Starts a worker; each is stopped at the end, if it still runs."""
+    """Starts a worker; each is stopped at the end, if it still runs. A test that fails shows what they wrote."""
     with ExitStack() as stack:
-        numbers = iter(range(100))
+        workers: list[UsageProcess] = []
 
         def started() -> UsageProcess:
-            log = tmp_path / f"usage-{next(numbers)}.log"
-            return stack.enter_context(UsageProcess(fresh_kafka.bootstrap, log, **SETTINGS))
+            log = tmp_path / f"usage-{len(workers)}.log"
+            workers.append(stack.enter_context(UsageProcess(fresh_kafka.bootstrap, log, **SETTINGS)))
+            return workers[-1]
 
         yield started
+        for worker in workers:
+            sys.stdout.write(f"{worker.output_file}, ended with {worker.process.poll()}\n{worker.output[-_SHOWN:]}\n")
 
 
 def share(*workers: UsageProcess) -> None:
-    """Until they have all partitions among them."""
-    wait_for(
-        lambda: all(one.ready for one in workers) and sum(one.partitions for one in workers) == PARTITIONS,
-        "all partitions are shared out",
-    )
+    """Until they have all partitions among them. One that has given up a division of them is started anew."""
+
+    def shared() -> bool:
+        for one in workers:
+            one.keep()
+        return all(one.ready for one in workers) and sum(one.partitions for one in workers) == PARTITIONS
+
+    wait_for(shared, "all partitions are shared out")
+
+
+def is_given_more(worker: UsageProcess) -> Callable[[], bool]:
+    """Whether partitions were divided anew, from now on. A worker that has given a division up is started anew."""
+    before = worker.takeovers
+
+    def given() -> bool:
+        nonlocal before
+        if worker.keep():
+            before = 0
+        return worker.takeovers > before
+
+    return given
 
 
 def wait_for_the_same_counts(kafka: str) -> None:
@@ -83,16 +107,62 @@ def test_two_workers_that_are_killed_count_to_the_record(
         share(first, second)
         enough = feeder.written + draw.randrange(2 * PER_S)
         wait_for(lambda: feeder.written >= enough, "records")
-        before = second.takeovers
+        taken_over = is_given_more(second)
         first.kill()
         third = start()
-        wait_for(lambda: second.takeovers > before, "taken over")
+        wait_for(taken_over, "taken over")
         second.kill()
         fourth = start()
         share(third, fourth)
     assert feeder.written > PER_S
     wait_for_the_same_counts(kafka)
     assert third.stop() == fourth.stop() == 0
+
+
+def test_records_in_front_of_what_the_group_has_committed_are_counted(
+    fresh_kafka: EmbeddedBroker, start: Start
+) -> None:
+    """The state is lost. They are sought while Faust hands over what comes later."""
+    kafka = fresh_kafka.bootstrap
+    feeder = Feeder(kafka, PER_S)
+
+    def write(count: int) -> None:
+        for _ in range(count):
+            feeder.write()
+        feeder.flush()
+
+    write(MANY)
+    worker = start()
+    wait_for_the_same_counts(kafka)
+    wait_for(lambda: worker.metric("coldnotify_usage_lag_records") == 0, "all is read")
+    assert worker.stop() == 0
+    producer = Producer({"bootstrap.servers": kafka})
+    for message in list(read_all(kafka, USAGE_STATE, PARTITIONS)):
+        producer.produce(USAGE_STATE, None, message.key(), partition=message.partition() or 0)
+    assert producer.flush(60) == 0
+    write(4 * MANY)
+    worker = start()
+    wait_for_the_same_counts(kafka)
+    assert worker.metric("coldnotify_usage_gone_back_total") >= 1
+    assert worker.stop() == 0
+
+
+def test_the_end_of_a_transaction_is_passed_over(fresh_kafka: EmbeddedBroker, start: Start) -> None:
+    """It takes an offset, and no record is there."""
+    kafka, partition = fresh_kafka.bootstrap, usage_partition_of("acme", PARTITIONS)
+    producer = Producer({"bootstrap.servers": kafka, "transactional.id": "t"})
+    producer.init_transactions(60)
+    for publishes in (3, 5):
+        usage = UsageRecord(
+            node="n", boot="b", at_ms=time.time_ns() // 1_000_000, tenants={"acme": Counters(publishes=publishes)}
+        )
+        producer.begin_transaction()
+        producer.produce(USAGE, encode_usage(usage), partition=partition)
+        producer.commit_transaction(60)
+    settings = UsageSettings(kafka=kafka)
+    assert [first_from(settings, partition, offset) for offset in range(3)] == [0, 2, 2]
+    start()
+    wait_for_the_same_counts(kafka)
 
 
 def test_nonsense_is_set_aside_and_stops_nothing(fresh_kafka: EmbeddedBroker, start: Start) -> None:

@@ -35,6 +35,8 @@ class FakeKafka:
     told: dict[str, bytes] = field(default_factory=dict)
     end: int | None = None
     start: int = 0
+    first: int | None = None
+    """The first record that is there."""
     fails: bool = False
 
     def store(self, partition: int, key: bytes, value: bytes | None) -> Awaitable[object]:
@@ -64,6 +66,9 @@ class FakeKafka:
 
     async def start_of(self, partition: int) -> int:
         return self.start
+
+    async def first_from(self, partition: int, offset: int) -> int | None:
+        return self.first
 
     async def go_to(self, partition: int, offset: int) -> None:
         self.done.append(f"go to {offset} of {partition}")
@@ -174,13 +179,49 @@ async def test_records_that_retention_has_removed_are_not_waited_for(kafka: Fake
     assert kafka.done == []
 
 
-async def test_an_offset_that_holds_no_record_is_given_up_after_some_tries(
+async def test_an_offset_that_holds_no_record_is_given_up_when_kafka_says_so(
     kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(usage_job, "GO_BACK_S", 0.0)
     made = job(kafka)
+    kafka.first = 1
     for _ in range(usage_job.GO_BACK_TRIES + 1):
         await made.on_record(record(kafka, 1, 7))
+    await made.tell_history()
+    assert taken(kafka) == 7
+    assert made.sought(PARTITION) is None
+
+
+@pytest.mark.parametrize("said", [0, None])
+async def test_a_record_that_is_there_is_sought_for_as_long_as_later_ones_come(
+    kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch, said: int | None
+) -> None:
+    """Also while Kafka does not say whether it is there."""
+    monkeypatch.setattr(usage_job, "GO_BACK_S", 0.0)
+    made = job(kafka)
+    kafka.first = said
+    later = range(1, 4 * usage_job.GO_BACK_TRIES)
+    for offset in later:
+        await made.on_record(record(kafka, offset, 100))
+    assert kafka.done == [f"go to 0 of {PARTITION}"] * len(later)
+    assert made.sought(PARTITION) == 0
+    for offset in range(3):
+        await made.on_record(record(kafka, offset, 1 + offset))
+    assert made.sought(PARTITION) is None
+    await made.tell_history()
+    assert taken(kafka) == 3
+
+
+async def test_behind_an_offset_without_a_record_what_kafka_names_is_sought(
+    kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(usage_job, "GO_BACK_S", 0.0)
+    made = job(kafka)
+    kafka.first = 2
+    for offset in range(5, 6 + usage_job.GO_BACK_TRIES):
+        await made.on_record(record(kafka, offset, 100))
+    assert kafka.done[-1] == f"go to 2 of {PARTITION}"
+    await made.on_record(record(kafka, 2, 7))
     await made.tell_history()
     assert taken(kafka) == 7
 
