@@ -47,7 +47,8 @@ NEXT_KEY = b"next/"
 """With a partition's number, the key of the offset at which to read on; a counter's key has another "/"."""
 FORGET_PER_S = 2_000
 TICK_S = 0.25
-TELL_S = 1.0
+TELL_S = 0.5
+"""Between two looks at what verdicts are due; each tenant has one a second at most."""
 
 _WORDS = {
     "partition": "usage set aside: the tenant belongs to another partition",
@@ -239,7 +240,7 @@ class UsageJob:
         now_ms = self._now_ms()
         writes = _Writes()
         for mine in list(self._mine.values()):
-            mine.forget(now_ms, FORGET_PER_S)
+            mine.forget(now_ms, round(FORGET_PER_S * TELL_S))
             for tenant, verdict in list(mine.verdicts(now_ms, self._agreement_of)):
                 for limit in verdict.exceeded:
                     metrics.EXCEEDED.labels(limit).inc()

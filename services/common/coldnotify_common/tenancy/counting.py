@@ -25,6 +25,8 @@ class UsageCounts:
         self.boot = boot
         self._counters: dict[str, Counters] = {}
         self._changed: set[str] = set()
+        self._said: set[str] = set()
+        """What the last records said because it had changed: they are said once more, so that a rate ends at once."""
         self._all_said_ms: int | None = None
 
     def changing(self, tenant: str) -> Counters:
@@ -57,11 +59,14 @@ class UsageCounts:
         return self._counters.get(tenant)
 
     def records(self, at_ms: int, partitions: int) -> Iterator[tuple[int, bytes]]:
-        """Partition and value of what is to be written now: what has changed since the last time; once a minute all."""
-        names = self._changed
+        """Partition and value of what is to be written now.
+
+        That is what has changed since the last time, what had changed then, and once a minute all.
+        """
+        names = self._changed | self._said
         if self._all_said_ms is None or at_ms - self._all_said_ms >= _ALL_EVERY_MS:
             names, self._all_said_ms = set(self._counters), at_ms
-        self._changed = set()
+        self._said, self._changed = self._changed, set()
         by_partition: dict[int, list[str]] = {}
         for name in sorted(names):
             by_partition.setdefault(usage_partition_of(name, partitions), []).append(name)

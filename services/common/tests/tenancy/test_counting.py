@@ -1,4 +1,4 @@
-"""What a node counts: records say what has changed, in its tenant's partition, and once a minute everything."""
+"""What a node counts: records say what changes, in its tenant's partition, and once a minute everything."""
 
 import pytest
 from coldnotify_common.tenancy import counting
@@ -23,8 +23,9 @@ def test_what_has_changed_is_said_as_it_stands() -> None:
     counts.changing("other").refused += 1
     assert said(counts, 1000) == {"acme": Counters(admitted=3), "other": Counters(refused=1)}
     counts.changing("acme").admitted += 1
-    assert said(counts, 2000) == {"acme": Counters(admitted=4)}
-    assert said(counts, 3000) == {}
+    assert said(counts, 2000) == {"acme": Counters(admitted=4), "other": Counters(refused=1)}, "once more: no rate"
+    assert said(counts, 3000) == {"acme": Counters(admitted=4)}
+    assert said(counts, 4000) == {}
     assert said(counts, 60_000) == {"acme": Counters(admitted=4), "other": Counters(refused=1)}
     assert counts.of("nobody") is None
 
@@ -37,9 +38,10 @@ def test_a_gauge_is_said_when_it_changes_and_when_it_is_zero_again() -> None:
     counts.gauges("acme", objects=2, clients=1, registrations=5)
     assert said(counts, 1) == {"acme": Counters(objects=2, clients=1, registrations=5)}
     counts.gauges("acme", objects=2, clients=1, registrations=5)
-    assert said(counts, 2) == {}
+    assert said(counts, 2) == {"acme": Counters(objects=2, clients=1, registrations=5)}
+    assert said(counts, 3) == {}
     counts.gauges("acme", objects=0, clients=0, registrations=0)
-    assert said(counts, 3) == {"acme": Counters()}
+    assert said(counts, 4) == {"acme": Counters()}
 
 
 def test_a_record_has_a_bound_and_so_have_the_tenants(monkeypatch: pytest.MonkeyPatch) -> None:
