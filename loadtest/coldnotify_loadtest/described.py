@@ -91,6 +91,10 @@ class Described(Population):
         """The `number`th, from 0, that a device registers for after those: nobody has had it before."""
         return self.text(self.distinct * (1 + number) + device)
 
+    def new_object(self, device: int, number: int) -> str:
+        """The `number`th, from 0, that a device registers for by name after those: nobody has had it before."""
+        return f"{self.things}-new-{device}-{number}"
+
     def differences(self, devices: int, number: int, turn: int) -> int:
         """Of how many sets the object comes in or goes by the description of this turn; each device's count."""
         after = self.load(number, turn)

@@ -7,14 +7,17 @@ import struct
 from itertools import pairwise
 
 import pytest
+from coldnotify_loadtest.described import Described
 from coldnotify_loadtest.devices import KINDS, Device, make
 from coldnotify_loadtest.devices.coldnotify import ColdNotifyDevice
 from coldnotify_loadtest.devices.mqtt import cut, packet, publish
+from coldnotify_loadtest.devices.queries import QueryDevice
 from coldnotify_loadtest.devices.redis import Incomplete, command, value_at
 from coldnotify_loadtest.devices.remembered import ENTRIES_MAX, Remembered
 from coldnotify_loadtest.population import Population
 from coldnotify_schemas.digest import digest, object_crc
 from coldnotify_schemas.frames import CLIENT_FRAME_BYTES_MAX, FrameBuffer, encode, parse_client_frame
+from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.wire_pb2 import ClientFrame, GatewayFrame
 
 FEW = Population(fan_out=2, registrations=3, groups=2)
@@ -103,6 +106,27 @@ def test_coldnotify_acknowledges_pages_and_says_why_it_was_closed() -> None:
     assert device.closed == "3 too slow"
     (ping,) = said(device.ping())
     assert ping.ping.digest == digest(FEW.objects(0))
+
+
+@pytest.mark.parametrize("by", ["queries", "objects"])
+def test_what_a_device_registers_for_comes_and_goes(by: str) -> None:
+    each = {"queries_each": 3, "distinct": 3} if by == "queries" else {"queries_each": 0, "registrations": 3}
+    device = QueryDevice(Described(fan_out=1, by_level=True, **each), 0)
+    device.hello()
+
+    def changed() -> tuple[set[object], set[object]]:
+        """What it had longest, and what is new."""
+        gone, new = said(device.change(2))
+        if by == "objects":
+            return set(gone.unregister.objects), set(new.register.objects)
+        return set(gone.unregister.queries), {query_hash(query.text) for query in new.register.queries}
+
+    (first, once_new), (second, twice_new) = changed(), changed()
+    assert len(first) == len(once_new) == len(twice_new) == 2
+    assert len(second & once_new) == 1
+    assert not first & once_new
+    assert not (first | once_new) & twice_new
+    assert device.change(2) == b"", "four requests are unanswered"
 
 
 def test_what_is_remembered_for_one_device_is_right_for_the_next() -> None:

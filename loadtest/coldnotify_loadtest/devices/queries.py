@@ -167,28 +167,40 @@ class QueryDevice:
             frame.ping.digest = self._wanted_digest()
         return encode(frame)
 
-    def change(self, queries: int) -> bytes:
-        """Register for so many new queries, unregister the oldest; nothing while requests are unanswered."""
+    def change(self, count: int) -> bytes:
+        """Register for so many new queries, unregister the oldest; nothing while requests are unanswered.
+
+        A device that has no queries does so with objects by name.
+        """
         if len(self._requests) > _REQUESTS_MAX or not isinstance(self._population, Described):
             return b""
-        gone = list(self._texts)[:queries]
+        numbers = range(self._new, self._new + count)
+        self._new += count
+        if not self._texts:
+            return self._change_names([self._population.new_object(self._number, number) for number in numbers])
+        gone = list(self._texts)[:count]
         for one in gone:
             del self._texts[one]
             self._members.pop(one, None)
             self._answers.pop(one, None)
             self._pending.pop(one, None)
             self._confirmed.discard(one)
-        new = []
-        for _ in range(queries):
-            text = self._population.new_query(self._number, self._new)
-            self._new += 1
-            new.append(query_hash(text))
-            self._texts[new[-1]] = text
-            self._pending[new[-1]] = None
+        texts = {query_hash(text): text for text in (self._population.new_query(self._number, n) for n in numbers)}
+        self._texts |= texts
+        self._pending |= dict.fromkeys(texts)
         frame = ClientFrame()
         frame.unregister.request = self._next_request(())
         frame.unregister.queries.extend(gone)
-        return encode(frame) + self._register(new)
+        return encode(frame) + self._register(list(texts))
+
+    def _change_names(self, new: list[str]) -> bytes:
+        gone, self._names = self._names[: len(new)], (*self._names[len(new) :], *new)
+        less, more = ClientFrame(), ClientFrame()
+        less.unregister.request = self._next_request(())
+        less.unregister.objects.extend(gone)
+        more.register.request = self._next_request(())
+        more.register.objects.extend(new)
+        return encode(less) + encode(more)
 
     def held(self) -> Held:
         """What it has come to."""

@@ -3,7 +3,7 @@
 broker       few subscribers of ten objects, by ten names and by one query
 distinct     E1's clients, by name and by 1, 10, 1,000 different queries
 churn        objects appear and change, the partition's matcher is killed: how long until devices know
-registering  queries are added and removed by the thousand: what values of others take
+registering  queries, or names, are added and removed by the thousand: what values of others take
 changes      descriptions change by the thousand: what values of others take
 system       three gateways and matchers, values all the time, with and without changes of descriptions
 behind       a matcher is killed behind a long log of descriptions, and the other one has followed it, or not
@@ -65,7 +65,7 @@ def _steps_of(parameters: Parameters, part: str) -> int:
         "broker": turns * 2 * len(parameters["broker_subscribers"]),
         "distinct": turns * (1 + len(parameters["distinct_queries"])) * len(parameters["distinct_rates"]),
         "churn": 3 * len(parameters["churn_nodes"]),
-        "registering": 4,
+        "registering": 7,
         "changes": 4 * len(parameters["changes_conditions"]),
         "system": 1 + len(parameters["system_changed_every_s"]),
         "behind": 4,
@@ -81,7 +81,7 @@ def _seconds_of(parameters: Parameters, part: str) -> float:
         "broker": steps * (parameters["broker_seconds"] + 0.3),
         "distinct": steps * (parameters["distinct_seconds"] + 0.3),
         "churn": len(parameters["churn_nodes"]) * (joining_s + 2 * parameters["churn_seconds"] + 15),
-        "registering": 3 * parameters["registering_seconds"] + queries / 2000,
+        "registering": 5 * parameters["registering_seconds"] + queries / 1000,
         "changes": len(parameters["changes_conditions"]) * (4 * parameters["changes_seconds"] + 25),
         "system": 15 + steps * (parameters["system_seconds"] + 4),
         "behind": 2 * (parameters["behind_changes"] / 2500 + parameters["behind_seconds"] + 30),

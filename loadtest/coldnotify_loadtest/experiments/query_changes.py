@@ -35,8 +35,9 @@ _SETS_S = 30.0
 _KILL_AFTER = 0.2
 """Of the last phase."""
 _AT_ONCE = 10
-"""Queries in one Register."""
-_TICK_S = 0.1
+"""Queries, or objects, in one Register."""
+_TICK_S = 0.01
+"""Clients come and go evenly: at 1,000 queries a second there is one of them a tick."""
 _READERS = 5
 """Of each object whose values are measured."""
 _OWNED = "coldnotify_matcher_partitions_owned"
@@ -98,7 +99,7 @@ def _shared(server: ColdNotify, partitions: int) -> bool:
 
 
 def run_registering(bench: Bench) -> None:
-    """Values while there are no queries, while there are very many, and while these are added and removed."""
+    """Values while nobody else is there, and while very many queries, or objects by name, are there, come and go."""
     clients, each = bench["registering_clients"], bench["registering_queries_each"]
     values_per_s, seconds = bench["registering_values_per_s"], bench["registering_seconds"]
     with ColdNotify(bench.new_directory()) as server:
@@ -108,48 +109,46 @@ def run_registering(bench: Bench) -> None:
         readers = replace(
             everywhere, fan_out=_READERS, registrations=1, things="value", queries_each=0, prefix="reader"
         )
-        population = replace(
-            everywhere,
-            fan_out=-(-clients // blocks),
-            queries_each=each,
-            distinct=clients * each,
-            by_level=True,
-            prefix="comer",
-        )
-        about: Row = {"part": "registering", "queries": clients * each}
+        a_block_each = replace(everywhere, fan_out=-(-clients // blocks))
+        comers = {
+            "queries": replace(a_block_each, queries_each=each, distinct=clients * each, by_level=True, prefix="comer"),
+            "names": replace(everywhere, fan_out=1, queries_each=0, registrations=each, things="named", prefix="named"),
+        }
         plan = Plan(values_per_s, seconds, blocks=blocks)
         server.warm_up(bench["warm_up_s"])
         with (
-            describing(server, population) as describer,
+            describing(server, comers["queries"]) as describer,
             connected(server, readers, _READERS * blocks) as swarm,
             Publisher(server.target(readers)) as publisher,
         ):
             describe_all(describer, bench["registering_objects"], blocks)
 
-            def note(when: str) -> Row:
-                bench.progress.step(f"registering: {when}")
-                row = {**about, "when": when, **measure(server, swarm, publisher, plan, _READERS)}
+            def note(what: str, when: str) -> Row:
+                bench.progress.step(f"registering: {what}, {when}")
+                row: Row = {"part": "registering", "registrations": clients * each, "what": what, "when": when}
+                row |= measure(server, swarm, publisher, plan, _READERS)
                 bench.rows.append(row)
                 return row
 
             publisher.once(blocks)
-            note("no queries")
-            bench.progress.step(f"registering: {clients * each} queries")
-            begun_s = time.monotonic()
-            with connected(server, population, clients) as comers:
-                registered_s = time.monotonic() - begun_s
-                note("they are there")["registered_s"] = round(registered_s, 1)
-                with _changing(comers, bench["registering_per_s"]) as changed:
-                    begun_s = time.monotonic()
-                    row = note("added and removed")
-                    row["changed_per_s"] = round(changed[0] / (time.monotonic() - begun_s), 1)
-                held = comers.held().values()
-                row |= {"refused": sum(one.refused for one in held), "again": sum(one.again for one in held)}
+            note("queries", "none")
+            for what, population in comers.items():
+                bench.progress.step(f"registering: {clients * each} {what}")
+                begun_s = time.monotonic()
+                with connected(server, population, clients) as coming:
+                    registered_s = time.monotonic() - begun_s
+                    note(what, "they are there")["registered_s"] = round(registered_s, 1)
+                    with _changing(coming, bench["registering_per_s"]) as changed:
+                        begun_s = time.monotonic()
+                        row = note(what, "added and removed")
+                        row["changed_per_s"] = round(changed[0] / (time.monotonic() - begun_s), 1)
+                    held = coming.held().values()
+                    row |= {"refused": sum(one.refused for one in held), "again": sum(one.again for one in held)}
 
 
 @contextmanager
 def _changing(swarm: Swarm, per_s: float) -> Iterator[list[int]]:
-    """Meanwhile queries are added and removed, so many a second; yields a list with the number until now."""
+    """Meanwhile so many a second are added and removed; yields a list with the number until now."""
     changed, stop = [0], threading.Event()
     devices = max(1, round(per_s * _TICK_S / _AT_ONCE))
 
@@ -242,8 +241,8 @@ CHURN_TABLE = Shape(
     lambda row: row["part"] == "churn",
 )
 REGISTERING_TABLE = Shape(
-    "Values while queries come and go",
-    {"queries": "queries", "when": "when"},
+    "Values while registrations of others come and go",
+    {"registrations": "registrations", "of others by": "what", "when": "when"},
     {
         "changed/s": "changed_per_s",
         "median ms": "p50_ms",

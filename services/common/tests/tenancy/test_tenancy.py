@@ -176,6 +176,7 @@ def test_what_a_partition_has_is_said_in_its_name_by_its_owner(tenancy: Tenancy)
     )
     first = {"acme": Counters(objects=2, clients=3, registrations=4), "default": Counters(objects=5)}
     assert said(tenancy, 0) == {("partition-0", "7"): first, ("partition-1", "9"): {"acme": Counters(objects=1)}}
+    assert said(tenancy, 500), "once more"
     assert said(tenancy, 1_000) == {}, "nothing has changed"
     # What is gone is said; a partition that another matcher serves now is not spoken of any more.
     tenancy.holds([PartitionStock(0, "7", {"b": (1, 1, 1)})])
