@@ -5,7 +5,6 @@ hears of publishes. Both end with the session.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from coldnotify_schemas.descriptions import Description
@@ -17,7 +16,7 @@ from coldnotify_matcher.engine.groups import Groups
 from coldnotify_matcher.engine.interests.by_query.by_query import RegisteredQuery
 from coldnotify_matcher.engine.interests.by_query.deciding import deciding
 from coldnotify_matcher.engine.interests.by_query.language import InvalidQuery
-from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
+from coldnotify_matcher.engine.interests.by_query.query import query_of
 from coldnotify_matcher.engine.interests.by_query.sets import QuerySet, SetChange, Sets, TooMany
 from coldnotify_matcher.engine.object_map import ObjectMap
 from coldnotify_matcher.engine.objects import UNKNOWN, Obj
@@ -188,7 +187,7 @@ class Memberships:
             elif description is None:
                 found.append((registered.text, False, "there is no such object, or it is deleted"))
             else:
-                query = _parsed(registered.text)
+                query = query_of(registered.text)
                 words = deciding(query, name, description)
                 found.append((registered.text, query.matches(name, description), words))
         return found
@@ -201,7 +200,7 @@ class Memberships:
             return bool(client.queries.have(name))
         description = self.groups.description(client.group_key, name)
         return description is not None and any(
-            _parsed(registered.text).matches(name, description)
+            query_of(registered.text).matches(name, description)
             for registered in client.queries.values()
             if not registered.refused
         )
@@ -310,7 +309,7 @@ class Memberships:
 
     def _subscribe(self, group: str, query: RegisteredQuery) -> None:
         try:
-            parsed = _parsed(query.text)
+            parsed = query_of(query.text)
             self.groups.follow(group)
             query.set = self.sets.subscribe(group, parsed)
         except (InvalidQuery, TooMany) as error:
@@ -321,9 +320,3 @@ class Memberships:
 
 
 _NONE = Told((), ())
-
-
-@lru_cache(maxsize=1024)
-def _parsed(text: str) -> Query:
-    """Raises InvalidQuery. Thousands of clients may have one query."""
-    return query_of(text)

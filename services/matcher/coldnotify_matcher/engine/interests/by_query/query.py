@@ -1,6 +1,7 @@
 """Queries: a canonical form, and what it says of an object."""
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from coldnotify_schemas.descriptions import Description, Value
 
@@ -46,8 +47,9 @@ class Query:
         return f"Query({self.text})"
 
 
+@lru_cache(maxsize=1024)
 def query_of(text: str) -> Query:
-    """The query that a client has written. Raises InvalidQuery."""
+    """The query that a client has written. Raises InvalidQuery. Thousands of clients may have one query."""
     return Query(parse(text))
 
 
