@@ -113,7 +113,8 @@ class Worker(ABC):
                 name="requests-reader",
                 group_instance_id=member.id,
                 session_timeout_ms=member.session_timeout_ms,
-                heartbeat_interval_ms=max(300, member.session_timeout_ms // 6),
+                # By its answer a member hears that another one is gone.
+                heartbeat_interval_ms=max(300, member.session_timeout_ms // 20),
                 partition_assignment_strategy="cooperative-sticky",
                 fetch_wait_max_ms=FETCH_WAIT_MS_MAX,
             ),
