@@ -4,6 +4,7 @@ Stands for: coldnotify, nats, mqtt, redis, bare, remembered, population
 """
 
 import struct
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -110,8 +111,10 @@ def test_coldnotify_acknowledges_pages_and_says_why_it_was_closed() -> None:
 
 @pytest.mark.parametrize("by", ["queries", "objects"])
 def test_what_a_device_registers_for_comes_and_goes(by: str) -> None:
-    each = {"queries_each": 3, "distinct": 3} if by == "queries" else {"queries_each": 0, "registrations": 3}
-    device = QueryDevice(Described(fan_out=1, by_level=True, **each), 0)
+    registered = Described(fan_out=1, by_level=True, queries_each=0, registrations=3)
+    if by == "queries":
+        registered = replace(registered, queries_each=3, registrations=0, distinct=3)
+    device = QueryDevice(registered, 0)
     device.hello()
 
     def changed() -> tuple[set[object], set[object]]:
