@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -67,7 +68,7 @@ def fill(docs: Path, results: Sequence[Result], plots: Mapping[str, Sequence[tup
         name = result["experiment"]
         begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
         before, found, rest = text.partition(begin)
-        _, closed, after = rest.partition(end)
+        earlier, closed, after = rest.partition(end)
         if not found or not closed:
             raise ValueError(f"{docs}: has no {begin} ... {end}")
         kept = docs.with_suffix("")
@@ -76,10 +77,30 @@ def fill(docs: Path, results: Sequence[Result], plots: Mapping[str, Sequence[tup
         for path, label in plots[name]:
             shutil.copy(path, kept)
             images.append(f"![{label}]({kept.name}/{path.name})")
-        said = f"{origin(result)} {parameters(result)} {versions(result)}"
-        body = "\n\n".join([said, *(table.markdown() for table in tables_of(result)), *images])
+        body = section(result, images, earlier.strip())
         text = f"{before}{begin}\n{body}\n{end}{after}"
     docs.write_text(text, encoding="utf-8")
+
+
+def section(result: Result, images: Sequence[str], earlier: str) -> str:
+    """What the docs say of an experiment: its origin, tables, images.
+
+    `earlier`: what they said until now. Where the result is of some parts only, a table that has no rows of it stays as
+    it was, and the origin with it; each new table then says its own.
+    """
+    said = f"{origin(result)} {parameters(result)} {versions(result)}"
+    blocks = re.split(r"\n\n(?=\*\*|!\[)", earlier)
+    stood = {block.split("\n", 1)[0]: block for block in blocks[1:]}
+    found = {f"**{table.title}**": table for table in tables_of(result)}
+    staying = [title for title, table in found.items() if not table.rows and "\n|---|" in stood.get(title, "")]
+    if not staying:
+        return "\n\n".join([said, *(table.markdown() for table in found.values()), *images])
+    made = [
+        stood[title] if title in staying else f"{table.markdown()}\n\nThis table: {said}"
+        for title, table in found.items()
+    ]
+    images_stood = [block for block in blocks[1:] if block.startswith("![") and block not in images]
+    return "\n\n".join([blocks[0], *made, *images_stood, *images])
 
 
 def tables_of(result: Result) -> list[Table]:
