@@ -1,8 +1,10 @@
 """From the rows of a result to plots as PNG: lines over rates, bars beside each other; medians over repeats."""
 
+import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -107,12 +109,43 @@ class Windows:
         return bool(rows)
 
 
+@dataclass(frozen=True)
+class Series:
+    """A line for each case of a part: the p95 of what came, over time. Rows of a case follow each other."""
+
+    name: str
+    part: str
+    case: str
+    """Where rows say their case."""
+    label: str
+
+    def draw(self, axes: Axes, result: Result) -> bool:
+        """Whether there was anything to draw. Where nothing came, a line has a gap."""
+        rows = [row for row in result["rows"] if row.get("part") == self.part and row.get("series")]
+        for case in dict.fromkeys(row[self.case] for row in rows):
+            points = [tuple(point) for row in rows if row[self.case] == case for point in row["series"]]
+            step_s = min((after - before for (before, *_), (after, *_) in pairwise(points)), default=0.0)
+            drawn: list[tuple[float, float]] = []
+            for at_s, p95_ms, _ in points:
+                if drawn and at_s - drawn[-1][0] > 2 * step_s:
+                    drawn.append((at_s, math.nan))
+                drawn.append((at_s, p95_ms))
+            axes.plot(*zip(*drawn, strict=True), label=f"{self.case.replace('_', ' ')}: {case}", linewidth=1)
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(_PLAIN)
+        axes.set_xlabel("seconds")
+        axes.set_ylabel(self.label)
+        if rows:
+            axes.legend(fontsize=8)
+        return bool(rows)
+
+
 _OF_WINDOWS = (
     (1, "limit", "limit"),
     (2, "wait", "time to acknowledgement, ms"),
     (3, "throughput", "published a second"),
 )
-Plot = Lines | Bars | Windows
+Plot = Lines | Bars | Windows | Series
 PLOTS: dict[str, tuple[Plot, ...]] = {
     "E1": (
         Lines("latency", "per_s", "p50_ms", "median latency, ms"),
@@ -134,6 +167,10 @@ PLOTS: dict[str, tuple[Plot, ...]] = {
             for way in ("virtual, in memory", "virtual, batches", "kafka", "http")
             for value, name, label in (_OF_WINDOWS if way in ("kafka", "http") else _OF_WINDOWS[:1])
         ),
+    ),
+    "queries": (
+        Series("churn", "churn", "kafka_nodes", "from the change of a description to devices: p95, ms"),
+        Series("changes", "changes", "condition", "from the change of a description to devices: p95, ms"),
     ),
     "peers": (Lines("latency", "fan_out", "p50_ms", "median latency, ms"),),
 }

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from coldnotify_loadtest.described import LOADS, Described, a_group_each
 from coldnotify_loadtest.devices.queries import QueryDevice
-from coldnotify_loadtest.experiments.described_load import longest_gap_s, summary
+from coldnotify_loadtest.experiments.described_load import longest_gap_s, series, summary
 from coldnotify_matcher.engine.interests.by_query.query import query_of
 from coldnotify_schemas.descriptions import check_description
 from coldnotify_schemas.digest import digest, sets_digest
@@ -150,3 +150,10 @@ def test_latencies_are_those_of_changes_that_are_known() -> None:
     assert (found["told"], found["count"], round(found["mean_ms"])) == (3, 2, 3)
     told = [(1, 10), (2, 2_000_000_010), (3, 3_000_000_010)]
     assert [longest_gap_s(told, since_ns) for since_ns in (0, 2_000_000_010, 4_000_000_000)] == [2.0, 1.0, None]
+
+
+def test_a_series_has_a_point_for_each_half_second_in_which_something_came() -> None:
+    stamps = {1: 1_000_000_000, 2: 1_500_000_000, 3: 2_600_000_000}
+    told = [(1, 1_002_000_000), (1, 1_003_000_000), (2, 1_501_000_000), (3, 2_604_000_000), (9, 7)]
+    points = [(at_s, round(p95_ms), count) for at_s, p95_ms, count in series(told, stamps, 1_000_000_000)]
+    assert points == [(0.0, 3, 2), (0.5, 1, 1), (1.5, 4, 1)]

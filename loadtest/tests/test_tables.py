@@ -120,6 +120,21 @@ def test_a_plot_is_left_out_where_there_is_nothing_to_draw(tmp_path: Path) -> No
     assert not draw(result("E1", [{**e1_row("x", 1, 2), "p50_ms": None, "used": {}}]), tmp_path)
 
 
+def test_a_series_is_a_line_for_each_case(tmp_path: Path) -> None:
+    rows = [
+        {
+            "part": "churn",
+            "kafka_nodes": nodes,
+            "series": [(at_s, 2.0, 10), (at_s + 0.5, 3.0, 10), (at_s + 4.0, 9.0, 1)],
+        }
+        for nodes in (1, 3)
+        for at_s in (0.0, 10.0)
+    ]
+    drawn = draw(result("queries", rows), tmp_path)
+    assert [path.name for path, _ in drawn] == ["queries-churn.png"]
+    assert not draw(result("queries", [{"part": "churn", "kafka_nodes": 1}]), tmp_path)
+
+
 def test_what_is_no_result_is_named(tmp_path: Path) -> None:
     (tmp_path / "E1.json").write_text("[]")
     with pytest.raises(ValueError, match=r"E1\.json"):

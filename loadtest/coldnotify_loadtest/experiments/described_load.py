@@ -19,6 +19,8 @@ _LOADED_PER_S = 5000.0
 _SILENCE_S = 3.0
 """Without a difference for so long, none comes any more."""
 _LOOK_S = 0.05
+SERIES_S = 0.5
+"""Of a time series: what one point stands for."""
 
 
 @contextmanager
@@ -98,6 +100,16 @@ def summary(told: Sequence[tuple[int, int]], stamps: Mapping[int, int]) -> Row:
     latencies = Latencies()
     latencies.add_ns(at_ns - stamps[offset] for offset, at_ns in told if offset in stamps)
     return {"told": len(told), **latencies.summary()}
+
+
+def series(told: Sequence[tuple[int, int]], stamps: Mapping[int, int], begun_ns: int) -> list[tuple[float, float, int]]:
+    """By SERIES_S in which differences came to devices: seconds since `begun_ns`, their p95 in ms, how many."""
+    bins: dict[int, Latencies] = {}
+    for offset, at_ns in told:
+        if offset in stamps:
+            number = int((at_ns - begun_ns) / 1e9 / SERIES_S)
+            bins.setdefault(number, Latencies()).add_ns([at_ns - stamps[offset]])
+    return [(number * SERIES_S, bins[number].percentile_ms(95), bins[number].count) for number in sorted(bins)]
 
 
 def longest_gap_s(told: Sequence[tuple[int, int]], since_ns: int) -> float | None:

@@ -19,6 +19,7 @@ from coldnotify_loadtest.experiments.described_load import (
     differences,
     longest_gap_s,
     publish_others,
+    series,
     summary,
 )
 from coldnotify_loadtest.publisher import Plan, Publisher
@@ -68,13 +69,15 @@ def _churn(bench: Bench, nodes: int) -> None:
             describing(server, population) as publisher,
         ):
             turns = Turns(population, subscribers, objects)
+            begun_ns = time.monotonic_ns()
             for phase, plan in (("joining", joining), ("changing", changing)):
                 bench.progress.step(f"churn: {nodes} Kafka nodes, {phase}")
                 swarm.record()
                 written = publisher.publish(plan)
                 due = turns.add_and_count(written.sent)
                 row = {"phase": phase, "changes": written.sent, "of": due}
-                row |= summary(differences(swarm, due), written.stamps)
+                told = differences(swarm, due)
+                row |= summary(told, written.stamps) | {"series": series(told, written.stamps, begun_ns)}
                 bench.rows.append({**identity(server), **about, **row, "wrong": turns.wrong(swarm, _SETS_S)})
             bench.progress.step(f"churn: {nodes} Kafka nodes, the partition's matcher is killed")
             partition = partition_of(population.domain, population.group(0), partitions)
@@ -88,7 +91,7 @@ def _churn(bench: Bench, nodes: int) -> None:
             turns.add(written.sent)
             told = differences(swarm)
             row = {"phase": "matcher killed", "changes": written.sent, "gap_s": longest_gap_s(told, killed_ns)}
-            row |= summary(told, written.stamps)
+            row |= summary(told, written.stamps) | {"series": series(told, written.stamps, begun_ns)}
             row |= {"wrong": turns.wrong(swarm, _SETS_S), "asked": sum(one.asked for one in swarm.held().values())}
             bench.rows.append({**identity(server), **about, **row})
 
@@ -214,11 +217,13 @@ def _changes(bench: Bench, condition: str) -> None:
                 note(0)
                 swarm.record()
                 per_s = bench["changes_per_s"]
+                begun_ns = time.monotonic_ns()
                 describer.begin(Plan(per_s, 2 * seconds + 1, numbers=objects, poisson=False))
                 note(per_s)
                 written = describer.end()
                 turns.add(written.sent)
-                row = summary(differences(swarm), written.stamps)
+                told = differences(swarm)
+                row = summary(told, written.stamps) | {"series": series(told, written.stamps, begun_ns)}
                 took_s = (written.last_ns - written.first_ns) / 1e9
                 row |= {"changes_made_per_s": round(written.sent / took_s, 1), "wrong": turns.wrong(swarm, _SETS_S)}
                 row |= {"what": "difference", "changes_per_s": per_s, "deliveries": row["told"]}
