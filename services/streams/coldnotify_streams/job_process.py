@@ -103,7 +103,7 @@ def serve(
             finally:
                 current.worker = None
             del worker
-            gc.collect()  # what it held refers to itself, and no collection of all comes soon (GC_THRESHOLDS)
+            gc.collect()  # what it held refers to itself, and by itself Python does not look at all (garbage.py)
         http.stop()
         if http.error is not None:
             log.error("the HTTP port is not served", error=str(http.error))

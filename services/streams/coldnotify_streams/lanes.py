@@ -7,6 +7,7 @@ a publish does not wait behind them. Both are bounded in events and in bytes: a 
 import queue
 import threading
 from collections import deque
+from collections.abc import Callable
 
 from coldnotify_streams.core.events import Event, Records, Revoked
 
@@ -45,14 +46,35 @@ class Lane:
         return event
 
 
+class MainLane(Lane):
+    """The one of the table and of requests: some of its events end a rest of the worker."""
+
+    def __init__(self, changed: threading.Condition, events_max: int, bytes_max: int) -> None:
+        super().__init__(changed, events_max, bytes_max)
+        self.urgent = threading.Event()
+        """An urgent event may wait."""
+        self.is_urgent: Callable[[Event], bool] = lambda event: False
+        """Set by the worker, once it knows."""
+
+    def put(self, event: Event, /, *, timeout: float) -> None:
+        """See Lane."""
+        super().put(event, timeout=timeout)
+        if self.is_urgent(event):
+            self.urgent.set()
+
+
 class Lanes:
     """Both, for the worker, which empties them."""
 
     def __init__(self, main_max: int, logs_max: int, bytes_max: int) -> None:
         """`bytes_max`: of each."""
         self._changed = threading.Condition()
-        self.main = Lane(self._changed, main_max, bytes_max)
+        self.main = MainLane(self._changed, main_max, bytes_max)
         self.logs = Lane(self._changed, logs_max, bytes_max)
+
+    def rest(self, seconds: float) -> None:
+        """Wait for so long, or until something urgent waits."""
+        self.main.urgent.wait(seconds)
 
     def wait(self, timeout_s: float) -> bool:
         """Whether there is anything, after so many seconds at most."""
@@ -62,6 +84,7 @@ class Lanes:
     def take(self, main_max: int, logs_max: int) -> list[Event]:
         """So many of the main lane at most, up to a Revoked, and behind them so many of the logs'."""
         taken: list[Event] = []
+        self.main.urgent.clear()  # before what is taken: what comes from now on may be left
         with self._changed:
             while self.main and len(taken) < main_max:
                 taken.append(self.main.take())

@@ -1,6 +1,5 @@
 """The shell of a run over Kafka: threads that read, a producer, and the thread that does what the run wants done."""
 
-import gc
 import threading
 import time
 from abc import ABC, abstractmethod
@@ -24,6 +23,7 @@ from coldnotify_streams.core.events import Began, Event, LogsBegan, Now, Offsets
 from coldnotify_streams.core.job import Job, JobPartition, Phase, Refused, Topics
 from coldnotify_streams.core.run import TICK_S, Limits, Run
 from coldnotify_streams.errors import Failure
+from coldnotify_streams.garbage import Garbage
 from coldnotify_streams.lag import Gauges, Lag
 from coldnotify_streams.lanes import Lane, Lanes
 from coldnotify_streams.log_ends import LogEnds, log_ends, log_starts
@@ -60,9 +60,6 @@ FETCH_WAIT_MS_MAX = 250
 """How long Kafka may wait for records before it answers a reader that there are none. What comes is answered at once.
 Partitions that are to be read, too, wait for that answer: a takeover by one who serves others waits for two of them.
 Such an answer costs Kafka 0.6 ms of CPU: with waits of 100 ms, two readers took 1 % of a core for nothing."""
-GC_THRESHOLDS = (10_000, 20, 10)
-"""Of Python's garbage collector. A batch is thousands of tuples, which go without it; the default of 700 has it look
-through them several times a batch, and now and then through all clients: 0.2 s without a publish for 60,000 of them."""
 CLOSE_TIMEOUT_S = 5.0
 """For the consumers to commit and to close. Kafka may be away, and the process does not wait for it."""
 
@@ -142,6 +139,7 @@ class Worker(ABC):
         self._stepped_s = time.monotonic()
         """When the last step began."""
         self._polled_s = 0.0
+        self._garbage = Garbage(self._stepped_s)
         self._watch: TopicsWatch | None = None
         self._closing = False
         self._doing: dict[type[Action], Callable[[Any], object]] = {
@@ -239,7 +237,7 @@ class Worker(ABC):
 
         Then all state is to be dropped.
         """
-        gc.set_threshold(*GC_THRESHOLDS)
+        self._garbage.begin()
         self._writer.connect_soon()
         job = self.begin()
         # Which logs there are depends on the topics that there are, and on what the operator says.
@@ -248,6 +246,7 @@ class Worker(ABC):
             self._standby.topics = topics
         run = Run(job, standby=self._standby is not None, limits=self.limits)
         self._run = run
+        self._events.main.is_urgent = run.ends_rest
         self._watch = TopicsWatch(
             self.admin,
             self._stop,
@@ -303,6 +302,8 @@ class Worker(ABC):
         if started_s - self._polled_s >= TICK_S:
             self._polled_s = started_s
             self._writer.poll()
+        if self._garbage.is_due(started_s):
+            self._garbage.look(time.monotonic)
 
     def _drive(self, step: Doing[None]) -> None:
         """Do what the step wants, to its end. What goes wrong is thrown into it where it had asked."""
@@ -325,7 +326,7 @@ class Worker(ABC):
         if not self._events.wait(0 if followed_waits else _wait_s(run)):
             return []
         if rest_s := run.rest_s(time.monotonic()):
-            time.sleep(rest_s)  # at most `Limits.rest_max_s`: a stop need not cut it short
+            self._events.rest(rest_s)  # at most `Limits.rest_max_s`: a stop need not cut it short
         return self._events.take(EVENTS_A_STEP_MAX, LOG_EVENTS_A_STEP_MAX)
 
     def _ask_bounds(self, action: actions.AskBounds) -> tuple[Offsets, Offsets]:
@@ -360,6 +361,7 @@ class Worker(ABC):
         begin_reading(self._logs, action.partition, action.offsets, said)
 
     def _drop(self, action: actions.Drop) -> None:
+        self._garbage.on_dropped()
         stop_reading(self._compacted, action.partition, self._read.pop(action.partition, ()))
         if self._logs is not None:
             stop_reading(self._logs, action.partition, self._logs_read.pop(action.partition, ()))

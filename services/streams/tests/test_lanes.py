@@ -87,3 +87,20 @@ def test_a_reader_that_waits_for_room_goes_on_once_there_is_some() -> None:
     assert lanes.take(64, 2) == began(1)
     reader.join(60)
     assert lanes.take(64, 2) == began(2)
+
+
+def test_a_rest_lasts_until_something_urgent_waits() -> None:
+    lanes = Lanes(100, 100, 1000)
+    urgent = Began(2)
+    lanes.main.is_urgent = lambda event: event is urgent
+    resting = threading.Thread(target=lanes.rest, args=(60,))
+    resting.start()
+    lanes.main.put(Began(1), timeout=0)
+    resting.join(0.05)
+    assert resting.is_alive(), "nobody waits for what this brings"
+    lanes.main.put(urgent, timeout=0)
+    resting.join(30)
+    assert not resting.is_alive()
+    assert lanes.take(64, 2) == [Began(1), urgent]
+    lanes.rest(0.001)  # ends by itself: the urgent one is taken
+    assert not lanes.main.urgent.is_set()

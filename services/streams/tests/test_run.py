@@ -7,7 +7,17 @@ from dataclasses import replace
 
 import pytest
 from coldnotify_streams.core.actions import AskEnds, Commit, Durable, Flush, Release, Write
-from coldnotify_streams.core.events import Assigned, Failed, LogStarts, NotCommitted, Now, Record, Records, Revoked
+from coldnotify_streams.core.events import (
+    Assigned,
+    Began,
+    Failed,
+    LogStarts,
+    NotCommitted,
+    Now,
+    Record,
+    Records,
+    Revoked,
+)
 from coldnotify_streams.core.job import LogBounds
 from coldnotify_streams.core.run import Limits, Run
 from coldnotify_streams.errors import Failure
@@ -65,6 +75,14 @@ def test_a_step_that_answered_requests_is_followed_by_a_rest_and_others_are_not(
     one.step()
     one.run.on_stepped(one.now_s + 0.1)
     assert one.run.rest_s(one.now_s + 0.1) == 0, "a publish is to be fanned out soon"
+
+
+def test_a_record_of_the_table_ends_a_rest() -> None:
+    run = bench().run
+    records = [Record(TABLE, 0, 7, end=False), Record(REQUESTS, 0, 3, end=False), Record(TABLE, 0, 8, end=True)]
+    assert [run.ends_rest(Records([record])) for record in records] == [True, False, False]
+    assert run.ends_rest(Records(records[::-1])), "it need not be the first one"
+    assert not run.ends_rest(Began(0))
 
 
 def test_a_rest_has_a_bound() -> None:

@@ -35,7 +35,8 @@ known each record becomes a step of its own (*careful*). A record of a later rel
 A step costs much that does not depend on how much is in it: two flushes, a question to Kafka, a fetch at whoever reads
 what it has written. So behind one that answered requests the run rests, for a share of what it took (`rest_share`), and
 the next one holds what has come meanwhile. What comes alone, after the rest, does not wait. Behind one that only
-handled records of the table there is no rest: whoever waits for those is to have them soon.
+handled records of the table there is no rest, and a record of the table ends one: whoever waits for those is to have
+them soon.
 
 Memory is bounded: where more than `pending_requests_max` requests of a partition wait for the table, the reader leaves
 the further ones in Kafka until half are handled. A barrier that is not reached in time is looked into: the table that
@@ -192,8 +193,13 @@ class Run:
         return min((due for p in self.partitions.values() if (due := p.next_due_ms()) is not None), default=None)
 
     def rest_s(self, now_s: float) -> float:
-        """How long the next step is to wait, whatever there is to do; 0: it may begin."""
+        """How long the next step is to wait, unless something that `ends_rest` comes; 0: it may begin."""
         return 0.0 if self.careful else self._rest.left_s(now_s)
+
+    def ends_rest(self, event: Event) -> bool:
+        """Whether somebody waits for what this event brings, and not for an answer: it holds records of the table."""
+        table = self._topics.table
+        return isinstance(event, Records) and any(record.topic == table and not record.end for record in event.records)
 
     def on_stepped(self, now_s: float) -> None:
         """The step has ended, and all that it wanted is done."""
