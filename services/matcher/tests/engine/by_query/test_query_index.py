@@ -130,7 +130,7 @@ OF_RANGES = st.none() | st.dictionaries(
 @PATIENT
 @given(
     st.lists(RANGES, max_size=12),
-    st.sampled_from(["", " and has b", " or b = 1", " and not a = 2"]),
+    st.sampled_from(["", " and has b", " and b = 1", " or b = 1", " and not a = 2"]),
     OF_RANGES,
     OF_RANGES,
 )
@@ -140,6 +140,9 @@ def test_it_finds_all_ranges(
     index, queries = index_of(*(text + more for text in texts))
     changed = {query for query in queries.values() if truth(query, "n", before) != truth(query, "n", after)}
     assert changed <= set(index.concerned("n", before, after))
+    for query in queries.values():
+        index.remove(query)
+    assert [value for value in vars(index).values() if value] == []
 
 
 def test_of_many_ranges_a_number_concerns_those_that_it_lies_in() -> None:
@@ -150,3 +153,19 @@ def test_of_many_ranges_a_number_concerns_those_that_it_lies_in() -> None:
     assert set(index.concerned("n", {"Temp": 500.5}, {"Temp": 502.5})) == {queries[texts[low]] for low in moved}
     assert index.concerned("n", {"Temp": 500.5}, {"Temp": 500.7}) == []
     assert len(index.concerned("n", {"Temp": 500.5}, {"Temp": "warm"})) == 10
+
+
+def test_of_many_ranges_of_one_kind_an_object_concerns_those_that_it_lies_in() -> None:
+    texts = [f"Kind = lamp and Temp >= {low} and Temp < {low + 10}" for low in range(1000)]
+    index, queries = index_of(*texts)
+    early = 20  # those that came while the kind had as few queries as a range
+    found = set(index.candidates("n", {"Kind": "lamp", "Temp": 500.5}))
+    assert {queries[text] for text in texts[491:501]} <= found
+    assert len(found) <= 10 + early
+    assert len(index.concerned("n", {"Kind": "lamp", "Temp": 500.5}, {"Kind": "fan", "Temp": 500.5})) <= 10 + early
+
+
+def test_of_many_ranges_that_all_share_a_kind_serves_better() -> None:
+    texts = [f"Kind = lamp-{low} and Temp >= {low} and Temp < {low + 5000}" for low in range(1000)]
+    index, queries = index_of(*texts)
+    assert index.candidates("n", {"Kind": "lamp-7", "Temp": 2000.0}) == [queries[texts[7]]]

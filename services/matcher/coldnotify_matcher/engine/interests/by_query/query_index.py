@@ -6,8 +6,8 @@ Two things are known of each query.
   only if an atom's does. The atoms that a change turns are found in dicts, and, where they compare numbers, in the
   stretch of a sorted list between the number before and the one after. Comparisons of an AND that leave a stretch of
   numbers are one atom: of 60,000 queries `Temp > ... AND Temp < ...` a number concerns those that it lies in.
-- Of its *anchors* at least one holds wherever the query is true. An AND has those of one operand, the one whose anchors
-  the fewest queries have so far, an OR those of all.
+- Of its *anchors* at least one holds wherever the query is true. An AND has those of one operand, or a stretch that its
+  comparisons leave: the one whose anchors the fewest queries have so far. An OR has those of all.
 
 A change concerns the queries of which an atom turns, if one of their anchors holds before or after it. So of a thousand
 queries `Kind = lamp AND Room = ...` a lamp that moves concerns two. An OR on top is taken apart: each operand, a
@@ -16,7 +16,7 @@ queries `Kind = lamp AND Room = ...` a lamp that moves concerns two. An OR on to
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator
-from itertools import takewhile
+from itertools import islice, takewhile
 
 from coldnotify_schemas.descriptions import Description, Value
 
@@ -43,7 +43,7 @@ Atom = tuple[str, str, Value | Stretch | None]
 """(what, key, value): what is "has" or "like", without a value, a kind of value, an operator of numbers, or "within" a
 stretch of them."""
 Anchor = tuple[str, str, Value | Stretch | None]
-"""As an atom, or ("name", the name, None), or ("prefix", what the name begins with, None)."""
+"""As an atom that is no operator, or ("name", the name, None), or ("prefix", what the name begins with, None)."""
 
 ANYWHERE: Anchor = ("anywhere", "", None)
 """The anchor of a query of which it cannot be said where it may be true."""
@@ -51,6 +51,8 @@ _BARE = frozenset(("anywhere", "name", "prefix"))
 """Anchors that may hold of an object without a description."""
 PLACES_MAX = 1024
 """Atoms times anchors of a branch: what it may take in the index. One that would take more is anchored anywhere."""
+CROWD = 256
+"""A stretch whose middle lies in so many others is the last choice of an AND. More are not counted."""
 _NOTHING: Description = {}
 _NOT_COMPARED: dict[str, list[float]] = {}
 _NOWHERE: set[Stretch] = set()
@@ -72,6 +74,8 @@ class QueryIndex:
         """By key and operator: the numbers of the atoms that there are, sorted."""
         self._stretches: dict[str, Stretches] = {}
         """By key: those of the atoms that there are."""
+        self._anchored: dict[str, Stretches] = {}
+        """By key: those of the anchors that there are."""
         self._bare: dict[Anchor, dict[Query, None]] = {}
         """By anchor: the queries that may be true of an object without a description."""
         self._loads: dict[Anchor, int] = {}
@@ -180,6 +184,9 @@ class QueryIndex:
                 equal: Anchor = (_KINDS[type(value)], key, value)
                 if equal in loads:
                     yield equal
+                if type(value) is float and key in self._anchored:
+                    for stretch in self._anchored[key].around(value):
+                        yield "within", key, stretch
 
     # --- what a query takes
 
@@ -196,20 +203,28 @@ class QueryIndex:
                 self._bare.setdefault(anchor, {})[query] = None
             loads = self._loads.get(anchor, 0)
             self._loads[anchor] = loads + 1
-            if not loads and anchor[0] == "prefix":
-                length = len(anchor[1])
-                self._prefix_lengths[length] = self._prefix_lengths.get(length, 0) + 1
+            if loads:
+                continue
+            what, key, stretch = anchor
+            if what == "prefix":
+                self._prefix_lengths[len(key)] = self._prefix_lengths.get(len(key), 0) + 1
+            elif isinstance(stretch, tuple):
+                self._anchored.setdefault(key, Stretches()).add(stretch)
 
     def _unload(self, anchor: Anchor) -> None:
         self._loads[anchor] -= 1
         if self._loads[anchor]:
             return
         del self._loads[anchor]
-        if anchor[0] == "prefix":
-            length = len(anchor[1])
-            self._prefix_lengths[length] -= 1
-            if not self._prefix_lengths[length]:
-                del self._prefix_lengths[length]
+        what, key, stretch = anchor
+        if what == "prefix":
+            self._prefix_lengths[len(key)] -= 1
+            if not self._prefix_lengths[len(key)]:
+                del self._prefix_lengths[len(key)]
+        elif isinstance(stretch, tuple):
+            self._anchored[key].remove(stretch)
+            if not self._anchored[key]:
+                del self._anchored[key]
 
     def _keep_number(self, atom: Atom) -> None:
         operator, key, number = atom
@@ -239,7 +254,9 @@ class QueryIndex:
             all_of = dict.fromkeys(anchor for operand in tree.operands for anchor in self._anchors(operand))
             return (ANYWHERE,) if ANYWHERE in all_of else tuple(all_of)
         if isinstance(tree, And):
-            return min(map(self._anchors, tree.operands), key=self._weight)
+            stretches = _stretches_of(tree).items()
+            within = [(("within", key, stretch),) for key, stretch in stretches if stretch[0] <= stretch[1]]
+            return min((*map(self._anchors, tree.operands), *within), key=self._weight)
         if isinstance(tree, Equal):
             return _equal(tree)
         if isinstance(tree, Has | Compare | Like):
@@ -256,8 +273,19 @@ class QueryIndex:
 
     def _weight(self, anchors: tuple[Anchor, ...]) -> tuple[bool, bool, int, int]:
         """The less, the fewer changes concern a branch with these anchors, as far as one can know."""
-        vague = any(anchor[0] == "has" for anchor in anchors)
-        return ANYWHERE in anchors, vague, sum(self._loads.get(anchor, 0) for anchor in anchors), len(anchors)
+        loads = [self._load(anchor) for anchor in anchors]
+        vague = any(anchor[0] == "has" or load is None for anchor, load in zip(anchors, loads, strict=True))
+        return ANYWHERE in anchors, vague, sum(load or 0 for load in loads), len(anchors)
+
+    def _load(self, anchor: Anchor) -> int | None:
+        """How many branches have the anchor, or, of a stretch, share its middle; None: these are a crowd."""
+        _, key, stretch = anchor
+        if not isinstance(stretch, tuple):
+            return self._loads.get(anchor, 0)
+        if key not in self._stretches:
+            return 0
+        sharing = sum(1 for _ in islice(self._stretches[key].around_place(sum(stretch) // 2), CROWD))
+        return None if sharing == CROWD else sharing
 
 
 def _atoms(tree: Tree) -> Iterator[Atom]:

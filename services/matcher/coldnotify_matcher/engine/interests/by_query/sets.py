@@ -25,7 +25,7 @@ CHANGES_KEPT = 1000
 """Of a set. Whoever missed no more is told the difference, others compare digests."""
 CHANGES_MAX = 1_000_000
 """Of the partition's sets together, the latest are kept: some 100 MB."""
-EVALUATIONS_A_STEP = 1000
+EVALUATIONS_A_STEP = 2000
 """Some 2 ms: others wait for no longer than that."""
 FEW = 16
 """So many sets of a pass are asked one by one. Of more, the index says which may have the object."""

@@ -74,7 +74,10 @@ class Stretches:
 
     def around(self, number: float) -> Iterator[Stretch]:
         """Those in which the number lies."""
-        at = ordered(number)
+        return self.around_place(ordered(number))
+
+    def around_place(self, at: int) -> Iterator[Stretch]:
+        """The same of a number as an integer in the order of numbers."""
         for level in self._levels:
             node = self._nodes.get((level, at >> level))
             if node is None:
