@@ -6,6 +6,7 @@ written), failed. What was accepted is counted by tenths of a second, too.
 
 import asyncio
 import contextlib
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -65,6 +66,10 @@ class Ask:
     """Of kafka: as whom it logs in, with its name as the password; empty: it does not."""
     queue_max: int = QUEUE_MAX
     """Of kafka: publishes in its queue; beyond, it refuses at once."""
+    linger_ms: int = 0
+    """Of kafka: for so long a batch waits for more. Kafka's quotas count the bytes of a batch itself, too."""
+    nice: int = 0
+    """Of its process: publishers are elsewhere, and what is measured is not to wait for them."""
 
 
 @dataclass
@@ -133,6 +138,7 @@ class Askers(Loaders):
 
 def _process(ask: Ask, pipe: Pipe) -> None:
     run: dict[str, Callable[[Ask], Asked]] = {"kafka": _by_kafka, "http": _by_http, "session": _by_session}
+    os.nice(ask.nice)
     pipe.send(None)
     with contextlib.suppress(EOFError):
         while pipe.recv():
@@ -160,7 +166,7 @@ def _by_kafka(ask: Ask) -> Asked:
             "bootstrap.servers": f"{_HOST}:{ask.port}",
             "acks": "all",
             "enable.idempotence": True,
-            "linger.ms": 0,
+            "linger.ms": ask.linger_ms,
             "log_level": 0,
             "queue.buffering.max.messages": ask.queue_max,
         }

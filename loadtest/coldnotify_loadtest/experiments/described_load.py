@@ -15,7 +15,7 @@ from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 
 KIND = "coldnotify-queries"
-_LOADED_PER_S = 5000.0
+LOADED_PER_S = 5000.0
 _SILENCE_S = 3.0
 """Without a difference for so long, none comes any more."""
 _LOOK_S = 0.05
@@ -37,10 +37,10 @@ def describing(server: ColdNotify, population: Described) -> Publisher:
     return Publisher(replace(server.target(population), kind="coldnotify-descriptions"))
 
 
-def describe_all(publisher: Publisher, numbers: int, blocks: int = 1) -> Published:
-    """Each object's next description, as fast as is sensible."""
+def describe_all(publisher: Publisher, numbers: int, blocks: int = 1, per_s: float = LOADED_PER_S) -> Published:
+    """Each object's next description; by default as fast as nobody falls behind."""
     count = numbers * blocks
-    plan = Plan(_LOADED_PER_S, count / _LOADED_PER_S + 1, blocks, numbers, poisson=False, count=count)
+    plan = Plan(per_s, count / per_s + 1, blocks, numbers, poisson=False, count=count)
     return publisher.publish(plan)
 
 

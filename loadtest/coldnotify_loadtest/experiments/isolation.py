@@ -5,12 +5,14 @@ pairs   tenant A publishes within its agreement, and a device of it measures; te
         partition, or in another one
 uneven  a tenant's publishers leave two of three HTTP nodes for the third: how long until it has its whole rate there
 
-Each B is in a mode that its row says. By HTTP and on sessions it is refused. Kafka makes a user with a quota wait, and
-then B's own producer refuses what its queue has no room for. Of publishers that do not log in Kafka refuses nothing:
-what goes out of it is held to `out_per_s`.
+Each B is in a mode that its row says, and its processes have a lower priority (`nice`) than all others: publishers are
+elsewhere, and A is not to wait for their own work. By HTTP and on sessions B is refused. Kafka makes a user with a
+quota wait, and then B's own producer refuses what its queue has no room for. Of publishers that do not log in Kafka
+refuses nothing: what goes out of it is held to `out_per_s`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from coldnotify_kafka import topics as kafka_topics
 from coldnotify_kafka.client_quotas import set_producer_quota
@@ -40,6 +42,7 @@ _MODES = {
 _USER = "loud"
 _QUEUE_S = 4.0
 """What waits in the producer of a user with a quota, in seconds of what was agreed."""
+_LINGER_MS = 20
 _BURST_S = 2.0
 _KAFKA_BURST_S = 11.0
 """Kafka takes the mean of so many seconds, and where less has passed since a user's first write, of ten."""
@@ -131,10 +134,20 @@ def _population(where: str, a: Population) -> Population:
 def _ask(bench: Bench, server: ColdNotify, way: str, b: Population) -> Ask:
     per_s, seconds = bench["times"] * bench["b_per_s"], bench["seconds"]
     if way == "kafka-user":
-        queue_max = max(1, round(_QUEUE_S * bench["b_per_s"]))
-        return Ask("kafka", server.users_port, b, 0, seconds, per_s=per_s, user=_USER, queue_max=queue_max)
+        return Ask(
+            "kafka",
+            server.users_port,
+            b,
+            0,
+            seconds,
+            per_s=per_s,
+            user=_USER,
+            queue_max=max(1, round(_QUEUE_S * bench["b_per_s"])),
+            linger_ms=_LINGER_MS,
+            nice=bench["nice"],
+        )
     port = {"http": server.web_port(), "session": server.port, "kafka": server.target(b).port}[way]
-    return Ask(way, port, b, 0, seconds, per_s=per_s, at_once=bench["at_once"])
+    return Ask(way, port, b, 0, seconds, per_s=per_s, at_once=bench["at_once"], nice=bench["nice"])
 
 
 def _latency(bench: Bench, swarm: Swarm, publisher: Publisher) -> Row:
@@ -222,24 +235,34 @@ def seconds_of(parameters: Parameters) -> float:
     return float(len(parameters["parts"]) * _START_S + steps(parameters) * 2 * (parameters["seconds"] + 1))
 
 
+def _of_ways(*ways: str) -> Callable[[Mapping[str, Any]], bool]:
+    return lambda row: row["part"] == "pairs" and row["way"] in ways
+
+
 _TABLES = (
-    Shape(
-        "Tenant A within its agreement, beside tenant B: medians of the pairs",
-        {"B publishes": "way", "B is held by": "mode", "partition": "where"},
-        {
-            "A's p50 ms, B silent": "off.p50_ms",
-            "beside B": "on.p50_ms",
-            "A's p99 ms, B silent": "off.p99_ms",
-            "beside B ": "on.p99_ms",
-            "p99 ratio": "p99_ratio",
-            "B asks/s": "b_asked_per_s",
-            "accepted/s": "b_accepted_per_s",
-            "agreed/s": "b_agreed_per_s",
-            "accepted to agreed": "b_share",
-            "refused": "b_refused",
-            "not told": "b_not_told",
-        },
-        lambda row: row["part"] == "pairs",
+    *(
+        Shape(
+            f"Tenant A within its agreement, beside tenant B {how}: medians of the pairs",
+            {"B publishes": "way", "B is held by": "mode", "partition": "where"},
+            {
+                "A's p50 ms, B silent": "off.p50_ms",
+                "beside B": "on.p50_ms",
+                "A's p99 ms, B silent": "off.p99_ms",
+                "beside B ": "on.p99_ms",
+                "p99 ratio": "p99_ratio",
+                "B asks/s": "b_asked_per_s",
+                "accepted/s": "b_accepted_per_s",
+                "agreed/s": "b_agreed_per_s",
+                "accepted to agreed": "b_share",
+                "refused": "b_refused",
+                "not told": "b_not_told",
+            },
+            only,
+        )
+        for how, only in (
+            ("that comes through the service", _of_ways("http", "session")),
+            ("that writes to Kafka", _of_ways("kafka-user", "kafka")),
+        )
     ),
     Shape(
         "All publishers of a tenant go to one of three HTTP nodes",
@@ -269,6 +292,7 @@ ISOLATION = Experiment(
         "uneven_per_s": 150.0,
         "uneven_times": 3,
         "at_once": 8,
+        "nice": 10,
         "processes": 1,
     },
     {"where": ("same",), "pairs": 1, "seconds": 2.0, "tenants": 10, "at_once": 2, "times": 3},

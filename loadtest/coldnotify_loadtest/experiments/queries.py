@@ -84,7 +84,7 @@ def _seconds_of(parameters: Parameters, part: str) -> float:
         "registering": 5 * parameters["registering_seconds"] + queries / 1000,
         "changes": len(parameters["changes_conditions"]) * (4 * parameters["changes_seconds"] + 25),
         "system": 15 + steps * (parameters["system_seconds"] + 4),
-        "behind": 2 * (parameters["behind_changes"] / 2500 + parameters["behind_seconds"] + 30),
+        "behind": 2 * (parameters["behind_changes"] / 15_000 + parameters["behind_seconds"] + 30),
         "wire": steps * 3.5,
     }[part]
     return float(seconds + _START_S + (0 if part == "wire" else parameters["warm_up_s"]))
@@ -131,7 +131,8 @@ QUERIES = Experiment(
         "system_values_per_s": 1.0,
         "system_changed_every_s": (45.0,),
         "system_seconds": 20.0,
-        "behind_changes": 200_000,
+        "behind_changes": 2_000_000,
+        "behind_per_s": 50_000.0,
         "behind_objects": 10_000,
         "behind_subscribers": 10,
         "behind_seconds": 20.0,

@@ -101,7 +101,7 @@ def _behind(bench: Bench, *, standby: bool) -> None:
         with describing(server, population) as describer:
             bench.progress.step(f"behind: {case}, {changes} changes are written")
             turns = Turns(population, subscribers, objects)
-            turns.add(_write(describer, objects, changes))
+            turns.add(_write(describer, objects, changes, bench["behind_per_s"]))
             with connected(server, population, subscribers) as swarm:
                 bench.progress.step(f"behind: {case}, the matcher is killed")
                 right = turns.wrong(swarm, _FINISHED_S) == 0
@@ -121,11 +121,11 @@ def _behind(bench: Bench, *, standby: bool) -> None:
                 bench.rows.append({**identity(server), **about, **row})
 
 
-def _write(describer: Publisher, objects: int, changes: int) -> int:
-    """So many changes, one object after the other, as fast as is sensible."""
+def _write(describer: Publisher, objects: int, changes: int, per_s: float) -> int:
+    """So many changes, one object after the other."""
     sent = 0
     while sent < changes:
-        sent += describe_all(describer, objects).sent
+        sent += describe_all(describer, objects, per_s=per_s).sent
     return sent
 
 
