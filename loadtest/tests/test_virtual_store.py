@@ -39,3 +39,5 @@ def test_the_default_stays_at_the_knee_with_one_producer_and_with_two(store: Sto
 def test_the_knee_is_the_lowest_limit_with_nearly_all_of_the_throughput() -> None:
     rows = [{"limit_fixed": limit, "per_s": per_s} for limit, per_s in ((1, 10), (10, 94), (50, 96), (100, 100))]
     assert knee_of(rows)["limit_fixed"] == 50
+    once_more = [{"limit_fixed": limit, "per_s": per_s} for limit, per_s in ((10, 97), (50, 92), (100, 100))]
+    assert knee_of(rows + once_more)["limit_fixed"] == 10, "by the means 95.5, 94 and 100"

@@ -40,7 +40,7 @@ _MODES = {
     "kafka": "out_per_s: told later; no quota without a user",
 }
 _USER = "loud"
-_QUEUE_S = 4.0
+_QUEUE_S = 1.0
 """What waits in the producer of a user with a quota, in seconds of what was agreed."""
 _LINGER_MS = 20
 _BURST_S = 2.0
@@ -261,7 +261,8 @@ _TABLES = (
         )
         for how, only in (
             ("that comes through the service", _of_ways("http", "session")),
-            ("that writes to Kafka", _of_ways("kafka-user", "kafka")),
+            ("that writes to Kafka as a user", _of_ways("kafka-user")),
+            ("that writes to Kafka as nobody", _of_ways("kafka")),
         )
     ),
     Shape(

@@ -13,20 +13,20 @@ from coldnotify_schemas.flow.windows import Window
 
 GAIN_SHARP = 1.25
 """Of a server that takes so many at a time, each for the same time: its knee is sharp, and this is just above it."""
-GAIN_SHARED = 10.0
+GAIN_SHARED = 13.0
 """Of a server that takes together what waits: with T = M / (a + b M), 90 % of its throughput needs a time to
-acknowledgement of 10 times the smallest. What a drain finds is up to twice the smallest."""
-GAIN_BATCHES = 20.0
-"""Of Kafka: the same, for 95 %. Its smallest time is so short that 20 times are no queue that anybody notices."""
+acknowledgement of 10 times the smallest, and drains take some of it. What a drain finds is up to twice the smallest."""
+GAIN_BATCHES = 30.0
+"""Of Kafka: the same, for 97 %. Its smallest time is so short that 30 times are no queue that anybody notices."""
 DRAIN = 2.0
 """A drain begins with the limit that is held, divided by the gain and by this, and divides by this again while
 that shortens the time."""
 SHORTENED = 0.75
 """Below this share of the time at the limit before, less in flight has shortened it."""
-DRAIN_EVERY, DRAIN_FOR = 40.0, 2.0
+DRAIN_EVERY, DRAIN_FOR = 120.0, 2.0
 """In durations of a window: from the beginning of a drain to that of the next, and for how long it is at least. The
 second must be above 1: windows of several producers do not end at the same time."""
-MEMORY = 90.0
+MEMORY = 250.0
 """For so long, in durations of a window, the smallest time is remembered: two drains."""
 DAMPING = 0.5
 """The exponent by which the limit moves to where it should be: one window is noise."""
