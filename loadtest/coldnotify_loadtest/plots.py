@@ -169,8 +169,8 @@ PLOTS: dict[str, tuple[Plot, ...]] = {
         ),
     ),
     "queries": (
-        Series("churn", "churn", "kafka_nodes", "from the change of a description to devices: p95, ms"),
-        Series("changes", "changes", "condition", "from the change of a description to devices: p95, ms"),
+        Series("churn", "churn", "kafka_nodes", "from change to device: p95, ms"),
+        Series("changes", "changes", "condition", "from change to device: p95, ms"),
     ),
     "peers": (Lines("latency", "fan_out", "p50_ms", "median latency, ms"),),
 }

@@ -135,7 +135,7 @@ QUERIES = Experiment(
         "behind_per_s": 50_000.0,
         "behind_objects": 10_000,
         "behind_subscribers": 10,
-        "behind_seconds": 20.0,
+        "behind_seconds": 60.0,
         "wire_queries": (0, 1, 50),
         "processes": 2,
     },
