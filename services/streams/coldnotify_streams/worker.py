@@ -59,7 +59,7 @@ LOGS_FETCHED_KIB_MAX = 8 * 1024
 FETCH_WAIT_MS_MAX = 150
 """How long Kafka may wait for records before it answers a reader that there are none. What comes is answered at once.
 Partitions that are to be read, too, wait for that answer: a takeover by one who serves others waits for two of them.
-Such an answer costs Kafka 0.6 ms of CPU: with waits of 150 ms, two readers take 0.8 % of a core for nothing."""
+Such an answer costs Kafka 0.6 ms of CPU, so two readers take 0.8 % of a core for nothing."""
 BREATH_S = 0.0002
 """Between two steps of work that waits for nothing: for the readers, which otherwise get the interpreter every 5 ms."""
 CLOSE_TIMEOUT_S = 5.0

@@ -145,6 +145,26 @@ def test_it_finds_all_ranges(
     assert [value for value in vars(index).values() if value] == []
 
 
+STRETCHES = st.builds(
+    lambda low, width, b: f"a >= {low} and a < {low + width} and b = {b}",
+    st.integers(-3, 4), st.integers(0, 3), st.integers(0, 1),
+)  # fmt: skip
+OF_STRETCHES = st.none() | st.fixed_dictionaries(
+    {}, optional={"a": st.integers(-3, 6).map(float) | st.just("x"), "b": st.integers(0, 1).map(float)}
+)
+
+
+@PATIENT
+@given(st.lists(STRETCHES, min_size=4, max_size=12, unique=True), OF_STRETCHES, OF_STRETCHES)
+def test_it_finds_all_that_are_anchored_by_a_stretch(
+    texts: list[str], before: Description | None, after: Description | None
+) -> None:
+    """With several queries for the same b, a stretch that few share is the better anchor."""
+    index, queries = index_of(*texts)
+    changed = {query for query in queries.values() if truth(query, "n", before) != truth(query, "n", after)}
+    assert changed <= set(index.concerned("n", before, after))
+
+
 def test_of_many_ranges_a_number_concerns_those_that_it_lies_in() -> None:
     texts = [f"Temp >= {low} and Temp < {low + 10}" for low in range(1000)]
     index, queries = index_of(*texts)
