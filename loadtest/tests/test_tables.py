@@ -90,14 +90,17 @@ def test_of_a_part_only_its_own_tables_are_put_into_the_docs(tmp_path: Path) -> 
     """The others stay, with the origin that they have; so do images that the part did not draw."""
     docs = tmp_path / "performance.md"
     docs.write_text("<!-- isolation -->\n<!-- /isolation -->\n")
-    pair = {"part": "pairs", "way": "http", "mode": "refused", "where": "same", "p99_ratio": 1.25}
+    pairs = [
+        {"part": "pairs", "way": way, "mode": "refused", "where": "same", "p99_ratio": 1.25}
+        for way in ("http", "kafka-user", "kafka")
+    ]
     uneven = {"part": "uneven", "nodes": 3, "agreed_per_s": 150.0, "whole_after_s": 1.75}
 
     def filled(*rows: dict[str, object], commit: str) -> str:
         report.fill(docs, [{**result("isolation", list(rows)), "commit": commit}], {"isolation": []})
         return docs.read_text()
 
-    both = filled(pair, uneven, commit="first")
+    both = filled(*pairs, uneven, commit="first")
     docs.write_text(both.replace("\n<!-- /", "\n\n![stays](a.png)\n<!-- /"))
     merged = filled({**uneven, "whole_after_s": 3.25}, commit="second")
     before, after = merged.split("**All publishers")
@@ -108,7 +111,7 @@ def test_of_a_part_only_its_own_tables_are_put_into_the_docs(tmp_path: Path) -> 
     assert "1.75 |" not in merged
     assert merged.endswith("\n\n![stays](a.png)\n<!-- /isolation -->\n")
     assert filled({**uneven, "whole_after_s": 3.25}, commit="second") == merged
-    assert "This table" not in filled(pair, uneven, commit="third")
+    assert "This table" not in filled(*pairs, uneven, commit="third")
 
 
 def test_a_plot_is_left_out_where_there_is_nothing_to_draw(tmp_path: Path) -> None:
