@@ -90,7 +90,7 @@ def test_of_a_part_only_its_own_tables_are_put_into_the_docs(tmp_path: Path) -> 
     """The others stay, with the origin that they have; so do images that the part did not draw."""
     docs = tmp_path / "performance.md"
     docs.write_text("<!-- isolation -->\n<!-- /isolation -->\n")
-    pairs = [
+    pairs: list[dict[str, object]] = [
         {"part": "pairs", "way": way, "mode": "refused", "where": "same", "p99_ratio": 1.25}
         for way in ("http", "kafka-user", "kafka")
     ]
