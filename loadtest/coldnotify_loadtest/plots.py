@@ -101,11 +101,7 @@ class Windows:
         for controller in dict.fromkeys(row["controller"] for row in rows):
             windows = next(row["windows"] for row in rows if row["controller"] == controller)
             axes.plot([one[0] for one in windows], [one[self.value] for one in windows], label=controller, linewidth=1)
-        axes.set_yscale("log")
-        axes.set_xlabel("seconds")
-        axes.set_ylabel(f"{self.way}: {self.label}")
-        if rows:
-            axes.legend(fontsize=7)
+        _over_time(axes, f"{self.way}: {self.label}")
         return bool(rows)
 
 
@@ -131,13 +127,18 @@ class Series:
                     drawn.append((at_s, math.nan))
                 drawn.append((at_s, p95_ms))
             axes.plot(*zip(*drawn, strict=True), label=f"{self.case.replace('_', ' ')}: {case}", linewidth=1)
-        axes.set_yscale("log")
+        _over_time(axes, self.label)
         axes.yaxis.set_major_formatter(_PLAIN)
-        axes.set_xlabel("seconds")
-        axes.set_ylabel(self.label)
-        if rows:
-            axes.legend(fontsize=8)
         return bool(rows)
+
+
+def _over_time(axes: Axes, label: str) -> None:
+    """What all lines over seconds have around them."""
+    axes.set_yscale("log")
+    axes.set_xlabel("seconds")
+    axes.set_ylabel(label)
+    if axes.get_lines():
+        axes.legend(fontsize=7)
 
 
 _OF_WINDOWS = (

@@ -15,7 +15,7 @@ from coldnotify_loadtest.servers import ColdNotify
 from coldnotify_loadtest.swarm import Swarm
 
 KIND = "coldnotify-queries"
-LOADED_PER_S = 5000.0
+_LOADED_PER_S = 5000.0
 _SILENCE_S = 3.0
 """Without a difference for so long, none comes any more."""
 _LOOK_S = 0.05
@@ -37,7 +37,7 @@ def describing(server: ColdNotify, population: Described) -> Publisher:
     return Publisher(replace(server.target(population), kind="coldnotify-descriptions"))
 
 
-def describe_all(publisher: Publisher, numbers: int, blocks: int = 1, per_s: float = LOADED_PER_S) -> Published:
+def describe_all(publisher: Publisher, numbers: int, blocks: int = 1, per_s: float = _LOADED_PER_S) -> Published:
     """Each object's next description; by default as fast as nobody falls behind."""
     count = numbers * blocks
     plan = Plan(per_s, count / per_s + 1, blocks, numbers, poisson=False, count=count)
