@@ -1,4 +1,4 @@
-"""Judges a history: events in, a verdict out. Pure.
+"""Judges a history: events in, a verdict out; itself P1, P6, and what must hold at the end (P2, P5, P9). Pure.
 
 Two passes: the first takes in what was published and what the topics hold, the second follows the clients. After
 sorting, time is linear in the events: a wake looks at what was published or registered since the one before, and so

@@ -1,4 +1,4 @@
-"""The world: two matchers, two gateways, clients and publishers over one Kafka, under one seed."""
+"""The world: two matchers, two gateways, clients and publishers over one Kafka, under one seed; and its faults."""
 
 from collections import Counter
 from collections.abc import Iterable
