@@ -45,6 +45,13 @@ def test_pieces_are_binary_messages_and_the_end_is_closed_in_order():
     assert carrier.send(ACK) == b""
 
 
+def test_what_is_no_answer_of_http_is_told():
+    carrier, _, _ = websocket()
+    with pytest.raises(CarrierError, match="did not receive a valid HTTP response"):
+        carrier.receive(b"\x00\x01\x02 what is this\r\n\r\n")
+    assert not carrier.ready
+
+
 def test_a_refused_upgrade_and_a_message_that_is_too_long_are_told():
     carrier, server, _ = websocket()
     server.send_response(server.reject(403, "not from there"))

@@ -8,6 +8,8 @@ import pytest
 from coldnotify_matcher.matcher_partition import Partition
 from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
+from coldnotify_streams.core.job import Phase
+from coldnotify_streams.errors import NewerFormat
 from coldnotify_testkit.engine_bench import CLUSTER, DOMAIN, PARTITION, PARTITIONS, PREFIX, Log
 from coldnotify_testkit.partition_bench import COMPACTED, KEY, bucket, claim, handled_on, own, record, session
 
@@ -96,6 +98,23 @@ def test_what_was_followed_may_be_worth_nothing(starts: int, ends: int, committe
     assert one.can_load_on(dict.fromkeys(COMPACTED, 0), dict.fromkeys(COMPACTED, 5), handled_on(0))
 
     assert not one.can_load_on(dict.fromkeys(COMPACTED, starts), dict.fromkeys(COMPACTED, ends), handled_on(committed))
+
+
+def test_a_record_of_a_later_release_that_was_followed_is_refused_at_the_takeover() -> None:
+    one = Partition(PARTITION, CLUSTER, "a", registrations_max=100)
+    one.on_record(record(topics.SESSIONS, KEY, session() | {"format": 2}), 0)
+    ends = dict.fromkeys(COMPACTED, 0) | {topics.SESSIONS: 1}
+    for topic, end in ends.items():
+        one.on_end(topic, end)
+    starts = dict.fromkeys(COMPACTED, 0)
+    assert one.can_load_on(starts, ends, handled_on(0))
+    assert one.load(starts, ends, handled_on(0)) == ends, "the record is not read again"
+
+    assert one.loaded
+    with pytest.raises(NewerFormat, match="format 2"):
+        one.claim()
+    assert one.phase is Phase.LOADING
+    assert one.take_repairs() == []
 
 
 def test_strays_that_were_moved_are_not_kept_while_following() -> None:

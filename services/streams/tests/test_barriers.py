@@ -67,6 +67,21 @@ def test_of_requests_that_wait_only_so_many_are_read() -> None:
     assert one.partition().handled == list(range(6))
 
 
+def test_further_requests_are_read_once_no_more_than_half_of_the_bound_wait() -> None:
+    one = bench(limits=Limits(pending_requests_max=4))
+    one.table_held.add(0)
+    for _ in range(5):
+        one.append(TABLE, 0, b"x", b"1")
+        one.request(0, wait=True)
+        done = one.step()
+    assert kinds(done, Pause, Serve) == [Pause]
+    seen = []
+    for record in one.log[TABLE, 0][:3]:
+        done = one.step(Records([record]))
+        seen.append((one.partition().requests_pending, kinds(done, Pause, Serve)))
+    assert seen == [(4, []), (3, []), (2, [Serve])]
+
+
 def test_a_request_that_promises_a_log_waits_for_it_and_another_does_not() -> None:
     one = log_bench(3)
     one.logs_held = True

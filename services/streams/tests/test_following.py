@@ -4,7 +4,7 @@ from coldnotify_streams.core.actions import Follow, Read, TakeFollowed, TookOver
 from coldnotify_streams.core.events import Assigned, Began, Record, Records
 from coldnotify_streams.core.job import Phase
 from coldnotify_testkit.tally_bench import Bench, kinds
-from coldnotify_testkit.tally_job import NEW, STATE, TABLE
+from coldnotify_testkit.tally_job import NEW, REQUESTS, STATE, TABLE
 
 
 def test_what_was_followed_is_not_loaded_again() -> None:
@@ -24,6 +24,28 @@ def test_what_was_followed_is_not_loaded_again() -> None:
     assert [action.offsets for action in done if isinstance(action, Read)] == [{STATE: 1, TABLE: 0}]
     done = [action for _ in range(3) for action in one.step()]
     assert [action.partition.warm for action in done if isinstance(action, TookOver)] == [True]
+
+
+def test_a_record_of_a_later_release_that_was_followed_parks_its_partition_alone() -> None:
+    one = Bench(standby=True)
+    one.append(STATE, 0, b"a", b"newer")
+    one.assign(1)
+    one.followed += [
+        Began(0),
+        Records([Record(STATE, 0, 0, end=False, key=b"a", value=b"newer"), Record(STATE, 0, 1, end=True)]),
+        Records([Record(TABLE, 0, 0, end=True)]),
+    ]
+    one.steps(3)
+    one.request(0)
+    one.assign(0)
+    read = [action.offsets for action in one.done if isinstance(action, Read) and action.partition == 0]
+    assert read == [{STATE: 1, TABLE: 0}], "the record is not read again"
+    assert set(one.run.waiting) == {0}
+    assert [record.key for record in one.log[STATE, 0]] == [b"a"], "nothing is written there"
+    assert (REQUESTS, 0) not in one.committed
+    one.request(1)
+    one.step()
+    assert one.partition(1).handled == [0]
 
 
 def test_what_cannot_be_followed_harms_nobody() -> None:

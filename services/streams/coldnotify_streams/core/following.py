@@ -63,7 +63,8 @@ class Following:
             try:
                 partition.on_record(record, now_ms)
             except Exception as error:
-                # A record of a later release, or one that its owner has set aside. What is owned here goes on.
+                # A record that its owner has set aside, too. One of a later release may raise at the claim alone: it is
+                # followed then. What is owned here goes on.
                 about = {"partition": record.partition, "reason": repr(error)}
                 self._not_followed.add(record.partition)
                 done += [Say("warning", "partition not followed", about), *self.take(record.partition)[1]]
