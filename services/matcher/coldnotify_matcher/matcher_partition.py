@@ -411,13 +411,15 @@ class Partition(JobPartition):
 
     def _on_state_record(self, record: Record, key: bytes, now_ms: int) -> None:
         topic = record.topic
-        if self.phase in (Phase.FOLLOWING, Phase.LOADING):
+        # What comes later is not outdone by a load any more, and the claim has looked at what came before.
+        loading = self.phase in (Phase.FOLLOWING, Phase.LOADING)
+        if loading:
             self._aside.pop((topic, key), None)
             self._newer.pop((topic, key), None)
         try:
             self._on_key_of_state(record, now_ms)
         except NewerFormat as error:
-            if self.phase is Phase.OWNED:
+            if not loading:
                 raise
             self._newer[topic, key] = error
 

@@ -143,6 +143,14 @@ def test_a_record_of_a_later_release_is_refused() -> None:
         one.on_record(record(topics.SESSIONS, KEY, session() | {"format": 2}, 2), 0)
 
 
+def test_a_record_of_a_later_release_behind_the_load_is_refused_before_the_claim_is_back_too() -> None:
+    one = partition()
+    one.claim()
+    with pytest.raises(NewerFormat, match="format 2"):
+        one.on_record(record(topics.SESSIONS, KEY, session() | {"format": 2}), 0)
+    assert not one.claimed
+
+
 def test_records_without_a_key_are_nobodys() -> None:
     one = partition()
     one.on_record(Record(topics.SESSIONS, PARTITION, 0, end=False, value=b"x"), 0)
