@@ -1,12 +1,14 @@
-"""A browser of a test ends with the test, however that ends."""
+"""A browser of a test ends with the test, however that ends, and leaves nothing behind."""
 
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
-from coldnotify_testkit.browser import MISSING
+from coldnotify_testkit.browser import MISSING, browser
 from coldnotify_testkit.waiting import wait_for
 
 _OPENS_A_PAGE = """
@@ -55,3 +57,26 @@ def test_no_chromium_is_left_of_a_process_that_is_killed(number: signal.Signals,
         finally:
             process.send_signal(number)
     wait_for(lambda: not started & _parents().keys(), "all of them have ended")
+
+
+@pytest.mark.skipif(MISSING is not None, reason=str(MISSING))
+def test_a_window_that_starts_over_has_nothing_of_the_one_before_and_no_file_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As short as it is usually: Chromium makes a Unix socket below it.
+    with TemporaryDirectory(prefix="files-") as files:
+        monkeypatch.setattr(tempfile, "tempdir", files)
+        page = tmp_path / "page.html"
+        page.write_text("<p>here</p>")
+        with browser(tmp_path / "driver.log") as window:
+            window.open(page.as_uri())
+            window.look(300, 200, dark=True)
+            window.run("sessionStorage.setItem('token', 'secret'); console.error('loud')")
+            window.start_over()
+            assert window.log() == []
+            window.open(page.as_uri())
+            assert window.run("return sessionStorage.getItem('token')") is None
+            assert window.run("return matchMedia('(prefers-color-scheme: dark)').matches") is False
+            assert window.run("return innerWidth") > 300
+            assert list(Path(files).iterdir()) != [], "it writes there"
+        assert list(Path(files).iterdir()) == []

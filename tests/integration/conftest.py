@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from coldnotify_testkit.browser import Browser, browser
 from coldnotify_testkit.stack import Up, running
 
 _SETTINGS = {
@@ -25,6 +26,20 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Up:
     if not _up:
         _up.append(_shared.enter_context(running(tmp_path_factory.mktemp("up"), **_SETTINGS)))
     return _up[0]
+
+
+@pytest.fixture(scope="module")
+def _chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """A start of Chromium costs a core-second and more."""
+    with browser(tmp_path_factory.mktemp("chromium") / "chromedriver.log") as one:
+        yield one
+
+
+@pytest.fixture
+def window(_chromium: Browser) -> Browser:
+    """A window of a real browser, that has nothing of the test before."""
+    _chromium.start_over()
+    return _chromium
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

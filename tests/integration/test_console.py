@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 from coldnotify.publisher import Publisher
-from coldnotify_testkit.browser import MISSING, Browser, browser
+from coldnotify_testkit.browser import MISSING, Browser
 from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import wait_for
 
@@ -19,12 +19,6 @@ SAID = "document.querySelector('#published').innerText"
 CELLS = (
     "[...document.querySelectorAll('#matrix tbody tr:not(.space)')].map((row) => row.innerText.split(/\\s+/).join(' '))"
 )
-
-
-@pytest.fixture
-def window(tmp_path: Path):
-    with browser(tmp_path / "chromedriver.log") as one:
-        yield one
 
 
 def sync(up: Up, body: dict[str, object]) -> None:

@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 import pytest
 from coldnotify import Message
 from coldnotify.publisher import Publisher
-from coldnotify_testkit.browser import MISSING, Browser, browser
+from coldnotify_testkit.browser import MISSING, Browser
 from coldnotify_testkit.stack import Recorder, Up, notify
 from coldnotify_testkit.waiting import wait_for
 
@@ -22,12 +22,6 @@ DONE = "document.querySelector('#client-done').innerText"
 OPEN = "document.querySelector('#confirm').open"
 YES = "document.querySelector('#confirm-yes')"
 AXE = Path(__file__).parents[2] / "clients" / "browser" / "node_modules" / "axe-core" / "axe.min.js"
-
-
-@pytest.fixture
-def window(tmp_path: Path):
-    with browser(tmp_path / "chromedriver.log") as one:
-        yield one
 
 
 def type_in(window: Browser, selector: str, text: str) -> None:
