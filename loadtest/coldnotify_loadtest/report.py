@@ -10,7 +10,6 @@ from typing import Any
 
 from coldnotify_loadtest.captions import origin, parameters, versions
 from coldnotify_loadtest.experiments import EXPERIMENTS
-from coldnotify_loadtest.plots import draw
 from coldnotify_loadtest.tables import Table, tables
 
 Result = Mapping[str, Any]
@@ -36,6 +35,8 @@ def read(results: Path) -> list[dict[str, Any]]:
 
 def write(results: Path, docs: Path | None = None) -> Path:
     """Writes report.html and PNGs beside the results; tables and plots into `docs`, too, if given. The HTML's path."""
+    from coldnotify_loadtest.plots import draw  # matplotlib takes a second, and most commands draw nothing
+
     parts = []
     found = read(results)
     plots = {result["experiment"]: draw(result, results) for result in found}

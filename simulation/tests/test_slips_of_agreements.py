@@ -18,21 +18,21 @@ SLIPS = {
         "publish",
         "elif self._thinning.holds(obj, now_ms):\n    self._held[obj] = offset\n",
         "elif self._thinning.holds(obj, now_ms):\n    self._held[obj] = self._state.position + 9\n",
-        1,
+        62,
     ),
     "what waits is never told": Slip(
         Conflation,
         "_leave",
         "self._fan_out(obj, now_ms, *self._interval_of(obj, now_ms))",
         "pass",
-        1,
+        34,
     ),
     "who is not told a message stays live": Slip(
         Channels,
         "_put_off",
         "self._catching_up.put_off(log, client, session, now_ms)",
         "pass",
-        1,
+        12,
     ),
 }
 

@@ -16,21 +16,21 @@ SLIPS = {
         "_disconnect",
         "self._state.tell_closed(session.gateway, session.number, CloseCode.DISCONNECTED, reason)",
         "pass",
-        80,
+        82,
     ),
     "a record of its registrations stays": Slip(
         Forgetting,
         "forget",
         "for bucket in range(len(client.buckets)):",
         "for bucket in range(1, len(client.buckets)):",
-        15,
+        18,
     ),
     "what it had changed is written behind its removal": Slip(
         Forgetting,
         "forget",
         "state.changed.pop(client, None)",
         "pass",
-        1,
+        3,
     ),
 }
 

@@ -27,7 +27,7 @@ SLIPS = {
         durable = yield from self._write_steps(owned, None)
         for partition in durable:
         """,
-        1230,
+        1234,
     ),
     "a publish that is held back is committed": Slip(
         Commits,
@@ -41,7 +41,7 @@ SLIPS = {
         "_advance",
         "while pending and is_reached(partition, pending[0]):",
         "while pending:",
-        600013,
+        600048,
     ),
 }
 

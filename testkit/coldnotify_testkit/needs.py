@@ -32,6 +32,8 @@ _STARTS: dict[object, str] = {
 }
 """What starts something, by the thing that is called. `processes` is no marker, but such a test is not pure."""
 _MARKERS = ("stack", "kafka", "pure")
+_TEST_CODE = ("coldnotify_testkit", "coldnotify_simulation.slips")
+"""Packages and modules that are followed as tests are."""
 _NOT_PURE = {"java", "coldnotify", "node", "chromium", "prometheus", "promtool", "haproxy"}
 """Programs that take long to start."""
 
@@ -183,7 +185,7 @@ def _is_filled(cell: object) -> bool:
 
 
 def _is_test_code(module: str, one: object) -> bool:
-    if module.startswith("coldnotify_testkit") or module == "conftest":
+    if module.startswith(_TEST_CODE) or module == "conftest":
         return True
     if module.rpartition(".")[2].startswith("test_"):
         return True

@@ -71,13 +71,19 @@ BUGS: dict[str, tuple[object, str, object]] = {
     ),
     "a version does not wait for its object to enter": (Queries, "is_blocked", lambda *_: False),
 }
+RARE = {
+    "changes hold no cursor": 200,
+    "what is told need not be durable": 160,
+    "an answer goes on behind what was not told": 870,
+}
+"""Found by one seed in hundreds: close to which one to begin."""
 
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(*BUGS[bug])
     with pytest.raises((AssertionError, KeyError)):
-        _play(range(5000))
+        _play(range(RARE.get(bug, 0), 5000))
 
 
 def _play(seeds: range) -> None:
