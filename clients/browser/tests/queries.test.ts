@@ -548,6 +548,12 @@ const BUGS: Record<string, readonly [object, string, PropertyDescriptor]> = {
   "an older service's silence is no change": [AskedDescriptions.prototype, "welcomed", { value: () => undefined }],
 };
 const SAY = Descriptions.prototype.say;
+/** Found by one seed in hundreds: close to which one to begin. */
+const RARE: Record<string, number> = {
+  "what a crash may have told is taken for what is stored": 535,
+  "what an older service did not say is not asked for": 665,
+  "an older service's silence is no change": 210,
+};
 
 for (const [bug, [prototype, method, planted]] of Object.entries(BUGS)) {
   test(`a planted bug is found: ${bug}`, () => {
@@ -555,7 +561,7 @@ for (const [bug, [prototype, method, planted]] of Object.entries(BUGS)) {
     Object.defineProperty(prototype, method, { ...planted, configurable: true });
     try {
       assert.throws(() => {
-        for (let seed = 1; seed <= 2000; seed++) play(seed);
+        for (let seed = RARE[bug] ?? 1; seed <= 2000; seed++) play(seed);
       });
     } finally {
       Object.defineProperty(prototype, method, original);
