@@ -1,0 +1,55 @@
+"""Experiments in which a process stays away, or a client is behind a slow link or does not read, tiny.
+
+Stands for: recovery, takeover, backlog, pipeline, priority
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from coldnotify_loadtest.bench import Bench, Progress
+from coldnotify_loadtest.experiments import EXPERIMENTS
+
+RowsOf = Callable[..., list[dict[str, Any]]]
+"""The fixture's."""
+
+
+@pytest.mark.kafka
+def test_a_process_that_stays_away(tmp_path: Path, rows_of: RowsOf) -> None:
+    with pytest.raises(ValueError, match="cases: 'nobody'"):
+        EXPERIMENTS["takeover"].run(Bench({"cases": ("nobody",)}, tmp_path, Progress(1, "")))
+    (row,) = rows_of("takeover", "cases=matcher")
+    assert row["published_s"] < row["all_reached_s"]
+    assert row["takeover_s"] > 0
+    assert row["half_reached_s"] <= row["all_reached_s"]
+
+
+@pytest.mark.kafka
+def test_a_client_behind_a_slow_link_is_sent_the_newest(rows_of: RowsOf) -> None:
+    (row,) = rows_of("slow-link")
+    assert (row["objects"], row["missed"]) == (20, 40)
+    assert row["told"] >= row["objects"]
+    assert row["newest_versions_bytes"] < row["sent_bytes"]
+
+
+@pytest.mark.kafka
+def test_alarms_of_high_priority_overtake_a_backlog(tmp_path: Path, rows_of: RowsOf) -> None:
+    with pytest.raises(ValueError, match="cases: 'a message'"):
+        EXPERIMENTS["priority"].run(Bench({"cases": ("a message",)}, tmp_path, Progress(1, "")))
+    rows = rows_of("priority", "timeout_s=120")
+    assert [row["case"] for row in rows] == [
+        "an object among objects",
+        "a channel among channels",
+        "a channel among objects",
+    ]
+    for row in rows:
+        assert (row["alarms"], row["told"], row["in_order"]) == (2, 2, True)
+        assert 0 < row["median_s"] <= row["longest_s"]
+
+
+@pytest.mark.kafka
+def test_beside_clients_that_never_read_a_reader_has_the_newest(rows_of: RowsOf) -> None:
+    first, *_, last = rows_of("stuck")
+    assert min(first["gateway"], last["matcher"]) > 0
+    assert last["newest_at_reader_s"] > 0

@@ -1,0 +1,50 @@
+"""Experiments with a tenant that floods, tiny.
+
+Stands for: flood, isolation
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from coldnotify_loadtest.bench import Bench, Progress
+from coldnotify_loadtest.experiments import EXPERIMENTS
+
+RowsOf = Callable[..., list[dict[str, Any]]]
+"""The fixture's."""
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(900)
+def test_who_publishes_without_a_pause_is_told_each_time_and_all_is_told_in_the_end(
+    tmp_path: Path, rows_of: RowsOf
+) -> None:
+    with pytest.raises(ValueError, match="ways: 'pigeon'"):
+        EXPERIMENTS["flood"].run(Bench({"ways": ("pigeon",)}, tmp_path, Progress(1, "")))
+    rows = rows_of("flood")
+    assert [(row["way"], row["flow"]) for row in rows] == [
+        (way, flow) for way in ("kafka", "http") for flow in ("on", "off")
+    ]
+    for row in rows:
+        assert row["accepted"] > 0
+        assert (row["failed"], row["not_answered"], row["ended"], row["lost"]) == (0, 0, 0, 0)
+        assert min(row["memory_mib"].values()) > 0
+        assert row["back_s"] >= 0
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(900)
+def test_a_tenant_beside_a_loud_one(tmp_path: Path, rows_of: RowsOf) -> None:
+    for name, wrong in (("parts", "halves"), ("ways", "pigeon")):
+        with pytest.raises(ValueError, match=f"{name}: '{wrong}'"):
+            EXPERIMENTS["isolation"].run(Bench({"parts": (), "ways": (), name: (wrong,)}, tmp_path, Progress(1, "")))
+    rows = rows_of("isolation")
+    assert [row.get("way") for row in rows] == ["http", "session", "kafka-user", "kafka", None]
+    *pairs, uneven = rows
+    for row in pairs:
+        assert row["off"]["delivered"] > 0
+        assert row["on"]["delivered"] > 0
+        assert row["b_not_told"] == 0
+    assert (uneven["nodes"], uneven["not_told"]) == (3, 0)
+    assert uneven["at_one_per_s"] > 0
