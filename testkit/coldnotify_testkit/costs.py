@@ -1,5 +1,7 @@
 """A pytest plugin that measures what each test costs: `--costs FILE`, then `python -m coldnotify_testkit.costs FILE`.
 
+With `--long`, the latter writes down which modules take long, for `order`.
+
 A line a test, its values apart by tabs: begin (s since the epoch), wall time in s, core-seconds of the process that
 runs the test, core-seconds of the processes below it, the worker, the test. A fixture counts for the test that it is
 made or ended for; a broker that many share, for those that run meanwhile.
@@ -15,8 +17,12 @@ from typing import NamedTuple
 
 import pytest
 
+from coldnotify_testkit.order import LONG_MODULES
+
 _TICKS_A_S = os.sysconf("SC_CLK_TCK")
 _SHOWN = 40
+_LONG_S = 30.0
+"""A module that takes longer, of a whole run by all workers, is to begin early."""
 
 
 class Cost(NamedTuple):
@@ -109,9 +115,18 @@ def by_module(costs: dict[str, Cost]) -> dict[str, Cost]:
     }
 
 
+def note_long(modules: dict[str, Cost], file: Path = LONG_MODULES) -> None:
+    """Writes down those that take long, the longest first."""
+    long = sorted((cost.wall_s, module) for module, cost in modules.items() if cost.wall_s > _LONG_S)
+    file.write_text("".join(f"{seconds:.0f}\t{module}\n" for seconds, module in reversed(long)), encoding="utf-8")
+
+
 def main(arguments: list[str]) -> int:
     """The dearest modules and tests."""
     costs = read(Path(arguments[0]))
+    if "--long" in arguments:
+        note_long(by_module(costs))
+        return 0
     for what, some in (("modules", by_module(costs)), ("tests", costs)):
         total = sum(cost.core_s for cost in some.values())
         print(f"{len(some)} {what}, {total:.0f} core-s, of them {sum(c.below_core_s for c in some.values()):.0f} below")

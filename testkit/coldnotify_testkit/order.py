@@ -2,15 +2,20 @@
 
 The order follows from a seed, which is said at the beginning and may be given by `--seed`. Modules come in a random
 order, in each of them its tests. First come those that share a stack, one behind the other, so that it can end soon.
-Then those that take longest (whole stacks, then Kafka's), so that the last worker is not left alone with them.
+Then those that take longest, so that the last worker is not left alone with them: the modules that `long_modules.txt`
+names, then whole stacks, then Kafka's.
 """
 
 import random
 from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+LONG_MODULES = Path(__file__).with_name("long_modules.txt")
+"""Seconds and module, a line each: `python -m coldnotify_testkit.costs FILE --long` writes it."""
 _SEEDS = 1_000_000
 _SHARED_STACK = "up"
 """The fixture of tests/integration/conftest.py."""
@@ -54,17 +59,26 @@ def ordered(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
     names = sorted(modules)
     draw = random.Random(seed)
     draw.shuffle(names)
-    names.sort(key=lambda name: min(map(_rank, modules[name])))
+    long = long_modules()
+    names.sort(key=lambda name: (_rank(name, modules[name], long), -long.get(name, 0.0)))
     for name in names:
         draw.shuffle(modules[name])
     return [item for name in names for item in modules[name]]
 
 
-def _rank(item: pytest.Item) -> int:
-    """How soon it comes."""
-    if _SHARED_STACK in getattr(item, "fixturenames", ()):
+def long_modules() -> dict[str, float]:
+    """How long each of them took once, in s."""
+    lines = (line.split("\t") for line in LONG_MODULES.read_text(encoding="utf-8").splitlines())
+    return {module: float(seconds) for seconds, module in lines}
+
+
+def _rank(name: str, items: list[pytest.Item], long: Mapping[str, float]) -> int:
+    """How soon a module comes."""
+    if any(_SHARED_STACK in getattr(item, "fixturenames", ()) for item in items):
         return 0
-    for rank, marker in enumerate(("stack", "kafka"), 1):
-        if item.get_closest_marker(marker) is not None:
+    if name in long:
+        return 1
+    for rank, marker in enumerate(("stack", "kafka"), 2):
+        if any(item.get_closest_marker(marker) is not None for item in items):
             return rank
-    return 3
+    return 4

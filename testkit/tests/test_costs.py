@@ -1,7 +1,9 @@
 """What a test takes is noted: of its own process, and of those below it, also of one that still runs."""
 
+from pathlib import Path
+
 import pytest
-from coldnotify_testkit.costs import by_module, main, read
+from coldnotify_testkit.costs import Cost, by_module, main, note_long, read
 
 pytest_plugins = ["pytester"]
 
@@ -44,3 +46,8 @@ def test_a_line_a_test(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[
     capsys.readouterr()
     assert main([str(file)]) == 0
     assert "test_one.py::test_below" in capsys.readouterr().out
+
+
+def test_modules_that_take_long_are_noted_the_longest_first(tmp_path: Path) -> None:
+    note_long({"a": Cost(0, 40, 1, 1), "b": Cost(0, 3, 1, 1), "c": Cost(0, 50, 1, 1)}, tmp_path / "long")
+    assert (tmp_path / "long").read_text() == "50\tc\n40\ta\n"

@@ -1,10 +1,15 @@
 """Another order each time, the same for the same seed, those that take longest first."""
 
 import random
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+from coldnotify_testkit import order
 from coldnotify_testkit.order import ordered
+
+ROOT = Path(__file__).parents[2]
 
 MODULES = {"slow": "stack", "shares": "up", "middle": "kafka", **{f"fast-{number}": "pure" for number in range(20)}}
 
@@ -46,3 +51,11 @@ def test_modules_stay_together_and_those_that_take_longest_come_first() -> None:
     runs = [module for number, module in enumerate(modules) if number == 0 or modules[number - 1] != module]
     assert len(runs) == len(set(runs))
     assert runs[:3] == ["shares", "slow", "middle"]
+
+
+def test_long_modules_come_in_front_of_stacks_and_there_are_such_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [module for module in order.long_modules() if not (ROOT / module).exists()] == []
+    assert list(order.long_modules().values()) == sorted(order.long_modules().values(), reverse=True)
+    monkeypatch.setattr(order, "long_modules", lambda: {"fast-7.py": 200.0, "middle.py": 300.0})
+    modules = list(dict.fromkeys(name.partition(".py")[0] for name in names(ordered(items(), 3))))
+    assert modules[:4] == ["shares", "middle", "fast-7", "slow"]
