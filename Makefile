@@ -32,7 +32,7 @@ test: $(INSTALLED) ## all tests, against a real Kafka that they start themselves
 
 .PHONY: check
 check: $(INSTALLED) ## the tests that start neither Kafka nor other processes: in a minute
-	@$(BIN)/python -m coldnotify_testkit.suite --alone=without -q -m pure $(ARGS)
+	@$(BIN)/python -m coldnotify_testkit.suite --alone=without -q -m pure --hypothesis-profile=brief $(ARGS)
 
 .PHONY: fault
 fault: $(INSTALLED) ## run the fault campaign: real processes, drawn faults, a checker; ARGS="--seeds 1-20 --seconds 90 --brokers 3"

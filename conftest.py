@@ -21,6 +21,8 @@ pytest_plugins = ["coldnotify_testkit.order", "coldnotify_testkit.needs", "coldn
 
 # An example that takes long is no finding: others may keep the machine busy.
 hypothesis.settings.register_profile("house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+# For `make check`: fewer draws of each, for an answer within a minute.
+hypothesis.settings.register_profile("brief", hypothesis.settings.get_profile("house"), max_examples=20)
 hypothesis.settings.load_profile("house")
 
 

@@ -60,7 +60,8 @@ def ordered(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
     draw = random.Random(seed)
     draw.shuffle(names)
     long = long_modules()
-    names.sort(key=lambda name: (_rank(name, modules[name], long), -long.get(name, 0.0)))
+    # By minutes, so that those that take about as long change places.
+    names.sort(key=lambda name: (_rank(name, modules[name], long), -(long.get(name, 0.0) // 60)))
     for name in names:
         draw.shuffle(modules[name])
     return [item for name in names for item in modules[name]]

@@ -26,6 +26,7 @@ from coldnotify_schemas.wire_pb2 import (
     Welcome,
 )
 from coldnotify_testkit.device_frames import EPOCH
+from coldnotify_testkit.examples import examples
 from coldnotify_testkit.gateway_bench import WireDouble, inbox_outputs
 from coldnotify_testkit.matcher_double import MatcherDouble
 from hypothesis import settings
@@ -265,4 +266,4 @@ class Connected(RuleBasedStateMachine):
 
 
 TestConnected = Connected.TestCase
-TestConnected.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestConnected.settings = settings(max_examples=examples(0.6), stateful_step_count=40, deadline=None)

@@ -9,6 +9,7 @@ from coldnotify._core.document import decode
 from coldnotify._core.settings import Settings
 from coldnotify.testing import Service
 from coldnotify_testkit.client_world import DOMAIN, GROUP, KEY, ME, NAMES, World, publish
+from coldnotify_testkit.examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -174,7 +175,7 @@ def test_whatever_happens_everything_is_told_in_the_end(block):
             raise AssertionError(f"play({seed}, 120): {error}") from error
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(1.0), deadline=None)
 @given(seed=st.integers(0, 1 << 32), steps=st.integers(0, 300))
 def test_also_in_histories_that_nobody_has_tried(seed, steps):
     play(seed, steps)

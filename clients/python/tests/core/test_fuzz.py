@@ -12,6 +12,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.digest import object_crc
 from coldnotify_schemas.frames import FrameBuffer, encode, encode_length, parse_client_frame
 from coldnotify_schemas.protocol import CLIENT_FRAME_BYTES_MAX, GATEWAY_FRAME_BYTES_MAX
+from coldnotify_testkit.examples import examples
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -188,5 +189,5 @@ class AnyGateway(RuleBasedStateMachine):
 
 TestAnyGateway = AnyGateway.TestCase
 TestAnyGateway.settings = settings(
-    max_examples=80, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(0.8), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )

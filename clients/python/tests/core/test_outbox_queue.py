@@ -7,6 +7,7 @@ from coldnotify._core.outbox_log import Kept
 from coldnotify._core.outbox_queue import OutboxQueue
 from coldnotify._core.outgoing import Outgoing
 from coldnotify.errors import OutboxFull
+from coldnotify_testkit.examples import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -205,4 +206,4 @@ class AgainstAList(RuleBasedStateMachine):
 
 
 TestAgainstAList = AgainstAList.TestCase
-TestAgainstAList.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestAgainstAList.settings = settings(max_examples=examples(1.0), stateful_step_count=40, deadline=None)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 from coldnotify_gateway.core.claim import TABLE, Claim, Event, Pending, Standing
+from coldnotify_testkit.examples import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -138,4 +139,4 @@ class AnyClaim(RuleBasedStateMachine):
 
 
 TestAnyClaim = AnyClaim.TestCase
-TestAnyClaim.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestAnyClaim.settings = settings(max_examples=examples(0.5), stateful_step_count=30, deadline=None)

@@ -33,6 +33,7 @@ from coldnotify_schemas.internal_pb2 import (
 )
 from coldnotify_schemas.wire_pb2 import Ack, Bye, ClientFrame, Hello, Ping, Register, SyncChunk, Unregister, UseNames
 from coldnotify_testkit.device_frames import hello
+from coldnotify_testkit.examples import examples
 from coldnotify_testkit.gateway_bench import LATEST_BEAT, WireDouble, inbox_outputs
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -345,7 +346,7 @@ class Anything(RuleBasedStateMachine):
 
 TestAnything = Anything.TestCase
 TestAnything.settings = settings(
-    max_examples=60, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(0.6), stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -442,5 +443,5 @@ class Meddling(Anything):
 
 TestMeddling = Meddling.TestCase
 TestMeddling.settings = settings(
-    max_examples=30, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(0.3), stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -25,6 +25,7 @@ from coldnotify_gateway.core import (
 from coldnotify_schemas.close_codes import CloseCode, may_come_back
 from coldnotify_schemas.internal_pb2 import Inbox
 from coldnotify_testkit.device_double import DeviceDouble
+from coldnotify_testkit.examples import examples
 from coldnotify_testkit.gateway_bench import inbox_outputs
 from coldnotify_testkit.matcher_double import NONE, MatcherDouble
 from hypothesis import HealthCheck, settings
@@ -388,5 +389,5 @@ class World(RuleBasedStateMachine):
 
 TestWorld = World.TestCase
 TestWorld.settings = settings(
-    max_examples=60, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(0.6), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -4,6 +4,7 @@ import pytest
 from coldnotify_gateway.core import Limits
 from coldnotify_gateway.core.question import TABLE, Asked, Question, Step
 from coldnotify_gateway.core.timers import NEVER_S
+from coldnotify_testkit.examples import examples
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -125,4 +126,4 @@ class AnyQuestion(RuleBasedStateMachine):
 
 
 TestAnyQuestion = AnyQuestion.TestCase
-TestAnyQuestion.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestAnyQuestion.settings = settings(max_examples=examples(0.5), stateful_step_count=30, deadline=None)

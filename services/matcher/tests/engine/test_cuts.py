@@ -8,6 +8,7 @@ from coldnotify_schemas import topics
 from coldnotify_schemas.digest import digest
 from coldnotify_schemas.matcher_state import RegistrationsRecord
 from coldnotify_testkit.engine_bench import GATEWAY, PREFIX, Bench, answered, opened, pages
+from coldnotify_testkit.examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -118,7 +119,7 @@ def cut(bench: Bench, step: Step, durable: int) -> None:
 
 
 @given(_requests, st.integers(0, 9))
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(1.0), deadline=None, suppress_health_check=list(HealthCheck))
 def test_the_next_matcher_settles_wherever_a_step_is_cut(
     requests: list[tuple[str, str, list[str]]], cut_again: int
 ) -> None:

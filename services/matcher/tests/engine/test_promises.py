@@ -6,6 +6,7 @@ All is played without and with conflation, and with several registrations record
 import pytest
 from coldnotify_matcher.engine import Intervals, paging, requests
 from coldnotify_testkit.engine_bench import GATEWAY, OTHER_GATEWAY
+from coldnotify_testkit.examples import examples
 from coldnotify_testkit.promises_machine import CLIENTS, INTERVAL_MS, OBJECTS, PAGE_BYTES, Machine
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -70,6 +71,6 @@ def test_the_promises_hold_whatever_happens_in_whatever_order(machine: type[Mach
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples(1.5), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )

@@ -18,6 +18,7 @@ from coldnotify_schemas.digest import MODULUS, digest, sets_digest
 from coldnotify_schemas.interests import query_hash
 from coldnotify_schemas.records import InvalidRecord
 from coldnotify_testkit.engine_bench import GATEWAY, OTHER_GATEWAY, PREFIX
+from coldnotify_testkit.examples import examples
 from coldnotify_testkit.promises_machine import CLIENTS, NONE, OBJECTS, PAGE_BYTES, UNKNOWN, Device, Machine, Session
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -413,7 +414,10 @@ def test_the_promises_hold_with_queries(machine: type[Querying], monkeypatch: py
         run_state_machine_as_test(
             machine,
             settings=settings(
-                max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+                max_examples=examples(1.5),
+                stateful_step_count=40,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
             ),
         )
         if all(machine.counted[what] for what in WHAT):

@@ -8,6 +8,7 @@ from coldnotify_matcher.engine.interests.by_query.query import Query, query_of
 from coldnotify_matcher.engine.interests.by_query.sets import Difference, QuerySet, Sets, TooMany
 from coldnotify_schemas.descriptions import Description
 from coldnotify_schemas.digest import digest
+from coldnotify_testkit.examples import examples
 from coldnotify_testkit.queries import DESCRIPTIONS, NAMES, TREES, naive
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -162,7 +163,10 @@ def test_at_random(kept: int, latest: int, few: int, monkeypatch: pytest.MonkeyP
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=60, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+            max_examples=examples(0.6),
+            stateful_step_count=30,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
         ),
     )
 

@@ -1,0 +1,11 @@
+"""How many examples a test of random plays draws: a share of what the profile says, which `make check` has smaller.
+
+The profiles are in the `conftest.py` of the whole repository: `house`, and `brief` for `make check`.
+"""
+
+from hypothesis import settings
+
+
+def examples(share: float) -> int:
+    """For `max_examples`: with share 1.0 as many as a test that says no number, 100 in `make test`."""
+    return max(1, round(settings.default.max_examples * share))
