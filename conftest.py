@@ -17,7 +17,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 # In this order: which tests come first depends on what they need.
-pytest_plugins = ["coldnotify_testkit.order", "coldnotify_testkit.needs", "coldnotify_testkit.costs"]
+pytest_plugins = [f"coldnotify_testkit.{name}" for name in ("order", "needs", "costs", "collecting")]
 
 # An example that takes long is no finding: others may keep the machine busy.
 hypothesis.settings.register_profile("house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])

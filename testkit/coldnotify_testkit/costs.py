@@ -21,7 +21,7 @@ from coldnotify_testkit.order import LONG_MODULES
 
 _TICKS_A_S = os.sysconf("SC_CLK_TCK")
 _SHOWN = 40
-_LONG_S = 30.0
+_LONG_S = 15.0
 """A module that takes longer, of a whole run by all workers, is to begin early."""
 
 

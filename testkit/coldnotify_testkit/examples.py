@@ -8,4 +8,6 @@ from hypothesis import settings
 
 def examples(share: float) -> int:
     """For `max_examples`: with share 1.0 as many as a test that says no number, 100 in `make test`."""
-    return max(1, round(settings.default.max_examples * share))
+    profile = settings.default
+    assert profile is not None
+    return max(1, round(profile.max_examples * share))
