@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 from urllib.request import urlopen
 
 from coldnotify import Connection, Notification, Notify, State
+from coldnotify_cli.supervisor import DEATHS_MAX, DEATHS_WINDOW_S
 from coldnotify_kafka.broker.cluster import NODES
 from coldnotify_kafka.broker.free_ports import free_port, free_row
 from coldnotify_kafka.broker.process import spawn
@@ -44,6 +47,10 @@ class Up:
         self._ports = {"kafka": free_row(NODES, _HOST)}
         self._ports |= {name: free_port(_HOST) for name in ("gateway", "http", "matcher")}
         self._process: subprocess.Popen[bytes] | None = None
+        self._killed_s: dict[str, list[float]] = defaultdict(list)
+        self.shared = False
+        """Whether tests use it that do not know of each other's kills: all stop if a part dies too often, so the kill
+        that would be too many waits until it is not."""
         self.report: dict[str, Any] = {}
 
     @property
@@ -94,9 +101,18 @@ class Up:
 
     def kill(self, part: str) -> dict[str, int]:
         """kill -9; returns the process ids of before, for wait_ready."""
+        if self.shared:
+            self._spare(part)
         pids: dict[str, int] = dict(self.report["pids"])
         os.kill(pids[part], signal.SIGKILL)
         return pids
+
+    def _spare(self, part: str) -> None:
+        self._killed_s[part] = killed_s = self._killed_s[part][-DEATHS_MAX + 2 :]
+        if len(killed_s) == DEATHS_MAX - 2:
+            # One less than may be, for a part that dies of something else.
+            wait_for(lambda: time.monotonic() > killed_s[0] + DEATHS_WINDOW_S, f"{part} may be killed again")
+        killed_s.append(time.monotonic())
 
     def kill_everything(self) -> None:
         """kill -9 to the supervisor: all parts die with it."""

@@ -25,6 +25,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Up:
     """Everything running, shared by the tests that harm nobody; each uses names of its own."""
     if not _up:
         _up.append(_shared.enter_context(running(tmp_path_factory.mktemp("up"), **_SETTINGS)))
+        _up[0].shared = True
     return _up[0]
 
 
