@@ -1,5 +1,6 @@
 """A browser of a test ends with the test, however that ends, and leaves nothing behind."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -48,7 +49,10 @@ def _descendants(pid: int) -> set[int]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_no_chromium_is_left_of_a_process_that_is_killed(number: signal.Signals, tmp_path: Path) -> None:
     argv = [sys.executable, "-c", _OPENS_A_PAGE, str(tmp_path / "driver.log")]
-    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    # Who is killed leaves its files.
+    files = TemporaryDirectory(prefix="files-", ignore_cleanup_errors=True)
+    environ = {**os.environ, "TMPDIR": files.name}
+    with files, subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ) as process:
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"here\n"
