@@ -49,11 +49,9 @@ class Browser:
 
     def start_over(self) -> None:
         """As a new window: nothing of the page before is there, neither its session's storage nor its size and log."""
-        before = _call("GET", f"{self._session_url}/window")
         new = _call("POST", f"{self._session_url}/window/new", {"type": "tab"})["handle"]
         _call("DELETE", f"{self._session_url}/window")
         _call("POST", f"{self._session_url}/window", {"handle": new})
-        assert new != before
         self.log()
 
     def run(self, script: str, *arguments: Any) -> Any:
@@ -101,43 +99,48 @@ def browser(log: Path, trusting: Path | None = None) -> Iterator[Browser]:
     `trusting`: a service's certificate, whose authority the browser does not know.
     """
     assert CHROMIUM
+    with _chromedriver(log) as (base, pid):
+        binary = log.with_suffix(f".{pid}.chromium")
+        binary.write_text(_DIES_WITH_DRIVER.format(python=sys.executable, driver=pid, chromium=CHROMIUM))
+        binary.chmod(0o700)
+        arguments = [
+            "--headless=new",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--lang=en",
+            "--hide-scrollbars",
+        ]
+        if trusting is not None:
+            # Heeded only with a profile directory, which chromedriver makes.
+            arguments.append(f"--ignore-certificate-errors-spki-list={public_key_hash(trusting)}")
+        if os.geteuid() == 0:
+            arguments.append("--no-sandbox")  # Chromium refuses to run as root otherwise
+        options = {"binary": str(binary), "args": arguments}
+        wanted = {"alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}
+        session_id = _call("POST", f"{base}/session", {"capabilities": wanted})["sessionId"]
+        session_url = f"{base}/session/{session_id}"
+        try:
+            yield Browser(session_url)
+        finally:
+            _call("DELETE", session_url)
+
+
+@contextmanager
+def _chromedriver(log: Path) -> Iterator[tuple[str, int]]:
+    """Its address and process id, once it answers."""
     assert CHROMEDRIVER
     port = free_port()
     log.unlink(missing_ok=True)
     # Each start leaves its caches in the directory for temporary files. Its name is short: it holds a Unix socket.
     with tempfile.TemporaryDirectory(prefix="coldnotify-chromium-", ignore_cleanup_errors=True) as temporary:
         driver = spawn([CHROMEDRIVER, f"--port={port}"], log, environ={**os.environ, "TMPDIR": temporary})
-        binary = log.with_suffix(f".{driver.pid}.chromium")
-        binary.write_text(_DIES_WITH_DRIVER.format(python=sys.executable, driver=driver.pid, chromium=CHROMIUM))
-        binary.chmod(0o700)
         base = f"http://127.0.0.1:{port}"
-        session_url = None
         try:
             _wait(lambda: _call("GET", f"{base}/status")["ready"])
-            arguments = [
-                "--headless=new",
-                "--disable-gpu",
-                "--disable-dev-shm-usage",
-                "--no-first-run",
-                "--lang=en",
-                "--hide-scrollbars",
-            ]
-            if trusting is not None:
-                # Heeded only with a profile directory, which chromedriver makes.
-                arguments.append(f"--ignore-certificate-errors-spki-list={public_key_hash(trusting)}")
-            if os.geteuid() == 0:
-                arguments.append("--no-sandbox")  # Chromium refuses to run as root otherwise
-            options = {"binary": str(binary), "args": arguments}
-            wanted = {"alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}
-            session_id = _call("POST", f"{base}/session", {"capabilities": wanted})["sessionId"]
-            session_url = f"{base}/session/{session_id}"
-            yield Browser(session_url)
+            yield base, driver.pid
         finally:
-            try:
-                if session_url is not None:
-                    _call("DELETE", session_url)
-            finally:
-                end(driver, _STOP_S)
+            end(driver, _STOP_S)
 
 
 def _wait(condition: Callable[[], Any]) -> None:

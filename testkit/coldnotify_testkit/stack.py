@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +23,9 @@ from coldnotify_testkit.waiting import WAIT_S, wait_for
 
 _HOST = "127.0.0.1"
 _START_S = 180.0
+_KILLS_MAX = DEATHS_MAX - 2
+"""Of a part of a shared stack, within the supervisor's window: one less than it bears, if the part dies of something
+else, too."""
 
 
 def get_json(url: str) -> Any:
@@ -47,7 +50,8 @@ class Up:
         self._ports = {"kafka": free_row(NODES, _HOST)}
         self._ports |= {name: free_port(_HOST) for name in ("gateway", "http", "matcher")}
         self._process: subprocess.Popen[bytes] | None = None
-        self._killed_s: dict[str, list[float]] = defaultdict(list)
+        self._killed_s: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_KILLS_MAX))
+        """When each part was killed: the last times."""
         self.shared = False
         """Whether tests use it that do not know of each other's kills: all stop if a part dies too often, so the kill
         that would be too many waits until it is not."""
@@ -108,9 +112,8 @@ class Up:
         return pids
 
     def _spare(self, part: str) -> None:
-        self._killed_s[part] = killed_s = self._killed_s[part][-DEATHS_MAX + 2 :]
-        if len(killed_s) == DEATHS_MAX - 2:
-            # One less than may be, for a part that dies of something else.
+        killed_s = self._killed_s[part]
+        if len(killed_s) == _KILLS_MAX:
             wait_for(lambda: time.monotonic() > killed_s[0] + DEATHS_WINDOW_S, f"{part} may be killed again")
         killed_s.append(time.monotonic())
 
