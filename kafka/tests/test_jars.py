@@ -17,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from coldnotify_kafka import broker
 from coldnotify_kafka.broker import jars, pins
 from coldnotify_kafka.broker.jars import KAFKA_VERSION, cache_directory
 from coldnotify_kafka.errors import JarsUnavailableError
@@ -255,7 +256,8 @@ def test_where_the_cache_is() -> None:
 
 
 def test_who_has_not_what_fetches_is_told_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jars, "maven", None)
+    monkeypatch.setitem(sys.modules, "coldnotify_kafka.broker.maven", None)
+    monkeypatch.delattr(broker, "maven", raising=False)
     with pytest.raises(JarsUnavailableError, match=r"pip install 'coldnotify-server\[embedded\]'"):
         jars.jars(lambda words: None, {"COLDNOTIFY_CACHE": str(tmp_path)})
     assert not list(tmp_path.glob("kafka-*.partial"))

@@ -225,15 +225,16 @@ class HttpService:
                 await asyncio.to_thread(looks.describe, OBJECTS, _KAFKA_LOOK_TIMEOUT_S)
             except KafkaUnavailable as error:
                 reason = str(error)
-            # Before that, nobody would be held to an agreement.
-            reason = reason or self._tenancy.not_ready
+            interval_s: float = _KAFKA_LOOK_INTERVAL_S
+            if reason is None and (reason := self._tenancy.not_ready) is not None:
+                interval_s = _TICK_S  # before that, nobody would be held to an agreement
             if reason != self._not_ready:
                 if reason is None:
                     log.info("ready")
                 else:
                     log.warning("not ready", reason=reason)
             self._not_ready = reason
-            await asyncio.sleep(_KAFKA_LOOK_INTERVAL_S if reason != self._tenancy.not_ready else _TICK_S)
+            await asyncio.sleep(interval_s)
 
 
 async def _serve(settings: HttpSettings) -> None:

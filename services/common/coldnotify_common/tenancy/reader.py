@@ -8,14 +8,15 @@ would go on in the new topic at the place it had reached, where there is such a 
 import secrets
 import threading
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 import structlog
 from coldnotify_schemas.topics import TENANTS, VERDICTS
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from coldnotify_common.errors import ServiceError
-from coldnotify_common.kafka import TopicLooks, TopicMissing, consumer_config
+from coldnotify_common.kafka import TopicLooks, TopicMissing, connect, consumer_config
 from coldnotify_common.paced import Paced
 from coldnotify_common.settings import ServiceSettings
 
@@ -25,6 +26,9 @@ _paced = Paced(log)
 _POLL_S = 0.2
 """How soon the thread notices that it is to stop."""
 _BATCH_RECORDS_MAX = 500
+_FETCH_WAIT_MS = 2000
+"""How long Kafka may wait before it says that there is nothing new. What is written comes at once, whatever this is; a
+topic that is read later than the other waits for that answer once."""
 _RETRY_S = 2.0
 _CHECK_S = 5.0
 """How often it is asked whether the topics are still those that are read."""
@@ -72,6 +76,9 @@ class TenancyReader:
         self._thread = threading.Thread(target=self._run, name="tenancy-reader", daemon=True)
         self._assigned: dict[str, str] = {}
         """What is read, each with the topic's id."""
+        self._tenants_end: int | None = None
+        """Up to where the tenants are to be read, until they were. Kafka's word that there is nothing more comes only
+        when it has waited for more."""
         self._begin_anew = False
         """What is assigned is not what there is."""
         self._next_look_s = 0.0
@@ -98,9 +105,16 @@ class TenancyReader:
             self._assigned.clear()
             self._next_check_s = time.monotonic() + _CHECK_S
             consumer = Consumer(
-                consumer_config(self._settings, group, name="tenancy-reader", enable_partition_eof=True)
+                consumer_config(
+                    self._settings,
+                    group,
+                    name="tenancy-reader",
+                    enable_partition_eof=True,
+                    fetch_wait_max_ms=_FETCH_WAIT_MS,
+                )
             )
             try:
+                connect(consumer, _ASK_S)
                 self._read(consumer, looks)
             finally:
                 consumer.close()
@@ -119,8 +133,7 @@ class TenancyReader:
         missing = self._topics - self._assigned.keys()
         if missing and now_s >= self._next_look_s:
             self._next_look_s = now_s + _RETRY_S
-            for topic in sorted(missing):
-                self._assign(consumer, looks, topic)
+            self._assign(consumer, looks, sorted(missing))
         if self._assigned and now_s >= self._next_check_s:
             self._next_check_s = now_s + _CHECK_S
             for topic, read in self._assigned.items():
@@ -134,25 +147,48 @@ class TenancyReader:
             for message in (first, *consumer.consume(_BATCH_RECORDS_MAX - 1, 0)):
                 self._take(message)
 
-    def _assign(self, consumer: Consumer, looks: TopicLooks, topic: str) -> None:
-        place = TopicPartition(topic, _PARTITION, OFFSET_BEGINNING)
-        try:
-            # Asked before anything is read: a topic that takes its place meanwhile is found by the next check.
-            read = str(looks.describe(topic, _ASK_S).topic_id)
-            if topic == VERDICTS:
-                since_ms = int(time.time() * 1000) - _VERDICTS_BACK_MS
-                (place,) = consumer.offsets_for_times([TopicPartition(topic, _PARTITION, since_ms)], timeout=_ASK_S)
-        except TopicMissing:
-            _paced.log("a topic of tenants is missing: run `coldnotify topics apply`", level="warning", topic=topic)
-            if topic == TENANTS:
-                self._keeper.on_loaded(missing=True)
+    def _assign(self, consumer: Consumer, looks: TopicLooks, topics: Sequence[str]) -> None:
+        """Have those be read that are there: at once, as one that comes later waits for the other's fetch."""
+        found: dict[str, str] = {}
+        places = []
+        for topic in topics:
+            try:
+                # Asked before anything is read: a topic that takes its place meanwhile is found by the next check.
+                read = str(looks.describe(topic, _ASK_S).topic_id)
+                places.append(self._place(consumer, topic))
+            except TopicMissing:
+                words = "a topic of tenants is missing: run `coldnotify topics apply`"
+                _paced.log(words, level="warning", topic=topic)
+                if topic == TENANTS:
+                    self._keeper.on_loaded(missing=True)
+            except (ServiceError, KafkaException):
+                continue  # what else is wrong with Kafka, the service says itself
+            else:
+                found[topic] = read
+        if not places:
             return
-        except (ServiceError, KafkaException):
-            return  # what else is wrong with Kafka, the service says itself
-        if topic == TENANTS:
-            self._keeper.on_load()
-        consumer.incremental_assign([place])
-        self._assigned[topic] = read
+        consumer.incremental_assign(places)
+        self._assigned |= found
+        for place in places:
+            if place.topic == TENANTS:
+                self._keeper.on_load()
+                self._on_tenants_read(place.offset)
+
+    def _place(self, consumer: Consumer, topic: str) -> TopicPartition:
+        """Where reading begins."""
+        if topic == VERDICTS:
+            since_ms = int(time.time() * 1000) - _VERDICTS_BACK_MS
+            (place,) = consumer.offsets_for_times([TopicPartition(topic, _PARTITION, since_ms)], timeout=_ASK_S)
+            return place
+        place = TopicPartition(topic, _PARTITION)
+        place.offset, self._tenants_end = consumer.get_watermark_offsets(place, timeout=_ASK_S)
+        return place
+
+    def _on_tenants_read(self, offset: int) -> None:
+        """What lies before this offset was read."""
+        if self._tenants_end is not None and offset >= self._tenants_end:
+            self._tenants_end = None
+            self._keeper.on_loaded(missing=False)
 
     def _check(self, looks: TopicLooks, topic: str, read: str) -> None:
         try:
@@ -171,6 +207,7 @@ class TenancyReader:
             key, value = _bytes(message.key()), _bytes(message.value())
             if topic == TENANTS:
                 self._keeper.on_tenant(key, value)
+                self._on_tenants_read((message.offset() or 0) + 1)
             else:
                 self._keeper.on_verdict(key, value)
         elif error.code() == KafkaError._PARTITION_EOF:

@@ -4,16 +4,18 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from coldnotify_common.settings import ServiceSettings
+from coldnotify_common.tenancy import reader
 from coldnotify_common.tenancy.gate import Admitted, Refused
 from coldnotify_common.tenancy.tenancy import Tenancy
 from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker
 from coldnotify_schemas.tenants import Counters, UsageRecord, parse_usage, usage_partition_of
 from coldnotify_schemas.topics import TENANTS, USAGE, VERDICTS
-from coldnotify_testkit.waiting import wait_for
+from coldnotify_testkit.waiting import WAIT_S, wait_for
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -21,8 +23,8 @@ pytestmark = pytest.mark.kafka
 
 
 @contextmanager
-def running(kafka: EmbeddedBroker) -> Iterator[Tenancy]:
-    tenancy = Tenancy(ServiceSettings(kafka=kafka.bootstrap), "http")
+def running(kafka: EmbeddedBroker, kafka_config: str = "") -> Iterator[Tenancy]:
+    tenancy = Tenancy(ServiceSettings(kafka=kafka.bootstrap, kafka_config=kafka_config), "http")
     tenancy.start()
     try:
         yield tenancy
@@ -75,6 +77,23 @@ def test_what_stands_in_the_topics_counts_and_what_comes_later(fresh_kafka: Embe
         wait_for(lambda: tenancy.verdict_of("acme") is not None, "the verdict is known")
         write(fresh_kafka, TENANTS, "acme", None)
         wait_for(lambda: tenancy.admit("b", 0, 0) == Admitted("default"), "the tenant is gone")
+
+
+@pytest.mark.parametrize("names", [[], ["acme", "other"]], ids=["none", "two"])
+def test_they_are_known_before_kafka_has_waited_for_more(
+    fresh_kafka: EmbeddedBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, names: list[str]
+) -> None:
+    longer_ms = 2 * int(WAIT_S * 1000)
+    monkeypatch.setattr(reader, "_FETCH_WAIT_MS", longer_ms)
+    # Kafka's client gives up an answer after this, and takes no longer wait for a fetch.
+    (tmp_path / "kafka.options").write_text(f"socket.timeout.ms={longer_ms}\n")
+    for name in names:
+        write(fresh_kafka, TENANTS, name, tenant(name))
+    with running(fresh_kafka, str(tmp_path / "kafka.options")) as tenancy:
+        wait_for(lambda: tenancy.not_ready is None, "the tenants are known")
+        assert [one.name for one in tenancy.table.all()] == names
+        write(fresh_kafka, TENANTS, "later", tenant("later"))
+        wait_for(lambda: len(tenancy.table) == len(names) + 1, "what comes later is not waited for, either")
 
 
 def test_what_is_counted_is_written_in_the_tenants_partition(fresh_kafka: EmbeddedBroker) -> None:
