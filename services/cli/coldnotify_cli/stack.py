@@ -120,7 +120,10 @@ class Stack:
         self._specs = job_parts.topics(settings.partitions or None, settings.kafka_nodes)
         kafka = parts_of(self._kafka, settings.up_ready_timeout_s, self._apply_topics)
         services = [
-            self._service("matcher", i, "matcher", port, f"--matcher-port={port}", f"--matcher-id=matcher-{i}")
+            # Gateways and HTTP wait for one by themselves, as when it dies. The stage is for the stop: they go first.
+            self._service(
+                "matcher", i, "matcher", port, f"--matcher-port={port}", f"--matcher-id=matcher-{i}", awaited=False
+            )
             for i, port in enumerate(ports.matchers, 1)
         ]
         services += [
@@ -174,7 +177,9 @@ class Stack:
     def _apply_topics(self) -> None:
         topic_plan.apply(AdminClient({"bootstrap.servers": self._kafka.bootstrap, "log_level": 2}), self._specs)
 
-    def _service(self, command: str, number: int, name: str, port: int, *flags: str, needed: bool = True) -> Part:
+    def _service(
+        self, command: str, number: int, name: str, port: int, *flags: str, needed: bool = True, awaited: bool = True
+    ) -> Part:
         settings = self._settings
         argv = [sys.executable, "-m", "coldnotify_cli.main", *command.split(), f"--kafka={self._kafka.bootstrap}"]
         # What the environment says of another Kafka is not for the embedded one.
@@ -186,6 +191,7 @@ class Stack:
             _asks_readyz(port, self.tls.context()),
             ready_timeout_s=settings.up_ready_timeout_s,
             needed=needed,
+            awaited=awaited,
         )
 
 

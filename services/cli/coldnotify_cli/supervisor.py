@@ -106,14 +106,17 @@ class Part:
         *,
         ready_timeout_s: float,
         needed: bool = True,
+        awaited: bool = True,
     ) -> None:
         """`unready`: None if the part is ready, else why not; it may take some seconds to answer.
 
         `needed`: whether the others are of no use without it. One that is not is started again however often it dies,
-        and nobody waits for it.
+        and nobody waits for it. `awaited`: whether the parts of the next stage are started only when it is ready, as
+        they could do nothing before, or would say that something is wrong.
         """
         self.name = name
         self.needed = needed
+        self.awaited = awaited and needed
         self.process: Process | None = None
         self.ready = False
         self._start = start
@@ -201,7 +204,7 @@ class Part:
 
 
 class Supervisor:
-    """Parts in stages: a stage is started when the one before is ready, and they are stopped the other way round."""
+    """Parts in stages: one is started when what it awaits of that before is ready, and stopped before that one is."""
 
     def __init__(self, stages: Sequence[Sequence[Part]], on_ready: Callable[[], None]) -> None:
         """`on_ready` is called each time all needed parts have become ready, and when another one is started again."""
@@ -233,7 +236,7 @@ class Supervisor:
                 break
             for part in stage:
                 part.turn(now_s)
-            if index == self._stages_begun and _are_ready([stage]):
+            if index == self._stages_begun and all(part.ready or not part.awaited for part in stage):
                 self._stages_begun += 1
         ready = _are_ready(self.stages)
         pids = self.pids()

@@ -29,11 +29,16 @@ class FakePart:
     """A Part, and what it started."""
 
     def __init__(
-        self, name: str = "part", *, unready: Callable[[], str | None] = lambda: None, needed: bool = True
+        self,
+        name: str = "part",
+        *,
+        unready: Callable[[], str | None] = lambda: None,
+        needed: bool = True,
+        awaited: bool = True,
     ) -> None:
         self.started: list[FakeProcess] = []
         self.obstacle: Exception | None = None
-        self.part = Part(name, self._start, unready, ready_timeout_s=30, needed=needed)
+        self.part = Part(name, self._start, unready, ready_timeout_s=30, needed=needed, awaited=awaited)
 
     def _start(self) -> FakeProcess:
         if self.obstacle is not None:
@@ -141,6 +146,31 @@ def test_stages_start_one_after_the_other_and_stop_the_other_way_round(monkeypat
         first.started[-1].status = -9
         assert ready.wait(30), "it is said again when all are ready again"
         assert both.pids() == {"first": 2, "second": 1}
+    finally:
+        stop.set()
+        thread.join(30)
+        stop.close()
+    assert order == ["second", "first"]
+
+
+def test_one_that_is_not_awaited_does_not_hold_up_the_next_stage_and_is_stopped_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(supervisor, "LOOK_EVERY_S", 0.001)
+    order: list[str] = []
+    gate, ready, stop = threading.Event(), threading.Event(), StopFlag()
+    first = FakePart("first", unready=lambda: None if gate.is_set() else "closed", awaited=False)
+    second = FakePart("second")
+    both = Supervisor([[first.part], [second.part]], on_ready=ready.set)
+    for fake in (first, second):
+        monkeypatch.setattr(fake.part, "stop", lambda _timeout_s, name=fake.part.name: order.append(name))
+    thread = threading.Thread(target=both.run, args=(stop,))
+    thread.start()
+    try:
+        wait_for(lambda: second.part.ready)
+        assert not ready.is_set(), "it is needed all the same"
+        gate.set()
+        assert ready.wait(30)
     finally:
         stop.set()
         thread.join(30)
