@@ -9,9 +9,9 @@ consumer.
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import structlog
 from coldnotify_common.kafka import connect
@@ -83,6 +83,13 @@ class Revocation(Revoked):
         self.done.set()
 
 
+class _Begin(NamedTuple):
+    """What is to be read from now on, and what is said before."""
+
+    places: Sequence[TopicPartition]
+    said: Event
+
+
 class Events(Protocol):
     """Where events are handed on: a lane, or a queue of its own."""
 
@@ -119,7 +126,7 @@ class Reader(threading.Thread):
         self._read_headers = read_headers
         self._batch_records_max = batch_records_max
         self._stopping = threading.Event()
-        self._to_do: queue.SimpleQueue[Callable[[Consumer], object]] = queue.SimpleQueue()
+        self._to_do: queue.SimpleQueue[_Begin | Callable[[Consumer], object]] = queue.SimpleQueue()
         self.final_offsets: list[TopicPartition] = []
         """To be committed when the thread ends; set it before stop()."""
 
@@ -135,13 +142,16 @@ class Reader(threading.Thread):
         """Have the thread do something to the consumer, soon. What it raises ends the run."""
         self._to_do.put(action)
 
+    def begin(self, places: Sequence[TopicPartition], said: Event) -> None:
+        """Have these be read, too, soon; `said` is handed on before what is read of them."""
+        self._to_do.put(_Begin(places, said))
+
     def run(self) -> None:
         """The thread."""
         try:
             connect(self.consumer)
             while not self._stopping.is_set():
-                while not self._to_do.empty():
-                    self._to_do.get()(self.consumer)
+                self._do_all()
                 first = self.consumer.poll(POLL_S)
                 if first is None:
                     continue
@@ -151,6 +161,26 @@ class Reader(threading.Thread):
             self.put(Failed(error))
         self._commit(self.final_offsets)
         self.consumer.close()
+
+    def _do_all(self) -> None:
+        begun: list[_Begin] = []
+        while not self._to_do.empty():
+            to_do = self._to_do.get()
+            if isinstance(to_do, _Begin):
+                begun.append(to_do)
+            else:
+                self._assign(begun)
+                begun = []
+                to_do(self.consumer)
+        self._assign(begun)
+
+    def _assign(self, begun: Sequence[_Begin]) -> None:
+        """All at once: a fetch that has begun with the first of them is waited for by the others."""
+        if not begun:
+            return
+        self.consumer.incremental_assign([place for one in begun for place in one.places])
+        for one in begun:
+            self.put(one.said)
 
     def _commit(self, offsets: list[TopicPartition]) -> None:
         if not offsets:
@@ -196,13 +226,7 @@ def _said_by(message: Message, read_headers: ReadHeaders) -> object:
 
 def begin_reading(reader: Reader, number: int, offsets: Mapping[str, int], said: Event) -> None:
     """Have topics of a partition read, by topic from these offsets on; `said` is said before."""
-    beginnings = [TopicPartition(topic, number, offset) for topic, offset in offsets.items()]
-
-    def begin(consumer: Consumer) -> None:
-        consumer.incremental_assign(beginnings)
-        reader.put(said)
-
-    reader.do(begin)
+    reader.begin([TopicPartition(topic, number, offset) for topic, offset in offsets.items()], said)
 
 
 def stop_reading(reader: Reader, number: int, topics: Iterable[str]) -> None:

@@ -20,6 +20,7 @@ from coldnotify_streams.readers import (
     Reader,
     RequestsReader,
     Revocation,
+    begin_reading,
 )
 from coldnotify_testkit.waiting import wait_for
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
@@ -89,6 +90,31 @@ def read(events: "queue.Queue[Event]", until: Callable[[Record], object]) -> lis
 def begin(one: Reader, partition: int, offset: int = 0) -> None:
     where = [TopicPartition(topics.OBJECTS, partition, offset)]
     one.do(lambda consumer: consumer.incremental_assign(where))
+
+
+def test_partitions_that_come_together_are_assigned_at_once_and_in_order_with_all_else(
+    bootstrap: str, start: Callable[[Reader], Reader]
+) -> None:
+    """A fetch that has begun with the first of them is waited for by the others."""
+    events: queue.Queue[Event] = queue.Queue()
+    done: list[object] = []
+
+    class Noting(Consumer):
+        def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+            done.append([tp.partition for tp in partitions])
+            super().incremental_assign(partitions)
+
+    one = reader(bootstrap, events)
+    one.consumer.close()
+    one.consumer = Noting(consumer_config(ServiceSettings(kafka=bootstrap), "state"))
+    for number in (0, 1, 2):
+        begin_reading(one, number, {topics.REGISTRATIONS: 0, topics.SESSIONS: 0}, Began(number))
+    one.do(lambda _: done.append("else"))
+    begin_reading(one, 3, {topics.REGISTRATIONS: 0}, Began(3))
+    start(one)
+    said = [events.get(timeout=60) for _ in range(4)]
+    assert said == [Began(0), Began(1), Began(2), Began(3)]
+    assert done == [[0, 0, 1, 1, 2, 2], "else", [3]]
 
 
 def test_records_and_ends_come_in_order(bootstrap: str, start: Callable[[Reader], Reader]) -> None:
