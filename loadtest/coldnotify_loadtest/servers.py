@@ -23,6 +23,7 @@ from coldnotify_kafka.broker import EmbeddedBroker, EmbeddedCluster, free_port
 from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.topics import OBJECTS
+from coldnotify_testkit.byte_code import keeping_byte_code
 from coldnotify_testkit.users_kafka import ConfigWithUsers
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
@@ -69,7 +70,7 @@ class Child:
     def start(self) -> None:
         """Start it; does not wait."""
         self.started_s = time.monotonic()
-        self._process = spawn(self._argv, self.log)
+        self._process = spawn(self._argv, self.log, environ=keeping_byte_code(os.environ))
 
     def wait_ready(self, timeout_s: float = READY_S) -> float:
         """Seconds from the start until it was ready. Raises ServerError."""

@@ -96,6 +96,16 @@ def test_a_server_that_ends_at_once_says_why(tmp_path: Path) -> None:
         child.wait_ready(WAIT_S)
 
 
+def test_a_server_has_its_byte_code_as_one_that_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    child = servers.Child(
+        ["/bin/sh", "-c", "echo ${PYTHONDONTWRITEBYTECODE-none}; exit 1"], tmp_path / "log", lambda: False
+    )
+    child.start()
+    with pytest.raises(ServerError, match="none"):
+        child.wait_ready(WAIT_S)
+
+
 @pytest.mark.parametrize(
     ("version", "is_taken"), [("v2.9.10", False), ("v2.10.0", True), ("v3.0.1", True), ("", False)]
 )

@@ -8,8 +8,10 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+
+from coldnotify_testkit.byte_code import keeping_byte_code
 
 WORKERS_PER_CORE = 2
 """Tests wait more than half of their time, for Kafka or for each other. Of two cores (that others used, too) three
@@ -40,15 +42,6 @@ def some_are_alone(root: Path = _ROOT) -> bool:
     return any(_ALONE.search(file.read_text(encoding="utf-8")) for file in files)
 
 
-def environment(ours: Mapping[str, str]) -> dict[str, str]:
-    """For the tests: what Python compiles is kept, whatever the environment says of it.
-
-    pytest rewrites and compiles some 280 modules, each worker all of them, and so does each service that a test starts
-    with its own. Without the kept files a worker takes 8 core-seconds before its first test, with them 3.
-    """
-    return {name: value for name, value in ours.items() if name != "PYTHONDONTWRITEBYTECODE"}
-
-
 def status_of_both(first: int, second: int) -> int:
     """0 if both are well; nothing selected is well if the other selected something."""
     bad = [status for status in (first, second) if status not in (0, _NONE_SELECTED)]
@@ -65,7 +58,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(argv: Sequence[str]) -> int:
-    with subprocess.Popen(argv, env=environment(os.environ)) as tests:
+    # pytest rewrites and compiles some 280 modules, each worker all of them, as each service does with its own. Without
+    # the kept files a worker takes 8 core-seconds before its first test, with them 3.
+    with subprocess.Popen(argv, env=keeping_byte_code(os.environ)) as tests:
         while True:
             try:
                 return tests.wait()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from coldnotify_testkit import suite
+from coldnotify_testkit.byte_code import keeping_byte_code
 
 
 @pytest.mark.parametrize(
@@ -65,4 +66,4 @@ def test_the_tree_says_whether_there_is_anything_to_run_alone(tmp_path: Path) ->
 
 
 def test_what_python_compiles_is_kept() -> None:
-    assert suite.environment({"PYTHONDONTWRITEBYTECODE": "1", "HOME": "/"}) == {"HOME": "/"}
+    assert keeping_byte_code({"PYTHONDONTWRITEBYTECODE": "1", "HOME": "/"}) == {"HOME": "/"}
