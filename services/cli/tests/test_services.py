@@ -4,6 +4,8 @@ Stands for: object, state, watch
 """
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -133,3 +135,19 @@ def test_watch_says_why_it_has_no_connection_and_ends_in_order(tmp_path: Path) -
     with Service(tmp_path / "watch.log", "watch", "d", "g", "c", "o", "--gateway", nowhere) as watch:
         watch.wait_for(lambda: f"{nowhere} cannot be reached" in watch.output)
         assert watch.stop() == 0
+
+
+_STARTS = """
+import sys
+from coldnotify_cli.commands import services
+services.command_matcher
+assert "structlog" in sys.modules
+assert "rich" not in sys.modules
+import rich.live
+services.command_gateway
+assert sys.modules["rich"] is rich
+"""
+
+
+def test_a_service_comes_without_rich_which_can_be_had_later() -> None:
+    subprocess.run([sys.executable, "-c", _STARTS], check=True, timeout=60)

@@ -1,7 +1,8 @@
 """The supervisor with parts that are no processes: when it starts, restarts, gives up and stops them."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 from coldnotify_cli import supervisor
@@ -52,6 +53,29 @@ class FakePart:
             return self.part.ready
 
         wait_for(ready)
+
+
+@contextmanager
+def running(monkeypatch: pytest.MonkeyPatch, both: Supervisor) -> Iterator[None]:
+    """It looks all the time, and is stopped at the end."""
+    monkeypatch.setattr(supervisor, "LOOK_EVERY_S", 0.001)
+    stop = StopFlag()
+    thread = threading.Thread(target=both.run, args=(stop,))
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(30)
+        stop.close()
+
+
+def names_as_stopped(monkeypatch: pytest.MonkeyPatch, *fakes: FakePart) -> list[str]:
+    """Which of them were stopped so far."""
+    names: list[str] = []
+    for fake in fakes:
+        monkeypatch.setattr(fake.part, "stop", lambda _timeout_s, name=fake.part.name: names.append(name))
+    return names
 
 
 def test_a_part_that_dies_is_started_again_after_a_delay_that_grows() -> None:
@@ -124,19 +148,12 @@ def test_what_is_in_the_way_of_the_first_start_is_said_at_once_later_it_is_tried
 
 
 def test_stages_start_one_after_the_other_and_stop_the_other_way_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "LOOK_EVERY_S", 0.001)
-    order: list[str] = []
-    gate = threading.Event()
+    gate, ready = threading.Event(), threading.Event()
     first = FakePart("first", unready=lambda: None if gate.is_set() else "closed")
     second = FakePart("second")
-    ready = threading.Event()
-    stop = StopFlag()
     both = Supervisor([[first.part], [second.part]], on_ready=ready.set)
-    for fake in (first, second):
-        monkeypatch.setattr(fake.part, "stop", lambda _timeout_s, name=fake.part.name: order.append(name))
-    thread = threading.Thread(target=both.run, args=(stop,))
-    thread.start()
-    try:
+    order = names_as_stopped(monkeypatch, first, second)
+    with running(monkeypatch, both):
         wait_for(lambda: bool(first.started))
         assert not second.started
         gate.set()
@@ -146,35 +163,22 @@ def test_stages_start_one_after_the_other_and_stop_the_other_way_round(monkeypat
         first.started[-1].status = -9
         assert ready.wait(30), "it is said again when all are ready again"
         assert both.pids() == {"first": 2, "second": 1}
-    finally:
-        stop.set()
-        thread.join(30)
-        stop.close()
     assert order == ["second", "first"]
 
 
 def test_one_that_is_not_awaited_does_not_hold_up_the_next_stage_and_is_stopped_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(supervisor, "LOOK_EVERY_S", 0.001)
-    order: list[str] = []
-    gate, ready, stop = threading.Event(), threading.Event(), StopFlag()
+    gate, ready = threading.Event(), threading.Event()
     first = FakePart("first", unready=lambda: None if gate.is_set() else "closed", awaited=False)
     second = FakePart("second")
     both = Supervisor([[first.part], [second.part]], on_ready=ready.set)
-    for fake in (first, second):
-        monkeypatch.setattr(fake.part, "stop", lambda _timeout_s, name=fake.part.name: order.append(name))
-    thread = threading.Thread(target=both.run, args=(stop,))
-    thread.start()
-    try:
+    order = names_as_stopped(monkeypatch, first, second)
+    with running(monkeypatch, both):
         wait_for(lambda: second.part.ready)
         assert not ready.is_set(), "it is needed all the same"
         gate.set()
         assert ready.wait(30)
-    finally:
-        stop.set()
-        thread.join(30)
-        stop.close()
     assert order == ["second", "first"]
 
 
@@ -200,19 +204,11 @@ def test_one_that_is_not_needed_may_take_as_long_as_it_likes_and_be_in_anybodys_
 
 
 def test_nobody_waits_for_one_that_is_not_needed_and_its_next_start_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervisor, "LOOK_EVERY_S", 0.001)
     first, usage = FakePart("first"), FakePart("usage", unready=lambda: "not yet", needed=False)
     said: list[dict[str, int]] = []
-    stop = StopFlag()
     both = Supervisor([[first.part], [usage.part]], on_ready=lambda: said.append(both.pids()))
-    thread = threading.Thread(target=both.run, args=(stop,))
-    thread.start()
-    try:
+    with running(monkeypatch, both):
         wait_for(lambda: said)
         usage.started[-1].status = -9
         wait_for(lambda: len(said) == 2)
-    finally:
-        stop.set()
-        thread.join(30)
-        stop.close()
     assert said == [{"first": 1, "usage": 1}, {"first": 1, "usage": 2}]

@@ -21,14 +21,12 @@ from coldnotify_streams.jobs.registry import JOBS
 from coldnotify_streams.jobs.row import Row
 
 from coldnotify_cli.settings_doc import SECTIONS, warnings_of
-from coldnotify_cli.structlog_alone import import_structlog
 
 
 def _service(name: str, help_text: str) -> click.Command:
     """The command that runs coldnotify_NAME.app.run(settings)."""
 
     def run(settings: ServiceSettings) -> int:
-        import_structlog()
         from coldnotify_common.threads import end_with_any_thread
 
         _warn(settings, name)
@@ -48,7 +46,6 @@ def _jobs() -> click.Group:
     for row in JOBS:
 
         def run(settings: ServiceSettings, row: Row = row) -> int:
-            import_structlog()
             from coldnotify_common.threads import end_with_any_thread
 
             _warn(settings, row.name)
