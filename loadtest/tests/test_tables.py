@@ -4,6 +4,7 @@ Stands for: tables, captions, plots, report
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,18 @@ import pytest
 from coldnotify_loadtest import report
 from coldnotify_loadtest.captions import origin
 from coldnotify_loadtest.experiments import EXPERIMENTS
-from coldnotify_loadtest.plots import draw
 from coldnotify_loadtest.tables import Table, at, figure, medians
 
+Draw = Callable[[dict[str, Any], Path], list[tuple[Path, str]]]
+
 MACHINE = {"processor": "a fast one", "cores": 2, "memory_gib": 4.0, "kernel": "6", "load_before": 0.1}
+
+
+@pytest.fixture
+def draw() -> Draw:
+    from coldnotify_loadtest.plots import draw  # with matplotlib: each worker that collects would import it
+
+    return draw
 
 
 def result(name: str, rows: list[dict[str, Any]], *, quick: bool = False) -> dict[str, Any]:
@@ -114,7 +123,7 @@ def test_of_a_part_only_its_own_tables_are_put_into_the_docs(tmp_path: Path) -> 
     assert "This table" not in filled(*pairs, uneven, commit="third")
 
 
-def test_a_plot_is_left_out_where_there_is_nothing_to_draw(tmp_path: Path) -> None:
+def test_a_plot_is_left_out_where_there_is_nothing_to_draw(tmp_path: Path, draw: Draw) -> None:
     row = {"server": "x", "durability": "none", "case": "unchanged wake", "bytes": 88}
     drawn = draw(result("wire", [row]), tmp_path)
     assert [(path.name, label) for path, label in drawn] == [("wire-wake.png", "bytes, both ways")]
@@ -123,7 +132,7 @@ def test_a_plot_is_left_out_where_there_is_nothing_to_draw(tmp_path: Path) -> No
     assert not draw(result("E1", [{**e1_row("x", 1, 2), "p50_ms": None, "used": {}}]), tmp_path)
 
 
-def test_a_series_is_a_line_for_each_case(tmp_path: Path) -> None:
+def test_a_series_is_a_line_for_each_case(tmp_path: Path, draw: Draw) -> None:
     rows = [
         {
             "part": "churn",

@@ -140,21 +140,22 @@ def _reaches(function: object) -> frozenset[str]:
     return frozenset(found)
 
 
-def _called_by(one: object) -> list[object]:
+@cache
+def _called_by(one: object) -> tuple[object, ...]:
     """What a function or class of test code names; nothing for other code: that is what is tested."""
     if isinstance(one, type):
         if not _is_test_code(one.__module__, one):
-            return []
-        return [*vars(one).values(), *one.__bases__]
+            return ()
+        return (*vars(one).values(), *one.__bases__)
     if isinstance(one, property):
-        return [part for part in (one.fget, one.fset) if part is not None]
+        return tuple(part for part in (one.fget, one.fset) if part is not None)
     if isinstance(one, staticmethod | classmethod):
-        return [one.__func__]
+        return (one.__func__,)
     function = getattr(one, "__wrapped__", one)
     if isinstance(function, ModuleType) or not isinstance(function, FunctionType):
-        return []
+        return ()
     if not _is_test_code(function.__module__, function):
-        return []
+        return ()
     found: list[object] = []
     for names in _names(function.__code__):
         thing: object = function.__globals__.get(names[0])
@@ -164,7 +165,7 @@ def _called_by(one: object) -> list[object]:
         elif thing is not None:
             found.append(thing)
     found += [cell.cell_contents for cell in function.__closure__ or () if _is_filled(cell)]
-    return found
+    return tuple(found)
 
 
 def _names(code: CodeType) -> Iterator[tuple[str, ...]]:

@@ -2,32 +2,36 @@
 
 import re
 
+import pytest
 from coldnotify_cli.http_api_doc import generate
 from coldnotify_common.openapi import PORTS, document
 
-PAGE = generate()
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return generate()
 
 
-def test_every_operation_is_on_the_page() -> None:
+def test_every_operation_is_on_the_page(page: str) -> None:
     for kind in PORTS:
         for path, operations in document(kind, kind)["paths"].items():
             for method in operations:
-                assert f"`{method.upper()} {path}`" in PAGE
+                assert f"`{method.upper()} {path}`" in page
 
 
-def test_every_schema_is_on_the_page_once() -> None:
-    headings = re.findall(r"^### (\w+)$", PAGE, re.MULTILINE)
+def test_every_schema_is_on_the_page_once(page: str) -> None:
+    headings = re.findall(r"^### (\w+)$", page, re.MULTILINE)
     assert sorted(set(headings)) == sorted(headings)
     for kind in PORTS:
         assert set(document(kind, kind)["components"]["schemas"]) <= set(headings)
 
 
-def test_every_link_within_the_page_leads_to_a_heading() -> None:
-    anchors = {heading.lower() for heading in re.findall(r"^#+ (\w+)$", PAGE, re.MULTILINE)}
-    assert set(re.findall(r"\]\(#([^)]+)\)", PAGE)) <= anchors
-    assert "[Record](#record)" in PAGE
+def test_every_link_within_the_page_leads_to_a_heading(page: str) -> None:
+    anchors = {heading.lower() for heading in re.findall(r"^#+ (\w+)$", page, re.MULTILINE)}
+    assert set(re.findall(r"\]\(#([^)]+)\)", page)) <= anchors
+    assert "[Record](#record)" in page
 
 
-def test_what_is_the_same_at_two_ports_is_described_once() -> None:
-    assert PAGE.count("#### `GET /v1/domains/{domain}/groups/{group}/matrix`") == 1
-    assert PAGE.count("#### `GET /v1/overview`") == 2
+def test_what_is_the_same_at_two_ports_is_described_once(page: str) -> None:
+    assert page.count("#### `GET /v1/domains/{domain}/groups/{group}/matrix`") == 1
+    assert page.count("#### `GET /v1/overview`") == 2
