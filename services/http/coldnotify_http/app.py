@@ -21,7 +21,7 @@ from coldnotify_common.log import configure
 from coldnotify_common.memory import Ebb
 from coldnotify_common.shares import Shares, share_of
 from coldnotify_common.stop import stop_event
-from coldnotify_common.tenancy.tenancy import Tenancy
+from coldnotify_common.tenancy.tenancy import NOT_READ_YET, Tenancy
 from coldnotify_common.tenancy.tenancy_metrics import TenancyCollector
 from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import tracer_of
@@ -232,7 +232,9 @@ class HttpService:
                 if reason is None:
                     log.info("ready")
                 else:
-                    log.warning("not ready", reason=reason)
+                    # Each start begins so, for a fifth of a second: nobody is to look into that.
+                    say = log.info if reason == NOT_READ_YET else log.warning
+                    say("not ready", reason=reason)
             self._not_ready = reason
             await asyncio.sleep(interval_s)
 

@@ -12,6 +12,7 @@ from urllib.request import Request
 
 import pytest
 from aiohttp import ClientError, ClientSession
+from coldnotify_common.tenancy.tenancy import NOT_READ_YET
 from coldnotify_kafka.broker import EmbeddedBroker, free_port
 from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_schemas.topics import OBJECTS
@@ -70,6 +71,8 @@ def test_what_is_answered_is_in_kafka(fresh_kafka: EmbeddedBroker) -> None:
             record = record_at(fresh_kafka.bootstrap, result["partition"], result["offset"])
             assert record["key"] == f"d/g/{result['object']}"
         assert 'coldnotify_http_publishes_total{outcome="acknowledged"} 3.0' in service.get("/metrics")[1]
+        # As each start does, which is nothing to warn of.
+        assert {event["level"] for event in service.events if event.get("reason") == NOT_READ_YET} <= {"info"}
         service.process.send_signal(signal.SIGTERM)
         assert service.process.wait(60) == 0
 

@@ -42,6 +42,8 @@ LABELLED_MAX = 50
 """Tenants that have labels of their own in metrics, those that were refused or thinned first; all others share one."""
 OTHERS = "(others)"
 _SHOWN_CHARS_MAX = 80
+NOT_READ_YET = "the tenants were not read yet"
+"""Why a service that has just started is not ready."""
 _NOTHING = (0, 0, 0)
 
 
@@ -104,7 +106,7 @@ class Tenancy:
         self.thinned: Counter[str] = Counter()
         """By tenant, deliveries that its agreement has spared; at most as many."""
         self.admitted = 0
-        self.not_ready: str | None = "the tenants were not read yet"
+        self.not_ready: str | None = NOT_READ_YET
         """Why agreements are not known yet; None: they are, or there is no such topic."""
         self._seen: set[str] | None = None
         self._labelled: set[str] = set()
