@@ -21,7 +21,7 @@ from coldnotify_common.log import configure
 from coldnotify_common.memory import Ebb
 from coldnotify_common.shares import Shares, share_of
 from coldnotify_common.stop import stop_event
-from coldnotify_common.tenancy.tenancy import NOT_READ_YET, Tenancy
+from coldnotify_common.tenancy.tenancy import Tenancy
 from coldnotify_common.tenancy.tenancy_metrics import TenancyCollector
 from coldnotify_common.tls import ServerTls
 from coldnotify_common.tracing import tracer_of
@@ -221,6 +221,7 @@ class HttpService:
         looks = TopicLooks(self._settings)
         while True:
             reason: str | None = None
+            say = log.warning
             try:
                 await asyncio.to_thread(looks.describe, OBJECTS, _KAFKA_LOOK_TIMEOUT_S)
             except KafkaUnavailable as error:
@@ -228,12 +229,11 @@ class HttpService:
             interval_s: float = _KAFKA_LOOK_INTERVAL_S
             if reason is None and (reason := self._tenancy.not_ready) is not None:
                 interval_s = _TICK_S  # before that, nobody would be held to an agreement
+                say = log.info  # each start begins so, for a fifth of a second: nobody is to look into that
             if reason != self._not_ready:
                 if reason is None:
                     log.info("ready")
                 else:
-                    # Each start begins so, for a fifth of a second: nobody is to look into that.
-                    say = log.info if reason == NOT_READ_YET else log.warning
                     say("not ready", reason=reason)
             self._not_ready = reason
             await asyncio.sleep(interval_s)
