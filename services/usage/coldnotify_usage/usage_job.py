@@ -146,6 +146,8 @@ class UsageJob:
         self._tenure = 0
         """It rises with each division of the partitions: what was begun in an earlier one is not finished."""
         self._flushing = asyncio.Lock()
+        self._failure: Exception | None = None
+        """Of a flush, also of one that on_record() began: Faust starts its agent anew, and goes on."""
         self.has_partitions = False
         """Whether it knows which are its own; that may be none."""
 
@@ -211,29 +213,21 @@ class UsageJob:
             await self.flush()
 
     async def flush(self) -> None:
-        """Stores what has changed, then from where on to read, then acknowledges what was read. Raises WriteFailed."""
+        """Stores what has changed, then from where on to read, then acknowledges what was read. Raises WriteFailed.
+
+        When it fails, or is cancelled, what has become durable is not known. Then the partitions are lost: else the
+        next flush would store an offset without the counters in front of it.
+        """
         async with self._flushing:
             tenure = self._tenure
-            pending, self._pending = self._pending, []
-            upto = dict(self._next)
-            writes = _Writes()
-            for partition, mine in self._mine.items():
-                for key, seen in mine.take_changed():
-                    metrics.STORED.inc()
-                    await writes.add(self._store(partition, key.encode(), seen.encode() if seen is not None else None))
-                    if self._tenure != tenure:
-                        return
-            await writes.done()
-            if self._tenure != tenure:
-                return
-            for partition, offset in upto.items():
-                if self._next_stored.get(partition, 0) != offset:
-                    self._next_stored[partition] = offset
-                    await writes.add(self._store(partition, NEXT_KEY + b"%d" % partition, b"%d" % offset))
-            await writes.done()
-            if self._tenure == tenure:
-                for record in pending:
-                    record.ack()
+            try:
+                await self._flush(tenure)
+            except BaseException as error:
+                if self._tenure == tenure:
+                    self.lose()
+                if isinstance(error, Exception):
+                    self._failure = error
+                raise
 
     async def tell_verdicts(self) -> None:
         """Writes the verdicts that are due. Raises WriteFailed."""
@@ -260,16 +254,18 @@ class UsageJob:
         await writes.done()
 
     async def run(self) -> None:
-        """Flushes and tells, until it is cancelled. Raises WriteFailed."""
+        """Flushes and tells, until it is cancelled; a flush that is under way then goes on. Raises WriteFailed."""
         flush_s = tell_s = history_s = time.monotonic()
         while True:
             await asyncio.sleep(TICK_S)
+            if self._failure is not None:
+                raise self._failure
             if not self.has_partitions:
                 continue
             now_s = time.monotonic()
             if now_s - flush_s >= self._flush_s:
                 flush_s = now_s
-                await self.flush()
+                await asyncio.shield(self.flush())
             if now_s - tell_s >= TELL_S:
                 tell_s = now_s
                 await self._seek_stalled()
@@ -277,6 +273,28 @@ class UsageJob:
             if now_s - history_s >= self._history_s:
                 history_s = now_s
                 await self.tell_history()
+
+    async def _flush(self, tenure: int) -> None:
+        pending, self._pending = self._pending, []
+        upto = dict(self._next)
+        writes = _Writes()
+        for partition, mine in self._mine.items():
+            for key, seen in mine.take_changed():
+                metrics.STORED.inc()
+                await writes.add(self._store(partition, key.encode(), seen.encode() if seen is not None else None))
+                if self._tenure != tenure:
+                    return
+        await writes.done()
+        if self._tenure != tenure:
+            return
+        for partition, offset in upto.items():
+            if self._next_stored.get(partition, 0) != offset:
+                self._next_stored[partition] = offset
+                await writes.add(self._store(partition, NEXT_KEY + b"%d" % partition, b"%d" % offset))
+        await writes.done()
+        if self._tenure == tenure:
+            for record in pending:
+                record.ack()
 
     def _store(self, partition: int, key: bytes, value: bytes | None) -> Awaitable[object]:
         if value is None:

@@ -38,11 +38,15 @@ class FakeKafka:
     first: int | None = None
     """The first record that is there."""
     fails: bool = False
+    taking: asyncio.Event | None = None
+    """If there is one, nothing is durable before it is set."""
 
     def store(self, partition: int, key: bytes, value: bytes | None) -> Awaitable[object]:
         async def durable() -> None:
             if self.fails:
                 raise TimeoutError
+            if self.taking is not None:
+                await self.taking.wait()
             assert value is not None
             self.state[key] = value
             self.done.append(f"stored {'next' if key.startswith(NEXT_KEY) else 'counter'} in {partition}")
@@ -325,7 +329,57 @@ async def test_a_kafka_that_takes_nothing_ends_the_job(kafka: FakeKafka) -> None
     await made.on_record(record(kafka, 0))
     with pytest.raises(WriteFailed):
         await made.flush()
+    kafka.fails = False
+    await made.flush()  # the last one, as the process ends
     assert kafka.done == []
+
+
+async def test_it_ends_also_where_the_flush_that_failed_made_room_for_a_record(
+    kafka: FakeKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Faust starts what has read the record anew."""
+    monkeypatch.setattr(usage_job, "PENDING_MAX", 1)
+    made = job(kafka)
+    kafka.fails = True
+    with pytest.raises(WriteFailed):
+        await made.on_record(record(kafka, 0))
+    with pytest.raises(WriteFailed):
+        await asyncio.wait_for(made.run(), 60)
+
+
+async def test_behind_a_flush_that_was_cancelled_no_offset_is_stored(kafka: FakeKafka) -> None:
+    made = job(kafka)
+    kafka.taking = asyncio.Event()
+    await made.on_record(record(kafka, 0))
+    flush = asyncio.ensure_future(made.flush())
+    await asyncio.sleep(0)
+    flush.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await flush
+    kafka.taking.set()
+    await made.flush()
+    assert kafka.done == []
+
+
+async def test_a_flush_that_is_under_way_when_it_stops_is_ended_in_order(kafka: FakeKafka) -> None:
+    made = job(kafka)
+    kafka.taking = asyncio.Event()
+    await made.on_record(record(kafka, 0))
+    running = asyncio.ensure_future(made.run())
+    await until(made._flushing.locked, "it flushes")
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await made.on_record(record(kafka, 1, 7))
+    last = asyncio.ensure_future(made.flush())
+    kafka.taking.set()
+    await last
+    assert kafka.done == [
+        *(f"stored {what} in {PARTITION}" for what in ("counter", "next")),
+        "acknowledged 0",
+        *(f"stored {what} in {PARTITION}" for what in ("counter", "next")),
+        "acknowledged 1",
+    ]
 
 
 async def test_it_flushes_and_tells_by_itself(kafka: FakeKafka) -> None:
