@@ -10,10 +10,12 @@ from coldnotify_kafka import topic_plan, topics
 from coldnotify_kafka.broker import EmbeddedBroker, free_port, run
 from coldnotify_kafka.broker.readiness import quiet_admin
 from coldnotify_kafka.errors import TopicsNotAppliedError
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec, TopicMetadata
 
-__all__ = ["broker", "free_port", "reset_topics"]
+from coldnotify_testkit.waiting import WAIT_S
+
+__all__ = ["broker", "committed", "free_port", "reset_topics"]
 
 _TOPIC_PREFIX = "coldnotify."
 _GROUP_PREFIX = "coldnotify"
@@ -49,6 +51,16 @@ def reset_topics(bootstrap: str, partitions: int | None = None, *, keep_empty: b
             if time.monotonic() > deadline:
                 raise TopicsNotAppliedError(f"not within {_RESET_SECONDS_MAX:.0f} s: {error}") from error
         time.sleep(_POLL_SECONDS)
+
+
+def committed(kafka: str, topic: str, partition: int, group: str) -> tuple[int, str]:
+    """The offset that a consumer group has committed, negative: none; and what it was committed with."""
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": group})
+    try:
+        (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=WAIT_S)
+        return found.offset, found.metadata or ""
+    finally:
+        consumer.close()
 
 
 def _try_to_reset(admin: AdminClient, specs: Sequence[topics.TopicSpec], *, keep_empty: bool) -> None:

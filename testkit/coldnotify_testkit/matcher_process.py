@@ -262,13 +262,3 @@ def registrations_of(kafka: str, partition: int) -> dict[str, dict[str, Any]]:
         if before is None or (record["generation"], record["applied"]) >= (before["generation"], before["applied"]):
             winners[name] = record
     return winners
-
-
-def committed(kafka: str, topic: str, partition: int, group: str) -> tuple[int, str]:
-    """The offset that the matchers have committed, negative: none; and what it was committed with."""
-    consumer = Consumer({"bootstrap.servers": kafka, "group.id": group})
-    try:
-        (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=WAIT_S)
-        return found.offset, found.metadata or ""
-    finally:
-        consumer.close()

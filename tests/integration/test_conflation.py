@@ -16,7 +16,8 @@ from coldnotify_kafka.broker.freezing import freeze, thaw
 from coldnotify_schemas import topics
 from coldnotify_schemas.partitioner import partition_of
 from coldnotify_testkit.gateway_process import GatewayProcess
-from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, committed, group_of
+from coldnotify_testkit.kafka import committed
+from coldnotify_testkit.matcher_process import PARTITIONS, MatcherProcess, group_of
 from coldnotify_testkit.stack import Recorder, Up, notify, running
 from coldnotify_testkit.waiting import wait_for
 

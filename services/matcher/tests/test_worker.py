@@ -13,6 +13,7 @@ from coldnotify_schemas.partitioner import partition_of
 from coldnotify_schemas.records import MOVED_HEADER, REASON_HEADER
 from coldnotify_streams.core.run import Limits
 from coldnotify_testkit.engine_bench import answered, closed
+from coldnotify_testkit.kafka import committed
 from coldnotify_testkit.matcher_process import (
     DOMAIN,
     GROUP,
@@ -21,7 +22,6 @@ from coldnotify_testkit.matcher_process import (
     PARTITIONS,
     MatcherProcess,
     Player,
-    committed,
     group_of,
     records_of,
     timed_records_of,

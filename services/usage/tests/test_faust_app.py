@@ -7,7 +7,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -25,7 +25,7 @@ from coldnotify_schemas.tenants import (
     usage_partition_of,
 )
 from coldnotify_schemas.topics import TENANTS, USAGE, USAGE_STATE, VERDICTS
-from coldnotify_testkit.kafka import broker, reset_topics
+from coldnotify_testkit.kafka import broker, committed, reset_topics
 from coldnotify_testkit.usage_workers import (
     PARTITIONS,
     Feeder,
@@ -39,7 +39,7 @@ from coldnotify_testkit.waiting import wait_for
 from coldnotify_usage.app import STOP_S
 from coldnotify_usage.settings import UsageSettings
 from coldnotify_usage.usage_look import first_from
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 SETTINGS = {"usage_session_timeout_s": 2, "usage_rebalance_timeout_s": 5, "usage_history_s": 0.5}
@@ -89,19 +89,11 @@ def is_given_more(worker: UsageProcess) -> Callable[[], bool]:
     return given
 
 
-def committed(kafka: str) -> list[int]:
-    """By partition of the usage topic, the offset from which the consumer group is to read on."""
-    asked = [TopicPartition(USAGE, number) for number in range(PARTITIONS)]
-    group = {"bootstrap.servers": kafka, "group.id": UsageSettings(kafka=kafka).usage_group}
-    with closing(Consumer(group)) as consumer:
-        return [int(one.offset) for one in consumer.committed(asked, timeout=60)]
-
-
-def ends(kafka: str) -> list[int]:
-    """By partition of the usage topic, where it ends."""
-    with closing(Consumer({"bootstrap.servers": kafka, "group.id": "coldnotify-test-reader"})) as consumer:
-        asked = (TopicPartition(USAGE, number) for number in range(PARTITIONS))
-        return [consumer.get_watermark_offsets(one, timeout=60)[1] for one in asked]
+def all_is_committed(kafka: str) -> Callable[[], bool]:
+    """Whether the consumer group is to read on behind all records that there are now."""
+    group = UsageSettings(kafka=kafka).usage_group
+    ends = {message.partition() or 0: (message.offset() or 0) + 1 for message in read_all(kafka, USAGE, PARTITIONS)}
+    return lambda: all(committed(kafka, USAGE, number, group)[0] == end for number, end in ends.items())
 
 
 def wait_for_the_same_counts(kafka: str) -> None:
@@ -149,7 +141,7 @@ def test_records_in_front_of_what_the_group_has_committed_are_counted(
     write(MANY)
     worker = start()
     wait_for_the_same_counts(kafka)
-    wait_for(lambda: committed(kafka) == ends(kafka), "all is committed")
+    wait_for(all_is_committed(kafka), "all is committed")
     assert worker.stop() == 0
     producer = Producer({"bootstrap.servers": kafka})
     for message in list(read_all(kafka, USAGE_STATE, PARTITIONS)):
