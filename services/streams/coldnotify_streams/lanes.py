@@ -18,7 +18,8 @@ class Lane:
     def __init__(self, changed: threading.Condition, events_max: int, bytes_max: int) -> None:
         self._changed = changed
         self._events_max, self._bytes_max = events_max, bytes_max
-        self._events: deque[tuple[Event, int]] = deque()
+        self.events: deque[tuple[Event, int]] = deque()
+        """What waits, each with its size in bytes. Whoever looks holds the condition."""
         self._bytes = 0
 
     def put(self, event: Event, /, *, timeout: float) -> None:
@@ -27,21 +28,18 @@ class Lane:
         with self._changed:
             if not self._changed.wait_for(lambda: self._has_room(size), timeout):
                 raise queue.Full
-            self._events.append((event, size))
+            self.events.append((event, size))
             self._bytes += size
             self._changed.notify_all()
 
     def _has_room(self, size: int) -> bool:
-        if not self._events:
+        if not self.events:
             return True
-        return len(self._events) < self._events_max and self._bytes + size <= self._bytes_max
-
-    def __len__(self) -> int:
-        return len(self._events)
+        return len(self.events) < self._events_max and self._bytes + size <= self._bytes_max
 
     def take(self) -> Event:
         """The first one. Whoever takes holds the condition."""
-        event, size = self._events.popleft()
+        event, size = self.events.popleft()
         self._bytes -= size
         return event
 
@@ -79,18 +77,18 @@ class Lanes:
     def wait(self, timeout_s: float) -> bool:
         """Whether there is anything, after so many seconds at most."""
         with self._changed:
-            return self._changed.wait_for(lambda: len(self.main) > 0 or len(self.logs) > 0, timeout_s)
+            return self._changed.wait_for(lambda: bool(self.main.events or self.logs.events), timeout_s)
 
     def take(self, main_max: int, logs_max: int) -> list[Event]:
         """So many of the main lane at most, up to a Revoked, and behind them so many of the logs'."""
         taken: list[Event] = []
         self.main.urgent.clear()  # before what is taken: what comes from now on may be left
         with self._changed:
-            while self.main and len(taken) < main_max:
+            while self.main.events and len(taken) < main_max:
                 taken.append(self.main.take())
                 if isinstance(taken[-1], Revoked):
                     break
-            taken += [self.logs.take() for _ in range(min(logs_max, len(self.logs)))]
+            taken += [self.logs.take() for _ in range(min(logs_max, len(self.logs.events)))]
             self._changed.notify_all()
         return taken
 

@@ -265,7 +265,7 @@ class JobPartition(ABC):
     @property
     @abstractmethod
     def must_claim_again(self) -> bool:
-        """Another member's claim came first."""
+        """Another member's claim came first. False once it is owned: `Run` does not ask then."""
 
     @abstractmethod
     def own(self, now_ms: int, ends: Ends) -> None:

@@ -5,9 +5,9 @@ loaded anew without the record that is to blame (faults.py). One that another me
 of a later release, waits longer. What ends the run (Failure) is nobody's fault.
 """
 
-from collections.abc import Container, Iterator
-from contextlib import contextmanager
+from collections.abc import Container
 from dataclasses import dataclass, replace
+from types import TracebackType
 
 from coldnotify_streams.core.actions import Drop, Pause, Say
 from coldnotify_streams.core.agenda import Agenda
@@ -24,6 +24,25 @@ class Waiting:
 
     takeover: Takeover
     due_s: float
+
+
+@dataclass(slots=True)
+class _Guarded:
+    """What `Reloads.fault_of` returns. A step enters four of them; a generator would take 1.6 us instead of 0.5."""
+
+    reloads: "Reloads"
+    partition: JobPartition
+    single: Place | None
+
+    def __enter__(self) -> None:
+        """Nothing is to be done."""
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None, /) -> bool:
+        """Whether it was the partition's."""
+        if not isinstance(error, Exception) or isinstance(error, Failure):
+            return False
+        self.reloads.on_raised(self.partition, error, self.single)
+        return True
 
 
 class Reloads:
@@ -55,6 +74,8 @@ class Reloads:
     @property
     def careful(self) -> set[int]:
         """The partitions of which each record is to be a step of its own."""
+        if not self.faults:
+            return set()
         return {number for number, faults in self.faults.items() if faults.careful and number in self._partitions}
 
     def is_careful(self, number: int) -> bool:
@@ -71,20 +92,18 @@ class Reloads:
         self.waiting.pop(number, None)
         self.faults.pop(number, None)
 
-    @contextmanager
-    def fault_of(self, partition: JobPartition, single: Place | None = None) -> Iterator[None]:
+    def fault_of(self, partition: JobPartition, single: Place | None = None) -> _Guarded:
         """What is raised in here is a fault of this partition, but for what ends the run.
 
         `single`: the only record that is handled in here.
         """
-        try:
-            yield
-        except Failure:
-            raise
-        except Exception as error:
-            at = partition.at
-            request = at if isinstance(at, tuple) and at[0] == self._topics.requests else None
-            self.on_fault(partition, error, sure=single or request)
+        return _Guarded(self, partition, single)
+
+    def on_raised(self, partition: JobPartition, error: Exception, single: Place | None) -> None:
+        """Something was raised over this partition, in `fault_of`."""
+        at = partition.at
+        request = at if isinstance(at, tuple) and at[0] == self._topics.requests else None
+        self.on_fault(partition, error, sure=single or request)
 
     def on_fault(self, partition: JobPartition, error: Exception, *, sure: Place | None) -> None:
         """The partition is to be loaded anew, without what is to blame."""

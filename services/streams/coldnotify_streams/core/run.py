@@ -184,7 +184,7 @@ class Run:
     @property
     def all_owned(self) -> bool:
         """Whether all that is this member's, and can be served, is served."""
-        return all(partition.phase is Phase.OWNED for partition in self.partitions.values())
+        return not [partition for partition in self.partitions.values() if partition.phase is not Phase.OWNED]
 
     def next_due_ms(self) -> int | None:
         """When something that was put off is due (Unix time); None: nothing is put off."""
@@ -259,9 +259,11 @@ class Run:
                 raise Failure(f"reading from Kafka: {event.error}") from event.error
             else:
                 revoked.append(event)
-        yield from self._claim()
         tick = self._tick_due()
-        look_at_all = tick or not self.all_owned
+        look_at_all = tick
+        if not self.all_owned:
+            look_at_all = True
+            yield from self._claim()
         concerned = list(self.partitions.values()) if look_at_all else self._concerned(touched)
         ends = yield from self._ends_of([partition for partition in concerned if partition.claimed])
         for partition in concerned:
