@@ -70,9 +70,9 @@ class UsageWriter:
         )
         while not self._stop.is_set():
             began_s = time.monotonic()
+            producer.poll(0)  # what became of the records before
             self._write(producer)
-            while not self._stop.is_set() and (left_s := began_s + EVERY_S - time.monotonic()) > 0:
-                producer.poll(min(left_s, 0.2))
+            self._stop.wait(began_s + EVERY_S - time.monotonic())
         if self._partitions:
             self._write(producer)
             producer.flush(_LAST_S)
