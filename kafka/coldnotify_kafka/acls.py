@@ -23,6 +23,7 @@ from confluent_kafka.admin import (
 )
 
 from coldnotify_kafka.errors import AclsFileError, AclsNotAppliedError
+from coldnotify_kafka.yaml_text import read_yaml
 
 PRINCIPAL_TEMPLATE = "User:coldnotify-{role}"
 APPLY_SECONDS_MAX = 30.0
@@ -74,7 +75,7 @@ def load(principal: str = PRINCIPAL_TEMPLATE, text: str | None = None) -> list[A
     if text is None:
         text = files("coldnotify_kafka").joinpath("acls.yaml").read_text(encoding="utf-8")
     try:
-        roles = yaml.safe_load(text)["roles"]
+        roles = read_yaml(text)["roles"]
         found = [acl for role, allowed in roles.items() for acl in _of_role(role, allowed, principal)]
     except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         raise AclsFileError(f"acls.yaml is not as it should be: {error!r}") from None

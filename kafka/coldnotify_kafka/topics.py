@@ -8,6 +8,7 @@ import yaml
 from coldnotify_schemas import topics as names
 
 from coldnotify_kafka.errors import TopicsFileError
+from coldnotify_kafka.yaml_text import read_yaml
 
 REPLICATION_FACTOR_FOR_TWO_COPIES = 3
 """From so many replicas on, an acknowledged write is on two of them (min.insync.replicas) and one may still be down."""
@@ -75,7 +76,7 @@ def load(
     if text is None:
         text = files("coldnotify_kafka").joinpath("topics.yaml").read_text(encoding="utf-8")
     try:
-        document = yaml.safe_load(text)
+        document = read_yaml(text)
     except yaml.YAMLError as error:
         raise TopicsFileError(f"topics.yaml is not YAML: {error}") from None
     top = _mapping("topics.yaml", document)
@@ -103,7 +104,7 @@ def co_partitions() -> int:
 def _added(text: str, co_partitions: int, replication_factor: int) -> Iterator[TopicSpec]:
     """The topics of a job."""
     try:
-        entries = _mapping("topics of a job", yaml.safe_load(text))
+        entries = _mapping("topics of a job", read_yaml(text))
     except yaml.YAMLError as error:
         raise TopicsFileError(f"topics of a job: not YAML: {error}") from None
     for name, entry in entries.items():

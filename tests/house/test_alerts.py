@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from coldnotify_cli.metrics_doc import all_metrics
+from coldnotify_kafka.yaml_text import read_yaml
 from coldnotify_testkit.drills.faults import DRILLS, FAULTS, NOT_DRILLED
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +18,7 @@ _OF_PROMETHEUS = {"up", "process_open_fds", "process_max_fds"}
 _SUFFIXES = re.compile(r"_(bucket|count|sum)$")
 _WORDS = re.compile(r"\b[a-z][a-z0-9_]+_[a-z0-9_]+\b|\bup\b")
 
-GROUPS: list[dict[str, Any]] = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text(encoding="utf-8"))["groups"]
+GROUPS: list[dict[str, Any]] = read_yaml((PROMETHEUS / "alerts.yml").read_text(encoding="utf-8"))["groups"]
 ALERTS: dict[str, dict[str, Any]] = {rule["alert"]: rule for group in GROUPS for rule in group["rules"]}
 
 
@@ -54,7 +54,7 @@ def test_an_alert_goes_by_metrics_that_exist(name: str) -> None:
 
 
 def test_each_alert_is_tested_to_fire_and_to_clear() -> None:
-    tests = yaml.safe_load((PROMETHEUS / "alerts_test.yml").read_text(encoding="utf-8"))["tests"]
+    tests = read_yaml((PROMETHEUS / "alerts_test.yml").read_text(encoding="utf-8"))["tests"]
     assert {test["name"] for test in tests} == set(ALERTS)
     for test in tests:
         samples = [expected["exp_samples"][0]["value"] for expected in test["promql_expr_test"]]
@@ -69,8 +69,8 @@ def test_each_alert_has_a_fault_that_makes_it_fire_or_a_reason_why_not() -> None
 
 
 def test_prometheus_scrapes_the_containers_at_their_ports() -> None:
-    jobs = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
-    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+    jobs = read_yaml((PROMETHEUS / "prometheus.yml").read_text(encoding="utf-8"))["scrape_configs"]
+    services = read_yaml((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
     for job in jobs:
         targets = [target.partition(":") for target in job["static_configs"][0]["targets"]]
         # Each has containers of its own number, as gateway-1 and gateway-2.

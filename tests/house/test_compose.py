@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from coldnotify_cli.main import COMMANDS
 from coldnotify_cli.settings_doc import all_settings
 from coldnotify_common.settings import describe, load
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_kafka.broker import KAFKA_VERSION
+from coldnotify_kafka.yaml_text import read_yaml
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
-SERVICES: dict[str, dict[str, Any]] = yaml.safe_load(TEXT)["services"]
+SERVICES: dict[str, dict[str, Any]] = read_yaml(TEXT)["services"]
 THREE = dict(
     line.split("=", 1)
     for line in (ROOT / "docker-compose.three.env").read_text().splitlines()
@@ -41,7 +41,7 @@ def test_images_have_fixed_tags_and_services_tell_their_health(name: str) -> Non
         assert port.startswith("127.0.0.1:")
     for volume in service.get("volumes", []):
         source = volume.partition(":")[0]
-        assert (ROOT / source).exists() if source.startswith("./") else source in yaml.safe_load(TEXT)["volumes"]
+        assert (ROOT / source).exists() if source.startswith("./") else source in read_yaml(TEXT)["volumes"]
 
 
 def test_no_port_of_this_machine_is_taken_twice() -> None:
@@ -74,7 +74,7 @@ def test_devices_reach_every_gateway_by_the_balancer_and_in_no_other_way() -> No
 
 
 def test_gateways_believe_the_balancer_alone_whose_connections_it_passes_on() -> None:
-    compose = yaml.safe_load(TEXT)
+    compose = read_yaml(TEXT)
     (subnet,) = [one["subnet"] for one in compose["networks"]["balancing"]["ipam"]["config"]]
     inside = [name for name, service in SERVICES.items() if "balancing" in service.get("networks", [])]
     gateways = [name for name in SERVICES if name.startswith("gateway-")]

@@ -16,13 +16,14 @@ from coldnotify_cli.settings_doc import all_settings
 from coldnotify_common.settings import describe, load
 from coldnotify_gateway.settings import GatewaySettings
 from coldnotify_http.settings import HttpSettings
+from coldnotify_kafka.yaml_text import read_yaml
 from coldnotify_matcher.settings import MatcherSettings
 from coldnotify_usage.settings import UsageSettings
 
 ROOT = Path(__file__).parents[2]
 UNITS = sorted((ROOT / "deploy" / "systemd").glob("*.service"))
 CHART = ROOT / "deploy" / "helm" / "coldnotify"
-VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+VALUES: dict[str, Any] = read_yaml((CHART / "values.yaml").read_text(encoding="utf-8"))
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 TEMPLATES = {path.name: path.read_text(encoding="utf-8") for path in sorted((CHART / "templates").iterdir())}
 SERVICES = ("matcher", "gateway", "http", "usage")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
+from coldnotify_kafka.yaml_text import read_yaml
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -30,7 +30,7 @@ def elsewhere() -> list[str]:
 
 
 def test_the_navigation_names_every_document() -> None:
-    said = set(named(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
+    said = set(named(read_yaml((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
     folders = {name for name in said if name.endswith("/")}
     documents = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
     in_folders = {name for name in documents if f"{name.partition('/')[0]}/" in folders}

@@ -130,11 +130,11 @@ def _operations(paths: _Json) -> list[_Json]:
 
 def _read(pieces: Iterable[str]) -> _Json:
     """All of them as one. Raises ValueError where two of them say different things of one name."""
-    import yaml  # when somebody asks: a service is to be ready soon
+    from coldnotify_kafka.yaml_text import read_yaml  # when somebody asks: a service is to be ready soon
 
     whole: _Json = {"paths": {}, "parameters": {}, "responses": {}, "schemas": {}}
     for piece in pieces:
-        said = yaml.safe_load(files("coldnotify_common").joinpath("api", f"{piece}.yaml").read_text(encoding="utf-8"))
+        said = read_yaml(files("coldnotify_common").joinpath("api", f"{piece}.yaml").read_text(encoding="utf-8"))
         for path, operations in said.pop("paths", {}).items():
             if unknown := operations.keys() - set(_METHODS):
                 raise ValueError(f"{piece}.yaml: {path}: {unknown} is no method")
