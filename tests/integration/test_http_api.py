@@ -46,6 +46,8 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         wake(up)
         ask(up, "PUT", f"/v1/tenants/{KNOWN['tenant']}", {"domains": [DOMAIN]})
         check_known(up)
+        # `up` is ready without the usage job, whose port is attacked, too.
+        wait_for(lambda: is_ready(url_of(up, "usage")), "the usage job is ready")
         yield up
 
 
@@ -71,6 +73,12 @@ def ask(up: Up, method: str, path: str, body: object) -> None:
     request = Request(up.http_url + path, data=msgspec.json.encode(body), method=method)
     with urlopen(request, timeout=60) as answer:
         assert answer.status == 200
+
+
+def is_ready(url: str) -> bool:
+    with suppress(OSError):
+        return fetch(f"{url}/readyz").status == 200
+    return False
 
 
 def url_of(up: Up, port: str) -> str:
