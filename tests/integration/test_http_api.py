@@ -16,6 +16,7 @@ import msgspec
 import pytest
 from coldnotify_testkit.api_attack import DOMAIN, GROUP, KNOWN, attack
 from coldnotify_testkit.bounded_proxy import in_front_of
+from coldnotify_testkit.command import http_status
 from coldnotify_testkit.fetching import TIMEOUT_S, fetch
 from coldnotify_testkit.stack import Up, get_json, running
 from coldnotify_testkit.waiting import wait_for
@@ -47,7 +48,8 @@ def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
         ask(up, "PUT", f"/v1/tenants/{KNOWN['tenant']}", {"domains": [DOMAIN]})
         check_known(up)
         # `up` is ready without the usage job, whose port is attacked, too.
-        wait_for(lambda: is_ready(url_of(up, "usage")), "the usage job is ready")
+        usage_port = int(up.report["usage"].rpartition(":")[2])
+        wait_for(lambda: http_status(usage_port, "/readyz") == 200, "the usage job is ready")
         yield up
 
 
@@ -73,12 +75,6 @@ def ask(up: Up, method: str, path: str, body: object) -> None:
     request = Request(up.http_url + path, data=msgspec.json.encode(body), method=method)
     with urlopen(request, timeout=60) as answer:
         assert answer.status == 200
-
-
-def is_ready(url: str) -> bool:
-    with suppress(OSError):
-        return fetch(f"{url}/readyz").status == 200
-    return False
 
 
 def url_of(up: Up, port: str) -> str:

@@ -74,8 +74,6 @@ class Reloads:
     @property
     def careful(self) -> set[int]:
         """The partitions of which each record is to be a step of its own."""
-        if not self.faults:
-            return set()
         return {number for number, faults in self.faults.items() if faults.careful and number in self._partitions}
 
     def is_careful(self, number: int) -> bool:

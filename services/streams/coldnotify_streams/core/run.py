@@ -259,11 +259,10 @@ class Run:
                 raise Failure(f"reading from Kafka: {event.error}") from event.error
             else:
                 revoked.append(event)
-        tick = self._tick_due()
-        look_at_all = tick
-        if not self.all_owned:
-            look_at_all = True
+        settled, tick = self.all_owned, self._tick_due()
+        if not settled:
             yield from self._claim()
+        look_at_all = tick or not settled
         concerned = list(self.partitions.values()) if look_at_all else self._concerned(touched)
         ends = yield from self._ends_of([partition for partition in concerned if partition.claimed])
         for partition in concerned:
