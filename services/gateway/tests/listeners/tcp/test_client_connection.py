@@ -14,6 +14,7 @@ from coldnotify_testkit.waiting import until
 
 HIGH_WATER_BYTES, LOW_WATER_BYTES = 64 * 1024, 16 * 1024
 FRAME_BYTES_MAX = 256 * 1024
+KERNEL_BYTES = 4096
 LAST = "last"
 
 
@@ -45,7 +46,7 @@ class Device:
 
     def __init__(self, port: int) -> None:
         self._socket = socket.socket()
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, KERNEL_BYTES)
         self._socket.connect(("127.0.0.1", port))
         self._socket.setblocking(False)
         self._frames = FrameBuffer(FRAME_BYTES_MAX)
@@ -78,6 +79,8 @@ async def connected(work) -> None:
     """`work` with a connection and its device."""
     events = Events()
     server = await asyncio.get_running_loop().create_server(lambda: ClientConnection(events), "127.0.0.1", 0)
+    # A connection has what its listening socket has. What the kernel takes beside it, megabytes, is not looked at here.
+    server.sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, KERNEL_BYTES)
     device = Device(server.sockets[0].getsockname()[1])
     try:
         await until(lambda: events.connection is not None, "connected")
