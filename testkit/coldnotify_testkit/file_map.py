@@ -4,7 +4,9 @@ python -m coldnotify_testkit.file_map > docs/file-map.md
 """
 
 import ast
+import inspect
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,10 +32,20 @@ def packages(root: Path = ROOT) -> list[Path]:
     return sorted(init.parent for top in tops for init in top.rglob("__init__.py"))
 
 
+def docstring(module: Path) -> str:
+    """A module's docstring; empty: it has none. What follows it is not parsed, which takes longest."""
+    with tokenize.open(module) as file:
+        for token in tokenize.generate_tokens(file.readline):
+            if token.type == tokenize.STRING:
+                return inspect.cleandoc(ast.literal_eval(token.string))
+            if token.type not in (tokenize.COMMENT, tokenize.NL):
+                return ""
+    return ""
+
+
 def first_sentence(module: Path) -> str:
     """What a module is for: the first paragraph of its docstring, as one line. Empty: it says nothing."""
-    text = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
-    return re.sub(r"\s+", " ", text.partition("\n\n")[0]).strip().replace("|", "\\|")
+    return re.sub(r"\s+", " ", docstring(module).partition("\n\n")[0]).strip().replace("|", "\\|")
 
 
 def generate(root: Path = ROOT) -> str:

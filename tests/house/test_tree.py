@@ -1,6 +1,5 @@
 """The repository itself: what may stand in it, and that every module has a purpose and a test."""
 
-import ast
 import re
 import subprocess
 import tomllib
@@ -10,6 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from coldnotify_testkit.file_map import docstring
 
 ROOT = Path(__file__).parents[2]
 MODULE_LINES_MAX = 800
@@ -101,7 +101,7 @@ def test_every_module_has_its_twin() -> None:
         tests = sorted((package.parent / "tests").rglob("test_*.py"))
         tested = {test.stem.removeprefix("test_") for test in tests}
         for test in tests:
-            for line in _STANDS_FOR.findall(ast.get_docstring(ast.parse(test.read_text())) or ""):
+            for line in _STANDS_FOR.findall(docstring(test)):
                 tested |= {name.strip() for name in line.split(",")}
         missing += [
             name_of(module)
@@ -129,11 +129,7 @@ def test_a_name_that_several_shipped_modules_have_means_one_thing() -> None:
 
 
 def test_every_module_says_in_its_first_line_what_it_is_for() -> None:
-    silent = [
-        name_of(module)
-        for module in modules()
-        if not module.name.endswith("_pb2.py") and not ast.get_docstring(ast.parse(module.read_text(encoding="utf-8")))
-    ]
+    silent = [name_of(module) for module in modules() if not module.name.endswith("_pb2.py") and not docstring(module)]
     assert silent == []
 
 
