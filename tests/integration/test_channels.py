@@ -6,7 +6,7 @@ import sys
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,9 @@ class Sender:
     def flush(self) -> None:
         assert self._producer.flush(WAIT_S) == 0
 
+    def close(self) -> None:
+        self._producer.close()
+
 
 class Unit:
     """An application over the Python client, and what it was told."""
@@ -73,8 +76,9 @@ class Unit:
 
 
 @pytest.fixture(scope="module")
-def sender(up: Up) -> Sender:
-    return Sender(up.kafka)
+def sender(up: Up) -> Iterator[Sender]:
+    with closing(Sender(up.kafka)) as sender:
+        yield sender
 
 
 def test_every_message_is_told_live_and_after_sleep_whoever_sent_it(up: Up, sender: Sender, tmp_path: Path) -> None:
