@@ -31,7 +31,7 @@ def test_the_default_stays_at_the_knee_with_one_producer_and_with_two(store: Sto
     best = simulate(store, [FlowLimit.named("fixed", knee)], 0.5, settle_s=0.1)
     begin = shortened(STORE if store is IN_MEMORY else KAFKA, 20)
     limits = [FlowLimit.named("bottleneck", 10_000, begin) for _ in range(producers)]
-    outcome = simulate(store, limits, 2.0, settle_s=2.0)
+    outcome = simulate(store, limits, 1.0, settle_s=1.0)
     assert outcome.per_s >= 0.9 * best.per_s
     assert outcome.wait_s <= 2 * best.wait_s
 

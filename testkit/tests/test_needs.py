@@ -37,33 +37,47 @@ class TestInside:
 """
 
 
-def selected(pytester: pytest.Pytester, *arguments: str) -> set[str]:
-    """Which tests of FILE are collected."""
-    ini = "[pytest]\nmarkers =\n" + "".join(f"  {name}: x\n" for name in ("pure", "kafka", "stack", "alone", "drill"))
+MARKS = ("pure", "kafka", "stack", "alone", "drill")
+SHOW = f"""
+def pytest_collection_finish(session):
+    for item in session.items:
+        marks = {{one.name for one in item.iter_markers()}}
+        print("marks:", item.name, *(name for name in {MARKS} if name in marks))
+"""
+
+
+def collected(pytester: pytest.Pytester, *arguments: str) -> dict[str, list[str]]:
+    """The marks of each test of FILE that is selected."""
+    ini = "[pytest]\nmarkers =\n" + "".join(f"  {name}: x\n" for name in MARKS)
     pytester.makeini(ini + "asyncio_default_fixture_loop_scope = function\n")
+    pytester.makeconftest(SHOW)
     pytester.makepyfile(test_all=FILE)
     plugins = ("-p", "coldnotify_testkit.order", "-p", "coldnotify_testkit.needs")
     result = pytester.runpytest_inprocess("--collect-only", "-q", *plugins, *arguments)
-    return {line.rpartition("::")[2] for line in result.outlines if "::" in line}
+    found = [line.split() for line in result.outlines if line.startswith("marks: ")]
+    return {name: marks for _, name, *marks in found}
 
 
-@pytest.mark.parametrize(
-    ("mark", "tests"),
-    [
-        ("pure", {"test_adds"}),
-        ("kafka", {"test_broker", "test_node", "test_lambda"}),
-        ("stack", {"test_stack"}),
-        ("not pure and not kafka and not stack", {"test_command", "test_alone"}),
-    ],
-)
-def test_marks_follow_from_what_is_called(pytester: pytest.Pytester, mark: str, tests: set[str]) -> None:
-    assert selected(pytester, "-m", mark) == tests
+def test_marks_follow_from_what_is_called(pytester: pytest.Pytester) -> None:
+    assert collected(pytester) == {
+        "test_adds": ["pure"],
+        "test_broker": ["kafka"],
+        "test_node": ["kafka"],
+        "test_stack": ["stack"],
+        "test_command": [],
+        "test_alone": ["alone"],
+        "test_lambda": ["kafka"],
+    }
 
 
 def test_what_must_be_alone_is_run_apart(pytester: pytest.Pytester) -> None:
-    alone, others = selected(pytester, "--alone=only"), selected(pytester, "--alone=without")
-    assert alone == {"test_alone"}
-    assert others == selected(pytester) - alone
+    assert set(collected(pytester, "--alone=only")) == {"test_alone"}
+    others = {"test_adds", "test_broker", "test_node", "test_stack", "test_command", "test_lambda"}
+    assert set(collected(pytester, "--alone=without")) == others
+
+
+def test_what_is_pure_can_be_asked_for(pytester: pytest.Pytester) -> None:
+    assert set(collected(pytester, "-m", "pure")) == {"test_adds"}
 
 
 def test_a_pure_test_that_starts_java_fails(pytester: pytest.Pytester) -> None:
