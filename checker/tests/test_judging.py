@@ -23,14 +23,13 @@ from coldnotify_checker.histories import (
     Topic,
 )
 from coldnotify_checker.publishes import Call, Publishes
+from coldnotify_testkit.examples import examples
 from coldnotify_testkit.planted_bugs import BUGS, Double, play
-
-SEEDS = 200
 
 
 @pytest.mark.parametrize("incarnations_told", [True, False])
 def test_a_service_without_a_bug_is_clean(incarnations_told: bool) -> None:
-    for seed in range(SEEDS):
+    for seed in range(examples(2.0)):
         verdict = judge(play(seed, incarnations_told=incarnations_told))
         assert verdict.clean, f"seed {seed}: {verdict}"
         assert verdict.not_judged == verdict.judged_in_part == {}
@@ -46,6 +45,8 @@ def test_a_planted_bug_is_seen_by_its_promise(bug: str) -> None:
             planted += 1
             assert verdict.counts[BUGS[bug]], f"seed {seed}: {verdict}"
             assert all(violation.evidence for violation in verdict.violations)
+        if planted == examples(0.4):
+            break
     assert planted >= 5, "the bug hardly ever came to bear"
 
 

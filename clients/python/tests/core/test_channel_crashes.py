@@ -25,6 +25,7 @@ from coldnotify.message import Message, Missed, MissedReason
 from coldnotify.testing import Service, Session
 from coldnotify_schemas import wire_pb2 as wire
 from coldnotify_testkit.crashing_unit import ME, CrashingUnit
+from coldnotify_testkit.examples import examples
 
 KEY = ("d", "g", "c")
 CHANNELS = {"a": Channel("a", ()), "b": Channel("b", ("x",)), "c": Channel("c", ("x", "y"))}
@@ -316,7 +317,7 @@ def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(numbers, "CHANNELS_BACKLOG_BYTES_MAX", 12_000)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(examples(0.4)))
 def test_any_order(seed: int) -> None:
     for one in range(seed * 10, seed * 10 + 10):
         World(one)

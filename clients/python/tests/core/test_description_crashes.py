@@ -17,6 +17,7 @@ from coldnotify._core.interests import Query
 from coldnotify._core.member_descriptions import Descriptions, parsed
 from coldnotify._core.membership import Membership
 from coldnotify._core.slot import Job
+from coldnotify_testkit.examples import examples
 from coldnotify_testkit.querying_unit import NAMES, QUERIES, QueryingUnit
 
 VALUES = [b"", b"{}", b'{"Room":1}', b'{"Room":2}', b'{"Room":1,"on":true}']
@@ -102,7 +103,7 @@ class DescribedUnit(QueryingUnit):
                 assert told == now, (text, told, now)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(examples(0.2)))
 def test_any_order(seed: int) -> None:
     for one in range(seed * 10, seed * 10 + 10):
         DescribedUnit(one)

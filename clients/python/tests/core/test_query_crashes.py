@@ -15,10 +15,11 @@ from coldnotify._core.queries import Queries
 from coldnotify._core.session import Session as Session_
 from coldnotify._core.telling import MembersCallbacks
 from coldnotify_schemas import wire_pb2 as wire
+from coldnotify_testkit.examples import examples
 from coldnotify_testkit.querying_unit import QueryingUnit
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(examples(0.4)))
 def test_any_order(seed: int) -> None:
     for one in range(seed * 10, seed * 10 + 10):
         world = QueryingUnit(one)
