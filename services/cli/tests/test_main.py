@@ -1,5 +1,6 @@
 import os
 import subprocess
+import sys
 
 import pytest
 from coldnotify_cli.main import COMMANDS
@@ -22,6 +23,12 @@ def test_every_command_has_help(name: str) -> None:
     if name != "kafka-tool":
         assert done.returncode == 0
     assert f"Usage: coldnotify {name}" in done.stdout + done.stderr
+
+
+def test_no_command_but_services_comes_with_the_log_of_services() -> None:
+    modules = sorted({entry.module for entry in COMMANDS.values()} - {"services"})
+    names = ", ".join(f"coldnotify_cli.commands.{module}" for module in modules)
+    subprocess.run([sys.executable, "-c", f"import sys, {names}; assert 'structlog' not in sys.modules"], check=True)
 
 
 def test_the_version_is_told() -> None:

@@ -14,29 +14,16 @@ from typing import Any
 
 import structlog
 
+from coldnotify_common.ask_inside_settings import AskInsideSettings
 from coldnotify_common.authentication import CERTIFICATE_SOURCES, Authenticator, AuthSettings, RevokedSettings
 from coldnotify_common.errors import SettingError
 from coldnotify_common.identity import Identity, InvalidRule, parse_rules
-from coldnotify_common.settings import Settings, describe, setting
+from coldnotify_common.settings import describe, setting
 
 log = structlog.get_logger()
 
 LOOK_S = 10.0
 """How soon files that were replaced are noticed. A look is three stat(); certificates are renewed days ahead."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AskInsideSettings(Settings):
-    """What asking the ports for looking in needs."""
-
-    inside_certificate: str = setting(
-        "",
-        "PEM file of the certificate that services show each other, and operators show to services, with its "
-        "intermediate certificates; turns TLS on for the HTTP ports of matchers and gateways; read again when it "
-        "changes",
-    )
-    inside_key: str = setting("", "PEM file of the certificate's private key; empty: it is in the certificate's file")
-    inside_ca: str = setting("", "PEM file of the authorities that sign these certificates")
 
 
 @dataclass(frozen=True, kw_only=True)

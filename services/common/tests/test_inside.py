@@ -1,4 +1,7 @@
-"""Ports for looking in with certificates, over real TLS: who may, what is open, and files that are replaced."""
+"""Ports for looking in with certificates, over real TLS: who may, what is open, and files that are replaced.
+
+Stands for: inside, ask_inside_settings
+"""
 
 import asyncio
 import socket
@@ -11,9 +14,10 @@ import pytest
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
 from coldnotify_common import inside as inside_module
 from coldnotify_common.admin import AdminServer
+from coldnotify_common.ask_inside_settings import AskInsideSettings
 from coldnotify_common.certificates import Authority
 from coldnotify_common.errors import SettingError
-from coldnotify_common.inside import AskInsideSettings, Inside, InsideSettings, InsideTls, may_look
+from coldnotify_common.inside import Inside, InsideSettings, InsideTls, may_look
 from cryptography import x509
 from structlog.testing import capture_logs
 
