@@ -28,7 +28,9 @@ def test_every_command_has_help(name: str) -> None:
 def test_no_command_but_services_comes_with_the_log_of_services() -> None:
     modules = sorted({entry.module for entry in COMMANDS.values()} - {"services"})
     names = ", ".join(f"coldnotify_cli.commands.{module}" for module in modules)
-    subprocess.run([sys.executable, "-c", f"import sys, {names}; assert 'structlog' not in sys.modules"], check=True)
+    subprocess.run(
+        [sys.executable, "-c", f"import sys, {names}; assert 'structlog' not in sys.modules"], check=True, timeout=60
+    )
 
 
 def test_the_version_is_told() -> None:
