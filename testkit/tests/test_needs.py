@@ -46,10 +46,15 @@ def pytest_collection_finish(session):
 """
 
 
+@pytest.fixture(autouse=True)
+def _no_installed_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What they import within this process would be there twice when other tests import it again.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+
+
 def collected(pytester: pytest.Pytester, *arguments: str) -> dict[str, list[str]]:
     """The marks of each test of FILE that is selected."""
-    ini = "[pytest]\nmarkers =\n" + "".join(f"  {name}: x\n" for name in MARKS)
-    pytester.makeini(ini + "asyncio_default_fixture_loop_scope = function\n")
+    pytester.makeini("[pytest]\nmarkers =\n" + "".join(f"  {name}: x\n" for name in MARKS))
     pytester.makeconftest(SHOW)
     pytester.makepyfile(test_all=FILE)
     plugins = ("-p", "coldnotify_testkit.order", "-p", "coldnotify_testkit.needs")
@@ -81,7 +86,7 @@ def test_what_is_pure_can_be_asked_for(pytester: pytest.Pytester) -> None:
 
 
 def test_a_pure_test_that_starts_java_fails(pytester: pytest.Pytester) -> None:
-    pytester.makeini("[pytest]\nmarkers = pure: x\nasyncio_default_fixture_loop_scope = function\n")
+    pytester.makeini("[pytest]\nmarkers = pure: x\n")
     java = pytester.mkdir("bin") / "java"
     java.write_text("#!/bin/sh\n")
     java.chmod(0o700)
