@@ -50,6 +50,8 @@ class Held:
     """The service has it, and will answer."""
     in_doubt: bool = False
     """Pending because not all differences were known: `held` is said."""
+    crossing: bool = False
+    """Registered while pages come: they may go on with an answer to a registration before this one."""
 
 
 class Querying(Machine):
@@ -136,7 +138,9 @@ class Querying(Machine):
 
     @rule(client=st.sampled_from(CLIENTS), text=st.sampled_from(QUERIES))
     def register_query(self, client: str, text: str) -> None:
-        self.queries[client].setdefault(query_hash(text), Held())
+        session = self.devices[client].session
+        held = Held(crossing=session is not None and session.state == "catching")
+        self.queries[client].setdefault(query_hash(text), held)
         self.unregistering[client].discard(query_hash(text))
         self.ask_for_operations(self.devices[client])
 
@@ -297,10 +301,12 @@ class Querying(Machine):
         for hash_ in (*page.answered, *page.unchanged):
             held = queries.get(hash_)
             if held is not None:
+                if hash_ in page.answered and held.answer is None:
+                    assert held.crossing, "an answer has a beginning"
+                    continue
                 if hash_ in page.answered:
                     self.counted["whole"] += 1
-                    assert held.answer is not None
-                    held.members, held.answer = held.answer, None
+                    held.members, held.answer = held.answer or set(), None
                 else:
                     self.counted["unchanged"] += 1
                 held.pending = held.in_doubt = False
@@ -318,6 +324,7 @@ class Querying(Machine):
         if page.last:
             for held in queries.values():
                 held.said = held.said and not held.pending
+                held.crossing = False
         self.ask_for_operations(device)
 
     # --- what must hold
