@@ -301,12 +301,12 @@ class Querying(Machine):
         for hash_ in (*page.answered, *page.unchanged):
             held = queries.get(hash_)
             if held is not None:
-                if hash_ in page.answered and held.answer is None:
-                    assert held.crossing, "an answer has a beginning"
-                    continue
                 if hash_ in page.answered:
+                    if held.answer is None:
+                        assert held.crossing, "an answer has a beginning"
+                        continue
                     self.counted["whole"] += 1
-                    held.members, held.answer = held.answer or set(), None
+                    held.members, held.answer = held.answer, None
                 else:
                     self.counted["unchanged"] += 1
                 held.pending = held.in_doubt = False
