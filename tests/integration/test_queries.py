@@ -7,7 +7,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,9 @@ class Backend:
         # Elsewhere it would be moved here, later.
         self._producer.produce("coldnotify.objects", key=key, value=json.dumps(value), partition=HOME)
         assert self._producer.flush(WAIT_S) == 0
+
+    def close(self) -> None:
+        self._producer.close()
 
 
 class Device:
@@ -116,8 +119,9 @@ class Unit:
 
 
 @pytest.fixture(scope="module")
-def backend(up: Up) -> Backend:
-    return Backend(up.kafka)
+def backend(up: Up) -> Iterator[Backend]:
+    with closing(Backend(up.kafka)) as backend:
+        yield backend
 
 
 def test_a_device_is_told_what_came_and_went_while_it_slept(up: Up, backend: Backend) -> None:
