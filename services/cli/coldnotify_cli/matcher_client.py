@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode
 from urllib.request import urlopen
 
 import click
+from coldnotify_common.inside_tls import InsideTls
 from coldnotify_schemas.protocol import ITEMS_PER_PAGE_MAX
 
 from coldnotify_cli.settings import LookSettings
@@ -29,9 +30,6 @@ class Matchers:
         if not self._addresses:
             raise click.UsageError("COLDNOTIFY_MATCHER / --matcher: is empty, host:port is wanted")
         self._timeout_s = settings.matcher_timeout_s
-        # With it comes the services' log, a third of a command's start.
-        from coldnotify_common.inside import InsideTls
-
         self._tls = InsideTls(settings)
 
     def get(self, *path: str, **query: object) -> Any:

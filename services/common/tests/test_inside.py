@@ -1,6 +1,6 @@
 """Ports for looking in with certificates, over real TLS: who may, what is open, and files that are replaced.
 
-Stands for: inside, ask_inside_settings
+Stands for: inside, inside_tls
 """
 
 import asyncio
@@ -12,12 +12,12 @@ from weakref import WeakSet
 
 import pytest
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector, web
-from coldnotify_common import inside as inside_module
+from coldnotify_common import inside_tls
 from coldnotify_common.admin import AdminServer
-from coldnotify_common.ask_inside_settings import AskInsideSettings
 from coldnotify_common.certificates import Authority
 from coldnotify_common.errors import SettingError
-from coldnotify_common.inside import Inside, InsideSettings, InsideTls, may_look
+from coldnotify_common.inside import Inside, InsideSettings, may_look
+from coldnotify_common.inside_tls import AskInsideSettings, InsideTls
 from cryptography import x509
 from structlog.testing import capture_logs
 
@@ -119,7 +119,7 @@ async def test_who_asks_shows_the_same_certificate_and_checks_the_others(authori
 async def test_files_that_are_replaced_are_taken_and_what_cannot_be_used_changes_nothing(
     authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inside_module, "LOOK_S", 0.0)
+    monkeypatch.setattr(inside_tls, "LOOK_S", 0.0)
     given = settings(authority)
     inside = Inside(given)
 

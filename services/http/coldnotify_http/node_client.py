@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientTimeout, TCPConnector
-from coldnotify_common.inside import InsideTls
+from coldnotify_common.inside_tls import InsideTls
 from coldnotify_common.settings import SettingError
 from yarl import URL
 

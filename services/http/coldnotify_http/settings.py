@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from coldnotify_common.addresses import Network
-from coldnotify_common.ask_inside_settings import AskInsideSettings
 from coldnotify_common.channel_settings import ChannelSettings
+from coldnotify_common.inside_tls import AskInsideSettings
 from coldnotify_common.settings import networks_of, setting
 from coldnotify_common.shares import SHARE_PERCENT
 from coldnotify_common.tls import SecureSettings
