@@ -32,6 +32,7 @@ BY_HASH = {query_hash(text): query_of(text) for text in QUERIES}
 WHAT = ("whole", "differences", "redescribed")
 """What must have come to pass for a run to mean anything."""
 ROUNDS_EXAMPLES_MAX = 750
+"""Of all rounds together, until that is so."""
 VALUES = [
     b'{"description":{"Room":1}}', b'{"description":{"Room":1,"Kind":"lamp"}}', b'{"description":{"Room":2}}',
     b'{"description":{"Kind":"lamp"}}', b'{"description":{}}', b'{"description":null}', b"nonsense",
