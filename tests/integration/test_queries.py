@@ -26,6 +26,8 @@ pytestmark = pytest.mark.kafka
 DOMAIN, GROUP = "queries.test", "building-1"
 HOME = partition_of(DOMAIN, GROUP, 8)
 LAMPS = 'Kind = lamp AND Room = "410"'
+_ANSWER_BYTES_MAX = 4_000_000
+"""Whatever comes behind it, the answer is none."""
 
 
 class Backend:
@@ -69,7 +71,7 @@ class Device:
             f"{self._up.http_url}/v1/sync", json.dumps(asked).encode(), {"Content-Type": "application/json"}
         )
         with urllib.request.urlopen(request, timeout=WAIT_S) as response:
-            answer: dict[str, Any] = json.loads(response.read())
+            answer: dict[str, Any] = json.loads(response.read(_ANSWER_BYTES_MAX))
         for one in answer["notifications"]:
             self._take(one)
         self.cursor = answer["cursor"]
@@ -243,6 +245,26 @@ def test_a_killed_matcher_loses_no_difference(up: Up, backend: Backend) -> None:
     device.wake()
     assert "book-2" not in device.members[query]
     assert device.whole == []
+
+
+def test_an_answer_of_many_pages_ends_and_has_each_member_once(up: Up, backend: Backend) -> None:
+    query, names = "Tray = 9", [f"leaf-{number:03}" for number in range(200)]
+    for name in names:
+        backend.describe(name, Tray=9)
+        backend.publish(name, 1, payload="x" * 500)
+    backend.publish("stone", 1)
+    device = Device(up, "herbarium", query, registrations=("stone",))
+    device.wake()
+
+    for name in (*names, "stone"):
+        backend.publish(name, 2, payload="x" * 500)
+    pids = up.kill("matcher")  # so that nobody knows what changed in the set
+    up.wait_ready(other_than=pids)
+    told = [one for one in device.wake()["notifications"] if "object" in one]
+
+    assert sorted(one["object"] for one in told) == [*names, "stone"], "each once"
+    assert set(device.versions.values()) == {2}
+    assert device.wake()["notifications"] == []
 
 
 def test_a_unit_is_told_live_and_after_it_slept(up: Up, backend: Backend, tmp_path: Path) -> None:

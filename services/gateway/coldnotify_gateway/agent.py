@@ -4,12 +4,12 @@ It says Hello with the set that the device wants, and resumes at the cursor that
 the service has another set, it sends the whole one. What the device has taken is acknowledged. It asks for names. See
 docs/protocol.md, "A session".
 
-An agent has no clock and asks nothing twice: what was lost shows by the digest in the next session's Hello. It does not
-know what the device holds as members of its queries. So where the service does not know all that has changed, the agent
-has all of them told once more.
+An agent has no clock. It does not know what the device holds as members of its queries. So where the service does not
+know all that has changed, the agent registers them again, once it is caught up, and all of them are told once more.
+What is lost otherwise shows by the digest in the next session's Hello.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -55,6 +55,8 @@ Found = Notification | Registered | Message | Missed
 """What a device is told. A Registered says where the answers to queries begin and end."""
 _KEEPALIVE_S = 3600
 """It need not ping: what carries the device has limits of its own, which come first."""
+_ASKED_MAX = 3
+"""So often members are asked for until it is caught up. A takeover in the middle loses an answer, and is seldom."""
 
 
 @dataclass(frozen=True)
@@ -102,13 +104,22 @@ class Agent:
     """All of what it lacks is told, but for channels."""
     channels: AgentChannels = field(init=False)
     closed: Close | None = field(init=False, default=None)
+    stuck: bool = field(init=False, default=False)
+    """Members were asked for again and again, and the answers did not come whole: another session may do better."""
 
     def __post_init__(self) -> None:
         self.epoch, self.cursor = self.device.epoch, self.device.cursor
         self.channels = AgentChannels(self.device.channels, self.device.mark)
         self._frames = FrameBuffer(GATEWAY_FRAME_BYTES_MAX)
+        self._doubted = False
+        """The service does not know all that has changed in the members of queries."""
         self._owed: set[int] = set()
         """Hashes of the queries that are to be answered before the device is complete."""
+        self._asked: dict[int, list[int]] = {}
+        """By the number of a request that is not answered, the hashes of its queries."""
+        self._confirmed: set[int] = set()
+        """Hashes of queries that were asked for and are registered: their answers come before the next CaughtUp."""
+        self._times_asked = self._requests = 0
 
     @cached_property
     def digest(self) -> int:
@@ -192,14 +203,15 @@ class Agent:
                 case "welcome":
                     answer += self._welcome(frame.welcome)
                 case "notification":
-                    self.found.append(frame.notification)
+                    if not self._comes_again(frame.notification):
+                        self.found.append(frame.notification)
                     self._complete_with(frame.notification)
                 case "registered":
                     self._registered(frame.registered)
                 case "page_end":
                     self.page_end = frame.page_end.page
                     if frame.page_end.sets_unknown:
-                        answer += self._ask_for_sets()
+                        self._doubt()
                 case "caught_up":
                     answer += self._caught_up(frame.caught_up)
                 case "message":
@@ -235,10 +247,14 @@ class Agent:
 
     def _caught_up(self, caught_up: CaughtUp) -> bytes:
         if caught_up.HasField("sets_digest") and not self._owed:
-            return self._ask_for_sets()
+            self._doubt()
+        asked = b""
+        if self._doubted or (self._owed and self._owed <= self._confirmed):
+            asked = self._ask_for_sets()  # where nothing is doubted, an answer that should have come was lost
         if self._owed:
-            return b""  # they were asked for, and are told next
+            return asked
         self.objects_caught_up = True
+        self._times_asked = 0
         if caught_up.HasField("channels_complete"):
             self.channels.caught_up(caught_up.channels_complete)
         if caught_up.HasField("complete"):
@@ -265,10 +281,12 @@ class Agent:
 
     def _registered(self, registered: Registered) -> None:
         self._refuse(registered.refused)
-        if not registered.request:
-            self._owed -= {*registered.answered, *registered.unchanged}
-            if registered.begun or registered.answered:
-                self.found.append(registered)
+        if registered.request:
+            self._confirmed.update(self._asked.pop(registered.request, ()))
+            return
+        self._owed -= {*registered.answered, *registered.unchanged}
+        if registered.begun or registered.answered:
+            self.found.append(registered)
 
     def _refuse(self, refused: Iterable[Refusal]) -> None:
         for refusal in refused:
@@ -280,19 +298,44 @@ class Agent:
                 self.refused[self.queries[refusal.query]] = refusal.reason
                 self._owed.discard(refusal.query)
 
-    def _ask_for_sets(self) -> bytes:
-        """All members of all queries."""
-        self._owed = {hash_ for hash_, text in self.queries.items() if text not in self.refused}
-        requests = enumerate(self._portions_of_queries(), 1)
-        return b"".join(
-            encode(ClientFrame(register=Register(request=number, queries=queries))) for number, queries in requests
-        )
+    def _doubt(self) -> None:
+        """Members are going to be asked for, with the CaughtUp: what comes before for their sake need not be told."""
+        self._doubted = True
+        self.found = [one for one in self.found if not (isinstance(one, Notification) and self._comes_again(one))]
 
-    def _portions_of_queries(self) -> Iterator[list[Query]]:
-        """What frames can hold of them, each."""
+    def _comes_again(self, notification: Notification) -> bool:
+        """Whether it is told for the sake of queries alone, all of which are going to be answered whole."""
+        return self._doubted and not notification.answer and notification.name not in self._names
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self.device.registrations)
+
+    def _ask_for_sets(self) -> bytes:
+        """All members of the queries whose members the device may not know."""
+        if self._times_asked == _ASKED_MAX:
+            self.stuck = True
+            return b""
+        self._times_asked += 1
+        asked = self.queries.keys() if self._doubted else self._owed
+        self._owed = {hash_ for hash_ in asked if self.queries[hash_] not in self.refused}
+        self._doubted = False
+        self._confirmed.clear()
+        self._asked.clear()
+        said = b""
+        for queries in self._portions_of_queries(self._owed):
+            self._requests += 1
+            self._asked[self._requests] = [query_hash(query.text) for query in queries]
+            said += encode(ClientFrame(register=Register(request=self._requests, queries=queries)))
+        return said
+
+    def _portions_of_queries(self, hashes: Container[int]) -> Iterator[list[Query]]:
+        """What frames can hold of those that have these hashes, each."""
         portion: list[Query] = []
         size = 0
-        for text in self.device.queries:
+        for hash_, text in self.queries.items():
+            if hash_ not in hashes:
+                continue
             text_bytes = len(text.encode())
             if portion and size + text_bytes > HELLO_QUERY_BYTES_MAX:
                 yield portion
@@ -311,7 +354,7 @@ class Agent:
 
     def _whole_set(self) -> bytes:
         chunks = [SyncChunk(objects=names) for names in self._portions()]
-        chunks += [SyncChunk(queries=queries) for queries in self._portions_of_queries()]
+        chunks += [SyncChunk(queries=queries) for queries in self._portions_of_queries(self.queries)]
         chunks += [SyncChunk(channels=channels) for channels in self.channels.portions()]
         chunks = chunks or [SyncChunk()]
         for index, chunk in enumerate(chunks):

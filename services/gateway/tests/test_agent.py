@@ -86,24 +86,70 @@ def test_queries_are_said_behind_the_names_of_the_whole_set():
     ]
 
 
-def test_where_not_all_differences_are_known_all_members_are_asked_for():
-    one, other = map(query_hash, ("Room = 1", "Room = 2"))
-    for unknown in (
-        {"caught_up": CaughtUp(complete=50, sets_digest=7)},
-        {"page_end": PageEnd(page=1, sets_unknown=True)},
-    ):
-        agent = looking_for("Room = 1", "Room = 2")
-        agent.receive(said(welcome=Welcome(in_sync=True, kinds=KINDS)))
-        (frame,) = frames(agent.receive(said(**unknown)))
-        assert [query.text for query in frame.register.queries] == ["Room = 1", "Room = 2"]
-        agent.receive(said(caught_up=CaughtUp(complete=51)))
-        assert (agent.caught_up, agent.cursor) == (False, 41)
-        agent.receive(said(registered=Registered(begun=[one])) + said(registered=Registered(answered=[one])))
-        assert not agent.caught_up
-        refused = Refusal(query=other, reason="query: too many")
-        agent.receive(said(registered=Registered(refused=[refused])) + said(caught_up=CaughtUp(complete=52)))
-        assert (agent.caught_up, agent.cursor, agent.refused) == (True, 52, {"Room = 2": "query: too many"})
-        assert [list(found.begun or found.answered) for found in agent.found] == [[one], [one]]
+ONE, OTHER = map(query_hash, ("Room = 1", "Room = 2"))
+
+
+def in_doubt(**doubt: Any) -> tuple[Agent, list[str]]:
+    """One that is registered for both, and the texts that it asks for at the CaughtUp behind the doubt."""
+    agent = looking_for("Room = 1", "Room = 2")
+    agent.receive(said(welcome=Welcome(in_sync=True, kinds=KINDS)))
+    changed = Notification(name="b", version=2, offset=50, behind=9)
+    assert agent.receive(said(notification=changed)) == b""
+    (frame,) = frames(
+        agent.receive((said(**doubt) if doubt else b"") + said(caught_up=CaughtUp(complete=50, sets_digest=7)))
+    )
+    assert frame.register.request == 1
+    return agent, [query.text for query in frame.register.queries]
+
+
+@pytest.mark.parametrize("doubt", [{}, {"page_end": PageEnd(page=1, sets_unknown=True)}])
+def test_where_not_all_differences_are_known_all_members_are_asked_for_once_it_is_caught_up(doubt):
+    agent, asked = in_doubt(**doubt)
+    assert asked == ["Room = 1", "Room = 2"]
+    assert (agent.caught_up, agent.found) == (False, []), "b comes with the answers"
+    assert agent.receive(said(page_end=PageEnd(page=2, sets_unknown=True))) == b"", "nothing more until CaughtUp"
+
+
+def test_while_members_are_in_doubt_only_what_is_registered_by_name_is_told():
+    agent = looking_for("Room = 1")
+    agent.receive(said(welcome=Welcome(in_sync=True, kinds=KINDS)) + said(page_end=PageEnd(page=1, sets_unknown=True)))
+    for name in ("a", "b"):
+        agent.receive(said(notification=Notification(name=name, version=3, offset=45)))
+    assert [one.name for one in agent.found if isinstance(one, Notification)] == ["a"]
+
+
+def test_members_that_were_asked_for_end_the_doubt_when_all_are_answered_or_refused():
+    agent, _ = in_doubt(page_end=PageEnd(page=1, sets_unknown=True))
+    agent.receive(said(registered=Registered(begun=[ONE])) + said(registered=Registered(answered=[ONE])))
+    assert not agent.caught_up
+    refused = Refusal(query=OTHER, reason="query: too many")
+    agent.receive(said(registered=Registered(refused=[refused])) + said(caught_up=CaughtUp(complete=52)))
+    assert (agent.caught_up, agent.cursor, agent.refused) == (True, 52, {"Room = 2": "query: too many"})
+    assert [list(found.begun or found.answered) for found in agent.found if isinstance(found, Registered)] == [
+        [ONE],
+        [ONE],
+    ]
+
+
+def test_an_answer_that_was_lost_is_asked_for_again_and_not_for_ever():
+    agent, _ = in_doubt(page_end=PageEnd(page=1, sets_unknown=True))
+    caught_up = said(caught_up=CaughtUp(complete=52))
+    assert agent.receive(caught_up) == b"", "it may have left before the request came"
+    lost = said(registered=Registered(request=1)) + said(registered=Registered(answered=[ONE])) + caught_up
+    (frame,) = frames(agent.receive(lost))
+    assert [query.text for query in frame.register.queries] == ["Room = 2"]
+    for number in (2, 3):
+        assert not agent.stuck
+        agent.receive(said(registered=Registered(request=number)) + caught_up)
+    assert (agent.stuck, agent.caught_up) == (True, False)
+
+
+def test_a_query_that_is_refused_is_in_no_doubt():
+    agent = looking_for("Room = 1")
+    refused = Refusal(query=ONE, reason="query: it has too many members")
+    agent.receive(said(welcome=Welcome(in_sync=True, kinds=KINDS, refused=[refused])))
+    assert agent.receive(said(caught_up=CaughtUp(complete=52, sets_digest=7))) == b""
+    assert agent.caught_up
 
 
 @pytest.mark.parametrize(("descriptions", "asked"), [(True, CAPABILITY_DESCRIPTIONS), (False, 0)])

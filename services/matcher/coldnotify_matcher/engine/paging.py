@@ -104,7 +104,7 @@ class Paging:
                 self._state.count("sets_digests")
                 page.sets_digest = sets_digest((hash_, set_.digest) for hash_, set_ in client.queries.sets())
         elif session.unsaid:
-            page.sets_unknown = True
+            page.sets_unknown, session.unsaid = True, False
             session.doubted = frozenset(client.queries)
         else:
             session.complete = session.cursor

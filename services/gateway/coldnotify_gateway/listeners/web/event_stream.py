@@ -75,7 +75,7 @@ class Events:
                         await self._write(response, shown)
                     if agent.page_ended:
                         self._events.on_bytes(connection, agent.acknowledge())
-                    if agent.closed is not None or not data:
+                    if agent.closed is not None or agent.stuck or not data:
                         return response  # the page comes back by itself
             finally:
                 if not connection.finished:

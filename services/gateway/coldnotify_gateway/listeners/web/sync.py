@@ -113,14 +113,15 @@ class Sync:
                         return _broken_off(request, streamed)
                     return not_answered(agent.closed)
                 if agent.page_ended:
-                    if streamed is None:
-                        streamed = web.StreamResponse(headers={"Content-Type": "application/json"})
-                        await streamed.prepare(request)
-                    part = _notifications(agent, shown)
-                    await self._write(streamed, part)
-                    shown += len(agent.found)
-                    shown_bytes += len(part)
-                    agent.found.clear()
+                    if agent.found:
+                        if streamed is None:
+                            streamed = web.StreamResponse(headers={"Content-Type": "application/json"})
+                            await streamed.prepare(request)
+                        part = _notifications(agent, shown)
+                        await self._write(streamed, part)
+                        shown += len(agent.found)
+                        shown_bytes += len(part)
+                        agent.found.clear()
                     if agent.objects_caught_up and shown_bytes >= SYNC_ANSWER_BYTES_MAX:
                         break  # the cursor says where the channels are; the rest is for the next request
                     self._events.on_bytes(connection, agent.acknowledge())
@@ -147,7 +148,7 @@ class Sync:
         return asyncio.get_running_loop().time() + self._settings.gateway_sync_s
 
     async def _step(self, connection: QueuedConnection, agent: Agent, due_s: float) -> bool:
-        """Takes what the gateway says next. False: nothing until `due_s`, or the session is over."""
+        """Takes what the gateway says next. False: nothing until `due_s`, the session is over, or makes no progress."""
         try:
             async with asyncio.timeout_at(due_s):
                 data = await connection.take()
@@ -156,7 +157,7 @@ class Sync:
         reply = agent.receive(data)
         if reply:
             self._events.on_bytes(connection, reply)
-        return bool(data) and agent.closed is None
+        return bool(data) and agent.closed is None and not agent.stuck
 
     # --- frames (deprecated)
 
