@@ -173,6 +173,12 @@ def _version(record: Record) -> int | None:
     return record.timestamp if version is None else int(version)
 
 
+def _number(value: dict[str, Any], field: str) -> int:
+    """What a record says of a field; 0 where it says no whole number."""
+    said = value.get(field)
+    return said if type(said) is int else 0
+
+
 def _merge_registrations(topics: Topics, records: list[Record]) -> None:
     """By the highest (generation, applied); a record without value takes away what stands before it."""
     newest: dict[str, tuple[tuple[int, int], Record]] = {}
@@ -187,7 +193,7 @@ def _merge_registrations(topics: Topics, records: list[Record]) -> None:
             continue
         if not isinstance(record.value, dict) or not isinstance(record.value.get("objects"), list):
             continue
-        order = (int(record.value.get("generation", 0)), int(record.value.get("applied", 0)))
+        order = (_number(record.value, "generation"), _number(record.value, "applied"))
         if record.key not in newest or order >= newest[record.key][0]:
             newest[record.key] = (order, record)
     for key, (_order, record) in newest.items():

@@ -12,6 +12,7 @@ from coldnotify_schemas.names import InvalidName, check_name
 from coldnotify_schemas.priority import HIGH_VALUE, PRIORITY_HEADER, priority_header
 from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, MESSAGE_ID_BYTES_MAX
 from coldnotify_schemas.records import MOVED_HEADER, VERSION_MAX, InvalidRecord
+from coldnotify_schemas.whole_numbers import whole_number
 
 ID_HEADER = "id"
 EXPIRES_HEADER = "expires_at"
@@ -22,7 +23,6 @@ SOURCE_HEADER = "source"
 """The client that sent it."""
 TIME_HEADER = "time"
 """The publisher's own time, Unix ms, as decimal digits."""
-_DIGITS_MAX = 19
 
 
 class Retention(Enum):
@@ -155,9 +155,10 @@ def _text(header: str, value: bytes) -> str:
 def _number(header: str, value: bytes | None) -> int | None:
     if value is None:
         return None
-    if not value.isdigit() or len(value) > _DIGITS_MAX or int(value) > VERSION_MAX:
+    number = whole_number(value, VERSION_MAX)
+    if number is None:
         raise InvalidRecord(f"{header}: {value[:80]!r} is not Unix time in ms")
-    return int(value)
+    return number
 
 
 def _is_high(value: bytes | None) -> bool:

@@ -7,6 +7,8 @@ nothing of a later generation. A null without the header ends what stands before
 
 import msgspec
 
+from coldnotify_schemas.whole_numbers import whole_number
+
 FORMAT = 1
 FORMAT_WITH_QUERIES = 2
 """Of a bucket that has queries: a matcher that knows nothing of them must not take it for one without."""
@@ -21,7 +23,6 @@ GENERATION_KEY = "@generation"
 
 ENDED_BY_HEADER = "coldnotify-ended-by"
 """Header of a null: the generation that wrote it, in digits."""
-_GENERATION_DIGITS_MAX = 19
 
 GENERATIONS_ALWAYS_BELIEVED = 1_000_000
 """More takeovers than a partition sees in years; what is above must fit the time that there was for them."""
@@ -46,7 +47,7 @@ def ended_by_header(generation: int) -> tuple[str, bytes]:
 
 def ended_by(value: bytes) -> int:
     """The generation that an ENDED_BY_HEADER says; 0: none that can be understood."""
-    return int(value) if value.isdigit() and len(value) <= _GENERATION_DIGITS_MAX else 0
+    return whole_number(value) or 0
 
 
 class RegisteredChannel(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -6,6 +6,7 @@ import msgspec
 
 from coldnotify_schemas.names import InvalidName, check_name
 from coldnotify_schemas.priority import check_priority
+from coldnotify_schemas.whole_numbers import whole_number
 
 VERSION_MAX = (1 << 63) - 1
 PAYLOAD_BYTES_MAX = 4096
@@ -24,7 +25,6 @@ PLACE_HEADER = "coldnotify-place"
 INCARNATION_JUMP_MAX = 1_000_000
 """How far above the incarnation in force a record may lie. Resets count up by one, so nobody comes to this honestly.
 Whoever wants to use the numbers up leaves room for a reset."""
-_OFFSET_DIGITS_MAX = 19
 _REASON_CHARS_MAX = 1000
 
 _Record = TypeVar("_Record", bound="PublicRecord")
@@ -150,10 +150,7 @@ def since_header(epoch: int, offset: int) -> tuple[str, bytes]:
 def since_of(value: bytes, epoch: int, offset: int) -> int | None:
     """The offset that a SINCE_HEADER names, of a record at `offset`; None: it is of another epoch, or says nothing."""
     said_epoch, slash, said_offset = value.partition(b"/")
-    if not slash or said_epoch != b"%08x" % epoch or not said_offset.isdigit() or len(said_offset) > _OFFSET_DIGITS_MAX:
-        return None
-    since = int(said_offset)
-    return since if since <= offset else None
+    return whole_number(said_offset, offset) if slash and said_epoch == b"%08x" % epoch else None
 
 
 def rejected_headers(reason: str, place: str) -> tuple[tuple[str, bytes], tuple[str, bytes]]:

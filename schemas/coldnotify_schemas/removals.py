@@ -3,6 +3,8 @@
 import re
 from typing import NamedTuple
 
+from coldnotify_schemas.whole_numbers import whole_number
+
 REMOVES_HEADER = "coldnotify-removes"
 """Header of the null by which an owner removes what retention does not keep; its value is as `removes_header` has it.
 """
@@ -44,7 +46,8 @@ def removal_of(value: bytes) -> Removal | None:
     found = _VALUE.fullmatch(value)
     if found is None:
         return None
-    incarnation, version, epoch, read_to = found.groups()
-    if epoch is None:
-        return Removal(int(incarnation), int(version), None, 0)
-    return Removal(int(incarnation), int(version), int(epoch, 16), int(read_to))
+    incarnation, said_version, epoch, said_read_to = found.groups()
+    version, read_to = whole_number(said_version), whole_number(said_read_to or b"0")
+    if version is None or read_to is None:
+        return None
+    return Removal(int(incarnation), version, None if epoch is None else int(epoch, 16), read_to)

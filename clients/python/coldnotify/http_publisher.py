@@ -389,6 +389,6 @@ def _retry_after_s(error: HTTPError, answer: Mapping[str, Any]) -> float | None:
     said = answer.get("retry_after_s", error.headers.get("Retry-After"))
     try:
         seconds = float(said)
-    except (TypeError, ValueError):  # a date, too: nobody here says one
+    except (TypeError, ValueError, OverflowError):  # a date, too: nobody here says one
         return None
     return max(seconds, _RETRY_AFTER_S_MIN) if math.isfinite(seconds) else None

@@ -30,6 +30,7 @@ from coldnotify_checker.histories import (
     now_us,
     read_lines,
 )
+from coldnotify_schemas.whole_numbers import whole_number
 
 if TYPE_CHECKING:
     from coldnotify import Message, Missed, Notification
@@ -125,7 +126,8 @@ class Notes:
         said = sorted(set(attributes))
         dropped = []
         at = since.partition(".")[2]
-        begins: Any = since if since in _SINCE_WORDS else int(at) if at.isdecimal() else "now"
+        offset = whole_number(at)
+        begins: Any = since if since in _SINCE_WORDS else "now" if offset is None else offset
         for name, before in sorted(self._channels.items()):
             if name not in wanted:
                 dropped.append(name.removeprefix(f"{self._scope}/"))

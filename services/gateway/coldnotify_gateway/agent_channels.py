@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from coldnotify_schemas.protocol import OBJECTS_PER_FRAME_MAX
+from coldnotify_schemas.whole_numbers import whole_number
 from coldnotify_schemas.wire_pb2 import SINCE_BEGINNING, SINCE_POSITION, Channel, ChannelPosition, Message, Missed
 
 NOWHERE = -1
@@ -45,15 +46,24 @@ def short(hash_: int) -> str:
     return f"{hash_:016x}"[:_SHORT_DIGITS]
 
 
-def parse_mark(text: str) -> ChannelsMark | None:
+def parse_mark(said: str) -> ChannelsMark | None:
     """The mark that a text is; None: it is none."""
-    match = _MARK.fullmatch(text)
+    match = _MARK.fullmatch(said)
     if match is None:
         return None
     epoch, offset, named = match.groups()
     entries = [entry.partition("@") for entry in named.split("-") if entry]
-    ahead = {one: int(position) for one, at, position in entries if at}
-    return ChannelsMark(int(epoch, 16), int(offset) if offset else NOWHERE, frozenset(e[0] for e in entries), ahead)
+    ahead: dict[str, int] = {}
+    for one, at, text in entries:
+        if at:
+            position = whole_number(text)
+            if position is None:
+                return None
+            ahead[one] = position
+    reached = whole_number(offset) if offset else NOWHERE
+    if reached is None:
+        return None
+    return ChannelsMark(int(epoch, 16), reached, frozenset(entry[0] for entry in entries), ahead)
 
 
 class AgentChannels:

@@ -62,7 +62,18 @@ def test_a_mark_is_a_text(mark: ChannelsMark) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "51", "51.17", "x.1.", "51.1.short", f"51.1.{short(TASKS)}-", "51.1.0@", "51." + "9" * 20 + "."]
+    "text",
+    [
+        "",
+        "51",
+        "51.17",
+        "x.1.",
+        "51.1.short",
+        f"51.1.{short(TASKS)}-",
+        "51.1.0@",
+        "51." + "9" * 20 + ".",
+        "51." + "9" * 19 + ".",
+    ],
 )
 def test_what_is_no_mark_is_none(text: str) -> None:
     assert parse_mark(text) is None

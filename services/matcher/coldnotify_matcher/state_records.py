@@ -22,6 +22,7 @@ from coldnotify_schemas.matcher_state import (
 )
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import REGISTRATIONS_MAX
+from coldnotify_schemas.whole_numbers import whole_number
 from coldnotify_streams.errors import NewerFormat
 
 OFFSET_MAX = (1 << 63) - 1
@@ -73,7 +74,8 @@ def check_client_key(key: bytes) -> str:
 def check_bucket_key(key: bytes) -> str:
     """The key of a registrations record, if it is domain/group/client/bucket. Raises Unreadable."""
     client, _, bucket = key.rpartition(b"/")
-    if not (bucket.isdigit() and str(int(bucket[:9])).encode() == bucket and int(bucket) < REGISTRATIONS_MAX):
+    number = whole_number(bucket, REGISTRATIONS_MAX - 1)
+    if number is None or b"%d" % number != bucket:
         raise Unreadable(f"key: {key[:80]!r} does not end with the number of a bucket")
     return f"{check_client_key(client)}/{bucket.decode()}"
 
@@ -82,9 +84,10 @@ def check_channels_key(key: bytes) -> str:
     """The key of a record of channels_state, if it is retention/bucket. Raises Unreadable."""
     text = _text(key)
     retention, _, bucket = text.partition("/")
-    if retention not in _RETENTIONS or not (bucket.isascii() and bucket.isdigit() and str(int(bucket[:9])) == bucket):
+    number = whole_number(bucket)
+    if retention not in _RETENTIONS or number is None or str(number) != bucket:
         raise Unreadable(f"key: {key[:80]!r} is not retention/bucket")
-    _check("key's bucket", int(bucket), 0, CHANNEL_BUCKETS - 1)
+    _check("key's bucket", number, 0, CHANNEL_BUCKETS - 1)
     return text
 
 

@@ -13,6 +13,7 @@ from coldnotify_schemas.matcher_state import (
     ended_by_header,
 )
 from coldnotify_schemas.matcher_state import RegisteredChannel as RegisteredChannelRecord
+from coldnotify_schemas.whole_numbers import whole_number
 
 from coldnotify_matcher.engine.clients import Client
 from coldnotify_matcher.engine.interests.by_channel import RegisteredChannel
@@ -50,7 +51,7 @@ class ClientRecords:
         state = self._state
         client_key, bucket = (key, None) if topic == topics.SESSIONS else key.rpartition("/")[::2]
         client = state.clients.get(client_key)
-        index = int(bucket) if bucket is not None and bucket.isdecimal() else None
+        index = None if bucket is None else whole_number(bucket)
         if client is None or (index is not None and index >= len(client.buckets)):
             if was_null:
                 return

@@ -7,6 +7,7 @@ from coldnotify_schemas.by_domain import ALL_OTHERS, entries_by_domain
 from coldnotify_schemas.channels import Retentions
 from coldnotify_schemas.matcher_state import BUCKET_OBJECTS_MAX
 from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX
+from coldnotify_schemas.whole_numbers import whole_number
 
 from coldnotify_matcher.engine.allowances import Allowances
 from coldnotify_matcher.engine.ceilings import Ceilings
@@ -64,10 +65,11 @@ def parse_intervals(text: str, bounds: Bounds | None = None) -> Intervals:
         if value == _AUTO:
             found[domain] = None
             continue
-        if not (value.isascii() and value.isdigit() and len(value) < 10 and int(value) <= CONFLATION_MS_MAX):
+        interval_ms = whole_number(value, CONFLATION_MS_MAX)
+        if interval_ms is None:
             words = f"is neither a whole number of ms from 0 to {CONFLATION_MS_MAX} nor {_AUTO}"
             raise ValueError(f"{entry!r}: {value!r} {words}")
-        found[domain] = int(value)
+        found[domain] = interval_ms
     auto = frozenset(domain for domain, ms in found.items() if ms is None)
     fixed = {domain: ms for domain, ms in found.items() if ms is not None}
     others_ms = fixed.pop(ALL_OTHERS, 0)

@@ -17,6 +17,7 @@ from coldnotify_common.web import BadRequest
 from coldnotify_schemas.interests import channel_hash, channel_of, channel_text, check_query
 from coldnotify_schemas.names import check_name, check_object
 from coldnotify_schemas.protocol import QUERIES_MAX
+from coldnotify_schemas.whole_numbers import WHOLE_NUMBER_MAX, whole_number
 from coldnotify_schemas.wire_pb2 import (
     EXPIRED,
     LOST,
@@ -41,8 +42,7 @@ _SPACE_FOR_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 _CURSOR = re.compile(r"([0-9a-f]{1,8})\.([0-9]{0,19})\.([0-9a-f]{1,16})(?:\.(.{1,40000}))?")
 CHANNELS_MAX = 1000
 """Of one request: its cursor names them."""
-OFFSET_MAX = (1 << 63) - 1
-"""Kafka's offsets are signed 64-bit integers."""
+_SHOWN_CHARS = 80
 _SINCE = {"now": SINCE_NOW, "oldest": SINCE_OLDEST, "newest": SINCE_NEWEST}
 _REASONS = {RETENTION: "retention", EXPIRED: "expired", LOST: "lost", UNREADABLE: "unreadable"}
 
@@ -104,10 +104,11 @@ def channel_wanted(name: str, since: str | int, attributes: Iterable[str]) -> tu
     """The hash of a registration of a channel, and how it is asked for. Raises BadRequest and InvalidName."""
     text = channel_text(name, attributes)
     channel = Channel(name=name, attributes=channel_of(text)[1])
-    if isinstance(since, int) or since.isdigit():
-        if not 0 <= int(since) <= OFFSET_MAX:
-            raise BadRequest("since", f"{since} is not from 0 to {OFFSET_MAX}")
-        channel.since, channel.at = SINCE_POSITION, int(since)
+    offset = since if isinstance(since, int) else whole_number(since)
+    if offset is not None:
+        if not 0 <= offset <= WHOLE_NUMBER_MAX:
+            raise BadRequest("since", f"{str(since)[:_SHOWN_CHARS]} is not from 0 to {WHOLE_NUMBER_MAX}")
+        channel.since, channel.at = SINCE_POSITION, offset
     elif since in _SINCE:
         channel.since = _SINCE[since]
     else:
@@ -122,7 +123,7 @@ def _time_ms(text: str) -> int:
         time = None
     if time is None or time.tzinfo is None or time.timestamp() < 0:
         words = "is none of now, oldest, newest, an offset, a time with its zone as in 2026-01-31T12:00:00Z"
-        raise BadRequest("since", f"{text[:80]!r} {words}")
+        raise BadRequest("since", f"{text[:_SHOWN_CHARS]!r} {words}")
     return round(time.timestamp() * 1000)
 
 
@@ -132,14 +133,15 @@ def _parse_cursor(text: str | None, wanted: int) -> tuple[int | None, int | None
         return None, None, None
     match = _CURSOR.fullmatch(text)
     if match is None:
-        raise BadRequest("cursor", f"{text[:80]!r} is none of the cursors that were told")
-    epoch, offset, of_set, of_channels = match.groups()
+        raise BadRequest("cursor", f"{text[:_SHOWN_CHARS]!r} is none of the cursors that were told")
+    epoch, offset_text, of_set, of_channels = match.groups()
     mark = None if of_channels is None else parse_mark(of_channels)
-    if of_channels is not None and mark is None:
-        raise BadRequest("cursor", f"{text[:80]!r} is none of the cursors that were told")
+    offset = whole_number(offset_text)
+    if (of_channels is not None and mark is None) or (offset_text and offset is None):
+        raise BadRequest("cursor", f"{text[:_SHOWN_CHARS]!r} is none of the cursors that were told")
     if int(of_set, 16) != wanted:
         return int(epoch, 16), None, mark  # it says nothing about objects that have been added since
-    return int(epoch, 16), int(offset) if offset else None, mark
+    return int(epoch, 16), offset, mark
 
 
 def cursor_of(agent: Agent) -> str | None:

@@ -167,6 +167,11 @@ def test_a_cursor_with_channels_comes_back_as_it_was():
         ({"tasks": "yesterday"}, "since"),
         ({"tasks": "2026-01-31T12:00:00"}, "since"),
         ({"tasks": -1}, "since"),
+        ({"tasks": "²"}, "since"),
+        ({"tasks": "٣"}, "since"),
+        ({"tasks": "9" * 5000}, "since"),
+        ({"tasks": str(1 << 63)}, "since"),
+        ({"tasks": 1 << 63}, "since"),
         ({"tasks": {"since": "now", "attribute": []}}, "channels"),
         ({"tasks": {"attributes": ["a b"]}}, "attributes"),
         ({str(n): "now" for n in range(1001)}, "channels"),
@@ -176,3 +181,9 @@ def test_a_cursor_with_channels_comes_back_as_it_was():
 def test_wrong_channels_are_named(channels, field):
     with pytest.raises((BadRequest, InvalidName), match=field):
         parse(body(channels=channels), wait_s_max=60)
+
+
+@pytest.mark.parametrize("cursor", [f"1.{1 << 63}.0", f"1.2.0.1.{1 << 63}.", f"1.2.0.1.3.00000000@{1 << 63}"])
+def test_a_cursor_beyond_all_offsets_is_none(cursor):
+    with pytest.raises(BadRequest, match=r"^cursor: .* is none of the cursors that were told"):
+        parse(body(channels={"tasks": "now"}, cursor=cursor), wait_s_max=60)

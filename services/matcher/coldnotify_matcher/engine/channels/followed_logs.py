@@ -5,6 +5,7 @@ from coldnotify_schemas import topics
 from coldnotify_schemas.channels import MessageHeaders, Retention, message_headers
 from coldnotify_schemas.matcher_state import CHANNEL_BUCKETS, FORMAT, ChannelsRecord
 from coldnotify_schemas.records import InvalidRecord
+from coldnotify_schemas.whole_numbers import whole_number
 
 from coldnotify_matcher.engine.channel_logs.channel_log import ChannelLog
 from coldnotify_matcher.engine.channel_logs.message_records import Block, Home, Message, MessageRecord, understand
@@ -176,10 +177,11 @@ class Channels:
 
     def rewrite(self, key: str) -> None:
         """A null or a record of a lower generation was seen under this key of the topic of their state."""
-        retention, _, bucket = key.partition("/")
+        retention, _, text = key.partition("/")
+        bucket = whole_number(text, CHANNEL_BUCKETS - 1)
         for log in self._state.channel_logs.values():
-            if log.retention.value == retention and bucket.isdecimal() and int(bucket) < CHANNEL_BUCKETS:
-                log.last.changed[int(bucket)] = None
+            if log.retention.value == retention and bucket is not None:
+                log.last.changed[bucket] = None
                 log.write_due_ms = 0
                 self._state.count("state_repaired")
 
