@@ -37,6 +37,16 @@ def test_a_broker_for_other_machines_says_under_which_name() -> None:
         BrokerConfig(Path("/data"), 9092, 9093, host="0.0.0.0")
 
 
+def test_an_address_of_ipv6_stands_in_brackets() -> None:
+    config = BrokerConfig(Path("/data"), 9092, 9093, host="::1")
+    found = properties(config)
+    assert found["listeners"] == "BROKER://[::1]:9092,CONTROLLER://127.0.0.1:9093"
+    assert found["advertised.listeners"] == "BROKER://[::1]:9092"
+    assert config.bootstrap == "[::1]:9092"
+    everywhere = properties(BrokerConfig(Path("/data"), 9092, 9093, host="::", advertised_host="2001:db8::1"))
+    assert everywhere["advertised.listeners"] == "BROKER://[2001:db8::1]:9092"
+
+
 def test_the_heap_is_a_setting_with_a_minimum() -> None:
     assert "-Xmx300m" in BrokerConfig(Path("/data"), 9092, 9093, heap_mib=300).java_options()
     with pytest.raises(BrokerSettingError, match="heap_mib: 64 MiB are too few"):

@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from coldnotify_schemas.host_port import parse_host_port
 from coldnotify_schemas.protocol import (
     ACK_DELAY_S,
     ANSWER_S,
@@ -168,21 +169,10 @@ def _parse(entry: str, port: int) -> Address:
         raise ValueError(f"address: {entry!r} is no text")
     if "://" in entry:
         return _parse_url(entry)
-    host, colon, number = entry.rpartition(":")
-    if entry.startswith("["):
-        host, _, number = entry[1:].partition("]")
-        colon, number = number[:1], number[1:]
-    elif entry.count(":") != 1:
-        host, colon, number = entry, "", ""
-    if colon:
-        if not (number.isascii() and number.isdigit() and 1 <= int(number) <= 65535):
-            raise ValueError(f"address: {entry!r} has no port from 1 to 65535 after the colon")
-        port = int(number)
-    elif entry.startswith("[") and number:
-        host = ""
-    if not host or any(c.isspace() for c in host):
-        raise ValueError(f"address: {entry!r} is not host or host:port")
-    return Address(host, port)
+    try:
+        return Address(*parse_host_port(entry, port))
+    except ValueError as error:
+        raise ValueError(f"address: {entry!r} {error}") from None
 
 
 def _parse_url(entry: str) -> Address:

@@ -152,7 +152,7 @@ class EmbeddedCluster(Startable):
         """The partitions that have fewer replicas in sync than replicas, as any node sees it. Raises KafkaException."""
         configs = [node.config for node in self.nodes.values() if node.poll() is None]
         # A new client asks the node that it is given; later it would ask any.
-        return sorted({name for at in configs for name in out_of_sync(quiet_admin(f"{at.contact_host}:{at.port}"))})
+        return sorted({name for at in configs for name in out_of_sync(quiet_admin(at.bootstrap))})
 
     def _lagging(self) -> list[str]:
         """As out_of_sync; a node that gives no answer lags as a whole."""

@@ -6,6 +6,8 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from coldnotify_schemas.host_port import host_port
+
 from coldnotify_kafka.errors import BrokerSettingError, DataDirectoryError
 
 HEAP_MIB_DEFAULT = 256
@@ -76,21 +78,24 @@ class BrokerConfig:
         """An address under which this machine reaches the broker."""
         return "127.0.0.1" if self.host in _WILDCARD_HOSTS else self.host
 
+    @property
+    def bootstrap(self) -> str:
+        """What clients on this machine set as bootstrap.servers."""
+        return host_port(self.contact_host, self.port)
+
     def server_properties(self) -> str:
         """The text of server.properties."""
         voters = self.voters or {self.node_id: self.controller_port}
         replicas = len(voters)
         return Template(resource("server.properties").read_text()).substitute(
             node_id=self.node_id,
-            voters=",".join(f"{node}@{self.controller_host}:{port}" for node, port in sorted(voters.items())),
+            voters=",".join(f"{node}@{host_port(self.controller_host, port)}" for node, port in sorted(voters.items())),
             replicas=replicas,
             # Of three: an acknowledged write is on two, and one may be down.
             replicas_in_sync_min=replicas // 2 + 1,
-            host="0.0.0.0" if self.host in _WILDCARD_HOSTS else self.host,
-            port=self.port,
-            advertised_host=self.advertised_host or self.host,
-            controller_host=self.controller_host,
-            controller_port=self.controller_port,
+            listener=host_port("0.0.0.0" if self.host in _WILDCARD_HOSTS else self.host, self.port),
+            controller_listener=host_port(self.controller_host, self.controller_port),
+            advertised=host_port(self.advertised_host or self.host, self.port),
             # In a properties file a backslash begins an escape.
             log_dir=str(self.log_dir).replace("\\", "\\\\"),
         )

@@ -11,6 +11,8 @@ import random
 import socket
 import sys
 
+from coldnotify_schemas.host_port import host_port
+
 from coldnotify_kafka.errors import BrokerError, BrokerSettingError, PortTakenError
 
 _FREE_PORT_MIN = 20_000
@@ -80,7 +82,7 @@ def check_port_is_free(host: str, port: int, setting: str) -> None:
             f"port {port} on {host} is taken by another program: stop it or choose another port with {setting} "
             "(0 = any free one)"
         )
-    raise BrokerSettingError(f"{setting}: cannot listen on {host}:{port} ({trouble.strerror or trouble})")
+    raise BrokerSettingError(f"{setting}: cannot listen on {host_port(host, port)} ({trouble.strerror or trouble})")
 
 
 def _hold(port: int) -> int | None:

@@ -110,7 +110,7 @@ class EmbeddedBroker(Startable):
     @property
     def bootstrap(self) -> str:
         """What clients set as bootstrap.servers."""
-        return f"{self.config.contact_host}:{self.config.port}"
+        return self.config.bootstrap
 
     @property
     def pid(self) -> int:

@@ -14,6 +14,7 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 from typing import Any
 
+from coldnotify_schemas.host_port import host_port
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -49,10 +50,11 @@ def wait_until_ready(host: str, port: int, deadline: float, check_alive: Callabl
     `deadline` is in time.monotonic() seconds. Raises NotReadyInTimeError.
     """
     wait = _Wait(deadline, check_alive)
-    wait.until(f"nothing listens on {host}:{port}", lambda seconds: _connect(host, port, seconds))
-    wait.until("no metadata", lambda seconds: bool(nodes_that_serve(f"{host}:{port}", seconds)))
-    config: _Config = {"bootstrap.servers": f"{host}:{port}", "logger": _silent}
-    admin = quiet_admin(f"{host}:{port}")
+    at = host_port(host, port)
+    wait.until(f"nothing listens on {at}", lambda seconds: _connect(host, port, seconds))
+    wait.until("no metadata", lambda seconds: bool(nodes_that_serve(at, seconds)))
+    config: _Config = {"bootstrap.servers": at, "logger": _silent}
+    admin = quiet_admin(at)
 
     def ask_all(topic: str, ask: Callable[[_Config, str, float], bool]) -> None:
         def answers(name: str) -> None:
@@ -78,10 +80,10 @@ def wait_until_registered(host: str, port: int, node_id: int, deadline: float, c
     `check_alive` and `deadline` as for wait_until_ready. Raises NotReadyInTimeError.
     """
     wait = _Wait(deadline, check_alive)
-    wait.until(f"nothing listens on {host}:{port}", lambda seconds: _connect(host, port, seconds))
+    at = host_port(host, port)
+    wait.until(f"nothing listens on {at}", lambda seconds: _connect(host, port, seconds))
     wait.until(
-        f"the cluster does not count node {node_id} in",
-        lambda seconds: node_id in nodes_that_serve(f"{host}:{port}", seconds),
+        f"the cluster does not count node {node_id} in", lambda seconds: node_id in nodes_that_serve(at, seconds)
     )
 
 

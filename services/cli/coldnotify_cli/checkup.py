@@ -22,6 +22,7 @@ from coldnotify_gateway.listeners.registry import LISTENERS
 from coldnotify_kafka import topic_plan
 from coldnotify_kafka.errors import ColdNotifyKafkaError
 from coldnotify_kafka.room import room_of
+from coldnotify_schemas.host_port import host_port
 from coldnotify_schemas.tenants import VERDICT_S
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -87,7 +88,7 @@ def _kafka(settings: DoctorSettings) -> Iterable[Finding]:
         todo = f"is Kafka running there? COLDNOTIFY_KAFKA / --kafka is {settings.kafka}; --kafka-config for TLS or SASL"
         yield Finding(BAD, "Kafka", f"{settings.kafka}: {error.args[0].str()}", todo)
         return
-    names = ", ".join(f"{one.host}:{one.port}" for one in brokers.values())
+    names = ", ".join(host_port(one.host, one.port) for one in brokers.values())
     yield Finding(OK, "Kafka", f"{len(brokers)} node{'s' * (len(brokers) != 1)}: {names}")
 
 
@@ -342,7 +343,7 @@ def _listeners(base: str, settings: DoctorSettings, context: ssl.SSLContext | No
     # A gateway that listens everywhere is where its HTTP port was found.
     address = inside if host in _EVERYWHERE else host
     for row, port in ports.items():
-        at = f"{row.name} {address}:{port}"
+        at = f"{row.name} {host_port(address, port)}"
         try:
             socket.create_connection((address, port), timeout=settings.doctor_timeout_s).close()
         except OSError as error:

@@ -5,6 +5,8 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 
+from coldnotify_schemas.host_port import host_port
+
 from coldnotify_common.errors import ServiceError
 
 BACKLOG = 1024
@@ -31,7 +33,7 @@ def listen_error(setting: str, host: str, port: int, error: OSError) -> ListenEr
     """What it says of a port that cannot be opened."""
     prefix = f"{setting}: " if setting else ""
     why = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-    return ListenError(f"{prefix}cannot listen on {host}:{port}: {why}")
+    return ListenError(f"{prefix}cannot listen on {host_port(host, port)}: {why}")
 
 
 def first_rush(readiness: Callable[[], str | None], at_most_s: float) -> Iterator[float]:

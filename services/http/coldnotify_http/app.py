@@ -29,6 +29,7 @@ from coldnotify_common.web import json_errors
 from coldnotify_common.web_auth import PROBES, authorized
 from coldnotify_common.web_pages import ANY_HOST, asked_by_name, names_of, own_pages
 from coldnotify_common.web_port import WebPort
+from coldnotify_schemas.host_port import host_port
 from coldnotify_schemas.protocol import HELLO_S
 from coldnotify_schemas.topics import OBJECTS
 from prometheus_client import REGISTRY, CollectorRegistry
@@ -244,7 +245,7 @@ async def _serve(settings: HttpSettings) -> None:
     with stop_event() as stop, service.tls.reloaded_by_signal():
         try:
             await service.start()
-            log.info("listening", address=f"{settings.http_host}:{service.port}", kafka=settings.kafka)
+            log.info("listening", address=host_port(settings.http_host, service.port), kafka=settings.kafka)
             await stop.wait()
             log.info("stopping")
         finally:

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientTimeout, TCPConnector
 from coldnotify_common.inside_tls import InsideTls
 from coldnotify_common.settings import SettingError
+from coldnotify_schemas.host_port import parse_host_port
 from yarl import URL
 
 from coldnotify_http.settings import HttpSettings
@@ -56,10 +57,11 @@ def addresses(text: str, name: str) -> list[str]:
     """host:port[,host:port] as a list. Raises SettingError naming the setting."""
     found = [one.strip() for one in text.split(",") if one.strip()]
     for one in found:
-        host, colon, port = one.rpartition(":")
-        if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port[:6]) < 65536):
+        try:
+            parse_host_port(one)
+        except ValueError as error:
             variable, flag = f"COLDNOTIFY_{name.upper()}", f"--{name.replace('_', '-')}"
-            raise SettingError(f"{variable} / {flag}: {one[:80]!r} is not host:port")
+            raise SettingError(f"{variable} / {flag}: {one[:80]!r} {error}") from None
     return found
 
 

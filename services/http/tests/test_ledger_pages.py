@@ -175,7 +175,7 @@ async def test_an_explanation_joins_matcher_and_gateways(identity: Identity | No
 
 @pytest.mark.parametrize("wrong", ["nohost", "h:0", "h:65536", ":1", "h:x", "a:1,b"])
 def test_an_address_that_is_none_is_named_with_its_setting(wrong: str) -> None:
-    with pytest.raises(SettingError, match=r"COLDNOTIFY_GATEWAY_HTTP / --gateway-http: .* is not host:port"):
+    with pytest.raises(SettingError, match=r"COLDNOTIFY_GATEWAY_HTTP / --gateway-http: .* (is not host:|has no )port"):
         addresses(wrong, "gateway_http")
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from random import Random
 
 from coldnotify_schemas.close_codes import CloseCode
+from coldnotify_schemas.host_port import host_port
 from coldnotify_schemas.protocol import UNKNOWN_SESSION_DELAY_S
 
 from coldnotify._core.settings import DISPLACED_JITTER, Settings
@@ -23,7 +24,7 @@ class Address:
     @property
     def authority(self) -> str:
         """host:port."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_port(self.host, self.port)
 
     @property
     def secure(self) -> bool:

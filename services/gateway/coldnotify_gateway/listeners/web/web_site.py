@@ -39,8 +39,8 @@ class WebSite:
         self._names: frozenset[str] | None = None
         """Those that a page's own host may have; None: any, for it has to show what another page cannot."""
         if settings.auth == "none" and tls is None:
-            hosts = (urlsplit(origin).netloc for origin in self._origins)
-            self._names = names_of("", settings.gateway_host, *(host.partition(":")[0] for host in hosts))
+            hosts = (urlsplit(origin).hostname or "" for origin in self._origins)
+            self._names = names_of("", settings.gateway_host, *hosts)
         app = web.Application(middlewares=[self._admit, json_errors], client_max_size=settings.gateway_sync_bytes_max)
         routes = self.routes()
         what = "a gateway's port for devices that come by WebSocket or HTTP"
