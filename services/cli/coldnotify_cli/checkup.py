@@ -88,7 +88,7 @@ def _kafka(settings: DoctorSettings) -> Iterable[Finding]:
         todo = f"is Kafka running there? COLDNOTIFY_KAFKA / --kafka is {settings.kafka}; --kafka-config for TLS or SASL"
         yield Finding(BAD, "Kafka", f"{settings.kafka}: {error.args[0].str()}", todo)
         return
-    names = ", ".join(host_port(one.host, one.port) for one in brokers.values())
+    names = ", ".join(host_port(str(one.host), one.port) for one in brokers.values())
     yield Finding(OK, "Kafka", f"{len(brokers)} node{'s' * (len(brokers) != 1)}: {names}")
 
 

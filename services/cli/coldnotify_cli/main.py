@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import click
+from coldnotify_schemas.visible import visible_lines
 
+from coldnotify_cli.printing import echo
 from coldnotify_cli.suggesting_group import SuggestingGroup
 
 DONE, FAILED, WRONG_USE = 0, 1, 2
@@ -98,7 +100,7 @@ def _warn_of_variables() -> None:
     from coldnotify_cli.settings_doc import warnings_of
 
     for warning in warnings_of(os.environ):
-        click.echo(f"Warning: {warning}", err=True)
+        echo(f"Warning: {warning}", err=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -107,10 +109,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         result = cli.main(None if arguments is None else list(arguments), prog_name="coldnotify", standalone_mode=False)
         return result if isinstance(result, int) else DONE
     except click.ClickException as error:
+        error.message = visible_lines(str(error.message))
         error.show()
         return WRONG_USE if isinstance(error, click.UsageError) else FAILED
     except (click.Abort, KeyboardInterrupt):
-        click.echo("Aborted.", err=True)
+        echo("Aborted.", err=True)
         return FAILED
     except BrokenPipeError:
         # Whoever read our output has had enough; the interpreter must not complain about it at its end.
@@ -119,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("COLDNOTIFY_LOG_LEVEL") == "debug":
             traceback.print_exc()
-        click.echo(f"Error: {_words(error)}", err=True)
+        echo(*f"Error: {_words(error)}".split("\n"), err=True)
         return _exit_code(error)
 
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coldnotify_cli.printing import echo
+
 if TYPE_CHECKING:
     from coldnotify.publisher import Outcome, Published
 
@@ -34,13 +36,13 @@ def say(
     """Prints where Kafka has it and what it has changed; as JSON with what `more` there is. Returns the exit code: 1 if
     it was in vain, as is known."""
     if as_json:
-        click.echo(json.dumps({**published._asdict(), **outcome.shown(), **more}))
+        echo(json.dumps({**published._asdict(), **outcome.shown(), **more}))
     else:
         place = f"version {published.version}  partition {published.partition}  offset {published.offset}"
-        click.echo(f"{place}  outcome {outcome.outcome}")
+        echo(f"{place}  outcome {outcome.outcome}")
     if outcome.in_vain:
-        click.echo(f"Error: {'/'.join(about)} version {published.version}: is {outcome}", err=True)
+        echo(f"Error: {'/'.join(about)} version {published.version}: is {outcome}", err=True)
         return 1
     if outcome.reason:
-        click.echo(f"outcome not known: {outcome.reason}", err=True)
+        echo(f"outcome not known: {outcome.reason}", err=True)
     return 0

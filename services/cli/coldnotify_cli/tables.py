@@ -6,7 +6,9 @@ from datetime import UTC, datetime
 from itertools import chain, islice
 from typing import Any
 
-import click
+from coldnotify_schemas.visible import visible
+
+from coldnotify_cli.printing import echo
 
 Row = dict[str, Any]
 
@@ -18,7 +20,7 @@ def print_list(rows: Iterable[Row], as_json: bool) -> int:
     """A table, or with `as_json` an object a line. Returns the exit code."""
     if as_json:
         for row in rows:
-            click.echo(json.dumps(row))
+            echo(json.dumps(row))
     else:
         print_table(rows)
     return 0
@@ -28,7 +30,7 @@ def print_one(shown: Row) -> None:
     """Names and values, a line each."""
     width = max(len(title(name)) for name in shown)
     for name, value in shown.items():
-        click.echo(f"{title(name):<{width}}  {cell(name, value)}")
+        echo(f"{title(name):<{width}}  {cell(name, value)}")
 
 
 def print_table(rows: Iterable[Row]) -> None:
@@ -36,14 +38,14 @@ def print_table(rows: Iterable[Row]) -> None:
     rest = iter(rows)
     first = list(islice(rest, _WIDTH_ROWS))
     if not first:
-        click.echo("(none)")
+        echo("(none)")
         return
     names = list(first[0])
     widths = [max(len(title(name)), *(len(cell(name, row.get(name))) for row in first)) for name in names]
-    click.echo("  ".join(f"{title(name):<{width}}" for name, width in zip(names, widths, strict=True)).rstrip())
+    echo("  ".join(f"{title(name):<{width}}" for name, width in zip(names, widths, strict=True)).rstrip())
     for row in chain(first, rest):
         cells = (f"{cell(name, row.get(name)):<{width}}" for name, width in zip(names, widths, strict=True))
-        click.echo("  ".join(cells).rstrip())
+        echo("  ".join(cells).rstrip())
 
 
 def title(name: str) -> str:
@@ -52,14 +54,14 @@ def title(name: str) -> str:
 
 
 def cell(name: str, value: object) -> str:
-    """A value as it is printed."""
+    """A value as it is printed, and as wide."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name.endswith(("_ms", "expires_at")) and isinstance(value, int):
         return time_of(value)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def time_of(unix_ms: int) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from coldnotify_schemas.visible import visible
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -33,7 +34,7 @@ def headline(shown: Overview) -> list[str]:
         f"lag: objects {lag['objects']:.0f}, requests {lag['requests']:.0f}",
     ]
     lines += [
-        f"{kind} {one['address']} cannot be asked: {one['error']}"
+        visible(f"{kind} {one['address']} cannot be asked: {one['error']}")
         for kind, all_ in (("matcher", shown["matchers"]), ("gateway", shown["gateways"]))
         for one in all_
         if one["error"] is not None
@@ -69,7 +70,8 @@ def sections(shown: Overview) -> list[Section]:
             "Oldest undelivered",
             ("object", "version", "since", "lacking", "asleep", "registered"),
             [
-                (f"{one['domain']}/{one['group']}/{one['object']}", str(one["version"]), age(one["since_ms"], now_ms),
+                (visible(f"{one['domain']}/{one['group']}/{one['object']}"),
+                 str(one["version"]), age(one["since_ms"], now_ms),
                  *(str(one[name]) for name in ("lacking", "asleep", "registered")))
                 for one in shown["oldest"][:ROWS_MAX]
             ],
@@ -77,13 +79,13 @@ def sections(shown: Overview) -> list[Section]:
     ]  # fmt: skip
 
 
-def plain(shown: Overview) -> str:
-    """For a pipe."""
+def plain(shown: Overview) -> list[str]:
+    """For a pipe: its lines."""
     lines = headline(shown)
     for section in sections(shown):
         lines += ["", section.title]
         lines += _columns([section.head, *section.rows]) if section.rows else ["(none)"]
-    return "\n".join(lines)
+    return lines
 
 
 def rich_view(shown: Overview) -> RenderableType:

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import click
+from coldnotify_cli.printing import echo
 
 _AFTER_S = 2.0
 """Seconds without an answer, from which on a person wonders."""
@@ -14,7 +14,7 @@ _AFTER_S = 2.0
 def waiting_notice(for_whom: str, timeout_s: float) -> Iterator[None]:
     """Says so once, if the block takes longer than some seconds. `timeout_s`: how long the block waits at most."""
     words = f"waiting for {for_whom}: no answer yet; giving up after {timeout_s:g} s"
-    timer = threading.Timer(_AFTER_S, lambda: click.echo(words, err=True))
+    timer = threading.Timer(_AFTER_S, lambda: echo(words, err=True))
     timer.daemon = True
     timer.start()
     try:

@@ -1,20 +1,26 @@
 """Logging: structlog over the standard library, one line an event on stderr, for people or as JSON.
 
 What libraries log with the standard library (aiohttp, librdkafka through our configuration) comes out the same way;
-what strangers can make aiohttp and asyncio say comes at most once a second of each kind.
+what strangers can make aiohttp and asyncio say comes at most once a second of each kind. Of what is logged for people,
+no character steers a terminal or makes a line of its own; JSON escapes such characters itself.
 """
 
+import io
 import logging
 import sys
+from typing import TextIO
 
 import structlog
-from structlog.typing import EventDict, Processor, WrappedLogger
+from coldnotify_schemas.visible import visible_lines
+from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
 from coldnotify_common.paced import PacedRecords
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _OF_STRANGERS = ("aiohttp.server", "aiohttp.web", "aiohttp.websocket", "asyncio")
 """Loggers whose lines anybody who reaches a port can cause: malformed HTTP, connections that end in a handshake."""
+
+_OF_LINES = ("event", "stack", "exception")
 
 
 def configure(log_format: str, log_level: str, service: str) -> None:
@@ -37,7 +43,8 @@ def configure(log_format: str, log_level: str, service: str) -> None:
         final += [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(default=str)]
     else:
         final += [
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
+            _steers_nothing,
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_traceback),
         ]
 
     handler = logging.StreamHandler(sys.stderr)
@@ -65,3 +72,27 @@ def _left_out(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDi
     if left_out is not None:
         event["left_out"] = left_out
     return event
+
+
+class _Quoted:
+    """A text that the console's renderer shows in quotes, as it does one with spaces."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return repr(self._text)
+
+
+def _steers_nothing(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """All that the renderer writes out as it is. What is no text it shows by repr(), which escapes the same."""
+    for name, value in event.items():
+        if isinstance(value, str) and not value.isprintable():
+            event[name] = visible_lines(value) if name in _OF_LINES else _Quoted(value)
+    return event
+
+
+def _traceback(lines: TextIO, exc_info: ExcInfo) -> None:
+    text = io.StringIO()
+    structlog.dev.plain_traceback(text, exc_info)
+    lines.write(visible_lines(text.getvalue()))

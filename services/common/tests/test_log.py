@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from unicodedata import category
 
 SCRIPT = """
 import logging, structlog
@@ -71,3 +72,42 @@ def test_what_strangers_make_libraries_say_comes_once_a_second_and_nothing_else_
     assert counts["Error"] < 100  # one, unless the machine stands still for seconds
     assert counts["SSL"] + left_out == 1001
     assert "the last" in events[-1]["event"]
+
+
+HOSTILE = "lamp\x1b]0;owned\x07\u202e\u2028\x85\r"
+
+STEERING = f"""
+import logging, structlog
+from coldnotify_common.log import configure
+configure({{format!r}}, "info", "lamp")
+hostile = {HOSTILE!r}
+log = structlog.get_logger()
+log.info("named", name=hostile, spaced=hostile + " x", line="a\\nForged", many=[hostile], by={{{{hostile: hostile}}}})
+log.error(hostile + "\\nForged event")
+logging.getLogger("aiohttp").warning("careful %s\\nForged message", hostile)
+try:
+    raise ValueError(hostile + "\\nForged error")
+except ValueError:
+    log.exception("broken")
+"""
+
+
+def steered(log_format: str) -> list[str]:
+    script = STEERING.format(format=log_format)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=120, check=True)
+    text = done.stderr.decode()
+    assert {category(one) for one in text if one != "\n"}.isdisjoint({"Cc", "Cf", "Zl", "Zp"})
+    return text.splitlines()
+
+
+def test_what_is_logged_for_people_steers_no_terminal_and_forges_no_line() -> None:
+    lines = steered("console")
+    assert not [line for line in lines if line.startswith("Forged")]
+    assert "\\x1b]0;owned\\x07\\u202e" in lines[0]
+    assert any("ValueError" in line and "\\x1b" in line for line in lines)
+
+
+def test_json_has_all_of_it() -> None:
+    events = [json.loads(line) for line in steered("json")]
+    assert [event["name"] for event in events if "name" in event] == [HOSTILE]
+    assert HOSTILE in events[1]["event"]

@@ -8,6 +8,7 @@ import click
 from coldnotify_common.settings import settings_options
 from coldnotify_common.stop import stop_flag
 
+from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import BrokerSettings
 
 Kafka = TypeVar("Kafka")
@@ -38,7 +39,7 @@ def command_broker(settings: BrokerSettings) -> int:
         broker.start()
         broker.wait_ready(settings.kafka_ready_timeout_s)
         with stop_flag() as stop:
-            click.echo(f"Kafka is ready at {broker.bootstrap} (data in {broker.config.data_dir}, pid {broker.pid})")
+            echo(f"Kafka is ready at {broker.bootstrap} (data in {broker.config.data_dir}, pid {broker.pid})")
             while not stop.wait(_LOOK_INTERVAL_S):
                 if (status := broker.poll()) is not None:
                     raise click.ClickException(
@@ -49,7 +50,7 @@ def command_broker(settings: BrokerSettings) -> int:
         pass
     finally:
         broker.stop()
-    click.echo("Kafka has stopped")
+    echo("Kafka has stopped")
     return 0
 
 
@@ -66,7 +67,7 @@ def _run_cluster(settings: BrokerSettings) -> int:
 
     def on_ready() -> None:
         pids = ", ".join(str(pid) for pid in cluster.pids.values())
-        click.echo(f"Kafka is ready at {cluster.bootstrap} (data in {cluster.data_dir}, pids {pids})")
+        echo(f"Kafka is ready at {cluster.bootstrap} (data in {cluster.data_dir}, pids {pids})")
 
     try:
         classpath()
@@ -74,7 +75,7 @@ def _run_cluster(settings: BrokerSettings) -> int:
         return 0
     with stop_flag() as stop:
         Supervisor([parts_of(cluster, settings.kafka_ready_timeout_s)], on_ready).run(stop)
-    click.echo("Kafka has stopped")
+    echo("Kafka has stopped")
     return 0
 
 

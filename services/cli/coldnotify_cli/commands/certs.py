@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from coldnotify_cli.printing import echo
+
 _HOSTS = ("localhost", "127.0.0.1", "::1")
 
 
@@ -61,13 +63,13 @@ def command_certs(
     keys = make_key(directory)
     if as_json:
         made = {"certificates": authority.made, "keys": keys, "authority": [directory / "ca.pem"]}
-        click.echo(json.dumps({name: [str(path) for path in paths] for name, paths in made.items()}))
+        echo(json.dumps({name: [str(path) for path in paths] for name, paths in made.items()}))
         return 0
     for path in authority.made:
-        click.echo(f"made {path} and its key")
+        echo(f"made {path} and its key")
     for path in keys:
-        click.echo(f"made {path}")
-    click.echo(f"authority {directory / 'ca.pem'}, its key for nobody else: {directory / 'ca.key'}")
+        echo(f"made {path}")
+    echo(f"authority {directory / 'ca.pem'}, its key for nobody else: {directory / 'ca.key'}")
     return 0
 
 

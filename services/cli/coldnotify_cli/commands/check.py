@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from coldnotify_cli.printing import echo
+
 if TYPE_CHECKING:
     from coldnotify_checker import Verdict
     from coldnotify_checker.verdict import Promise
@@ -41,12 +43,12 @@ def command_check(histories: tuple[Path, ...], clock_skew_s: float, at_rest: boo
         raise click.UsageError(f"HISTORY: {error.filename}: {error.strerror}") from None
     verdict = judge(events, clock_skew_s=clock_skew_s, at_rest=at_rest)
     if as_json:
-        click.echo(json.dumps(_as_json(verdict)))
+        echo(json.dumps(_as_json(verdict)))
     else:
         for line in table(verdict):
-            click.echo(line)
+            echo(line)
         for violation in verdict.violations:
-            click.echo(f"\n{violation}")
+            echo("", *str(violation).split("\n"))
     return 0 if verdict.clean else 1
 
 

@@ -8,6 +8,7 @@ from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.described import parse_assignments, show_value
 from coldnotify_cli.http_node import HttpNode
+from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import HttpNodeSettings
 from coldnotify_cli.tables import cell
 
@@ -61,14 +62,14 @@ def command_describe(
         raise click.UsageError("--if-revision: nothing is to be changed")
     path = ("domains", domain, "groups", group, "objects", object_id, "description")
     shown = HttpNode(settings).ask(method, *path, body=body, if_revision=if_revision)
-    click.echo(json.dumps(shown, ensure_ascii=False) if as_json else _lines(shown))
+    echo(*([json.dumps(shown, ensure_ascii=False)] if as_json else _lines(shown)))
     return 0
 
 
-def _lines(shown: dict[str, Any]) -> str:
+def _lines(shown: dict[str, Any]) -> list[str]:
     description = shown["description"]
     if description is None:
-        return f"{shown['object']}: has no description"
+        return [f"{shown['object']}: has no description"]
     width = max(map(len, description), default=0)
     lines = [f"{key:<{width}}  {show_value(value)}" for key, value in description.items()] or ["(no keys)"]
-    return "\n".join([*lines, f"since {cell('_ms', shown['version'])}, revision {shown['revision']}"])
+    return [*lines, f"since {cell('_ms', shown['version'])}, revision {shown['revision']}"]

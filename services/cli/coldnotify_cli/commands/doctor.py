@@ -5,6 +5,7 @@ import json
 import click
 from coldnotify_common.settings import settings_options
 
+from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import DoctorSettings
 
 
@@ -23,11 +24,11 @@ def command_doctor(as_json: bool, settings: DoctorSettings) -> int:
     for finding in all_checks(settings):
         bad += finding.state == BAD
         if as_json:
-            click.echo(json.dumps(finding._asdict()))
+            echo(json.dumps(finding._asdict()))
             continue
-        click.echo(f"{finding.state:<7}  {finding.what:<12}  {finding.words}")
+        echo(f"{finding.state:<7}  {finding.what:<12}  {finding.words}")
         if finding.todo:
-            click.echo(f"{'':<23}-> {finding.todo}")
+            echo(f"{'':<23}-> {finding.todo}")
     if not as_json:
-        click.echo(f"{bad} wrong" if bad else "nothing is wrong")
+        echo(f"{bad} wrong" if bad else "nothing is wrong")
     return 1 if bad else 0

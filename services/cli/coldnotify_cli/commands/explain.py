@@ -7,6 +7,7 @@ import click
 from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.http_node import HttpNode
+from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import HttpNodeSettings
 from coldnotify_cli.tables import cell, print_table
 
@@ -28,7 +29,7 @@ def command_explain(
     path = ("domains", domain, "groups", group, "clients", client, "explanation")
     shown = HttpNode(settings).get(*path, object=object_id)
     if as_json:
-        click.echo(json.dumps(shown))
+        echo(json.dumps(shown))
     else:
         _print(shown)
     return 0
@@ -38,12 +39,12 @@ def _print(shown: dict[str, Any]) -> None:
     about = f"{shown['domain']}/{shown['group']}/{shown['client']}"
     if shown["object"] is not None:
         about += f" and {shown['object']}"
-    click.echo(f"{about}: {shown['verdict'].replace('_', ' ')}: {shown['words']}")
+    echo(f"{about}: {shown['verdict'].replace('_', ' ')}: {shown['words']}")
     width = max(len(event["step"]) for event in shown["timeline"])
     for event in shown["timeline"]:
-        click.echo(f"  {cell('_ms', event['when_ms']):<25}  {event['step']:<{width}}  {event['text']}")
+        echo(f"  {cell('_ms', event['when_ms']):<25}  {event['step']:<{width}}  {event['text']}")
     for silent in shown["gateways_silent"]:
-        click.echo(f"  gateway not asked: {silent}")
+        echo(f"  gateway not asked: {silent}")
     if shown["object"] is None and shown["lacking"]:
-        click.echo()
+        echo()
         print_table(shown["lacking"])

@@ -10,6 +10,7 @@ from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.described import show_pairs
 from coldnotify_cli.http_node import HttpNode
+from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import HttpNodeSettings
 from coldnotify_cli.tables import print_table
 
@@ -36,7 +37,7 @@ def command_find(
     found: Iterator[dict[str, Any]] = chain.from_iterable(page["items"] for page in pages)
     if as_json:
         for one in found:
-            click.echo(json.dumps(one, ensure_ascii=False))
+            echo(json.dumps(one, ensure_ascii=False))
     else:
         print_table({**one, "description": show_pairs(one["description"])} for one in found)
     return 0

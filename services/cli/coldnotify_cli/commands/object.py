@@ -6,10 +6,12 @@ import time
 import click
 from coldnotify_common.kafka_options import read_options
 from coldnotify_common.settings import settings_options
+from coldnotify_schemas.visible import visible
 
 from coldnotify_cli.commands.publish import parse_payload
 from coldnotify_cli.matcher_client import Matchers, NotKnown
 from coldnotify_cli.outcome_lines import outcome_of, say
+from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import ResetSettings
 from coldnotify_cli.suggesting_group import SuggestingGroup
 from coldnotify_cli.waiting_notice import waiting_notice
@@ -64,7 +66,8 @@ def reset(
     incarnation = _incarnation_of_removed() if newest is None else newest[0] + 1
     if not yes:
         is_at = "is not known" if newest is None else f"is at version {newest[1]} (incarnation {newest[0]})"
-        click.confirm(f"{domain}/{group}/{object_id} {is_at}. Begin again at version {version}?", abort=True, err=True)
+        words = visible(f"{domain}/{group}/{object_id} {is_at}. Begin again at version {version}?")
+        click.confirm(words, abort=True, err=True)
     options = read_options(settings.kafka_config)
     with (
         Publisher(settings.kafka, timeout_s=settings.publish_timeout_s, kafka_config=options) as publisher,
@@ -72,7 +75,7 @@ def reset(
     ):
         published = publisher.publish(domain, group, object_id, version, value, incarnation=incarnation)
     if not as_json:
-        click.echo(f"incarnation {incarnation}  ", nl=False)
+        echo(f"incarnation {incarnation}  ", nl=False)
     about = (domain, group, object_id)
     outcome = outcome_of(matchers.get, about, published, wait_s=_OUTCOME_WAIT_S)
     return say(about, published, outcome, as_json=as_json, incarnation=incarnation)

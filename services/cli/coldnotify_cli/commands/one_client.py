@@ -5,8 +5,10 @@ from typing import Any
 
 import click
 from coldnotify_common.settings import settings_options
+from coldnotify_schemas.visible import visible
 
 from coldnotify_cli.http_node import HttpNode
+from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import HttpNodeSettings
 from coldnotify_cli.suggesting_group import SuggestingGroup
 
@@ -68,12 +70,12 @@ def forget(
 
 def _confirm(words: str, *, yes: bool) -> None:
     if not yes:
-        click.confirm(words, abort=True, err=True)
+        click.confirm(visible(words), abort=True, err=True)
 
 
 def _say(done: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(done))
+        echo(json.dumps(done))
         return
     online = " (its session was ended)" if done["was_online"] and done["outcome"] == "forgotten" else ""
-    click.echo(f"{done['domain']}/{done['group']}/{done['client']} {_SAID[done['outcome']]}{online}")
+    echo(f"{done['domain']}/{done['group']}/{done['client']} {_SAID[done['outcome']]}{online}")

@@ -12,6 +12,7 @@ from coldnotify_schemas.priority import HIGH
 
 from coldnotify_cli.commands.publish import parse_payload
 from coldnotify_cli.noting import noted_send
+from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import SendSettings
 from coldnotify_cli.waiting_notice import waiting_notice
 
@@ -97,7 +98,7 @@ def command_send(
             )
         answer(sent.offset)
     if as_json:
-        click.echo(json.dumps(sent._asdict()))
+        echo(json.dumps(sent._asdict()))
     else:
-        click.echo(f"partition {sent.partition}  offset {sent.offset}  id {sent.id}")
+        echo(f"partition {sent.partition}  offset {sent.offset}  id {sent.id}")
     return 0

@@ -8,6 +8,7 @@ import click
 from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.matcher_client import Matchers
+from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import LookSettings
 from coldnotify_cli.suggesting_group import SuggestingGroup
 from coldnotify_cli.tables import print_list, print_one, print_table
@@ -44,10 +45,10 @@ def client(domain: str, group: str, client: str, as_json: bool, settings: LookSe
         registrations = matchers.get(*path, limit=1000, after=registrations["next"])["registrations"]
         rows += registrations["items"]
     if as_json:
-        click.echo(json.dumps({**shown, "registrations": rows}))
+        echo(json.dumps({**shown, "registrations": rows}))
         return 0
     print_one(shown)
-    click.echo()
+    echo()
     print_table(rows)
     return 0
 
@@ -71,7 +72,7 @@ def object_(domain: str, group: str, object_id: str, as_json: bool, settings: Lo
     """Show one object: its newest version, and how many clients are registered for it."""
     shown = Matchers(settings).get("domains", domain, "groups", group, "objects", object_id)
     if as_json:
-        click.echo(json.dumps(shown))
+        echo(json.dumps(shown))
     else:
         print_one(shown)
     return 0

@@ -11,6 +11,7 @@ from coldnotify_common.settings import ServiceSettings, settings_options
 from coldnotify_schemas.tenants import GAUGES, Agreement, InvalidTenant, Tenant, check_tenant_name, fields_of, tenant_of
 
 from coldnotify_cli.http_node import HttpNode
+from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import HttpNodeSettings, TenantSettings
 from coldnotify_cli.suggesting_group import SuggestingGroup
 from coldnotify_cli.tables import print_list, print_one, print_table
@@ -108,7 +109,7 @@ def set_tenant(
         write_tenant(_service_settings(settings), tenant, settings.tenant_timeout_s)
     _bring_quotas(before, tenant, settings)
     if as_json:
-        click.echo(json.dumps(_shown(tenant), ensure_ascii=False))
+        echo(json.dumps(_shown(tenant), ensure_ascii=False))
     else:
         print_one(_row(tenant))
     return 0
@@ -123,9 +124,9 @@ def list_tenants(as_json: bool, settings: TenantSettings) -> int:
     tenants = stored.table.all()
     code = print_list((_shown(one) if as_json else _row(one) for one in tenants), as_json)
     for key, reason in stored.damaged.items():
-        click.echo(f"{key!r}: cannot be read: {reason}", err=True)
+        echo(f"{key!r}: cannot be read: {reason}", err=True)
     for domain, names in stored.table.conflicts().items():
-        click.echo(f"domain {domain}: is named by {', '.join(names)}; it belongs to {names[0]}", err=True)
+        echo(f"domain {domain}: is named by {', '.join(names)}; it belongs to {names[0]}", err=True)
     return 1 if stored.damaged or stored.table.conflicts() else code
 
 
@@ -140,7 +141,7 @@ def show_tenant(name: str, as_json: bool, settings: TenantSettings) -> int:
     if tenant is None:
         raise click.ClickException(_missing(name, stored))
     if as_json:
-        click.echo(json.dumps(_shown(tenant), ensure_ascii=False))
+        echo(json.dumps(_shown(tenant), ensure_ascii=False))
     else:
         print_one({**_row(tenant), "domains": " ".join(tenant.domains) or "(all others)"})
     return 0
@@ -164,7 +165,7 @@ def remove(name: str, settings: TenantSettings) -> int:
     with _asking(settings):
         remove_tenant(_service_settings(settings), name, settings.tenant_timeout_s)
     _bring_quotas(before, None, settings)
-    click.echo(f"{name}: removed")
+    echo(f"{name}: removed")
     return 0
 
 
@@ -182,19 +183,19 @@ def usage(name: str, by: str, last: int | None, as_json: bool, settings: HttpNod
     """
     shown = HttpNode(settings).get("tenants", name, "usage", by=by, last=last)
     if as_json:
-        click.echo(json.dumps(shown))
+        echo(json.dumps(shown))
         return 0
     now = shown["now"]
     if now is None:
-        click.echo(f"{name}: nothing is measured at the moment (is `coldnotify usage` running?)")
+        echo(f"{name}: nothing is measured at the moment (is `coldnotify usage` running?)")
     else:
         rates = {field: value for field, value in now["per_s"].items() if value}
         words = ", ".join(f"{field} {value:g}/s" for field, value in rates.items()) or "nothing"
-        click.echo(f"{name} now: {words}")
+        echo(f"{name} now: {words}")
         held = {field: now.get("gauges", {}).get(field, 0) for field in GAUGES}
-        click.echo("there are: " + ", ".join(f"{field} {count}" for field, count in held.items()))
+        echo("there are: " + ", ".join(f"{field} {count}" for field, count in held.items()))
         if now.get("exceeded"):
-            click.echo(f"above the agreement: {', '.join(now['exceeded'])}")
+            echo(f"above the agreement: {', '.join(now['exceeded'])}")
     print_table(shown["items"])
     return 0
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from coldnotify_cli.printing import echo
+
 
 @click.command("token")
 @click.argument("key", metavar="KEYFILE", type=click.Path(dir_okay=False, path_type=Path))
@@ -40,9 +42,9 @@ def command_token(
     grant = Grant(names, publisher.split(",") if publisher is not None else (), audience)
     token = sign(key, grant, time.time(), hours * 3600)
     if as_json:
-        click.echo(json.dumps({"token": token.text, "id": token.id, "expires_at": int(token.expires_at_s)}))
+        echo(json.dumps({"token": token.text, "id": token.id, "expires_at": int(token.expires_at_s)}))
         return 0
     end = dt.datetime.fromtimestamp(token.expires_at_s, dt.UTC)
-    click.echo(f"token {token.id}, holds until {end:%Y-%m-%d %H:%M:%S} UTC", err=True)
-    click.echo(token.text)
+    echo(f"token {token.id}, holds until {end:%Y-%m-%d %H:%M:%S} UTC", err=True)
+    echo(token.text)
     return 0

@@ -2,14 +2,19 @@
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
 from coldnotify_common.settings import settings_options
 from coldnotify_common.stop import StopFlag, stop_flag
+from coldnotify_schemas.visible import visible_lines
 
 from coldnotify_cli.http_node import HttpNode
+from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import HttpNodeSettings
+
+_Text = Callable[[Any], list[str]]
 
 
 @click.command("top")
@@ -28,11 +33,11 @@ def command_top(once: bool, every_s: float, as_json: bool, settings: HttpNodeSet
     with stop_flag() as stop:
         first = _first(node, stop)
         if as_json:
-            _print_again(node, first, stop, every_s, once=once, text=json.dumps)
+            _print_again(node, first, stop, every_s, once=once, text=lambda shown: [json.dumps(shown)])
         elif once or not sys.stdout.isatty():
             from coldnotify_cli.top_view import plain
 
-            _print_again(node, first, stop, every_s, once=once, text=lambda shown: plain(shown) + "\n")
+            _print_again(node, first, stop, every_s, once=once, text=lambda shown: [*plain(shown), ""])
         else:
             _refresh(node, first, stop, every_s)
     return 0
@@ -46,14 +51,15 @@ def _first(node: HttpNode, stop: StopFlag) -> Any:
     return shown
 
 
-def _print_again(node: HttpNode, shown: Any, stop: StopFlag, every_s: float, *, once: bool, text: Any) -> None:
-    click.echo(text(shown))
+def _print_again(node: HttpNode, shown: Any, stop: StopFlag, every_s: float, *, once: bool, text: _Text) -> None:
+    echo(*text(shown))
     while not once and not stop.wait(every_s):
-        click.echo(text(node.get("overview")))
+        echo(*text(node.get("overview")))
 
 
 def _refresh(node: HttpNode, shown: Any, stop: StopFlag, every_s: float) -> None:
     from rich.live import Live
+    from rich.text import Text
 
     from coldnotify_cli.top_view import rich_view
 
@@ -62,4 +68,4 @@ def _refresh(node: HttpNode, shown: Any, stop: StopFlag, every_s: float) -> None
             try:
                 live.update(rich_view(node.get("overview")), refresh=True)
             except click.ClickException as error:
-                live.update(error.format_message(), refresh=True)
+                live.update(Text(visible_lines(error.format_message())), refresh=True)

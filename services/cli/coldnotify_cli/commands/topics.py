@@ -12,6 +12,7 @@ import click
 from coldnotify_common.kafka_options import read_options
 from coldnotify_common.settings import settings_options
 
+from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import AclsSettings, TopicsSettings
 from coldnotify_cli.suggesting_group import SuggestingGroup
 from coldnotify_cli.waiting_notice import waiting_notice
@@ -52,13 +53,13 @@ def apply(as_json: bool, settings: TopicsSettings) -> int:
 
 def _show(plan: "Plan", as_json: bool) -> None:
     if not as_json:
-        click.echo(str(plan))
+        echo(*str(plan).split("\n"))
         return
     shown = {
         name: [{"kind": _KINDS[type(item).__name__], **dataclasses.asdict(item)} for item in items]
         for name, items in (("changes", plan.changes), ("refusals", plan.refusals))
     }
-    click.echo(json.dumps(shown))
+    echo(json.dumps(shown))
 
 
 @command_topics.command("dump")
@@ -101,7 +102,7 @@ def dump(history: Path, no_channels: bool, settings: TopicsSettings) -> int:
     except topics_dump.DumpError as error:
         raise click.ClickException(str(error)) from None
     for topic, count in counts.items():
-        click.echo(f"{topic}  {count} records" if topic in there else f"{topic}  is not there")
+        echo(f"{topic}  {count} records" if topic in there else f"{topic}  is not there")
     return 0
 
 
@@ -123,7 +124,7 @@ def acls(change: bool, settings: AclsSettings) -> int:
             todo = run(_admin(settings), wanted, settings.topics_timeout_s)
     except AclsNotAppliedError as error:
         raise click.ClickException(f"Kafka ({settings.kafka}): {error}") from None
-    click.echo(str(todo))
+    echo(*str(todo).split("\n"))
     return 0
 
 

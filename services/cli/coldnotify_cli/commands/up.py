@@ -10,6 +10,7 @@ import click
 from coldnotify_common.settings import settings_options
 from coldnotify_common.stop import stop_flag
 
+from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import UpSettings
 from coldnotify_cli.up_settings import EveryUpSetting
 
@@ -51,9 +52,9 @@ def command_up(settings: UpSettings) -> int:
                 write_atomically(ready_file, report)
             words = _ready_words(report, stack.tls.scheme)
             if status is None:
-                click.echo(words)
+                echo(*words)
             else:
-                status.headline = words
+                status.headline = "\n".join(words)
 
         try:
             supervisor.run(stop)
@@ -63,21 +64,19 @@ def command_up(settings: UpSettings) -> int:
             if status is not None:
                 status.headline = "ColdNotify has stopped"
     if not live:
-        click.echo("ColdNotify has stopped")
+        echo("ColdNotify has stopped")
     return 0
 
 
-def _ready_words(report: dict[str, object], scheme: str) -> str:
+def _ready_words(report: dict[str, object], scheme: str) -> list[str]:
     """What a person wants first: the console, as a link; then where everything else is."""
-    return "\n".join(
-        [
-            f"ColdNotify is ready (pid {os.getpid()})",
-            f"  console   {scheme}://{report['http']}/",
-            f"  publish   {scheme}://{report['http']}, or to Kafka at {report['kafka']}",
-            f"  devices   {report['gateway']} (TCP), {report['web']} (WebSocket, HTTP)",
-            f"  state     {scheme}://{report['matcher']}",
-        ]
-    )
+    return [
+        f"ColdNotify is ready (pid {os.getpid()})",
+        f"  console   {scheme}://{report['http']}/",
+        f"  publish   {scheme}://{report['http']}, or to Kafka at {report['kafka']}",
+        f"  devices   {report['gateway']} (TCP), {report['web']} (WebSocket, HTTP)",
+        f"  state     {scheme}://{report['matcher']}",
+    ]
 
 
 def _status(log: Path) -> "AbstractContextManager[LiveStatus]":

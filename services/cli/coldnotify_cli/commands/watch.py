@@ -16,6 +16,7 @@ from coldnotify_common.stop import StopFlag, stop_flag
 from coldnotify_cli.credentials import connection_options
 from coldnotify_cli.described import show_pairs
 from coldnotify_cli.noting import Notes, message_payload
+from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import WatchSettings
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ class _Printer:
                 self._print(json.dumps(said, ensure_ascii=False))
             else:
                 lines = [f"{name}  entered" for name in sorted(added)] + [f"{name}  left" for name in sorted(removed)]
-                self._print("\n".join(lines))
+                self._print(*lines)
 
         return members
 
@@ -205,9 +206,9 @@ class _Printer:
             where = f"before {missed.before}" if missed.after is None else f"between {missed.after} and {missed.before}"
             self._print(f"{missed.channel}  missed  {where}  {missed.reason.lower()}")
 
-    def _print(self, said: str) -> None:
+    def _print(self, *lines: str) -> None:
         try:
-            print(said, flush=True)
+            echo(*lines)
         except OSError as error:
             # Nobody reads any more. Raising tells the library that this one was not applied.
             self._failures.append(f"cannot print: {error}")
@@ -225,7 +226,7 @@ def _look_on(notify: "Notify", stop: StopFlag, notes: Notes) -> None:
             notes.caught_up()
         problem = notify.status.last_problem
         if problem != said and problem is not None:
-            click.echo(f"{problem}; it is tried again", err=True)
+            echo(f"{problem}; it is tried again", err=True)
         said = problem
 
 
@@ -248,7 +249,7 @@ def _report(error: Exception, failures: list[str], stop: StopFlag) -> None:
         failures.append(str(error))
         stop.set()
     else:
-        click.echo(f"{error}", err=True)
+        echo(f"{error}", err=True)
 
 
 def _line(notification: "Notification") -> str:

@@ -7,6 +7,7 @@ import click
 from coldnotify_common.settings import settings_options
 
 from coldnotify_cli.http_node import HttpNode
+from coldnotify_cli.printing import echo
 from coldnotify_cli.settings import HttpNodeSettings
 from coldnotify_cli.tables import cell, print_table
 
@@ -39,11 +40,11 @@ def command_who_lacks(
     for page in HttpNode(settings).pages(*path, limit=limit, version=version):
         if not summary:
             summary = {name: value for name, value in page.items() if name not in ("items", "next")}
-            click.echo(json.dumps(summary) if as_json else _summary(summary))
+            echo(json.dumps(summary) if as_json else _summary(summary))
         rows = page["items"]
         if as_json:
             for row in rows:
-                click.echo(json.dumps(row))
+                echo(json.dumps(row))
         elif rows:
             print_table(rows)
     return 0

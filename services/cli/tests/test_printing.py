@@ -1,0 +1,105 @@
+"""What is printed is as many lines as were said, and none of it steers a terminal.
+
+Stands for: tables
+"""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from unicodedata import category
+
+import pytest
+from coldnotify_cli.main import main
+from coldnotify_cli.printing import echo
+
+NAME = "lamp\x1b]0;owned\x07\u202e\u2028\x85\r\nforged"
+ITEM: dict[str, Any] = {"object": NAME, "version": 1, "description": {NAME: NAME, "on": True}, "client": NAME}
+ANSWER: dict[str, Any] = {
+    "items": [ITEM, ITEM], "next": None, "object": NAME, "version": 1, "description": {NAME: NAME}, "revision": NAME,
+    "registrations": {"items": [ITEM], "next": None}, "registered": 1, "wanted_version": 1, "published": True,
+    "published_ms": 1, "exact": True, "lacking": 1, "asleep": 0, "domain": "d", "group": "g", "client": "c",
+    "verdict": "lacks_it", "words": NAME, "timeline": [{"when_ms": 1, "step": "publish", "text": NAME}],
+    "gateways_silent": [NAME], "window_s": 60.0, "now_ms": 1, "overdue_s": 1, "partial": False, "clients": 1,
+    "online": 1, "overdue": 1, "traffic": {"publishes_per_s": 1, "deliveries_per_s": 1, "sent_bytes_per_s": 1},
+    "latency": {"p50_s": 1, "p99_s": 1}, "lag": {"objects": 0, "requests": 0}, "gateways": [], "groups": [],
+    "matchers": [{"address": "m:1", "error": NAME}], "slowest": [], "outcome": "forgotten", "was_online": True,
+    "oldest": [{**ITEM, "domain": "d", "group": "g", "since_ms": 1, "lacking": 1, "asleep": 0, "registered": 1}],
+}  # fmt: skip
+ABOUT = ("d", "g", "o")
+COMMANDS: list[tuple[str, ...]] = [
+    ("state", "client", *ABOUT), ("state", "clients", "d", "g"), ("state", "object", *ABOUT),
+    ("state", "objects", "d", "g"), ("state", "partitions"), ("who-lacks", *ABOUT), ("explain", "d", "g", "c", "o"),
+    ("find", "d", "g", "--query=on"), ("describe", *ABOUT), ("top", "--once"),
+]  # fmt: skip
+
+
+class Node(BaseHTTPRequestHandler):
+    """A matcher and HTTP service that answers with hostile names; whatever is refused is refused with one."""
+
+    def do_GET(self) -> None:
+        refused = "refused" in self.path
+        more = {"lacking": [ITEM]} if "/explanation" in self.path else {}
+        body = json.dumps({"error": NAME} if refused else ANSWER | more).encode()
+        self.send_response(500 if refused else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_args: object) -> None:
+        """Nothing: what a command prints is looked at."""
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Node) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def steers_nothing(text: str) -> bool:
+    return {category(one) for one in text if one != "\n"}.isdisjoint({"Cc", "Cf", "Zl", "Zp"})
+
+
+def texts(value: object) -> list[str]:
+    if isinstance(value, dict):
+        return texts([*value.keys(), *value.values()])
+    if isinstance(value, list):
+        return [text for one in value for text in texts(one)]
+    return [value] if isinstance(value, str) else []
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_no_commands_output_steers_a_terminal(
+    command: tuple[str, ...], node: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    setting = "--matcher" if command[0] == "state" else "--http"
+    assert main([*command, f"{setting}={node}"]) == 0
+    said = capsys.readouterr().out
+    assert "lamp\\x1b]0;owned" in said
+    assert steers_nothing(said)
+    assert not [line for line in said.split("\n") if line.lstrip().startswith("forged")]
+    assert main([*command, "--json", f"{setting}={node}"]) == 0
+    said = capsys.readouterr().out
+    assert steers_nothing(said)
+    assert NAME in texts([json.loads(line) for line in said.splitlines()])
+
+
+def test_nor_does_an_error(node: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", "d", "g", "refused", f"--http={node}"]) == 1
+    said = capsys.readouterr().err
+    assert said == "Error: lamp\\x1b]0;owned\\x07\\u202e\\u2028\\u0085\\r\n  forged\n"
+
+
+def test_a_name_makes_no_line_and_steers_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    echo("lamp \x1b]0;owned\x07", "a\nError: b \u202e")
+    echo()
+    echo("half", nl=False)
+    said = capsys.readouterr()
+    assert said.out == "lamp \\x1b]0;owned\\x07\na\\nError: b \\u202e\n\nhalf"
+    echo("wrong", err=True)
+    assert capsys.readouterr() == ("", "wrong\n")
