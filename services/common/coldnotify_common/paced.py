@@ -53,9 +53,16 @@ class Paced:
         self._logger = logger
         self._pace = Pace(every_s, now_s)
 
-    def log(self, event: str, *, level: str = "info", **fields: object) -> None:
-        """Writes the line, or counts it. `event` is the kind: words of the code, none of a stranger's."""
-        left_out = self._pace.take(event)
+    def log(self, event: str, *, level: str = "info", raised: BaseException | None = None, **fields: object) -> None:
+        """Writes the line, or counts it. `event` is the kind: words of the code, none of a stranger's.
+
+        `raised`: what went wrong where nobody expected it, shown with its traceback; its kind and where it was raised
+        are part of the line's, so one that strangers cause all the time hides no other.
+        """
+        kind = event
+        if raised is not None:
+            kind, fields["exc_info"] = f"{event} {_where(raised)}", raised
+        left_out = self._pace.take(kind)
         if left_out is None:
             return
         if left_out:
@@ -78,6 +85,15 @@ class PacedRecords(logging.Filter):
         if left_out:
             record.left_out = left_out
         return left_out is not None and _as_a_strangers(record)
+
+
+def _where(raised: BaseException) -> str:
+    """Which error, and the place in the code that raised it."""
+    at = raised.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    place = "" if at is None else f" {at.tb_frame.f_code.co_filename}:{at.tb_lineno}"
+    return f"{type(raised).__name__}{place}"
 
 
 def _as_a_strangers(record: logging.LogRecord) -> bool:

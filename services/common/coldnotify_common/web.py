@@ -4,6 +4,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import structlog
 from aiohttp import web, web_response
@@ -28,7 +29,6 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 _READYZ = "/readyz"
 """Its 503 is an answer, no failure; who waits for a service to get ready is given many, and the service logs why."""
-_TOO_MUCH = 503
 _BROKEN_OFF = 499
 """For the log only: nothing is sent any more."""
 
@@ -69,13 +69,12 @@ async def json_errors(request: web.Request, handler: Handler) -> web.StreamRespo
         if not response.prepared:  # what is streamed has sent its headers
             response.headers[REQUEST_ID] = request_id
         seconds = round(time.monotonic() - started_s, 4)
-        fields = {"method": request.method, "path": request.path, "status": response.status, "seconds": seconds}
+        fields: dict[str, Any] = {"method": request.method, "path": request.path, "status": response.status}
+        fields["seconds"] = seconds
         if response.status < 500 or request.path == _READYZ:
             log.debug("request answered", **fields)
-        elif response.status == _TOO_MUCH:  # of as many as anybody likes to send
+        else:  # of as many as anybody likes to send
             _paced.log("request answered", level="warning", **fields)
-        else:
-            log.warning("request answered", **fields)
     return response
 
 
@@ -96,5 +95,5 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
             request.transport.abort()
         if begun and isinstance(error, ConnectionError | TimeoutError):
             return error_response(_BROKEN_OFF, "the client is gone, or does not read")
-        log.exception("request failed", method=request.method, path=request.path)
+        _paced.log("request failed", level="error", raised=error, method=request.method, path=request.path)
         return error_response(500, "internal error, see the service's log")

@@ -1,5 +1,6 @@
 """Of what happens often, one line a second of each kind is written, and how many were not."""
 
+import json
 import logging
 import threading
 from typing import Any
@@ -43,6 +44,18 @@ def test_each_kind_has_a_line_a_second_and_the_next_one_says_how_many_were_left_
         ("info", "refused", {"number": 1001, "left_out": 1000}),
         ("info", "refused", {"number": 1002}),
     ]
+
+
+def test_what_goes_wrong_unexpectedly_is_a_kind_by_where_it_is_raised() -> None:
+    lines = Lines()
+    paced = Paced(lines, every_s=1.0, now_s=Clock())
+    for text in [*["x"] * 1000, "["]:
+        try:
+            json.loads(text) if text == "[" else int(text)
+        except ValueError as error:
+            paced.log("request failed", level="error", raised=error, path=text)
+    said = [(level, event, type(fields["exc_info"]).__name__) for level, event, fields in lines.lines]
+    assert said == [("error", "request failed", "ValueError"), ("error", "request failed", "JSONDecodeError")]
 
 
 def test_kinds_are_forgotten_rather_than_piled_up() -> None:

@@ -50,6 +50,13 @@ async def _gone(_request: web.Request) -> web.Response:
     return error_response(404, "object: d/g/o is not known", hint="register")
 
 
+@pytest.fixture(autouse=True)
+def _at_its_own_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The pace is that of the whole process: another test may have logged such a line just now, or left a level.
+    structlog.reset_defaults()
+    monkeypatch.setattr(web_module, "_paced", Paced(web_module.log))
+
+
 @pytest.fixture
 async def client() -> AsyncIterator[Client]:
     app = web.Application(middlewares=[json_errors])
@@ -142,11 +149,18 @@ async def test_what_fails_half_way_is_not_answered_a_second_time(client: Client,
     assert [line["event"] for line in logs if line["log_level"] == "error"] == lines
 
 
-async def test_not_being_ready_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Its pace is that of the whole process, and another test may have logged such a line just now, or left a level.
-    structlog.reset_defaults()
-    monkeypatch.setattr(web_module, "_paced", Paced(web_module.log))
+async def test_what_anybody_can_repeat_fills_no_log(client: Client) -> None:
+    with capture_logs() as logged:
+        for _ in range(200):
+            async with client.get("/broken") as answer:
+                assert answer.status == 500
+    for event in ("request failed", "request answered"):
+        said = [line for line in logged if line["event"] == event and line["log_level"] != "debug"]
+        assert len(said) < 100, "one, unless the machine stands still for seconds"
+        assert said[0].get("exc_info") is not None or event == "request answered"
 
+
+async def test_not_being_ready_is_no_failure() -> None:
     async def unready(_request: web.Request) -> web.Response:
         return error_response(503, "not ready")
 

@@ -104,10 +104,11 @@ def channel_wanted(name: str, since: str | int, attributes: Iterable[str]) -> tu
     """The hash of a registration of a channel, and how it is asked for. Raises BadRequest and InvalidName."""
     text = channel_text(name, attributes)
     channel = Channel(name=name, attributes=channel_of(text)[1])
-    offset = since if isinstance(since, int) else whole_number(since)
-    if offset is not None:
-        if not 0 <= offset <= WHOLE_NUMBER_MAX:
+    if isinstance(since, int):
+        if not 0 <= since <= WHOLE_NUMBER_MAX:
             raise BadRequest("since", f"{str(since)[:_SHOWN_CHARS]} is not from 0 to {WHOLE_NUMBER_MAX}")
+        channel.since, channel.at = SINCE_POSITION, since
+    elif (offset := whole_number(since)) is not None:
         channel.since, channel.at = SINCE_POSITION, offset
     elif since in _SINCE:
         channel.since = _SINCE[since]
