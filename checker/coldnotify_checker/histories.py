@@ -5,6 +5,7 @@ moment it came. It is taken before the line is written; lines may stand in any o
 """
 
 import json
+import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -478,9 +479,10 @@ class HistoryWriter:
     """
 
     def __init__(self, path: str | Path) -> None:
-        """Makes the file if it is missing. Raises OSError."""
+        """Makes the file if it is missing; a link is not followed. Raises OSError."""
         self._lock = threading.Lock()
-        self._file = Path(path).open("a+b", buffering=0)  # noqa: SIM115  (close() does)
+        how = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._file = FileIO(os.open(path, how, 0o666), "a+")
         _remove_torn_line(self._file)
 
     def write(self, event: Event | Mapping[str, Any]) -> None:

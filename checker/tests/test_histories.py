@@ -115,3 +115,12 @@ def test_what_was_made_in_memory_is_shown_without_a_place() -> None:
     event = parse_event(b'{"t":1,"event":"fault","kind":"kill","target":"matcher-0"}')
     assert event is not None
     assert shown(event) == '{"t":1,"event":"fault","kind":"kill","target":"matcher-0"}'
+
+
+def test_it_is_written_through_no_link(tmp_path: Path) -> None:
+    others = tmp_path / "others"
+    others.write_text("theirs")
+    (tmp_path / "history").symlink_to(others)
+    with pytest.raises(OSError, match="history"):
+        HistoryWriter(tmp_path / "history")
+    assert others.read_text() == "theirs"

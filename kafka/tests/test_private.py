@@ -31,11 +31,11 @@ def test_what_is_made_is_for_the_owner_only(tmp_path: Path) -> None:
     directory = tmp_path / "new" / "data"
     os.close(data_dir.lock(directory))
     data_dir.write_cluster_file(directory, data_dir.ClusterFile("AAAA", (1, 2, 3)))
-    private.write_text(directory / "server.properties", "a=b")
+    private.write(directory / "server.properties", b"a=b")
     assert spawn(["touch", str(directory / "records")], directory / "broker.out", umask=private.UMASK).wait(60) == 0
     assert open_to_others(directory) == []
     assert (directory / "server.properties").read_text() == "a=b"
-    private.write_text(directory / "server.properties", "c")
+    private.write(directory / "server.properties", b"c")
     assert (directory / "server.properties").read_text() == "c"
 
 
@@ -90,3 +90,22 @@ def test_kafkas_own_files_are_for_the_owner_only(tmp_path: Path) -> None:
     directory.chmod(0o777)
     with EmbeddedBroker(directory):
         assert open_to_others(directory) == []
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    others = tmp_path / "others"
+    others.write_text("theirs")
+    directory = tmp_path / "data"
+    directory.mkdir()
+    for name in ("lock", "broker.log", "broker.out", "up.log.1", "server.properties", "server.properties.tmp"):
+        (directory / name).symlink_to(others)
+    with pytest.raises(DataDirectoryError, match=r"data directory .* cannot be used: .*/lock"):
+        data_dir.lock(directory)
+    for name in ("broker.log", "broker.out"):
+        with pytest.raises(OSError, match=name):
+            private.open_file(directory / name, "ab")
+    private.open_file(directory / "up.log.1", "xb").close()
+    private.write(directory / "server.properties", b"ours")
+    assert others.read_text() == "theirs"
+    assert (directory / "server.properties").read_text() == "ours"
+    assert not (directory / "server.properties").is_symlink()

@@ -33,7 +33,7 @@ class State:
             raise StateInUse(f"{self}: is in use by another Notify")
         if self._path is not None:
             try:
-                lock = os.open(self._beside("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                lock = os.open(self._beside("lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             except OSError as error:
                 raise StateError(f"{self._path}: cannot be locked: {error}") from error
             try:

@@ -213,3 +213,13 @@ def test_what_is_rejected_is_kept_in_a_file_of_bounded_size(tmp_path: Path, monk
     assert "too odd" in (tmp_path / "rejected.old.jsonl").read_text()
     assert "once more" in (tmp_path / "rejected.jsonl").read_text()
     directory.close()
+
+
+def test_it_follows_no_link(tmp_path: Path):
+    others = tmp_path / "others"
+    box = tmp_path / "box"
+    box.mkdir()
+    (box / "outbox.lock").symlink_to(others)
+    with pytest.raises(OutboxError, match=r"outbox\.lock"):
+        OutboxDirectory(box)
+    assert not others.exists()

@@ -132,3 +132,11 @@ def test_errors_name_the_file(tmp_path: Path):
         State(tmp_path / "dir").read()
     with pytest.raises(ValueError, match=r"^filename"):
         State("")
+
+
+def test_it_follows_no_link(tmp_path: Path):
+    others = tmp_path / "others"
+    (tmp_path / "state.lock").symlink_to(others)
+    with pytest.raises(StateError, match=r"state: cannot be locked: .*state\.lock"):
+        State(tmp_path / "state").open()
+    assert not others.exists()

@@ -77,7 +77,7 @@ def make() -> Path | None:
         raise RuntimeError(f"{java.path}: is not laid out as Java is, so nothing tells it from another Java")
     folder = jars.cache_directory() / _FOLDER
     private.make_directory(folder)
-    with (folder / f"{key}.lock").open("w") as lock:
+    with os.fdopen(private.open_lock(folder / f"{key}.lock")) as lock:
         try:
             # The kernel frees it when this process dies.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -162,7 +162,7 @@ def _train(java_line: Sequence[str], directory: Path) -> Path:
     """Runs a node until it is ready; the file with the names of all classes that this took."""
     names = directory / "names"
     config = BrokerConfig(data_dir=directory, port=free_port(), controller_port=free_port())
-    private.write_text(config.properties_file, config.server_properties())
+    private.write(config.properties_file, config.server_properties().encode())
     format_if_new(config)
     recording = [*java_line, *config.java_options(), f"-XX:DumpLoadedClassList={names}"]
     node = spawn([*recording, "kafka.Kafka", str(config.properties_file)], config.output_file)

@@ -40,7 +40,7 @@ def lock(data_dir: Path) -> int:
     """A descriptor of the data directory's lock file, locked; the directory is made. Raises DataDirectoryError."""
     try:
         private.make_directory(data_dir)
-        descriptor = os.open(data_dir / _LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = private.open_lock(data_dir / _LOCK_FILE)
     except OSError as error:
         raise DataDirectoryError(f"data directory {data_dir} cannot be used: {error}") from error
     try:
@@ -91,14 +91,8 @@ def read_cluster_file(data_dir: Path) -> ClusterFile | None:
 
 def write_cluster_file(data_dir: Path, content: ClusterFile) -> None:
     """The whole file or none of it: without its id, the cluster's data would be lost. Raises OSError."""
-    path = data_dir / _CLUSTER_FILE
-    temporary = path.with_suffix(".partial")
     fields = {"cluster_id": content.cluster_id, "controller_ports": content.controller_ports}
-    with private.open_file(temporary, "wb") as file:
-        file.write(json.dumps(fields).encode())
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    private.write(data_dir / _CLUSTER_FILE, json.dumps(fields).encode())
 
 
 def _made_for(data_dir: Path) -> int:

@@ -6,7 +6,6 @@ alone, so it comes with the package: `make pins` has StorageTool write it anew f
 """
 
 import base64
-import os
 import subprocess
 import uuid
 from collections.abc import Sequence
@@ -32,9 +31,9 @@ def format_if_new(config: BrokerConfig) -> None:
         "node.id": str(config.node_id),
         "directory.id": new_id(),
     }
-    _write(config.log_dir / CHECKPOINT.name, CHECKPOINT.read_bytes())
+    private.write(config.log_dir / CHECKPOINT.name, CHECKPOINT.read_bytes())
     # The last one: a format that was cut short is simply done again.
-    _write(meta, "".join(f"{name}={value}\n" for name, value in lines.items()).encode())
+    private.write(meta, "".join(f"{name}={value}\n" for name, value in lines.items()).encode())
 
 
 def checkpoint_by_tool(java: Sequence[str], directory: Path) -> bytes:
@@ -61,13 +60,3 @@ def new_id() -> str:
         # One that begins with a dash would be taken for an option.
         if not text.startswith("-"):
             return text
-
-
-def _write(path: Path, content: bytes) -> None:
-    """The whole file or none of it, also after a power cut."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    with private.open_file(temporary, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from coldnotify_kafka.broker import pins
+from coldnotify_kafka.broker import pins, private
 from coldnotify_kafka.errors import JarsUnavailableError
 
 KAFKA_VERSION = "4.3.1"
@@ -180,7 +180,7 @@ def _check_jar(jar: Path) -> None:
 @contextmanager
 def _locked(path: Path, deadline: float, say: Progress) -> Iterator[None]:
     """Holds the lock file; the kernel frees it when its holder dies. Raises JarsUnavailableError at the deadline."""
-    with path.open("w") as file:
+    with os.fdopen(private.open_lock(path)) as file:
         told = False
         while True:
             try:

@@ -136,7 +136,9 @@ class EmbeddedBroker(Startable):
         try:
             if not config.voters:
                 directories.check_nodes(config.data_dir, 1)
-            private.write_text(config.properties_file, config.server_properties())
+            private.write(config.properties_file, config.server_properties().encode())
+            # Kafka would write through a link there.
+            private.open_file(config.log_file, "ab").close()
             format_if_new(config)
             # Java inherits the lock and so holds it exactly as long as it lives, whatever becomes of this process.
             self._process = spawn(

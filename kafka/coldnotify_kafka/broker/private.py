@@ -19,7 +19,8 @@ log = logging.getLogger(__name__)
 UMASK = 0o077
 """Of processes that write there."""
 _OURS = re.compile(
-    r"lock|records|node-\d+|cluster\.(json|partial)|server\.properties|broker\.(log(\.\d+)?|out)|up\.log(\.1)?"
+    r"lock|records|node-\d+|cluster\.(json(\.tmp)?|partial)|server\.properties(\.tmp)?|broker\.(log(\.\d+)?|out)"
+    r"|up\.log(\.1)?"
 )
 """What our own processes put into a data directory. What else is there is left alone."""
 
@@ -51,19 +52,30 @@ def make_directory(directory: Path) -> None:
                     _tighten(path)
 
 
-def open_file(path: Path, mode: Literal["wb", "ab"]) -> BinaryIO:
-    """A file to be written, or appended to. Raises OSError."""
-    how = os.O_TRUNC if mode == "wb" else os.O_APPEND
+def open_file(path: Path, mode: Literal["xb", "ab"]) -> BinaryIO:
+    """A new file in the place of what was there, or one to be appended to; never through a link. Raises OSError."""
+    if mode == "xb":
+        path.unlink(missing_ok=True)
+    how = os.O_EXCL if mode == "xb" else os.O_APPEND | os.O_NOFOLLOW
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | how, 0o600)
     with suppress(PermissionError):  # another user's file, which we may write to
         os.fchmod(descriptor, 0o600)
     return os.fdopen(descriptor, mode)
 
 
-def write_text(path: Path, text: str) -> None:
-    """All of it, in the place of what was there. Raises OSError."""
-    with open_file(path, "wb") as file:
-        file.write(text.encode())
+def write(path: Path, content: bytes) -> None:
+    """The whole file or what was there before, also after a power cut. Raises OSError."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    with open_file(temporary, "xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def open_lock(path: Path) -> int:
+    """A descriptor of a file that is there for its lock alone; made where it is missing. Raises OSError."""
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 def _all_in(path: Path) -> Iterator[Path]:

@@ -78,6 +78,6 @@ def _bound(log: Path) -> None:
     with suppress(OSError):  # then another time
         if log.stat().st_size > LOG_BYTES_MAX:
             # Copied, not moved: the parts go on writing to this file, each time at its end.
-            with log.open("rb") as begun, open_file(log.with_name(f"{log.name}.1"), "wb") as before:
+            with log.open("rb") as begun, open_file(log.with_name(f"{log.name}.1"), "xb") as before:
                 shutil.copyfileobj(begun, before)
             os.truncate(log, 0)

@@ -4,6 +4,7 @@ import json
 import os
 import ssl
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Callable
@@ -212,8 +213,19 @@ def _asks_readyz(port: int, tls: ssl.SSLContext | None) -> Callable[[], str | No
 
 
 def write_atomically(path: Path, content: dict[str, object]) -> None:
-    """Writes JSON so that a reader finds the whole of it or what was there before."""
+    """Writes JSON so that a reader, who may be anybody, finds the whole of it or what was there before.
+
+    Raises OSError.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(content, indent=2) + "\n")
-    temporary.replace(path)
+    # In a directory where others may write, a link could lie under any name that they can guess.
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            os.fchmod(descriptor, 0o644)
+            file.write(json.dumps(content, indent=2) + "\n")
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise

@@ -110,3 +110,19 @@ def test_the_ready_file_is_whole_and_leaves_nothing_beside_it(tmp_path: Path) ->
         write_atomically(path, {"pids": pids})
         assert json.loads(path.read_text()) == {"pids": pids}
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_ready_file_is_written_through_no_link(tmp_path: Path) -> None:
+    others = tmp_path / "others"
+    others.write_text("theirs")
+    path = tmp_path / "ready.json"
+    for link in (path, tmp_path / f".{path.name}.{os.getpid()}"):
+        link.symlink_to(others)
+    write_atomically(path, {"pids": {}})
+    assert others.read_text() == "theirs"
+    assert json.loads(path.read_text()) == {"pids": {}}
+    assert not path.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o644, "everybody can read it"
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted(
+        [f".{path.name}.{os.getpid()}", "others", path.name]
+    )

@@ -121,7 +121,8 @@ class Authority:
         # Never readable for others, not even for a moment.
         with os.fdopen(os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(pem)
-        path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as file:
+            file.write(certificate.public_bytes(serialization.Encoding.PEM))
         self.made.append(path)
 
 

@@ -41,9 +41,9 @@ def make_key(directory: Path) -> list[Path]:
         key = _read_key(private)[0]
         if isinstance(key, bytes):
             raise CertificatesError(f"{private}: holds a secret, no key that has a public one")
-        public.write_bytes(
-            key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-        )
+        pem = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+        with os.fdopen(os.open(public, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as file:
+            file.write(pem)
         made.append(public)
     return made
 

@@ -91,3 +91,10 @@ def test_two_whose_files_have_one_name_are_not_given_one_identity(tmp_path: Path
     certificate.write_text("nothing")
     with pytest.raises(CertificatesError, match="no certificate that can be used"):
         authority.client("a", "b.c", "d")
+
+
+def test_a_certificate_is_written_through_no_link(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").symlink_to(tmp_path / "others")
+    with pytest.raises(OSError, match=r"ca\.pem"):
+        Authority(tmp_path)
+    assert not (tmp_path / "others").exists()

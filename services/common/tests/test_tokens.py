@@ -92,3 +92,10 @@ def test_what_cannot_be_signed_is_said(tmp_path: Path) -> None:
     key.unlink()
     with pytest.raises(CertificatesError, match=r"token\.pem: is there and"):
         make_key(tmp_path)
+
+
+def test_a_key_is_written_through_no_link(tmp_path: Path) -> None:
+    (tmp_path / "token.pem").symlink_to(tmp_path / "others")
+    with pytest.raises(OSError, match=r"token\.pem"):
+        make_key(tmp_path)
+    assert not (tmp_path / "others").exists()

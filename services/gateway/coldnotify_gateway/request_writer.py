@@ -172,9 +172,7 @@ class RequestWriter:
             if error.args[0].code() == KafkaError._FATAL or error.args[0].fatal():
                 self._on_fatal(error.args[0].str())
             else:
-                _paced.log(
-                    "request not taken", level="warning", partition=produce.partition, error=error.args[0].str()
-                )
+                _paced.log("request not taken", level="warning", partition=produce.partition, error=error.args[0].str())
             return False
         self._handed_over += 1
         self._round_begun = True

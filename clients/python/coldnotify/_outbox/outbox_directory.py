@@ -192,7 +192,8 @@ class OutboxDirectory(Outbox):
         try:
             if path.exists() and path.stat().st_size + len(line) > REJECTED_BYTES_MAX:
                 path.replace(self._path / "rejected.old.jsonl")
-            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600), "wb") as file:
+            how = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            with os.fdopen(os.open(path, how, 0o600), "wb") as file:
                 file.write(line)
                 file.flush()
                 os.fsync(file.fileno())
@@ -234,7 +235,8 @@ class OutboxDirectory(Outbox):
             if made:
                 self._path.mkdir(mode=0o700)
                 _sync(self._path.parent)
-            lock = os.open(self._path / "outbox.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            how = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            lock = os.open(self._path / "outbox.lock", how, 0o600)
         except OSError as error:
             raise OutboxError(f"outbox: {self._path}: cannot be used: {error}") from error
         try:
