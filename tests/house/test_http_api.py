@@ -36,7 +36,8 @@ def _of_http() -> Routes:
             return service.routes(MagicMock(), Metrics(CollectorRegistry()))
         finally:
             service._overview.stop()
-            await service._passing_on.stop()
+            service._passing_on.stop()
+            await service._passing_on.close()
 
     return asyncio.run(routes())
 

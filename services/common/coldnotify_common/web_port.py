@@ -8,6 +8,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Container, Hashable
+from contextlib import suppress
 from typing import Generic, TypeVar, cast
 
 import structlog
@@ -32,6 +33,8 @@ _TLS_GOODBYE_S = 3.0
 """How long the end of a connection waits for the other side's goodbye."""
 _READ_BYTES = 32 * 1024
 """Of a body that nobody reads, or of requests that are sent ahead, twice as much is held of each connection."""
+_CUT_OFF_S = 1.0
+"""Of the time for a stop: for cutting off what has not ended by itself."""
 _NEVER_S = float("inf")
 
 K = TypeVar("K", bound=Hashable)
@@ -98,6 +101,8 @@ class WebPort:
     ) -> None:
         """`silent_s`: from accept to a request's head, TLS included; `idle_s`: from an answer to the next one.
 
+        `shutdown_timeout_s`: how long answers under way may take from `stop` on.
+
         `hold`: whether one more connection of this address may be; `release`: it is gone. `handler_cancellation`: a
         request ends with its connection. `silent_of_address_max`: of those that are not asking anything, unless the
         address is `shared` by many. A connection from one of the `proxies` begins with a PROXY protocol header;
@@ -116,13 +121,17 @@ class WebPort:
         self._open: set[_Connection] = set()
         self._peak = 0
         self._by_handler: dict[web.RequestHandler, _Connection] = {}
+        self._asked: dict[int, web.Request] = {}
+        """Requests that are not answered yet, by their ids: they have no hash."""
+        self._all_answered = asyncio.Event()
+        self._stopping = False
+        self._shutdown_timeout_s = shutdown_timeout_s
         app[WEB_PORT] = self
         app.middlewares.insert(0, self._asking)
         self._runner = web.AppRunner(
             app,
             access_log=None,
             keepalive_timeout=idle_s,
-            shutdown_timeout=shutdown_timeout_s,
             handle_signals=False,
             handler_cancellation=handler_cancellation,
             read_bufsize=_READ_BYTES,
@@ -162,18 +171,34 @@ class WebPort:
         self._silent.tick(self._loop.time())
 
     def stop_listening(self) -> None:
-        """Takes no more connections; those that are there stay."""
+        """Takes no more connections, and no body that is not whole; what else is there stays."""
+        self._stopping = True
+        for connection in self._open:
+            self._end_body(connection.request)
         listener, self._listener = self._listener, None
         if listener is not None:
             self._loop.remove_reader(listener)
             listener.close()
 
     async def stop(self) -> None:
-        """Ends what is left, after the answers under way."""
+        """Ends what is left, after the answers under way. What is streamed without an end is to be ended before."""
         self.stop_listening()
+        end_s = self._loop.time() + self._shutdown_timeout_s
         for connection in [one for one in self._open if one.handler is None]:
             connection.abort()
+        if self._runner.server is not None:
+            self._runner.server.pre_shutdown()  # those that are between two requests, or in a head
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(end_s - _CUT_OFF_S):
+                    await self._answered()
+            # It waits so long for what is written still, and once more for what it has cut off by then.
+            await self._runner.server.shutdown(max(_CUT_OFF_S, end_s - self._loop.time()) / 2)
         await self._runner.cleanup()
+
+    async def _answered(self) -> None:
+        while self._asked:
+            self._all_answered.clear()
+            await self._all_answered.wait()
 
     # --- requests
 
@@ -192,13 +217,31 @@ class WebPort:
     @web.middleware
     async def _asking(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         self.has_body(request)
+        asking = self._by_handler.get(request.protocol)
+        if asking is not None:
+            asking.request = request
+        self._asked[id(request)] = request
+        if self._stopping:
+            self._end_body(request)
         try:
             return await handler(request)
         finally:
+            del self._asked[id(request)]
+            if not self._asked:
+                self._all_answered.set()
             # It may be taking its answer still: so no time of ours, aiohttp's begins behind that.
             connection = self._by_handler.get(request.protocol)
             if connection is not None:
                 self._falls_silent(connection)
+
+    def _end_body(self, request: web.Request | None) -> None:
+        """Whoever reads it, now or later, hears that it does not come whole: that is the answer."""
+        if request is None or request.content.is_eof():
+            return
+        if id(request) in self._asked:
+            stopping = web.HTTPServiceUnavailable(text="the service is stopping", headers={"Retry-After": "1"})
+            request.content.set_exception(stopping)
+        request.content.feed_eof()  # behind its answer aiohttp would wait for the rest
 
     def _falls_silent(self, connection: "_Connection", due_s: float = _NEVER_S) -> None:
         if connection.aborted:
@@ -337,6 +380,8 @@ class _Connection(asyncio.Protocol):
         self.due_s = due_s
         """When the head of its first request must be in."""
         self.handler: web.RequestHandler | None = None
+        self.request: web.Request | None = None
+        """The last one, of which a part may be to come still."""
         self.aborted = False
         """It is cut off, and gone a moment later."""
 

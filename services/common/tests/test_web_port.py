@@ -13,6 +13,7 @@ import uvloop
 from aiohttp import web
 from coldnotify_common.addresses import Among, networks
 from coldnotify_common.certificates import Authority
+from coldnotify_common.web import json_errors
 from coldnotify_common.web_port import Silent, WebPort, address_of
 from coldnotify_testkit.waiting import until
 
@@ -61,8 +62,16 @@ async def serving(**options: Any) -> AsyncIterator[tuple[WebPort, dict[str, int]
         await socket.prepare(request)
         return socket
 
-    app = web.Application()
-    app.add_routes([web.get("/", answer), web.get("/upgrade", upgrade)])
+    async def read_body(request: web.Request) -> web.Response:
+        return web.Response(body=await request.read())
+
+    async def never(_request: web.Request) -> web.Response:
+        await asyncio.sleep(ENDLESS_S)
+        raise AssertionError
+
+    app = web.Application(middlewares=[json_errors])
+    app.add_routes([web.get("/", answer), web.get("/upgrade", upgrade), web.get("/never", never)])
+    app.add_routes([web.post("/", read_body)])
     options = {"connections_max": 10, "silent_max": 10, "silent_s": ENDLESS_S, "shutdown_timeout_s": 1.0} | options
     port = WebPort(app, hold=hold, release=release, **options)
     await port.start(socket.create_server(("127.0.0.1", 0)))
@@ -276,3 +285,30 @@ async def test_no_answer_says_a_version_of_what_serves() -> None:
             assert b"ython" not in said
             assert b"aiohttp" not in said
             stranger[1].close()
+
+
+async def test_a_stop_waits_for_no_rest_of_a_body_or_head_and_for_an_answer_once() -> None:
+    half = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhalf"
+    async with serving(shutdown_timeout_s=ENDLESS_S) as (port, _):
+        body, head = await connect(port, half), await connect(port, GET[:9])
+        behind = await connect(port, half.replace(b"POST / ", b"POST /nothing "))
+        whole = await connect(port, half + b" done")
+        assert (await read(whole, 4096)).endswith(b"half done")
+        assert (await read(behind, 4096)).startswith(b"HTTP/1.1 404")
+        await until(lambda: port.connections == 4)
+        async with asyncio.timeout(LIMIT_S):
+            await port.stop()
+        told = await read(body)
+        assert told.startswith(b"HTTP/1.1 503")
+        assert b"the service is stopping" in told
+        assert [await read(one) for one in (head, behind, whole)] == [b""] * 3
+    began_s = asyncio.get_running_loop().time()
+    async with serving(shutdown_timeout_s=2.0) as (port, _):
+        answered, under_way = await connect(port, GET), await connect(port, GET.replace(b"/ ", b"/never "))
+        assert await read(answered, 4096)
+        await until(lambda: port.silent == 1)
+        await port.stop()
+        assert (await read(under_way), await read(answered)) == (b"", b"")
+    assert 1.0 <= asyncio.get_running_loop().time() - began_s < LIMIT_S
+    for _, writer in (body, head, behind, whole, answered, under_way):
+        writer.close()

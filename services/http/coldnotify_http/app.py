@@ -161,9 +161,10 @@ class HttpService:
                 with suppress(asyncio.CancelledError):
                     await task
         self._overview.stop()
-        await self._passing_on.stop()
+        self._passing_on.stop()
         if self._port is not None:
             await self._port.stop()
+        await self._passing_on.close()
         await self._asking.close()
         await self._outcomes.close()
         await self._changing.close()

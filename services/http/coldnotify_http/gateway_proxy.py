@@ -3,9 +3,10 @@
 import asyncio
 import itertools
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
+from typing import Any, TypeVar
 
 import structlog
 from aiohttp import (
@@ -50,7 +51,9 @@ _REQUEST_HEADERS = (
 )
 _RESPONSE_HEADERS = ("Cache-Control", "Content-Type", "Deprecation", "Retry-After", "Vary", "WWW-Authenticate")
 _CORS = "Access-Control-"
-_CHUNK_BYTES = 64 * 1024
+_EVENTS = "text/event-stream"
+
+T = TypeVar("T")
 
 
 class GatewayProxy:
@@ -78,7 +81,7 @@ class GatewayProxy:
         self.open_files = open_files.raised(settings.http_passed_on_max)
         self._max = self.open_files.passed_on_max
         self._session: ClientSession | None = None
-        self._stopping = False
+        self._stopping = asyncio.Event()
 
     def routes(self) -> list[web.AbstractRouteDef]:
         """The endpoints' routes."""
@@ -90,15 +93,18 @@ class GatewayProxy:
             web.get("/v1/events", self.request, allow_head=False),
         ]
 
-    async def stop(self) -> None:
-        """Ends what is under way, and takes nothing more."""
-        self._stopping = True
+    def stop(self) -> None:
+        """Ends what has no end by itself, and what no gateway has begun to answer; takes nothing more."""
+        self._stopping.set()
+
+    async def close(self) -> None:
+        """Lets the connections to gateways go."""
         if self._session is not None:
             await self._session.close()
 
     def _client(self) -> ClientSession:
-        if self._stopping:
-            raise web.HTTPServiceUnavailable(text="the service is stopping")
+        if self._stopping.is_set():
+            raise _stopping()
         if self._session is None:
             # A connection that was kept may be closed by the gateway the moment it is used: each request makes its own.
             self._session = ClientSession(
@@ -129,26 +135,27 @@ class GatewayProxy:
         """The gateway's answer, as it comes."""
         async with self._counted(), self._bodies.read(request) as body:
             for gateway in self._in_turn():
+                asking = self._client().request(
+                    request.method,
+                    gateway + request.path_qs,
+                    headers=_headers(request),
+                    data=body,
+                    ssl=self._tls,
+                    allow_redirects=False,
+                    raise_for_status=False,
+                )
                 try:
-                    answer = await self._client().request(
-                        request.method,
-                        gateway + request.path_qs,
-                        headers=_headers(request),
-                        data=body,
-                        ssl=self._tls,
-                        allow_redirects=False,
-                        raise_for_status=False,
-                    )
+                    answer = await self._unless_stopping(asking)
                 except (ClientConnectionError, TimeoutError) as error:
                     _paced.log("a gateway cannot be reached", level="warning", gateway=gateway, error=str(error))
                     continue
+                if answer is None:
+                    raise _stopping()
                 async with answer:
                     response = web.StreamResponse(status=answer.status, headers=_answer_headers(answer))
                     await response.prepare(request)
                     try:
-                        async for data in answer.content.iter_chunked(_CHUNK_BYTES):
-                            async with asyncio.timeout(_WRITE_TIMEOUT_S):
-                                await response.write(data)
+                        await self._pass_on(answer, response)
                     except (ClientError, TimeoutError):
                         # The client must see that the answer has no end.
                         response.force_close()
@@ -156,6 +163,28 @@ class GatewayProxy:
                             request.transport.abort()
                     return response
         return _no_gateway()
+
+    async def _pass_on(self, answer: ClientResponse, response: web.StreamResponse) -> None:
+        """All of it. Events end when the service stops: whoever looks asks again. Raises ClientError, TimeoutError."""
+        endless = answer.content_type == _EVENTS
+        while not (endless and self._stopping.is_set()):
+            reading = answer.content.readany()
+            data = await (self._unless_stopping(reading) if endless else reading)
+            if not data:
+                return
+            async with asyncio.timeout(_WRITE_TIMEOUT_S):
+                await response.write(data)
+
+    async def _unless_stopping(self, doing: Coroutine[Any, Any, T]) -> T | None:
+        """What it gives, or raises; None: the service stops first."""
+        task, stopping = asyncio.ensure_future(doing), asyncio.ensure_future(self._stopping.wait())
+        try:
+            await asyncio.wait({task, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            for one in (task, stopping):
+                one.cancel()
+            await asyncio.gather(task, stopping, return_exceptions=True)
 
     # --- WebSocket
 
@@ -179,22 +208,23 @@ class GatewayProxy:
                     _paced.log("a gateway cannot be reached", level="warning", gateway=gateway, error=str(error))
                     continue
                 async with upstream:
-                    return await _bridge(request, upstream)
+                    return await _bridge(request, upstream, self._stopping)
         return _no_gateway()
 
 
-async def _bridge(request: web.Request, upstream: ClientWebSocketResponse) -> web.WebSocketResponse:
+async def _bridge(
+    request: web.Request, upstream: ClientWebSocketResponse, stopping: asyncio.Event
+) -> web.WebSocketResponse:
     # The writers' limit: each message waits until the other side takes it, so nothing piles up here.
     client = web.WebSocketResponse(compress=False, max_msg_size=_MESSAGE_BYTES_MAX, writer_limit=1)
     await client.prepare(request)
-    up = asyncio.create_task(_pump(client, upstream))
-    down = asyncio.create_task(_pump(upstream, client))
+    tasks = [asyncio.create_task(one) for one in (_pump(client, upstream), _pump(upstream, client), stopping.wait())]
     try:
-        await asyncio.wait({up, down}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (up, down):
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(up, down, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 await upstream.close()
@@ -254,6 +284,10 @@ def _urls(addresses: str) -> list[str]:
     """host:port or http[s]://host:port, separated by commas."""
     entries = [entry.strip().rstrip("/") for entry in addresses.split(",") if entry.strip()]
     return [entry if "://" in entry else f"http://{entry}" for entry in entries]
+
+
+def _stopping() -> web.HTTPException:
+    return web.HTTPServiceUnavailable(text="the service is stopping", headers={"Retry-After": "1"})
 
 
 def _no_gateway() -> web.Response:

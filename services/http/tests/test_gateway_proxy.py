@@ -13,6 +13,7 @@ from coldnotify_common.web_bodies import SMALL_BYTES
 from coldnotify_http.gateway_proxy import GatewayProxy
 from coldnotify_http.settings import HttpSettings
 from coldnotify_kafka.broker import free_port
+from coldnotify_testkit.waiting import until
 
 LIMIT_S = 60
 UPGRADE = {
@@ -30,6 +31,8 @@ async def sync(request):
         await response.write(b"half an ans")
         request.transport.abort()
         return response
+    if request.query.get("wait"):
+        await asyncio.sleep(LIMIT_S)
     body = await request.json()
     return web.json_response(
         {
@@ -61,8 +64,11 @@ async def connect(request):
 
 
 async def events(request):
-    response = web.StreamResponse()
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
+    if request.query.get("quiet"):
+        await response.write(b"data: {}\n\n")
+        await asyncio.sleep(LIMIT_S)
     while True:
         await response.write(bytes(64 * 1024))
 
@@ -74,7 +80,8 @@ async def passing(*gateways, **settings):
     app.add_routes(passing_on.routes())
     async with TestServer(app) as front, client_of(front) as client:
         yield client, front, passing_on
-        await passing_on.stop()
+        passing_on.stop()
+        await passing_on.close()
 
 
 def client_of(front):
@@ -158,12 +165,27 @@ async def test_who_does_not_read_holds_its_place_for_a_while_only(path, monkeypa
             await writer.wait_closed()
 
 
+async def test_what_has_no_end_ends_when_it_stops():
+    async with gateway() as up, passing(up) as (client, _, passing_on), client.ws_connect("/v1/connect") as socket:
+        quiet, busy = await client.get("/v1/events?quiet=1"), await client.get("/v1/events")
+        assert (await quiet.content.readany()).startswith(b"data")
+        waiting = asyncio.create_task(client.post("/v1/sync?wait=1", json={}))
+        await until(lambda: passing_on._under_way == 4)
+        passing_on.stop()
+        assert (await socket.receive()).type is WSMsgType.CLOSE
+        assert await quiet.read() == b"", "its end is one, and no break"
+        assert await busy.read()
+        async with await waiting as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "1")
+            assert await answer.json() == {"error": "the service is stopping"}
+
+
 async def test_what_comes_while_it_stops_is_sent_away():
     async with gateway() as up, passing(up) as (client, _, passing_on):
         for before in (True, False):
             async with client.post("/v1/sync", json={}) as answer:
                 assert answer.status == (409 if before else 503)
-            await passing_on.stop()
+            passing_on.stop()
         async with client.get("/v1/connect", headers=UPGRADE) as answer:
             assert (answer.status, await answer.json()) == (503, {"error": "the service is stopping"})
 
