@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,22 @@ def test_the_heap_is_a_setting_with_a_minimum() -> None:
 
 def test_users_get_both_of_javas_compilers() -> None:
     assert not any("Tiered" in option for option in BrokerConfig(Path("/data"), 9092, 9093).java_options())
+
+
+def test_a_directory_of_any_name_is_what_java_reads() -> None:
+    text = BrokerConfig(Path('/home/jürgen/データ 🐧/50% \\"it\'s" $x'), 9092, 9093).server_properties()
+    said = next(line for line in text.splitlines() if line.startswith("log.dirs="))
+    assert text.isascii(), "a properties file is ISO-8859-1"
+    name = r"/home/j\u00fcrgen/\u30c7\u30fc\u30bf \ud83d\udc27/50% \u005c" + '"it\'s" $x/records'
+    assert said == f"log.dirs={name}"
+    options = BrokerConfig(Path("/100%d"), 9092, 9093).java_options()
+    assert "-Dcoldnotify.log.file=/100%d/broker.log" in options
+    assert "-Dcoldnotify.log.pattern=/100%%d/broker.log.%i" in options
+
+
+def test_a_directory_that_java_cannot_name_is_refused() -> None:
+    with pytest.raises(DataDirectoryError, match="is not UTF-8"):
+        BrokerConfig(Path(os.fsdecode(b"/data\xff")), 9092, 9093).server_properties()
 
 
 def test_a_directory_that_kafka_would_misread_is_refused() -> None:

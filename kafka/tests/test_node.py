@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -63,6 +64,41 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
     except FileNotFoundError:
         return False
+
+
+STARTED = """
+import sys
+from pathlib import Path
+from coldnotify_kafka.broker import EmbeddedBroker
+with EmbeddedBroker(Path(sys.argv[1])) as broker:
+    assert "started" in broker.config.log_file.read_text()
+print(broker.config.log_file.stat().st_size)
+"""
+
+
+@pytest.mark.kafka
+def test_a_directory_of_any_name_is_used_again_under_another_locale(tmp_path: Path) -> None:
+    locales = tmp_path / "locales"
+    locales.mkdir()
+    if (localedef := shutil.which("localedef")) is not None:
+        # Where it is not there, Python and Java take the locale C.
+        made = [localedef, "--no-archive", "-c", "-i", "de_DE", "-f", "ISO-8859-1", str(locales / "de_DE.ISO-8859-1")]
+        subprocess.run(made, capture_output=True, check=False, timeout=60)
+    directory = tmp_path / 'jürgen データ 🐧 50%d%i it\'s "q" \\ $HOME'
+    for locale in ("C", "de_DE.ISO-8859-1", "C.UTF-8"):
+        environ = {**os.environ, "LC_ALL": locale, "LOCPATH": str(locales)}
+        argv = [sys.executable, "-c", STARTED, directory]
+        done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=180, check=False)
+        assert done.returncode == 0, f"{locale}: {done.stderr}"
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted([directory.name, "locales"])
+
+
+@pytest.mark.kafka
+def test_an_address_of_ipv6_is_listened_on(tmp_path: Path) -> None:
+    with EmbeddedBroker(tmp_path, host="::1") as broker:
+        assert broker.bootstrap == f"[::1]:{broker.port}"
+        write(broker.bootstrap, b"one")
+        assert read(broker.bootstrap, 1) == [b"one"]
 
 
 @pytest.mark.kafka

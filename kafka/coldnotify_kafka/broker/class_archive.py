@@ -25,7 +25,7 @@ from coldnotify_kafka.broker import jars, pins, private
 from coldnotify_kafka.broker.config import BrokerConfig
 from coldnotify_kafka.broker.formatting import format_if_new
 from coldnotify_kafka.broker.free_ports import free_port
-from coldnotify_kafka.broker.java import Java, find_java
+from coldnotify_kafka.broker.java import Java, environment, find_java
 from coldnotify_kafka.broker.process import KILL_SECONDS_MAX, end, spawn
 from coldnotify_kafka.broker.readiness import wait_until_ready
 from coldnotify_kafka.errors import BrokerNotReadyError
@@ -165,7 +165,7 @@ def _train(java_line: Sequence[str], directory: Path) -> Path:
     private.write(config.properties_file, config.server_properties().encode())
     format_if_new(config)
     recording = [*java_line, *config.java_options(), f"-XX:DumpLoadedClassList={names}"]
-    node = spawn([*recording, "kafka.Kafka", str(config.properties_file)], config.output_file)
+    node = spawn([*recording, "kafka.Kafka", str(config.properties_file)], config.output_file, environ=environment())
     try:
 
         def check_alive() -> None:
@@ -184,7 +184,7 @@ def _dump(java_line: Sequence[str], names: Path, directory: Path) -> Path:
     archive = directory / "archive.jsa"
     config = BrokerConfig(data_dir=directory, port=1, controller_port=1)
     argv = [*java_line, *config.java_options(), "-Xshare:dump", f"-XX:SharedClassListFile={names}"]
-    dump = spawn([*argv, f"-XX:SharedArchiveFile={archive}"], config.output_file)
+    dump = spawn([*argv, f"-XX:SharedArchiveFile={archive}"], config.output_file, environ=environment())
     try:
         status = dump.wait(_DUMP_SECONDS_MAX)
     finally:

@@ -8,6 +8,7 @@ from string import Template
 
 from coldnotify_schemas.host_port import host_port
 
+from coldnotify_kafka.broker.java import as_java_names
 from coldnotify_kafka.errors import BrokerSettingError, DataDirectoryError
 
 HEAP_MIB_DEFAULT = 256
@@ -15,6 +16,7 @@ HEAP_MIB_DEFAULT = 256
 _HEAP_MIB_MIN = 128
 """With less the broker dies of OutOfMemoryError once the log cleaner takes its buffer."""
 
+_BACKSLASH = 0x5C
 _WILDCARD_HOSTS = ("", "0.0.0.0", "::", "*")
 
 
@@ -96,8 +98,7 @@ class BrokerConfig:
             listener=host_port("0.0.0.0" if self.host in _WILDCARD_HOSTS else self.host, self.port),
             controller_listener=host_port(self.controller_host, self.controller_port),
             advertised=host_port(self.advertised_host or self.host, self.port),
-            # In a properties file a backslash begins an escape.
-            log_dir=str(self.log_dir).replace("\\", "\\\\"),
+            log_dir=_property(as_java_names(self.log_dir)),
         )
 
     def java_options(self) -> list[str]:
@@ -111,9 +112,19 @@ class BrokerConfig:
             # No memory-mapped statistics file in /tmp.
             "-XX:-UsePerfData",
             "-Djava.awt.headless=true",
-            f"-Dcoldnotify.log.dir={self.data_dir}",
-            f"-Dlog4j2.configurationFile={resource('log4j2.xml')}",
+            f"-Dcoldnotify.log.file={self.log_file}",
+            # Of a name's percent signs, log4j takes each as the beginning of a date or number.
+            f"-Dcoldnotify.log.pattern={str(self.log_file).replace('%', '%%')}.%i",
+            # It would take a path for a URI where it looks like one.
+            f"-Dlog4j2.configurationFile={resource('log4j2.xml').as_uri()}",
         ]
+
+
+def _property(text: str) -> str:
+    """A value as Java reads it in a properties file: that is ISO-8859-1, and a backslash begins an escape there."""
+    units = text.encode("utf-16-be")
+    codes = (int.from_bytes(units[at : at + 2]) for at in range(0, len(units), 2))
+    return "".join(chr(code) if 0x20 <= code < 0x7F and code != _BACKSLASH else f"\\u{code:04x}" for code in codes)
 
 
 def resource(name: str) -> Path:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from coldnotify_kafka.broker import private
 from coldnotify_kafka.broker.config import BrokerConfig, resource
+from coldnotify_kafka.broker.java import environment
 
 CHECKPOINT = resource("bootstrap.checkpoint")
 _META = "meta.properties"
@@ -45,7 +46,11 @@ def checkpoint_by_tool(java: Sequence[str], directory: Path) -> bytes:
     config.properties_file.write_text(config.server_properties())
     tool = [*java, "kafka.tools.StorageTool", "format", "--cluster-id", new_id()]
     said = subprocess.run(
-        [*tool, "--config", str(config.properties_file)], capture_output=True, text=True, timeout=_TOOL_SECONDS_MAX
+        [*tool, "--config", str(config.properties_file)],
+        capture_output=True,
+        text=True,
+        timeout=_TOOL_SECONDS_MAX,
+        env=environment(),
     )
     if said.returncode != 0:
         raise RuntimeError(f"StorageTool ended with status {said.returncode}: {said.stdout}{said.stderr}")

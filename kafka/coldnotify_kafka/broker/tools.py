@@ -52,7 +52,7 @@ def console_tool(
         "-XX:+UseSerialGC",
         # These run for seconds: the second compiler's work would never pay.
         "-XX:TieredStopAtLevel=1",
-        f"-Dlog4j2.configurationFile={resource('tools-log4j2.xml')}",
+        f"-Dlog4j2.configurationFile={resource('tools-log4j2.xml').as_uri()}",
         "-cp",
         os.pathsep.join(str(jar) for jar in jars.jars(progress, environ)),
         CONSOLE_TOOLS[name],

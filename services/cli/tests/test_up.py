@@ -16,15 +16,19 @@ UP = [sys.executable, "-m", "coldnotify_cli.main", "up"]
 pytestmark = pytest.mark.kafka
 
 
-def test_the_same_data_directory_again_carries_on(tmp_path: Path) -> None:
-    with running(tmp_path) as up:
+def test_the_same_data_directory_again_carries_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As somebody's home may be, and with the locale that a cron job or a container has.
+    directory = tmp_path / "jürgen データ 50%d it's"
+    directory.mkdir()
+    monkeypatch.setenv("LC_ALL", "C")
+    with running(directory) as up:
         assert set(up.report["pids"]) == {"broker", "matcher", "gateway", "http", "usage"}
         with Publisher(kafka=up.kafka) as publisher:
             publisher.publish("d", "g", "o", version=7)
         url = f"{up.matcher_url}/v1/domains/d/groups/g/objects/o"
         wait_for(lambda: object_version(url) == 7, "the matcher has it")
         assert up.stop() == 0
-        assert not (tmp_path / "ready.json").exists()
+        assert not (directory / "ready.json").exists()
         up.start()
         assert object_version(url) == 7
 

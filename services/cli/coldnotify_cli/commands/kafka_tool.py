@@ -12,10 +12,11 @@ import click
 def command_kafka_tool(name: str, arguments: tuple[str, ...]) -> None:
     """Run one of Kafka's own console tools. For example, `kafka-tool topics --list` runs `kafka-topics.sh --list`."""
     from coldnotify_kafka.broker import CONSOLE_TOOLS, console_tool
+    from coldnotify_kafka.broker.java import environment
 
     if name not in CONSOLE_TOOLS:
         raise click.UsageError(f"NAME: there is no tool {name!r}; there are {', '.join(sorted(CONSOLE_TOOLS))}")
     command = console_tool(name, arguments)
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(command[0], command)
+    os.execve(command[0], command, environment())
