@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from coldnotify_kafka import broker
@@ -253,6 +254,19 @@ def test_where_the_cache_is() -> None:
     assert cache_directory({"XDG_CACHE_HOME": "/x"}) == Path("/x/coldnotify")
     assert cache_directory({"XDG_CACHE_HOME": "relative"}) == Path.home() / ".cache" / "coldnotify"
     assert cache_directory({}) == Path.home() / ".cache" / "coldnotify"
+
+
+@pytest.mark.parametrize("home", [None, "relative"])
+def test_without_a_home_the_setting_is_named(home: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def nobody(_uid: int) -> NoReturn:
+        raise KeyError
+
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    monkeypatch.delenv("HOME") if home is None else monkeypatch.setenv("HOME", home)
+    for environ in ({}, {"COLDNOTIFY_CACHE": "~/x"}) if home is None else ({},):
+        with pytest.raises(JarsUnavailableError, match=r"no home directory .*set COLDNOTIFY_CACHE"):
+            cache_directory(environ)
+    assert cache_directory({"COLDNOTIFY_CACHE": str(tmp_path)}) == tmp_path
 
 
 def test_who_has_not_what_fetches_is_told_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,12 +34,24 @@ _LOCK_POLL_SECONDS = 0.2
 
 
 def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where fetched things are kept: COLDNOTIFY_CACHE, else XDG_CACHE_HOME/coldnotify, else ~/.cache/coldnotify."""
-    if chosen := environ.get("COLDNOTIFY_CACHE"):
-        return Path(chosen).expanduser().absolute()
-    # The XDG specification says that a relative path there is to be ignored.
-    base = environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "coldnotify"
+    """Where fetched things are kept: COLDNOTIFY_CACHE, else XDG_CACHE_HOME/coldnotify, else ~/.cache/coldnotify.
+
+    Raises JarsUnavailableError where there is no home directory.
+    """
+    try:
+        if chosen := environ.get("COLDNOTIFY_CACHE"):
+            return Path(chosen).expanduser().absolute()
+        # The XDG specification says that a relative path there is to be ignored.
+        base = environ.get("XDG_CACHE_HOME", "")
+        directory = (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "coldnotify"
+    except RuntimeError:
+        directory = Path()
+    if not directory.is_absolute():
+        raise JarsUnavailableError(
+            "there is no home directory (HOME) for the cache of Kafka's jars: set COLDNOTIFY_CACHE to a directory that "
+            "can be written, by its whole path"
+        )
+    return directory
 
 
 _checked: set[Path] = set()

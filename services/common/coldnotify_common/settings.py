@@ -98,13 +98,16 @@ class SettingInfo:
                 number = self.type(str(value).strip())
             except ValueError:
                 raise self.error(f"{value!r} is not {'a whole' if self.type is int else 'a'} number") from None
-            if not math.isfinite(number):
+            if isinstance(number, float) and not math.isfinite(number):
                 raise self.error(f"{value!r} is not a finite number")
             return number
         if self.type is Path:
             if not str(value):
                 raise self.error("is empty, a path is wanted")
-            return Path(str(value)).expanduser()
+            try:
+                return Path(str(value)).expanduser()
+            except RuntimeError:
+                raise self.error(f"{value!s} begins with ~, and there is no home directory (HOME)") from None
         return str(value)
 
 
