@@ -59,10 +59,10 @@ def test_users_get_both_of_javas_compilers() -> None:
 
 
 def test_a_directory_of_any_name_is_what_java_reads() -> None:
-    text = BrokerConfig(Path('/home/jürgen/データ 🐧/50% \\"it\'s" $x'), 9092, 9093).server_properties()
+    text = BrokerConfig(Path('/data/jürgen/データ 🐧/50% \\"it\'s" $x'), 9092, 9093).server_properties()
     said = next(line for line in text.splitlines() if line.startswith("log.dirs="))
     assert text.isascii(), "a properties file is ISO-8859-1"
-    name = r"/home/j\u00fcrgen/\u30c7\u30fc\u30bf \ud83d\udc27/50% \u005c" + '"it\'s" $x/records'
+    name = r"/data/j\u00fcrgen/\u30c7\u30fc\u30bf \ud83d\udc27/50% \u005c" + '"it\'s" $x/records'
     assert said == f"log.dirs={name}"
     options = BrokerConfig(Path("/100%d"), 9092, 9093).java_options()
     assert "-Dcoldnotify.log.file=/100%d/broker.log" in options

@@ -109,3 +109,11 @@ def test_ids_are_of_kafkas_form() -> None:
     ids = {new_id() for _ in range(1000)}
     assert len(ids) == 1000
     assert all(len(one) == 22 and not one.startswith("-") for one in ids)
+
+
+def test_one_that_holds_nothing_and_has_lost_its_identity_gets_another(tmp_path: Path) -> None:
+    new = config(tmp_path)
+    format_if_new(new)
+    (new.log_dir / "meta.properties").write_bytes(b"")
+    format_if_new(new)
+    assert fields(new)["node.id"] == "1"

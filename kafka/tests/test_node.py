@@ -228,3 +228,21 @@ def test_the_broker_ends_when_its_parent_is_killed(broker: EmbeddedBroker) -> No
         parent.kill()
     wait_for(lambda: not is_running(java), what="the end of the broker")
     broker.start()
+
+
+def test_the_end_of_the_log_has_the_last_error_though_much_follows(tmp_path: Path) -> None:
+    broker = EmbeddedBroker(tmp_path)
+    time = "2026-01-31T12:00:00,001"
+    lines = [f"{time} INFO fine (a)", f"{time} ERROR first (a)", f"{time} ERROR Exiting (b)", "java.io.IOException: x"]
+    lines += ["\tat a.b(C.java:1)", "Caused by: java.io.EOFException: y", "\tat a.b(C.java:2)"]
+    lines += [f"{time} INFO closing {number} (a)" for number in range(30)]
+    broker.config.log_file.write_text("\n".join(lines))
+    assert broker.log_tail(lines=2).splitlines() == [
+        f"--- {broker.config.log_file} ---",
+        f"{time} ERROR Exiting (b)",
+        "java.io.IOException: x",
+        "Caused by: java.io.EOFException: y",
+        "...",
+        f"{time} INFO closing 28 (a)",
+        f"{time} INFO closing 29 (a)",
+    ]

@@ -11,8 +11,8 @@ from coldnotify_kafka.errors import DataDirectoryError, DataDirectoryInUseError
 
 _CLUSTER_FILE = "cluster.json"
 _LOCK_FILE = "lock"
-_META = Path("records", "meta.properties")
-"""Kafka's own mark on a directory of records, here that of a single node."""
+_MARKS = (Path("records", "meta.properties"), Path("records", "__cluster_metadata-0"))
+"""Kafka's own marks on a directory of records, here that of a single node. A power cut may take one of them."""
 
 
 @dataclass(frozen=True)
@@ -100,4 +100,4 @@ def _made_for(data_dir: Path) -> int:
     cluster = read_cluster_file(data_dir)
     if cluster is not None:
         return len(cluster.controller_ports)
-    return 1 if (data_dir / _META).exists() else 0
+    return 1 if any((data_dir / mark).exists() for mark in _MARKS) else 0

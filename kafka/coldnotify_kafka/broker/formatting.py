@@ -6,6 +6,7 @@ alone, so it comes with the package: `make pins` has StorageTool write it anew f
 """
 
 import base64
+import re
 import subprocess
 import uuid
 from collections.abc import Sequence
@@ -16,25 +17,43 @@ from coldnotify_kafka.broker.config import BrokerConfig, resource
 from coldnotify_kafka.broker.java import environment
 
 CHECKPOINT = resource("bootstrap.checkpoint")
-_META = "meta.properties"
+META = "meta.properties"
+ID = re.compile(r"[\w-]{22}", re.ASCII)
+"""Of a cluster, a directory, a topic."""
 _TOOL_SECONDS_MAX = 60.0
 
 
 def format_if_new(config: BrokerConfig) -> None:
-    """Formats `config.log_dir`, unless it was formatted before: then it stays as it is. Raises OSError."""
-    meta = config.log_dir / _META
-    if meta.exists():
+    """Formats `config.log_dir`, unless it was formatted before: then it stays as it is. Raises OSError.
+
+    One that holds records is not to be formatted: see repair.py, which is to look first.
+    """
+    meta = config.log_dir / META
+    if meta.exists() and is_meta(meta.read_text(errors="replace")):
         return
     config.log_dir.mkdir(mode=0o700, exist_ok=True)
-    lines = {
-        "version": "1",
-        "cluster.id": config.cluster_id or new_id(),
-        "node.id": str(config.node_id),
-        "directory.id": new_id(),
-    }
     private.write(config.log_dir / CHECKPOINT.name, CHECKPOINT.read_bytes())
     # The last one: a format that was cut short is simply done again.
-    private.write(meta, "".join(f"{name}={value}\n" for name, value in lines.items()).encode())
+    private.write(meta, meta_properties(config.cluster_id or new_id(), config.node_id, new_id()).encode())
+
+
+def is_meta(text: str) -> bool:
+    """Whether Kafka knows a directory by this meta.properties."""
+    said = properties(text)
+    return all(said.get(name) for name in ("version", "cluster.id", "node.id")) and bool(
+        ID.fullmatch(said.get("directory.id", ""))
+    )
+
+
+def properties(text: str) -> dict[str, str]:
+    """What such a file says."""
+    return {name: value for name, _, value in (line.partition("=") for line in text.splitlines())}
+
+
+def meta_properties(cluster_id: str, node_id: int, directory_id: str) -> str:
+    """The text by which Kafka knows a directory of records."""
+    said = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id), "directory.id": directory_id}
+    return "".join(f"{name}={value}\n" for name, value in said.items())
 
 
 def checkpoint_by_tool(java: Sequence[str], directory: Path) -> bytes:

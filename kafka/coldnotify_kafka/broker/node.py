@@ -1,6 +1,7 @@
 """The embedded broker: one real Apache Kafka node, started, watched and stopped."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -8,6 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,6 +22,7 @@ from coldnotify_kafka.broker.free_ports import check_port_is_free, free_port
 from coldnotify_kafka.broker.java import environment, find_java
 from coldnotify_kafka.broker.process import end, spawn
 from coldnotify_kafka.broker.readiness import NotReadyInTimeError, wait_until_ready
+from coldnotify_kafka.broker.repair import check_whole
 from coldnotify_kafka.errors import BrokerError, BrokerNotReadyError, DataDirectoryError
 from coldnotify_kafka.room import check_room
 
@@ -29,6 +32,10 @@ STOP_SECONDS_MAX = 30.0
 """Default limit for a stop in order (0.5 s are usual), before the process is killed."""
 
 _TAIL_BYTES_MAX = 64 * 1024
+_BEGINS = re.compile(r"\d{4}-\d\d-\d\dT\S+ ")
+_ERROR = re.compile(_BEGINS.pattern + r"(?:ERROR|FATAL) ")
+"""As log4j2.xml has a line: time, level, message."""
+_CAUSES_MAX = 5
 
 
 class Startable(ABC):
@@ -136,6 +143,7 @@ class EmbeddedBroker(Startable):
         try:
             if not config.voters:
                 directories.check_nodes(config.data_dir, 1)
+            check_whole(config)
             private.write(config.properties_file, config.server_properties().encode())
             # Kafka would write through a link there.
             private.open_file(config.log_file, "ab").close()
@@ -198,13 +206,13 @@ class EmbeddedBroker(Startable):
             raise BrokerError(words) from None
 
     def log_tail(self, lines: int = 25) -> str:
-        """The last lines of the broker's log and of what Java itself printed."""
+        """The last lines of what Java printed and of the broker's log, each behind the last error before them."""
         parts = []
         for path in (self.config.output_file, self.config.log_file):
             with suppress(OSError), path.open("rb") as file:
                 file.seek(max(0, path.stat().st_size - _TAIL_BYTES_MAX))
-                text = file.read().decode(errors="replace").splitlines()[-lines:]
-                parts.append("\n".join([f"--- {path} ---", *text]))
+                text = file.read().decode(errors="replace").splitlines()
+                parts.append("\n".join([f"--- {path} ---", *_last_error(text[:-lines]), *text[-lines:]]))
         return "\n".join(parts)
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -217,6 +225,16 @@ class EmbeddedBroker(Startable):
         if status is not None:
             check_room(self.config.data_dir)
             raise BrokerNotReadyError(f"the broker ended by itself (status {status}). Its log ends:\n{self.log_tail()}")
+
+
+def _last_error(lines: list[str]) -> list[str]:
+    """The last one of these lines, and why: behind it Kafka says at length what it closes."""
+    at = next((n for n in range(len(lines) - 1, -1, -1) if _ERROR.match(lines[n])), None)
+    if at is None:
+        return []
+    following = takewhile(lambda line: not _BEGINS.match(line), lines[at + 1 :])
+    causes = [line for line in following if not line.startswith("\t")]
+    return [lines[at], *causes[:_CAUSES_MAX], "..."]
 
 
 @contextmanager

@@ -20,7 +20,7 @@ UMASK = 0o077
 """Of processes that write there."""
 _OURS = re.compile(
     r"lock|records|node-\d+|cluster\.(json(\.tmp)?|partial)|server\.properties(\.tmp)?|broker\.(log(\.\d+)?|out)"
-    r"|up\.log(\.1)?"
+    r"|up\.log(\.1)?|before-repair-\w+"
 )
 """What our own processes put into a data directory. What else is there is left alone."""
 

@@ -72,4 +72,4 @@ def _part(
             return str(error)
         return None
 
-    return Part(name, started, unready, ready_timeout_s=ready_timeout_s)
+    return Part(name, started, unready, ready_timeout_s=ready_timeout_s, last_words=node.log_tail)

@@ -107,8 +107,11 @@ class Part:
         ready_timeout_s: float,
         needed: bool = True,
         awaited: bool = True,
+        last_words: Callable[[], str] = lambda: "",
     ) -> None:
         """`unready`: None if the part is ready, else why not; it may take some seconds to answer.
+
+        `last_words`: what it has logged last, and where, if that is not on our stderr anyway.
 
         `needed`: whether the others are of no use without it. One that is not is started again however often it dies,
         and nobody waits for it. `awaited`: whether the parts of the next stage are started only when it is ready, as
@@ -120,6 +123,7 @@ class Part:
         self.process: Process | None = None
         self.ready = False
         self._start = start
+        self._last_words = last_words
         self._unready = unready
         self._ready_timeout_s = ready_timeout_s
         self._deaths_s: deque[float] = deque()
@@ -182,8 +186,10 @@ class Part:
         while self._deaths_s[0] < now_s - DEATHS_WINDOW_S:
             self._deaths_s.popleft()
         if len(self._deaths_s) >= DEATHS_MAX and self.needed:
+            words = self._last_words()
             raise KeepsDying(
                 f"{self.name} keeps dying: {len(self._deaths_s)} times within {DEATHS_WINDOW_S:.0f} s, last {how}"
+                + (f". Its log ends:\n{words}" if words else "")
             )
         delay_s = min(RESTART_DELAY_FIRST_S * 2 ** min(len(self._deaths_s) - 1, 10), RESTART_DELAY_MAX_S)
         self._start_at_s = now_s + delay_s

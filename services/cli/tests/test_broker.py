@@ -69,3 +69,30 @@ def test_three_nodes_run_a_dead_one_comes_back_and_the_directory_is_theirs(tmp_p
     alone = coldnotify("broker", "--kafka-port", "0", data=data)
     assert alone.returncode == 1
     assert "was made for 3 nodes" in alone.stderr
+
+
+@pytest.mark.kafka
+def test_what_a_power_cut_left_is_named_at_the_start_and_mended_on_demand(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    settings = {"data": str(data), "kafka_port": str(free_port())}
+    assert coldnotify("broker", "--repair", data=str(data)).stderr == f"Error: data directory {data} is not there\n"
+    with Service(tmp_path / "first", "broker", **settings) as broker:
+        broker.wait_for(lambda: "Kafka is ready" in broker.output)
+        assert coldnotify("topics", "apply", kafka=f"127.0.0.1:{settings['kafka_port']}").returncode == 0
+        assert broker.stop() == 0
+    for name in ("meta.properties", "coldnotify.objects-0/partition.metadata", "__cluster_metadata-0/quorum-state"):
+        (data / "records" / name).write_bytes(b"")
+    refused = coldnotify("broker", **settings)
+    assert refused.returncode == 1
+    assert f"{data / 'records' / 'meta.properties'} is empty" in refused.stderr
+    assert f"`coldnotify broker --repair --data {data}`" in refused.stderr
+    done = coldnotify("broker", "--repair", data=str(data))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert [line.partition(": ")[0] for line in lines[:3]] == ["mended"] * 3
+    assert f"what was there is kept in {data}/before-repair-" in lines[3]
+    assert coldnotify("broker", "--repair", data=str(data)).stdout == f"nothing to mend in {data}\n"
+    with Service(tmp_path / "second", "broker", **settings) as broker:
+        broker.wait_for(lambda: "Kafka is ready" in broker.output)
+        kafka = f"127.0.0.1:{settings['kafka_port']}"
+        assert coldnotify("topics", "plan", kafka=kafka).stdout == "nothing to change\n"

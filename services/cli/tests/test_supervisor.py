@@ -107,6 +107,19 @@ def test_a_part_that_keeps_dying_is_given_up() -> None:
     assert len(fake.started) == 5
 
 
+def test_its_last_words_are_said_then() -> None:
+    fake = FakePart("broker")
+    fake.part._last_words = lambda: "--- /data/broker.log ---\nERROR: no heap"
+    for now_s in range(4):
+        fake.until_ready(float(now_s))
+        fake.started[-1].status = 3
+        fake.part.turn(float(now_s))
+    fake.until_ready(10.0)
+    fake.started[-1].status = 3
+    with pytest.raises(KeepsDying, match=r"exit code 3\. Its log ends:\n--- /data/broker\.log ---\nERROR: no heap$"):
+        fake.part.turn(10.0)
+
+
 def test_deaths_of_long_ago_do_not_count() -> None:
     fake = FakePart()
     for now_s in range(0, 1000, 20):

@@ -49,6 +49,22 @@ def test_a_part_that_keeps_dying_stops_all(tmp_path: Path) -> None:
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids.values())
 
 
+def test_a_broker_that_keeps_dying_says_why_and_where(tmp_path: Path) -> None:
+    java = tmp_path / "java"
+    java.write_text(
+        '#!/bin/sh\nif [ "$1" = -version ]; then echo \'openjdk version "21.0.1"\' >&2; exit 0; fi\n'
+        'echo "no memory for a heap of 9 GB"; exit 3\n'
+    )
+    java.chmod(0o700)
+    up = Up(tmp_path, java=str(java))
+    with pytest.raises(AssertionError, match="ended"):
+        up.start()
+    said = up.log_tail()
+    assert f"broker keeps dying: {DEATHS_MAX} times within 60 s, last with exit code 3. Its log ends:" in said
+    assert f"--- {up.data / 'broker.out'} ---" in said
+    assert "no memory for a heap of 9 GB" in said.rpartition("broker.out")[2]
+
+
 def test_the_usage_job_may_die_as_often_as_it_likes_and_kafka_under_it(tmp_path: Path) -> None:
     with running(tmp_path) as up:
         ready = f"http://{up.report['usage']}/readyz"

@@ -50,7 +50,7 @@ def test_each_type_is_read_as_its_annotation_says() -> None:
         ("LAMP_PORT", "-1", "less than 0"),
         ("LAMP_PORT", "65536", "more than 65535"),
         ("LAMP_FADE_S", "nan", "not a finite number"),
-        ("LAMP_PORT", "9" * 400, "at most"),
+        ("LAMP_PORT", "9" * 400, "is more than"),
         ("LAMP_FADE_S", "1e999", "not a finite number"),
         ("LAMP_COLOUR", "blue", "none of red, green"),
         ("LAMP_ON", "maybe", "neither yes nor no"),

@@ -18,13 +18,22 @@ _LOOK_INTERVAL_S = 0.5
 
 
 @click.command("broker")
+@click.option(
+    "--repair",
+    "mend",
+    is_flag=True,
+    help="Mend what a power cut left of the small files by which Kafka knows its data, say what was done, and exit. "
+    "What is replaced is kept. Exit code 1 if something cannot be mended.",
+)
 @settings_options(BrokerSettings)
-def command_broker(settings: BrokerSettings) -> int:
+def command_broker(mend: bool, settings: BrokerSettings) -> int:
     """Run the embedded Kafka until SIGTERM or Ctrl-C: one real Apache Kafka node on a data directory, or three.
 
     Prints one line with the address when Kafka is ready. Fetches missing Kafka jars first. With three nodes, a node
     that dies is restarted; if a node keeps dying, all nodes stop with exit code 1.
     """
+    if mend:
+        return _repair(settings)
     from coldnotify_kafka.broker import EmbeddedBroker
 
     from coldnotify_cli.kafka_parts import check_nodes
@@ -52,6 +61,21 @@ def command_broker(settings: BrokerSettings) -> int:
         broker.stop()
     echo("Kafka has stopped")
     return 0
+
+
+def _repair(settings: BrokerSettings) -> int:
+    from coldnotify_kafka.broker.repair import repair
+
+    done = repair(settings.data)
+    for words in done.mended:
+        echo(f"mended: {words}")
+    if done.kept_in is not None:
+        echo(f"what was there is kept in {done.kept_in}")
+    for words in done.refused:
+        echo(f"not mended: {words}", err=True)
+    if not done.mended and not done.refused:
+        echo(f"nothing to mend in {settings.data}")
+    return 1 if done.refused else 0
 
 
 def _run_cluster(settings: BrokerSettings) -> int:
