@@ -87,7 +87,7 @@ def test_a_directory_of_any_name_is_used_again_under_another_locale(tmp_path: Pa
     directory = tmp_path / 'jürgen データ 🐧 50%d%i it\'s "q" \\ $HOME'
     for locale in ("C", "de_DE.ISO-8859-1", "C.UTF-8"):
         environ = {**os.environ, "LC_ALL": locale, "LOCPATH": str(locales)}
-        argv = [sys.executable, "-c", STARTED, directory]
+        argv = [sys.executable, "-c", STARTED, str(directory)]
         done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=180, check=False)
         assert done.returncode == 0, f"{locale}: {done.stderr}"
         assert sorted(path.name for path in tmp_path.iterdir()) == sorted([directory.name, "locales"])

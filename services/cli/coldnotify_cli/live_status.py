@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from coldnotify_kafka.broker.private import make_directory, open_file
+from coldnotify_schemas.visible import visible_lines
 from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -38,7 +39,8 @@ class LiveStatus:
             table.add_column(name, justify="right" if name in ("pid", "for", "deaths") else "left", overflow="fold")
         for part in self.parts:
             status = part.status(now_s)
-            word = status.word if status.reason is None else f"{status.word}: {status.reason}"
+            # A reason may be the end of a log, in which strangers' words stand.
+            word = status.word if status.reason is None else f"{status.word}: {visible_lines(status.reason)}"
             pid = str(part.process.pid) if part.process is not None else "-"
             seconds = "-" if status.seconds is None else f"{status.seconds:.0f} s"
             table.add_row(part.name, pid, Text(word, style=_STYLES[status.word]), seconds, str(status.deaths))
