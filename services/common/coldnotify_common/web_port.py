@@ -173,8 +173,9 @@ class WebPort:
     def stop_listening(self) -> None:
         """Takes no more connections, and no body that is not whole; what else is there stays."""
         self._stopping = True
-        for connection in self._open:
+        for connection in list(self._open):
             self._end_body(connection.request)
+            self._end_unread(connection)
         listener, self._listener = self._listener, None
         if listener is not None:
             self._loop.remove_reader(listener)
@@ -233,6 +234,16 @@ class WebPort:
             connection = self._by_handler.get(request.protocol)
             if connection is not None:
                 self._falls_silent(connection)
+
+    def has_no_end(self, request: web.Request) -> None:
+        """Its answer is a stream that somebody ends when the service stops. Nobody waits then for who does not read."""
+        connection = self._by_handler.get(request.protocol)
+        if connection is not None:
+            connection.has_no_end = True
+
+    def _end_unread(self, connection: "_Connection") -> None:
+        if self._stopping and connection.has_no_end and connection.full:
+            connection.abort()
 
     def _end_body(self, request: web.Request | None) -> None:
         """Whoever reads it, now or later, hears that it does not come whole: that is the answer."""
@@ -356,6 +367,13 @@ WEB_PORT = web.AppKey("WEB_PORT", WebPort)
 """The port that an application is served by."""
 
 
+def has_no_end(request: web.Request) -> None:
+    """See WebPort.has_no_end."""
+    port = request.app.get(WEB_PORT)
+    if port is not None:
+        port.has_no_end(request)
+
+
 def address_of(request: web.Request) -> str:
     """The IP address of who asks, as a balancer says it where there is one; "" where it is not known."""
     port = request.app.get(WEB_PORT)
@@ -382,6 +400,9 @@ class _Connection(asyncio.Protocol):
         self.handler: web.RequestHandler | None = None
         self.request: web.Request | None = None
         """The last one, of which a part may be to come still."""
+        self.has_no_end = False
+        self.full = False
+        """What was said waits here, until the other side reads."""
         self.aborted = False
         """It is cut off, and gone a moment later."""
 
@@ -416,11 +437,14 @@ class _Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """It is full."""
+        self.full = True
         if self.handler is not None:
             self.handler.pause_writing()
+        self._port._end_unread(self)
 
     def resume_writing(self) -> None:
         """It is drained."""
+        self.full = False
         if self.handler is not None:
             self.handler.resume_writing()
 

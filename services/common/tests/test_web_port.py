@@ -14,7 +14,7 @@ from aiohttp import web
 from coldnotify_common.addresses import Among, networks
 from coldnotify_common.certificates import Authority
 from coldnotify_common.web import json_errors
-from coldnotify_common.web_port import Silent, WebPort, address_of
+from coldnotify_common.web_port import Silent, WebPort, address_of, has_no_end
 from coldnotify_testkit.waiting import until
 
 LIMIT_S = 60
@@ -65,12 +65,21 @@ async def serving(**options: Any) -> AsyncIterator[tuple[WebPort, dict[str, int]
     async def read_body(request: web.Request) -> web.Response:
         return web.Response(body=await request.read())
 
+    async def stream(request: web.Request) -> web.StreamResponse:
+        has_no_end(request)
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(bytes(64 * 1024))
+
     async def never(_request: web.Request) -> web.Response:
         await asyncio.sleep(ENDLESS_S)
         raise AssertionError
 
     app = web.Application(middlewares=[json_errors])
-    app.add_routes([web.get("/", answer), web.get("/upgrade", upgrade), web.get("/never", never)])
+    app.add_routes(
+        [web.get("/", answer), web.get("/upgrade", upgrade), web.get("/never", never), web.get("/stream", stream)]
+    )
     app.add_routes([web.post("/", read_body)])
     options = {"connections_max": 10, "silent_max": 10, "silent_s": ENDLESS_S, "shutdown_timeout_s": 1.0} | options
     port = WebPort(app, hold=hold, release=release, **options)
@@ -312,3 +321,12 @@ async def test_a_stop_waits_for_no_rest_of_a_body_or_head_and_for_an_answer_once
     assert 1.0 <= asyncio.get_running_loop().time() - began_s < LIMIT_S
     for _, writer in (body, head, behind, whole, answered, under_way):
         writer.close()
+
+
+async def test_a_stop_does_not_wait_for_who_does_not_read_a_stream() -> None:
+    async with serving(shutdown_timeout_s=ENDLESS_S) as (port, _):
+        deaf = await connect(port, GET.replace(b"/ ", b"/stream "))
+        await until(lambda: any(connection.full for connection in port._open), "nothing more goes in")
+        async with asyncio.timeout(LIMIT_S):
+            await port.stop()
+    deaf[1].close()

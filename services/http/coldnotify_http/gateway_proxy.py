@@ -24,6 +24,7 @@ from coldnotify_common.errors import SettingError
 from coldnotify_common.paced import Paced
 from coldnotify_common.web import error_response
 from coldnotify_common.web_bodies import BodyReader
+from coldnotify_common.web_port import has_no_end
 from coldnotify_schemas.protocol import HELLO_S
 from multidict import CIMultiDict
 
@@ -153,6 +154,8 @@ class GatewayProxy:
                     raise _stopping()
                 async with answer:
                     response = web.StreamResponse(status=answer.status, headers=_answer_headers(answer))
+                    if answer.content_type == _EVENTS:
+                        has_no_end(request)
                     await response.prepare(request)
                     try:
                         await self._pass_on(answer, response)

@@ -12,6 +12,7 @@ from aiohttp import web
 from coldnotify_common.identity import ANYBODY, Identity
 from coldnotify_common.web import error_response
 from coldnotify_common.web_auth import IDENTITY
+from coldnotify_common.web_port import has_no_end
 
 from coldnotify_http.metric_samples import Figures, growth, largest, quantile, read
 from coldnotify_http.node_client import Answer, NodeClient, good, path
@@ -83,6 +84,7 @@ class Overview:
             response = web.StreamResponse(
                 headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
             )
+            has_no_end(request)
             await response.prepare(request)
             first = True
             end_s = float("inf") if identity is None else identity.expires_at_s
