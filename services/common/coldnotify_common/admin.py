@@ -26,10 +26,14 @@ from coldnotify_common.kafka_stats import STATISTICS
 from coldnotify_common.listening import BACKLOG, ListenError, listen_error, listening
 from coldnotify_common.paced import Paced
 from coldnotify_common.revocation import lists_usable
+from coldnotify_common.shared import Shared
+from coldnotify_common.shares import Shares
 from coldnotify_common.web import Handler, error_response, json_errors
-from coldnotify_common.web_auth import PROBES
+from coldnotify_common.web_auth import IDENTITY, PROBES
+from coldnotify_common.web_bodies import BodyReader, bodies_read_by
 from coldnotify_common.web_pages import asked_by_name, names_of, own_pages
 from coldnotify_common.web_port import WebPort
+from coldnotify_common.web_shares import share_refused, who_asks
 
 _paced = Paced(structlog.get_logger())
 
@@ -38,9 +42,16 @@ _THREAD_START_TIMEOUT_S = 30
 _STOP_TIMEOUT_S = 5
 """How long answers under way may take after stop(); a scrape or a look is far shorter."""
 _CONNECTIONS_MAX = 256
-"""Each is an open file, of which a gateway keeps so many back. An HTTP node asks over at most 100, seldom over ten."""
-_SILENT_MAX = 128
+"""Each is an open file, of which a gateway keeps so many back. An HTTP node asks over at most 96, seldom over ten."""
+_SILENT_MAX = 96
 """Of these, connections that have no whole request under way; one more closes the oldest, also one between requests."""
+_ASKING_MAX = 128
+"""Requests under way. So there is room for who asks next, and for probes, which do not count."""
+_ASKING_OF_ONE_MAX = 96
+"""Of these, by each that asks; by loopback, where nobody is asked who it is, as many as there are."""
+_BODY_BYTES_MAX = 1024 * 1024
+"""1,000 names with each character escaped."""
+_BODIES_BYTES_MAX = 16 * 1024 * 1024
 _SILENT_S = 10.0
 """From a connection to the head of its first request, TLS included; as on the other ports."""
 _IDLE_S = 75.0
@@ -150,6 +161,15 @@ class AdminServer:
                 asked_by_name(names_of(inside.hosts, self._host), INSIDE_HOSTS_SETTING),
                 own_pages(navigable=PROBES),
                 _insiders(inside),
+                _bounded(),
+                bodies_read_by(
+                    BodyReader(
+                        bytes_max=_BODY_BYTES_MAX,
+                        small_s=_SILENT_S,
+                        s=_SILENT_S,
+                        together_bytes_max=_BODIES_BYTES_MAX,
+                    )
+                ),
             ]
         )
         app.add_routes(self._routes)
@@ -162,6 +182,7 @@ class AdminServer:
             idle_s=_IDLE_S,
             shutdown_timeout_s=_STOP_TIMEOUT_S,
             tls=inside.server,
+            shared=Shares(0).may_have_all,
         )
         await self._web.start(listener)
         self.port = self._web.port
@@ -199,9 +220,27 @@ def _insiders(inside: Inside) -> Middleware:
         if not may_look(identity):
             _paced.log("request not allowed", path=request.path, identity=identity.name)
             return error_response(403, f"{identity.name} is neither a service nor an operator: see {_RULE_SETTING}")
+        request[IDENTITY] = identity
         return await handler(request)
 
     return check
+
+
+def _bounded() -> Middleware:
+    """A middleware: so many requests at a time, and so many of one; probes are always answered."""
+    asking = Shared(_ASKING_MAX, _ASKING_OF_ONE_MAX)
+
+    @web.middleware
+    async def count(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path in PROBES:
+            return await handler(request)
+        # Services ask for all domains.
+        with asking.part(who_asks(request, by_domain=False)) as full:
+            if full is not None:
+                return share_refused(full, "as many requests as this port takes")
+            return await handler(request)
+
+    return count
 
 
 async def listen(

@@ -49,6 +49,11 @@ class Identity:
         return any(_fits(pattern, domain) for pattern in self.publishes)
 
     @property
+    def who(self) -> "tuple[str, tuple[tuple[str, str, str], ...], tuple[str, ...]] | None":
+        """By what shares are counted: a token that was renewed is the same one. None: nobody was asked."""
+        return None if self is ANYBODY else (self.name, self.clients, self.publishes)
+
+    @property
     def is_service(self) -> bool:
         """Whether it is one of the services."""
         return bool(self.services)

@@ -5,16 +5,24 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from aiohttp import web
+from aiohttp.typedefs import Middleware
 
+from coldnotify_common.shared import Full, Shared, Who
+from coldnotify_common.web import Handler
 from coldnotify_common.web_port import WEB_PORT
+from coldnotify_common.web_shares import RETRY_AFTER_S, who_asks
 
 SMALL_BYTES = 32 * 1024
 """As long as a Hello may be. So much of each body is not counted: the number of connections bounds it, and whoever
 holds up long bodies must not keep others from their short ones."""
 TOGETHER_BYTES_MAX = 64 * 1024 * 1024
 """Of all that is beyond that: sixteen of the longest bodies, hundreds of usual sets."""
+_OF_ONE_PERCENT = 50
+"""Of that, for each of those who send them."""
 _MARGIN_S = 1.0
 """The answer that says what was too slow comes before the connection is cut off."""
+_WITH_A_BODY = ("POST", "PUT", "PATCH")
+_BODY = web.RequestKey("body", bytes)
 
 
 class BodyReader:
@@ -27,20 +35,30 @@ class BodyReader:
         self._bytes_max = bytes_max
         self._small_s = small_s
         self._s = s
-        self._together_max = together_bytes_max
-        self.under_way_bytes = 0
+        # Whoever sends one body must be able to send the longest.
+        of_one = max(together_bytes_max * _OF_ONE_PERCENT // 100, min(bytes_max, together_bytes_max))
+        self._together = Shared(together_bytes_max, of_one)
+
+    @property
+    def under_way_bytes(self) -> int:
         """What is held at the moment, without the first bytes of each."""
+        return self._together.taken
 
     @asynccontextmanager
-    async def read(self, request: web.Request) -> AsyncIterator[bytes]:
-        """The whole body, which counts to the end of the block. Raises what is answered with 408, 413, 503."""
+    async def read(self, request: web.Request, bytes_max: int | None = None) -> AsyncIterator[bytes]:
+        """The whole body, which counts to the end of the block. Raises what is answered with 408, 413, 429, 503.
+
+        `bytes_max`: where this request's may have fewer than others.
+        """
+        most = self._bytes_max if bytes_max is None else min(bytes_max, self._bytes_max)
         length = request.content_length
-        if length is not None and length > self._bytes_max:
-            raise web.HTTPRequestEntityTooLarge(max_size=self._bytes_max, actual_size=length)
+        if length is not None and length > most:
+            raise web.HTTPRequestEntityTooLarge(max_size=most, actual_size=length)
         within_s = self._small_s if length is not None and length <= SMALL_BYTES else self._s
         port = request.app.get(WEB_PORT)
         if port is not None and request.can_read_body:
             port.waits_for_body(request, within_s + _MARGIN_S)
+        who = who_asks(request)
         pieces: list[bytes] = []
         size = counted = 0
         try:
@@ -48,23 +66,49 @@ class BodyReader:
                 async with asyncio.timeout(within_s):
                     async for data in request.content.iter_any():
                         size += len(data)
-                        if size > self._bytes_max:
-                            raise web.HTTPRequestEntityTooLarge(max_size=self._bytes_max, actual_size=size)
+                        if size > most:
+                            raise web.HTTPRequestEntityTooLarge(max_size=most, actual_size=size)
                         more = max(0, size - SMALL_BYTES) - counted
-                        if self.under_way_bytes + more > self._together_max:
-                            raise web.HTTPServiceUnavailable(
-                                text=f"{self.under_way_bytes} bytes of bodies are under way, no more are taken",
-                                headers={"Retry-After": "1"},
-                            )
+                        full = self._together.take(who, more)
+                        if full is not None:
+                            raise self._refused(full, who)
                         counted += more
-                        self.under_way_bytes += more
                         pieces.append(data)
             except TimeoutError:
-                raise web.HTTPRequestTimeout(text=f"the body did not arrive within {within_s:g} s") from None
+                words = f"the body did not arrive within {within_s:g} s; nothing was done"
+                raise web.HTTPRequestTimeout(text=words) from None
             if port is not None:
                 port.has_body(request)
             body = b"".join(pieces)
             pieces.clear()
             yield body
         finally:
-            self.under_way_bytes -= counted
+            self._together.give_back(who, counted)
+
+    def _refused(self, full: Full, who: Who) -> web.HTTPException:
+        headers = {"Retry-After": str(RETRY_AFTER_S)}
+        if full is Full.OF_ONE:
+            words = f"{self._together.of(who)} bytes of your bodies are under way, no more are taken"
+            return web.HTTPTooManyRequests(text=words, headers=headers)
+        words = f"{self._together.taken} bytes of bodies are under way, no more are taken"
+        return web.HTTPServiceUnavailable(text=words, headers=headers)
+
+
+def bodies_read_by(reader: BodyReader) -> Middleware:
+    """A middleware: what handlers ask `body_of` has been read before them. Goes behind what asks who it is."""
+
+    @web.middleware
+    async def read(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.method not in _WITH_A_BODY:
+            return await handler(request)
+        async with reader.read(request) as body:
+            request[_BODY] = body
+            return await handler(request)
+
+    return read
+
+
+async def body_of(request: web.Request) -> bytes:
+    """The body, read and bounded by `bodies_read_by` where the port has that."""
+    body = request.get(_BODY)
+    return await request.read() if body is None else body

@@ -265,6 +265,11 @@ class WebPort:
         connection = self._by_handler.get(request.protocol)
         return connection.address if connection is not None else request.remote or ""
 
+    def one_behind(self, request: web.Request) -> bytes | None:
+        """What stands for all addresses of who asks; None: many are behind the address."""
+        address = self.address_of(request)
+        return None if self._shared(address) else subscriber(address) or None
+
     # --- connections
 
     def _accept(self) -> None:

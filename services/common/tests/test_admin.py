@@ -6,12 +6,13 @@ from collections.abc import Callable
 from urllib.request import Request
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientSession, TCPConnector, web
 from coldnotify_common.admin import AdminServer, AdminThread
 from coldnotify_common.inside import Inside, InsideSettings
 from coldnotify_common.list_pages import page, page_request
 from coldnotify_common.listening import ListenError
 from coldnotify_common.revocation import lists_usable
+from coldnotify_common.web_bodies import body_of
 from coldnotify_schemas.names import check_name
 from coldnotify_testkit.fetching import fetch
 from prometheus_client import CollectorRegistry, Counter
@@ -160,3 +161,69 @@ async def test_the_server_lives_in_a_loop_that_is_there_already() -> None:
     assert await asyncio.to_thread(get, server.port, "/healthz") == (200, "ok\n")
     await server.stop()
     await server.stop()
+
+
+async def test_it_is_healthy_while_as_many_as_it_takes_send_heads_and_no_bodies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each held its connection for as long as it liked: the 257th was closed, and who asked for health was that."""
+    monkeypatch.setattr("coldnotify_common.admin._SILENT_S", 2.0)
+
+    async def put(request: web.Request) -> web.Response:
+        return web.Response(text=str(len(await body_of(request))))
+
+    server = AdminServer(HOST, 0, readiness=lambda: None, routes=[web.put("/v1/thing", put)])
+    await server.start()
+    silent = []
+    try:
+        async with asyncio.timeout(60):
+            for _ in range(256):
+                silent.append(await asyncio.open_connection(HOST, server.port))
+                silent[-1][1].write(b"PUT /v1/thing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n")
+            assert await asyncio.to_thread(get, server.port, "/healthz") == (200, "ok\n")
+            ends = [await end(reader) for reader, _ in silent]
+        assert set(ends) <= {b"", b"H"}, "each is closed, or told that it took too long"
+        assert await asyncio.to_thread(get, server.port, "/healthz") == (200, "ok\n")
+    finally:
+        for _, writer in silent:
+            writer.close()
+        await server.stop()
+
+
+async def test_it_is_healthy_while_requests_take_as_long_as_they_like_and_one_has_no_more_than_its_share(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("coldnotify_common.admin._ASKING_MAX", 6)
+    monkeypatch.setattr("coldnotify_common.admin._ASKING_OF_ONE_MAX", 4)
+    ends = asyncio.Event()
+
+    async def slow(_request: web.Request) -> web.Response:
+        await ends.wait()
+        return web.Response(text="done")
+
+    server = AdminServer(HOST, 0, readiness=lambda: None, routes=[web.get("/v1/slow", slow)])
+    await server.start()
+
+    async def ask(address: str, path: str = "/v1/slow") -> tuple[int, str | None]:
+        async with (
+            ClientSession(connector=TCPConnector(local_addr=(address, 0))) as http,
+            http.get(f"http://{HOST}:{server.port}{path}") as answer,
+        ):
+            return answer.status, answer.headers.get("Retry-After")
+
+    # As if they were no loopback, all of which may be one.
+    monkeypatch.setattr(server._web, "_shared", lambda _address: False)
+    try:
+        async with asyncio.timeout(60):
+            one = [asyncio.create_task(ask("127.0.0.2")) for _ in range(5)]
+            done, under_way = await asyncio.wait(one, return_when=asyncio.FIRST_COMPLETED)
+            assert [task.result() for task in done] == [(429, "1")]
+            others = [asyncio.create_task(ask("127.0.0.3")) for _ in range(3)]
+            done, more = await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+            assert [task.result() for task in done] == [(503, "1")]
+            assert await ask("127.0.0.2", "/healthz") == (200, None)
+            ends.set()
+            assert await asyncio.gather(*under_way, *more) == [(200, None)] * 6
+    finally:
+        ends.set()
+        await server.stop()
