@@ -22,7 +22,6 @@ _OF_ONE_PERCENT = 50
 _MARGIN_S = 1.0
 """The answer that says what was too slow comes before the connection is cut off."""
 _WITH_A_BODY = ("POST", "PUT", "PATCH")
-_BODY = web.RequestKey("body", bytes)
 
 
 class BodyReader:
@@ -95,20 +94,14 @@ class BodyReader:
 
 
 def bodies_read_by(reader: BodyReader) -> Middleware:
-    """A middleware: what handlers ask `body_of` has been read before them. Goes behind what asks who it is."""
+    """A middleware: what handlers `read()` has been read before them. Goes behind what asks who it is."""
 
     @web.middleware
     async def read(request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.method not in _WITH_A_BODY:
             return await handler(request)
         async with reader.read(request) as body:
-            request[_BODY] = body
+            request._read_bytes = body  # where aiohttp keeps what it has read itself
             return await handler(request)
 
     return read
-
-
-async def body_of(request: web.Request) -> bytes:
-    """The body, read and bounded by `bodies_read_by` where the port has that."""
-    body = request.get(_BODY)
-    return await request.read() if body is None else body

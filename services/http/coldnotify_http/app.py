@@ -179,9 +179,8 @@ class HttpService:
         settings = self._settings
         new_objects = NewObjects(self._tenancy, self._asking, metrics)
         publishing = Publishing(publisher, settings, metrics, self._outcomes, self._tracer, self._tenancy, new_objects)
-        describing = Describing(
-            self._asking, self._changing, metrics, settings.http_body_timeout_s, admission=self._tenancy
-        )
+        bodies = publishing.bodies
+        describing = Describing(self._asking, self._changing, metrics, bodies, admission=self._tenancy)
         return [
             *standard_routes(lambda: self._not_ready, self._registry),
             *publishing.routes(),
@@ -189,16 +188,16 @@ class HttpService:
                 publisher,
                 publishing.entrance,
                 metrics,
-                body_timeout_s=settings.http_body_timeout_s,
+                bodies,
                 bytes_max=settings.channel_message_bytes_max,
             ).routes(),
             *self._outcomes.routes(),
             *describing.routes(),
             *HistoryPages(self._asking, settings).routes(),
-            *Resetting(publishing, self._asking, metrics, settings.http_body_timeout_s).routes(),
-            *ClientChanges(self._changing, metrics, settings.http_body_timeout_s).routes(),
+            *Resetting(publishing, self._asking, metrics).routes(),
+            *ClientChanges(self._changing, metrics, bodies).routes(),
             *ledger_pages.routes(self._asking),
-            *TenantPages(self._tenancy, settings).routes(),
+            *TenantPages(self._tenancy, settings, bodies).routes(),
             *self._overview.routes(),
             *console.routes(),
             *self._passing_on.routes(),

@@ -1,15 +1,23 @@
 """The bodies of requests: one public record, or many. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from itertools import islice
+from typing import TypeVar
 from urllib.parse import unquote_to_bytes
 
 import msgspec
+from coldnotify_common.json_items import InvalidJson, ItemTooLong, JsonItems
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.names import InvalidName, check_object
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
 from coldnotify_schemas.records import InvalidRecord, PublicRecord, parse_prioritized_record
 
 Named = tuple[str, PublicRecord]
+T = TypeVar("T")
+
+SINGLE_BODY_BYTES_MAX = 128 * 1024
+"""Of a request with one record, message or description: twice what that may have, so it is said what is too long."""
+_SHOWN_CHARS = 80
 _PARTS_BEFORE = 7
 """Slashes before the name in /v1/domains/DOMAIN/groups/GROUP/objects/NAME."""
 
@@ -49,30 +57,54 @@ def parse_one(body: bytes) -> PublicRecord:
         raise _bad_request(error) from None
 
 
-def parse_many(body: bytes) -> list[Named]:
-    """{"objects": {name: record, ...}} or [{"object": name, ...record}, ...]. Raises BadRequest."""
-    items = list(_items(body))
-    if len(items) > PUBLISHES_PER_REQUEST_MAX:
-        raise BadRequest("objects", f"{len(items)} are too many, at most {PUBLISHES_PER_REQUEST_MAX} are allowed")
-    return [(name, _record(name, raw)) for name, raw in items]
+def parse_many(body: bytes) -> Iterator[Named]:
+    """{"objects": {name: record, ...}} or [{"object": name, ...record}, ...], one by one. Raises BadRequest.
 
-
-class _Objects(msgspec.Struct, forbid_unknown_fields=True):
-    objects: dict[str, msgspec.Raw]
-
-
-def _items(body: bytes) -> Iterable[tuple[str, bytes]]:
+    They are counted before one is looked at.
+    """
     try:
-        many = msgspec.json.decode(body, type=_Objects | list[dict[str, msgspec.Raw]])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        items = _items(JsonItems(body, SINGLE_BODY_BYTES_MAX))
+    except (InvalidJson, ItemTooLong) as error:
         raise BadRequest("objects", f"neither {{name: record}} nor a list of records with names: {error}") from None
-    if isinstance(many, _Objects):
-        return [(name, bytes(raw)) for name, raw in many.objects.items()]
-    return [_named(place, fields) for place, fields in enumerate(many)]
+    if isinstance(items, dict):
+        for name, raw in items.items():
+            yield name, _record(name, bytes(raw))
+        return
+    for place, raw in enumerate(items):
+        name, record = _named(place, bytes(raw))
+        yield name, _record(name, record)
 
 
-def _named(place: int, fields: dict[str, msgspec.Raw]) -> tuple[str, bytes]:
+def _items(text: JsonItems) -> dict[str, msgspec.Raw] | list[msgspec.Raw]:
+    """By name, or in a list. Raises BadRequest, InvalidJson, ItemTooLong."""
+    if text.next() == b"[":
+        listed = _counted(text.elements())
+        text.end()
+        return listed
+    found: dict[str, msgspec.Raw] | None = None
+    for field in text.names():
+        if field != "objects":
+            raise InvalidJson(f"Object contains unknown field `{field[:_SHOWN_CHARS]}`")
+        found = dict(_counted(text.members()))
+    text.end()
+    if found is None:
+        raise InvalidJson("Object missing required field `objects`")
+    return found
+
+
+def _counted(items: Iterator[T]) -> list[T]:
+    found = list(islice(items, PUBLISHES_PER_REQUEST_MAX + 1))
+    if len(found) > PUBLISHES_PER_REQUEST_MAX:
+        raise BadRequest("objects", f"are more than the {PUBLISHES_PER_REQUEST_MAX} that are allowed")
+    return found
+
+
+def _named(place: int, raw: bytes) -> tuple[str, bytes]:
     where = f"objects[{place}]"
+    try:
+        fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest("objects", f"{where} is no record with a name: {error}") from None
     name = fields.pop("object", None)
     if name is None:
         raise InvalidObject(where, ValueError("object: is missing"))

@@ -9,7 +9,7 @@ from coldnotify_schemas.names import InvalidName, check_name
 from coldnotify_http.ledger_pages import GROUP, NOBODY, RETRY_AFTER_S, as_it_is, sees_addresses
 from coldnotify_http.metrics import ACKNOWLEDGED, INDETERMINATE, REFUSED, Metrics
 from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient
-from coldnotify_http.request_parts import body_of, domain_and_group
+from coldnotify_http.request_parts import Bodies, domain_and_group
 
 log = structlog.get_logger()
 
@@ -21,11 +21,11 @@ _CHANGES = {"PATCH": "disconnect", "DELETE": "forget"}
 class ClientChanges:
     """The handlers. Each request leaves a line in the log, whoever asks and whatever comes of it."""
 
-    def __init__(self, changing: NodeClient, metrics: Metrics, body_timeout_s: float) -> None:
+    def __init__(self, changing: NodeClient, metrics: Metrics, bodies: Bodies) -> None:
         """`changing`: waits for as long as a publish may take."""
         self._changing = changing
         self._metrics = metrics
-        self._body_timeout_s = body_timeout_s
+        self._bodies = bodies
 
     def routes(self) -> list[web.AbstractRouteDef]:
         """PATCH and DELETE of one client."""
@@ -37,7 +37,7 @@ class ClientChanges:
         try:
             domain, group = domain_and_group(request)
             client = check_name("client", request.match_info["client"])
-            body = await body_of(request, self._body_timeout_s) if request.method == "PATCH" else None
+            body = await self._bodies.one(request) if request.method == "PATCH" else None
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
             raise

@@ -16,7 +16,7 @@ from coldnotify_http.ledger_pages import GROUP, NOBODY, RETRY_AFTER_S, answered,
 from coldnotify_http.metrics import ABOVE_AGREEMENT, ACKNOWLEDGED, CONFLICT, INDETERMINATE, REFUSED, Metrics
 from coldnotify_http.node_client import Answer, NobodyAnswers, NodeClient
 from coldnotify_http.refusals import refusal
-from coldnotify_http.request_parts import body_of, domain_and_group
+from coldnotify_http.request_parts import Bodies, domain_and_group
 
 NOT_WRITTEN, MAY_BE_WRITTEN = "not written", "unknown: it may be written"
 _END = "/description"
@@ -32,7 +32,7 @@ class Describing:
         asking: NodeClient,
         changing: NodeClient,
         metrics: Metrics,
-        body_timeout_s: float,
+        bodies: Bodies,
         admission: Admission | None = None,
     ) -> None:
         """`changing`: waits for as long as a publish may take."""
@@ -40,7 +40,7 @@ class Describing:
         self._asking = asking
         self._changing = changing
         self._metrics = metrics
-        self._body_timeout_s = body_timeout_s
+        self._bodies = bodies
 
     def routes(self) -> list[web.AbstractRouteDef]:
         """GET, PUT, PATCH and DELETE. They go before those that take any path for an object's name."""
@@ -88,7 +88,7 @@ class Describing:
         """Checked as far as it can be without what it is merged into."""
         if request.method == "DELETE":
             return None
-        body = await body_of(request, self._body_timeout_s)
+        body = await self._bodies.one(request)
         try:
             if request.method == "PUT":
                 parse_description(body)

@@ -2,20 +2,24 @@
 
 import base64
 import binascii
+from collections.abc import Iterator
+from itertools import islice
 from typing import TypeVar
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 from coldnotify.publisher import MessageRecord, make_message
+from coldnotify_common.json_items import InvalidJson, ItemTooLong, JsonItems
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.channels import check_message
 from coldnotify_schemas.interests import channel_text
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, PUBLISHES_PER_REQUEST_MAX
 
-from coldnotify_http.bodies import end_of_path
+from coldnotify_http.bodies import SINGLE_BODY_BYTES_MAX, end_of_path
 
 NamedMessage = tuple[str, MessageRecord]
+_SHOWN_CHARS = 80
 
 
 class InvalidMessage(BadRequest):
@@ -44,10 +48,6 @@ class _Named(_Message):
 M = TypeVar("M", bound=_Message)
 
 
-class _Many(msgspec.Struct, forbid_unknown_fields=True):
-    messages: list[msgspec.Raw]
-
-
 def channel_of_path(raw_path: str) -> str:
     """The channel's name at the end of a path as it came over the wire: "/" may stand as it is or as %2F. Raises
     InvalidName."""
@@ -68,22 +68,39 @@ def parse_message(body: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> MessageRec
         raise _bad_request(error) from None
 
 
-def parse_messages(body: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> list[NamedMessage]:
-    """{"messages": [{"channel": name, "payload": ...}, ...]}. Raises BadRequest."""
+def parse_messages(body: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> Iterator[NamedMessage]:
+    """{"messages": [{"channel": name, "payload": ...}, ...]}, one by one. Raises BadRequest.
+
+    They are counted before one is looked at.
+    """
     try:
-        many = msgspec.json.decode(body, type=_Many).messages
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        many = _listed(JsonItems(body, SINGLE_BODY_BYTES_MAX))
+    except (InvalidJson, ItemTooLong) as error:
         raise BadRequest("messages", f"is no list of messages with channels: {error}") from None
     if len(many) > PUBLISHES_PER_REQUEST_MAX:
-        raise BadRequest("messages", f"{len(many)} are too many, at most {PUBLISHES_PER_REQUEST_MAX} are allowed")
-    found = []
+        raise BadRequest("messages", f"are more than the {PUBLISHES_PER_REQUEST_MAX} that are allowed")
     for place, raw in enumerate(many):
         try:
             said = _decode(bytes(raw), _Named)
             channel_text(said.channel)
-            found.append((said.channel, _message(said, bytes_max)))
+            message = _message(said, bytes_max)
         except ValueError as error:
             raise InvalidMessage(place, error) from None
+        yield said.channel, message
+
+
+def _listed(text: JsonItems) -> list[msgspec.Raw]:
+    """All, or one more than may be. Raises InvalidJson, ItemTooLong."""
+    found: list[msgspec.Raw] | None = None
+    for field in text.names():
+        if field != "messages":
+            raise InvalidJson(f"Object contains unknown field `{field[:_SHOWN_CHARS]}`")
+        found = list(islice(text.elements(), PUBLISHES_PER_REQUEST_MAX + 1))
+        if len(found) > PUBLISHES_PER_REQUEST_MAX:
+            return found
+    text.end()
+    if found is None:
+        raise InvalidJson("Object missing required field `messages`")
     return found
 
 

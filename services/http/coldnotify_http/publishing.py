@@ -14,7 +14,7 @@ from coldnotify_http.bodies import InvalidObject, Named, object_of_path, parse_m
 from coldnotify_http.entrance import Admission, Entrance
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.new_objects import NewObjects
-from coldnotify_http.request_parts import body_of, domain_and_group, traceparent_of
+from coldnotify_http.request_parts import Bodies, domain_and_group, traceparent_of
 from coldnotify_http.settings import HttpSettings
 from coldnotify_http.write_answers import kind_of, result_of, status_of
 
@@ -57,7 +57,7 @@ class Publishing:
         self._new_objects = new_objects
         self._outcomes = outcomes
         self._tracer = tracer
-        self._body_timeout_s = settings.http_body_timeout_s
+        self.bodies = Bodies(settings)
         self._metrics = metrics
 
     def routes(self) -> list[web.AbstractRouteDef]:
@@ -72,7 +72,7 @@ class Publishing:
             domain, group = domain_and_group(request)
             wanted = _outcome_wanted(request, default=True)
             object_ = object_of_path(request.rel_url.raw_path)
-            body = await body_of(request, self._body_timeout_s)
+            body = await self.bodies.one(request)
             record = parse_one(body)
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
@@ -97,15 +97,14 @@ class Publishing:
         try:
             domain, group = domain_and_group(request)
             wanted = _outcome_wanted(request, default=False)
-            body = await body_of(request, self._body_timeout_s)
-            records = parse_many(body)
+            records, body_bytes = await self.bodies.many(request, parse_many)
         except InvalidObject as error:
             self._metrics.bad_requests.inc()
             return error_response(400, f"{error.object}: {error}", field=error.field, object=error.object)
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
             raise
-        entered = await self._enter(domain, group, records, len(body))
+        entered = await self._enter(domain, group, records, body_bytes)
         if isinstance(entered, web.Response):
             return entered
         outcomes = await self._publish(request, domain, group, records, entered)

@@ -1,10 +1,18 @@
-"""What requests that publish or ask have in common: domain and group, a body that comes in time, a trace context."""
+"""What requests that publish or ask have in common: domain and group, bounded bodies, a trace context."""
 
-import asyncio
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from aiohttp import web
+from coldnotify_common.slices import Slices
+from coldnotify_common.web_bodies import BodyReader
 from coldnotify_schemas.names import check_name
 from coldnotify_schemas.traceparent import TRACEPARENT_HEADER, is_traceparent
+
+from coldnotify_http.bodies import SINGLE_BODY_BYTES_MAX
+from coldnotify_http.settings import HttpSettings
+
+T = TypeVar("T")
 
 
 def domain_and_group(request: web.Request) -> tuple[str, str]:
@@ -12,15 +20,26 @@ def domain_and_group(request: web.Request) -> tuple[str, str]:
     return check_name("domain", request.match_info["domain"]), check_name("group", request.match_info["group"])
 
 
-async def body_of(request: web.Request, timeout_s: float) -> bytes:
-    """All of it. Raises HTTPException if it is too large, or does not come in time."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await request.read()
-    except TimeoutError:
-        raise web.HTTPRequestTimeout(
-            text=f"the body did not arrive within {timeout_s:g} s; nothing was published"
-        ) from None
+class Bodies:
+    """The bodies of this node's requests: all together they have a bound, and so has each identity."""
+
+    def __init__(self, settings: HttpSettings) -> None:
+        within_s = settings.http_body_timeout_s
+        self._reader = BodyReader(bytes_max=settings.http_body_bytes_max, small_s=within_s, s=within_s)
+        self._slices = Slices()
+
+    async def one(self, request: web.Request, bytes_max: int = SINGLE_BODY_BYTES_MAX) -> bytes:
+        """The body of a request for one thing. Raises HTTPException where it is too long, or does not come in time."""
+        async with self._reader.read(request, bytes_max) as body:
+            return body
+
+    async def many(self, request: web.Request, parse: Callable[[bytes], Iterator[T]]) -> tuple[list[T], int]:
+        """What `parse` makes of the body of a request for many things, while others have turns; and its length.
+
+        Raises HTTPException, and what `parse` raises.
+        """
+        async with self._reader.read(request) as body:
+            return await self._slices.all(parse(body)), len(body)
 
 
 def traceparent_of(request: web.Request) -> str:

@@ -14,7 +14,7 @@ from coldnotify_http.ledger_pages import GROUP, answered, as_it_is
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.node_client import NodeClient, path
 from coldnotify_http.publishing import Publishing
-from coldnotify_http.request_parts import body_of, domain_and_group
+from coldnotify_http.request_parts import domain_and_group
 
 log = structlog.get_logger()
 
@@ -38,11 +38,10 @@ class Reset(msgspec.Struct, forbid_unknown_fields=True):
 class Resetting:
     """The handler. Each reset leaves a line in the log."""
 
-    def __init__(self, publishing: Publishing, asking: NodeClient, metrics: Metrics, body_timeout_s: float) -> None:
+    def __init__(self, publishing: Publishing, asking: NodeClient, metrics: Metrics) -> None:
         self._publishing = publishing
         self._asking = asking
         self._metrics = metrics
-        self._body_timeout_s = body_timeout_s
 
     def routes(self) -> list[web.AbstractRouteDef]:
         """POST .../resets."""
@@ -55,7 +54,7 @@ class Resetting:
         """
         try:
             domain, group = domain_and_group(request)
-            body = await body_of(request, self._body_timeout_s)
+            body = await self._publishing.bodies.one(request)
             wanted = _parse(body)
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Protocol
 
 from aiohttp import web
@@ -18,7 +19,7 @@ from coldnotify_http.message_bodies import (
     parse_messages,
 )
 from coldnotify_http.metrics import Metrics
-from coldnotify_http.request_parts import body_of, domain_and_group, traceparent_of
+from coldnotify_http.request_parts import Bodies, domain_and_group, traceparent_of
 from coldnotify_http.write_answers import kind_of, result_of, status_of
 
 IN_ORDER_S = 5.0
@@ -38,14 +39,14 @@ class Sending:
     """The handlers. A request is answered when Kafka has what it carries, or has failed to take it in time."""
 
     def __init__(
-        self, sender: MessageSender, entrance: Entrance, metrics: Metrics, *, body_timeout_s: float, bytes_max: int
+        self, sender: MessageSender, entrance: Entrance, metrics: Metrics, bodies: Bodies, *, bytes_max: int
     ) -> None:
         """`bytes_max`: of a message."""
         self._sender = sender
         self._entrance = entrance
         self._bytes_max = bytes_max
         self._metrics = metrics
-        self._body_timeout_s = body_timeout_s
+        self._bodies = bodies
 
     def routes(self) -> list[web.AbstractRouteDef]:
         """The endpoints' routes."""
@@ -57,7 +58,7 @@ class Sending:
         try:
             domain, group = domain_and_group(request)
             channel = channel_of_path(request.rel_url.raw_path)
-            body = await body_of(request, self._body_timeout_s)
+            body = await self._bodies.one(request)
             message = parse_message(body, self._bytes_max)
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
@@ -74,15 +75,14 @@ class Sending:
         try:
             domain, group = domain_and_group(request)
             in_order = _in_order(request)
-            body = await body_of(request, self._body_timeout_s)
-            messages = parse_messages(body, self._bytes_max)
+            messages, body_bytes = await self._bodies.many(request, partial(parse_messages, bytes_max=self._bytes_max))
         except InvalidMessage as error:
             self._metrics.bad_requests.inc()
             return error_response(400, f"messages[{error.place}]: {error}", field=error.field, place=error.place)
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
             raise
-        outcomes = await self._send(request, domain, group, messages, len(body), in_order=in_order)
+        outcomes = await self._send(request, domain, group, messages, body_bytes, in_order=in_order)
         if isinstance(outcomes, web.Response):
             return outcomes
         results = [

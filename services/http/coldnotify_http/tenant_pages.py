@@ -29,6 +29,8 @@ from coldnotify_schemas.tenants import (
     tenant_of,
 )
 
+from coldnotify_http.request_parts import Bodies
+
 _KAFKA_S = 10.0
 _SEEN_S = 5.0
 """How long an answer waits until this node has read what it has written."""
@@ -45,9 +47,10 @@ _HISTORIES_MAX = 2
 class TenantPages:
     """The handlers. What is read is what this node knows; what is written goes to Kafka, and comes back from there."""
 
-    def __init__(self, tenancy: Tenancy, settings: ServiceSettings) -> None:
+    def __init__(self, tenancy: Tenancy, settings: ServiceSettings, bodies: Bodies) -> None:
         self._tenancy = tenancy
         self._settings = settings
+        self._bodies = bodies
         self._writing = asyncio.Lock()
         self._histories = 0
 
@@ -80,7 +83,7 @@ class TenantPages:
         """PUT /v1/tenants/{tenant}: domains and agreement; what is left out has no limit. For operators."""
         _operators_only(request)
         name = request.match_info["tenant"]
-        fields = _fields(await request.read())
+        fields = _fields(await self._bodies.one(request, 2 * TENANT_BYTES_MAX))
         async with self._writing:
             with self._tenancy.lock:
                 before = self._tenancy.table.get(name)

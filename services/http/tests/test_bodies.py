@@ -2,14 +2,21 @@ import json
 from contextlib import suppress
 
 import pytest
+from coldnotify_common.json_items import JsonItems
 from coldnotify_common.web import BadRequest
-from coldnotify_http.bodies import InvalidObject, object_of_path, parse_many, parse_one
+from coldnotify_http.bodies import InvalidObject, Named, object_of_path, parse_one
+from coldnotify_http.bodies import parse_many as each_of_many
 from coldnotify_http.message_bodies import channel_of_path
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
 from coldnotify_schemas.records import PublicRecord, is_high
 from hypothesis import given
 from hypothesis import strategies as st
+
+
+def parse_many(body: bytes) -> list[Named]:
+    return list(each_of_many(body))
+
 
 BASE = "/v1/domains/d/groups/g/objects/"
 
@@ -100,8 +107,22 @@ def test_the_limit_is_the_last_that_is_allowed() -> None:
     at_limit: dict[str, dict[str, object]] = {"objects": {f"o{i}": {} for i in range(PUBLISHES_PER_REQUEST_MAX)}}
     assert len(parse_many(json.dumps(at_limit).encode())) == PUBLISHES_PER_REQUEST_MAX
     at_limit["objects"]["one-more"] = {}
-    with pytest.raises(BadRequest, match=r"^objects: 1001 are too many"):
+    with pytest.raises(BadRequest, match=r"^objects: are more than the 1000"):
         parse_many(json.dumps(at_limit).encode())
+
+
+@pytest.mark.parametrize(
+    "tiny", [b'{"objects":{%s}}' % b",".join([b'"a":1'] * 100_000), b"[%s]" % b",".join([b"{}"] * 100_000)]
+)
+def test_too_many_are_counted_before_any_is_made(tiny: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """8 MiB of them took half a second and hundreds of MB, for an answer that says that a thousand are allowed."""
+    stepped_over: list[object] = []
+    value = JsonItems.value
+    monkeypatch.setattr(JsonItems, "value", lambda self: stepped_over.append(None) or value(self))
+    monkeypatch.setattr("coldnotify_http.bodies._record", pytest.fail)
+    with pytest.raises(BadRequest, match=r"^objects: are more than the 1000"):
+        parse_many(tiny)
+    assert len(stepped_over) <= 2 * PUBLISHES_PER_REQUEST_MAX + 3, "names and values of those that may be, and one more"
 
 
 @given(st.binary(max_size=200))

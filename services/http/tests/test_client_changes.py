@@ -13,6 +13,7 @@ from coldnotify_http import ledger_pages
 from coldnotify_http.client_changes import ClientChanges
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.node_client import NodeClient
+from coldnotify_http.request_parts import Bodies
 from coldnotify_http.settings import HttpSettings
 from coldnotify_testkit.served_routes import served, served_alone
 from prometheus_client import CollectorRegistry
@@ -37,7 +38,10 @@ async def node(
         addresses = [await stack.enter_async_context(served(one)) for one in matchers]
         asking, registry = NodeClient(HttpSettings(matcher=",".join(addresses))), CollectorRegistry()
         stack.push_async_callback(asking.close)
-        routes = [*ClientChanges(asking, Metrics(registry), 5).routes(), *ledger_pages.routes(asking)]
+        routes = [
+            *ClientChanges(asking, Metrics(registry), Bodies(HttpSettings())).routes(),
+            *ledger_pages.routes(asking),
+        ]
         yield await stack.enter_async_context(served_alone(routes, known)), registry
 
 

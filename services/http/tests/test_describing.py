@@ -14,6 +14,7 @@ from coldnotify_http import ledger_pages
 from coldnotify_http.describing import Describing
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.node_client import NodeClient
+from coldnotify_http.request_parts import Bodies
 from coldnotify_http.settings import HttpSettings
 from coldnotify_testkit.served_routes import served, served_alone
 from prometheus_client import CollectorRegistry
@@ -50,7 +51,10 @@ async def node(matchers: list[str], *, timeout_s: float = 30, identity: Identity
 
     settings = HttpSettings(matcher=",".join(matchers), http_look_timeout_s=timeout_s)
     asking, registry = NodeClient(settings), CollectorRegistry()
-    routes = [*Describing(asking, asking, Metrics(registry), 0.5).routes(), *ledger_pages.routes(asking)]
+    routes = [
+        *Describing(asking, asking, Metrics(registry), Bodies(HttpSettings(http_body_timeout_s=0.5))).routes(),
+        *ledger_pages.routes(asking),
+    ]
     try:
         async with served_alone(routes, known) as url:
             yield Node(url, registry)

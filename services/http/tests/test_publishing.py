@@ -211,7 +211,7 @@ async def test_a_body_that_does_not_come_is_408(service: Service) -> None:
 
     status, answer = await asyncio.wait_for(service.post(OBJECTS + "/o", slowly()), 50)
     assert status == 408
-    assert "nothing was published" in answer["error"]
+    assert "nothing was done" in answer["error"]
 
 
 async def test_beyond_the_limit_publishers_are_told_to_come_back(service: Service) -> None:

@@ -16,6 +16,7 @@ from coldnotify_http.metrics import Metrics
 from coldnotify_http.node_client import NodeClient
 from coldnotify_http.publishing import Publishing
 from coldnotify_http.refusals import refusal
+from coldnotify_http.request_parts import Bodies
 from coldnotify_http.settings import HttpSettings
 from prometheus_client import CollectorRegistry
 
@@ -63,7 +64,7 @@ async def service() -> AsyncIterator[Service]:
     metrics, asking = Metrics(registry), NodeClient(settings)
     app = web.Application(middlewares=[json_errors])
     app.add_routes(Publishing(kafka, settings, metrics, kafka, admission=tenants).routes())
-    app.add_routes(Describing(asking, asking, metrics, 5, tenants).routes())
+    app.add_routes(Describing(asking, asking, metrics, Bodies(settings), tenants).routes())
     async with TestServer(app) as server, ClientSession() as client:
         yield Service(f"http://{server.host}:{server.port}", client, tenants, kafka, registry)
     await asking.close()

@@ -49,7 +49,7 @@ async def node(publisher: Publisher, known: dict[str, object], status: int = 200
         asking, metrics = NodeClient(settings), Metrics(CollectorRegistry())
         stack.push_async_callback(asking.close)
         publishing = Publishing(publisher, settings, metrics, Outcomes())
-        pages = Resetting(publishing, asking, metrics, 5)
+        pages = Resetting(publishing, asking, metrics)
         yield await stack.enter_async_context(served_alone(pages.routes()))
 
 

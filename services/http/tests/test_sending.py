@@ -15,6 +15,7 @@ from coldnotify_common.web import json_errors
 from coldnotify_http.entrance import Entrance
 from coldnotify_http.message_bodies import NamedMessage
 from coldnotify_http.metrics import Metrics
+from coldnotify_http.request_parts import Bodies
 from coldnotify_http.sending import Sending
 from coldnotify_http.settings import HttpSettings
 from prometheus_client import CollectorRegistry
@@ -58,7 +59,7 @@ async def service() -> AsyncIterator[Service]:
             sender,
             Entrance(SETTINGS, metrics),
             metrics,
-            body_timeout_s=SETTINGS.http_body_timeout_s,
+            Bodies(SETTINGS),
             bytes_max=SETTINGS.channel_message_bytes_max,
         ).routes()
     )

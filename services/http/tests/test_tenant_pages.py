@@ -14,6 +14,8 @@ from coldnotify_common.tenancy.tenancy import Tenancy
 from coldnotify_common.web import Handler, json_errors
 from coldnotify_common.web_auth import IDENTITY
 from coldnotify_http import tenant_pages
+from coldnotify_http.request_parts import Bodies
+from coldnotify_http.settings import HttpSettings
 from coldnotify_http.tenant_pages import TenantPages
 
 OPERATOR = Identity("ada", publishes=("*",))
@@ -50,7 +52,7 @@ async def service(tenancy: Tenancy, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
         return await handler(request)
 
     app = web.Application(middlewares=[json_errors, identified])
-    app.add_routes(TenantPages(tenancy, ServiceSettings(kafka="127.0.0.1:1")).routes())
+    app.add_routes(TenantPages(tenancy, ServiceSettings(kafka="127.0.0.1:1"), Bodies(HttpSettings())).routes())
     async with TestServer(app) as server, ClientSession() as client:
         yield Service(f"http://{server.host}:{server.port}", client)
 

@@ -21,7 +21,6 @@ from weakref import WeakValueDictionary
 from aiohttp import web
 from coldnotify_common.kafka import KafkaUnavailable
 from coldnotify_common.web import BadRequest, error_response
-from coldnotify_common.web_bodies import body_of
 from coldnotify_schemas import topics
 from coldnotify_schemas.descriptions import (
     Description,
@@ -156,12 +155,12 @@ class Descriptions:
 
     async def put(self, request: web.Request) -> web.Response:
         """PUT .../objects/{object}/description?if_revision: the whole map."""
-        wanted = _understood(parse_description, await body_of(request))
+        wanted = _understood(parse_description, await request.read())
         return await self._changed(request, lambda _: wanted)
 
     async def patch(self, request: web.Request) -> web.Response:
         """PATCH .../objects/{object}/description?if_revision: a JSON merge patch of the map."""
-        patch = _understood(parse_patch, await body_of(request))
+        patch = _understood(parse_patch, await request.read())
         return await self._changed(request, lambda description: merge_patch(description, patch))
 
     async def delete(self, request: web.Request) -> web.Response:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import msgspec
 from aiohttp import web
 from coldnotify_common.web import BadRequest
-from coldnotify_common.web_bodies import body_of
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
 from coldnotify_streams.core.job import Phase
@@ -43,7 +42,7 @@ class Missing:
         """
         domain = check_name("domain", request.match_info["domain"])
         group = check_name("group", request.match_info["group"])
-        names = _names(await body_of(request))
+        names = _names(await request.read())
         partition = partition_for(self._current, domain, group)
         if partition.phase is not Phase.OWNED:
             raise web.HTTPServiceUnavailable(text=f"{domain}/{group}: partition {partition.number} is being loaded")

@@ -12,7 +12,6 @@ from typing import Protocol
 import msgspec
 from aiohttp import web
 from coldnotify_common.web import BadRequest, error_response
-from coldnotify_common.web_bodies import body_of
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.internal_protocol import FORMAT
 from coldnotify_schemas.names import check_name
@@ -86,7 +85,7 @@ class Operating:
 
     async def disconnect(self, request: web.Request) -> web.Response:
         """PATCH .../clients/{client}?reason, {"online": false}: its session ends; it may come back."""
-        check_patch(await body_of(request))
+        check_patch(await request.read())
         words = _with_reason(_DISCONNECTED_WORDS, reason_of(request))
         return await self._ask(request, {"disconnect": internal_pb2.Disconnect(reason=words)})
 

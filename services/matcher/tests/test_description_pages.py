@@ -289,4 +289,4 @@ def _request(body: object) -> Any:
         return json.dumps(body).encode()
 
     names = {"domain": DOMAIN, "group": GROUP, "object": "o"}
-    return SimpleNamespace(match_info=names, query={}, read=read, get=lambda _key: None)
+    return SimpleNamespace(match_info=names, query={}, read=read)

@@ -1,0 +1,119 @@
+"""Lists and objects in JSON that a stranger wrote, item by item: so they are counted before anything is made of them.
+
+Decoded at once, 8 MiB of `1,1,1` are four million objects before anybody can say that a thousand are allowed. Here an
+item is stepped over, at about a microsecond each, and whoever reads stops when there are too many. Pure.
+"""
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+_SPACES = b" \t\r\n"
+_LOOK_BYTES, _LONG_LOOK_BYTES = 64, 64 * 1024
+"""For what is no white space: mostly the next byte is none."""
+_ITEM_BYTES_MAX = 64 * 1024 * 1024
+_BEHIND = re.compile(r"trailing characters \(byte (\d+)\)")
+"""What msgspec says of JSON with something behind it: how many bytes it has read, the first of those included."""
+_skipper = msgspec.json.Decoder(msgspec.Raw)
+_text_decoder = msgspec.json.Decoder(str)
+
+
+class InvalidJson(ValueError):
+    """It is no JSON, or not of this kind."""
+
+
+class ItemTooLong(ValueError):
+    """An item has more bytes than it may have."""
+
+
+class JsonItems:
+    """One text, read from its beginning to its end. Each method raises InvalidJson, and ItemTooLong."""
+
+    def __init__(self, text: bytes, item_bytes_max: int = _ITEM_BYTES_MAX) -> None:
+        """`item_bytes_max`: of each, with the white space around it."""
+        self._text = text
+        self._view = memoryview(text)
+        self._at = 0
+        self._item_bytes_max = item_bytes_max
+
+    def next(self) -> bytes:
+        """The byte that comes next, but for white space; b"" at the end."""
+        look_bytes = _LOOK_BYTES
+        while True:
+            part = self._text[self._at : self._at + look_bytes]
+            rest = part.lstrip(_SPACES)
+            self._at += len(part) - len(rest)
+            if rest or not part:
+                return rest[:1]
+            look_bytes = _LONG_LOOK_BYTES
+
+    def end(self) -> None:
+        """Nothing more may come."""
+        if byte := self.next():
+            raise InvalidJson(f"{_shown(byte)} comes behind the end (byte {self._at})")
+
+    def elements(self) -> Iterator[msgspec.Raw]:
+        """Of a list."""
+        for _ in self._items(b"[", b"]"):
+            yield self.value()
+
+    def members(self) -> Iterator[tuple[str, msgspec.Raw]]:
+        """Of an object: names and values; a name may come twice."""
+        for name in self.names():
+            yield name, self.value()
+
+    def names(self) -> Iterator[str]:
+        """Of an object's members. Each one's value is to be read before the next one is asked for."""
+        for _ in self._items(b"{", b"}"):
+            try:
+                name = _text_decoder.decode(self.value())
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise InvalidJson(f"a name is no text: {error}") from None
+            self._take(b":")
+            yield name
+
+    def value(self) -> msgspec.Raw:
+        """Whatever comes next; it is stepped over, and not looked into."""
+        begin = self._at
+        piece = self._view[begin : begin + self._item_bytes_max]
+        try:
+            _skipper.decode(piece)
+            size = len(piece)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            behind = _BEHIND.search(str(error))
+            if behind is None:
+                if begin + len(piece) < len(self._text):
+                    raise self._too_long() from None
+                raise InvalidJson(str(error)) from None
+            size = int(behind[1]) - 1
+        self._at += size
+        if size == len(piece) and self._at < len(self._text):
+            raise self._too_long()
+        return msgspec.Raw(piece[:size])
+
+    def _items(self, opening: bytes, closing: bytes) -> Iterator[None]:
+        self._take(opening)
+        if self.next() == closing:
+            self._at += 1
+            return
+        while True:
+            yield
+            if self.next() == closing:
+                self._at += 1
+                return
+            self._take(b",")
+            self.next()
+
+    def _take(self, wanted: bytes) -> None:
+        found = self.next()
+        if found != wanted:
+            raise InvalidJson(f"{_shown(wanted)} is wanted instead of {_shown(found)} (byte {self._at})")
+        self._at += 1
+
+    def _too_long(self) -> ItemTooLong:
+        return ItemTooLong(f"has more than {self._item_bytes_max} bytes (byte {self._at})")
+
+
+def _shown(byte: bytes) -> str:
+    return repr(byte.decode("latin-1")) if byte else "the end"
