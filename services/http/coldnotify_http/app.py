@@ -37,6 +37,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from coldnotify_http import console, ledger_pages
 from coldnotify_http.client_changes import ClientChanges
 from coldnotify_http.describing import Describing
+from coldnotify_http.entrance import BEYOND_MAX
 from coldnotify_http.gateway_proxy import GatewayProxy
 from coldnotify_http.history_pages import HistoryPages
 from coldnotify_http.metrics import Metrics
@@ -106,7 +107,7 @@ class HttpService:
         self._publisher = Publisher(
             settings.kafka,
             timeout_s=settings.http_publish_timeout_s,
-            queue_max=settings.http_publishes_max,
+            queue_max=settings.http_publishes_max + BEYOND_MAX,
             flow="fixed",  # one limit in this process is moved: the one that refuses
             # librdkafka says each failed try to connect at level 3, twice a second; _watch_kafka says it once.
             kafka_config={"log_level": 2, **read_options(settings.kafka_config), **STATISTICS.options("publisher")},

@@ -1,16 +1,28 @@
-"""What lets publishes in: a permit of flow control for each, and what their domain's tenant has agreed."""
+"""What lets publishes in: a permit of flow control for each, and what their domain's tenant has agreed.
 
+No permits are kept for anybody: whoever publishes alone may have all there are. Where they are out, those who hold few
+are let in all the same, so that nobody is refused for what others have under way.
+"""
+
+from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from aiohttp import web
 from coldnotify.publisher import Published, PublishError, Sent
+from coldnotify_common.shared import Shared, Who
 from coldnotify_common.tenancy.gate import Admitted, Refused
+from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
 
 from coldnotify_http.flow_control import FlowControl, refused
 from coldnotify_http.metrics import ABOVE_AGREEMENT, REFUSED, Metrics
 from coldnotify_http.refusals import refusal
 from coldnotify_http.settings import HttpSettings
+
+FEW_PERCENT = 10
+"""Of the least limit: who has no more than this under way holds few. Their first request may be of any length."""
+BEYOND_MAX = 2 * PUBLISHES_PER_REQUEST_MAX
+"""Of all who hold few together, beyond what flow control lets in: two of the longest requests, or many short ones."""
 
 
 class Admission(Protocol):
@@ -20,6 +32,15 @@ class Admission(Protocol):
         """Whether the domain's tenant may publish so many objects now, of so many bytes together."""
 
 
+class Entered(NamedTuple):
+    """Permits that were taken."""
+
+    who: Who
+    publishes: int
+    taken_s: float | None
+    """When, of flow control; None: beyond it."""
+
+
 class Entrance:
     """The one of this node. Whoever is not let in is told why, and when to come back."""
 
@@ -27,11 +48,21 @@ class Entrance:
         self._flow = FlowControl(settings, metrics)
         self._metrics = metrics
         self._admission = admission
+        self._held: Counter[Who] = Counter()
+        """Permits, by who has them."""
+        self._few = max(1, settings.http_flow_min * FEW_PERCENT // 100)
+        self._beyond = Shared(BEYOND_MAX, PUBLISHES_PER_REQUEST_MAX)
 
-    def enter(self, domain: str, group: str, publishes: int, body_bytes: int) -> float | web.Response:
-        """When these were let in, for `leave`; or the answer, where they are not."""
-        taken_s = self._flow.take(publishes)
-        if taken_s is None:
+    def enter(
+        self, who: Who, domain: str, group: str, publishes: int, body_bytes: int, *, at_a_time: int | None = None
+    ) -> Entered | web.Response:
+        """Those that were let in, for `leave`; or the answer, where they are not.
+
+        `at_a_time`: so many of them are under way at once, so only they have permits; `next` is for the others.
+        """
+        permits = publishes if at_a_time is None else min(at_a_time, publishes)
+        entered = self._take(who, permits)
+        if entered is None:
             self._metrics.publishes.labels(REFUSED).inc(publishes)
             return refused()
         if self._admission is not None:
@@ -39,11 +70,33 @@ class Entrance:
             size_bytes = body_bytes + publishes * (len(domain) + len(group) + 2)
             answer = self._admission.admit(domain, publishes, size_bytes)
             if isinstance(answer, Refused):
-                self._flow.give_back(taken_s, publishes, ())
+                self.leave(entered, ())
                 self._metrics.publishes.labels(ABOVE_AGREEMENT).inc(publishes)
                 return refusal(answer)
-        return taken_s
+        return entered
 
-    def leave(self, taken_s: float, publishes: int, outcomes: Sequence[Published | Sent | PublishError]) -> None:
+    def next(self, before: Entered) -> Entered | None:
+        """As many permits as `before` had, which has left; None: there are none."""
+        return self._take(before.who, before.publishes)
+
+    def leave(self, entered: Entered, outcomes: Sequence[Published | Sent | PublishError]) -> None:
         """What became of those that were let in then; no outcomes: nobody knows."""
-        self._flow.give_back(taken_s, publishes, outcomes)
+        who, publishes, taken_s = entered
+        self._held[who] -= publishes
+        if not self._held[who]:
+            del self._held[who]
+        if taken_s is None:
+            self._beyond.give_back(who, publishes)
+        else:
+            self._flow.give_back(taken_s, publishes, outcomes)
+
+    def _take(self, who: Who, publishes: int) -> Entered | None:
+        taken_s = self._flow.take(publishes)
+        if taken_s is None:
+            held = self._held[who]
+            few = who is not None and (not held or held + publishes <= self._few)
+            if not few or self._beyond.take(who, publishes) is not None:
+                self._flow.refused(publishes)
+                return None
+        self._held[who] += publishes
+        return Entered(who, publishes, taken_s)

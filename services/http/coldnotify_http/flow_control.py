@@ -34,10 +34,11 @@ class FlowControl:
 
     def take(self, objects: int) -> float | None:
         """When permits for so many were taken; None: there are too few."""
-        if not self._limit.take(objects):
-            self._metrics.flow_refused.inc(objects)
-            return None
-        return time.monotonic()
+        return time.monotonic() if self._limit.take(objects) else None
+
+    def refused(self, objects: int) -> None:
+        """So many that found no permits were not let in."""
+        self._metrics.flow_refused.inc(objects)
 
     def give_back(self, taken_s: float, objects: int, outcomes: Sequence[Published | Sent | PublishError]) -> None:
         """What became of those that `take` has let in; no outcomes: nobody knows."""

@@ -8,10 +8,11 @@ from aiohttp import web
 from coldnotify.publisher import Outcome, Published, PublishError
 from coldnotify_common.tracing import Attributes, Tracer
 from coldnotify_common.web import BadRequest, error_response
+from coldnotify_common.web_shares import who_asks
 from coldnotify_schemas.names import InvalidName
 
 from coldnotify_http.bodies import InvalidObject, Named, object_of_path, parse_many, parse_one
-from coldnotify_http.entrance import Admission, Entrance
+from coldnotify_http.entrance import Admission, Entered, Entrance
 from coldnotify_http.metrics import Metrics
 from coldnotify_http.new_objects import NewObjects
 from coldnotify_http.request_parts import Bodies, domain_and_group, traceparent_of
@@ -84,7 +85,7 @@ class Publishing:
         self, request: web.Request, domain: str, group: str, named: Named, size_bytes: int, *, wanted: bool = True
     ) -> web.Response:
         """One record that is checked, of so many bytes. `wanted`: with the outcome."""
-        entered = await self._enter(domain, group, [named], size_bytes)
+        entered = await self._enter(request, domain, group, [named], size_bytes)
         if isinstance(entered, web.Response):
             return entered
         outcomes = await self._publish(request, domain, group, [named], entered)
@@ -104,7 +105,7 @@ class Publishing:
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
             raise
-        entered = await self._enter(domain, group, records, body_bytes)
+        entered = await self._enter(request, domain, group, records, body_bytes)
         if isinstance(entered, web.Response):
             return entered
         outcomes = await self._publish(request, domain, group, records, entered)
@@ -114,16 +115,18 @@ class Publishing:
             answer["error"] = f"{failed} of {len(outcomes)} objects were not acknowledged, see results"
         return web.json_response(answer, status=status_of(outcomes))
 
-    async def _enter(self, domain: str, group: str, records: Sequence[Named], size_bytes: int) -> float | web.Response:
-        """When they were let in; or the answer, where they are not."""
+    async def _enter(
+        self, request: web.Request, domain: str, group: str, records: Sequence[Named], size_bytes: int
+    ) -> Entered | web.Response:
+        """Those that were let in; or the answer, where they are not."""
         if self._new_objects is not None:
             refused = await self._new_objects.refusal(domain, group, records)
             if refused is not None:
                 return refused
-        return self.entrance.enter(domain, group, len(records), size_bytes)
+        return self.entrance.enter(who_asks(request), domain, group, len(records), size_bytes)
 
     async def _publish(
-        self, request: web.Request, domain: str, group: str, records: Sequence[Named], entered_s: float
+        self, request: web.Request, domain: str, group: str, records: Sequence[Named], entered: Entered
     ) -> Sequence[Published | PublishError]:
         traceparent = traceparent_of(request)
         span = None
@@ -142,7 +145,7 @@ class Publishing:
                 domain, group, records, traceparent=traceparent or None
             )
         finally:
-            self.entrance.leave(entered_s, len(records), outcomes)
+            self.entrance.leave(entered, outcomes)
             if span is not None:
                 span.end(next((str(one) for one in outcomes if isinstance(one, PublishError)), ""))
         self._metrics.publish_seconds.observe(time.perf_counter() - begin_s)

@@ -8,9 +8,10 @@ from typing import Protocol
 from aiohttp import web
 from coldnotify.publisher import PublishError, Sent
 from coldnotify_common.web import BadRequest, error_response
+from coldnotify_common.web_shares import who_asks
 from coldnotify_schemas.names import InvalidName
 
-from coldnotify_http.entrance import Entrance
+from coldnotify_http.entrance import Entered, Entrance
 from coldnotify_http.message_bodies import (
     InvalidMessage,
     NamedMessage,
@@ -104,36 +105,57 @@ class Sending:
         in_order: bool = False,
     ) -> Sequence[Sent | PublishError] | web.Response:
         """What became of each; or the answer, where they are not let in."""
-        entered = self._entrance.enter(domain, group, len(messages), body_bytes)
+        at_a_time = 1 if in_order else None
+        entered = self._entrance.enter(who_asks(request), domain, group, len(messages), body_bytes, at_a_time=at_a_time)
         if isinstance(entered, web.Response):
             return entered
         begin_s = time.perf_counter()
-        outcomes: Sequence[Sent | PublishError] = ()
-        try:
-            send = self._one_by_one if in_order else self._sender.send_messages_async
-            outcomes = await send(domain, group, messages, traceparent=traceparent_of(request) or None)
-        finally:
-            self._entrance.leave(entered, len(messages), outcomes)
+        traceparent = traceparent_of(request) or None
+        if in_order:
+            outcomes = await self._one_by_one(domain, group, messages, entered, traceparent)
+        else:
+            outcomes = await self._under_way(domain, group, messages, entered, traceparent)
         self._metrics.publish_seconds.observe(time.perf_counter() - begin_s)
         for outcome in outcomes:
             self._metrics.publishes.labels(kind_of(outcome)).inc()
         return outcomes
 
-    async def _one_by_one(
-        self, domain: str, group: str, messages: Sequence[NamedMessage], *, traceparent: str | None
+    async def _under_way(
+        self, domain: str, group: str, messages: Sequence[NamedMessage], entered: Entered, traceparent: str | None
     ) -> Sequence[Sent | PublishError]:
-        """What became of each; behind the first that is not acknowledged, and behind IN_ORDER_S, none is tried."""
+        """What became of those that were let in. They have left then."""
+        outcomes: Sequence[Sent | PublishError] = ()
+        try:
+            outcomes = await self._sender.send_messages_async(domain, group, messages, traceparent=traceparent)
+        finally:
+            self._entrance.leave(entered, outcomes)
+        return outcomes
+
+    async def _one_by_one(
+        self, domain: str, group: str, messages: Sequence[NamedMessage], first: Entered, traceparent: str | None
+    ) -> Sequence[Sent | PublishError]:
+        """What became of each; behind the first that is not acknowledged, and behind IN_ORDER_S, none is tried.
+
+        A permit is for one that is under way: each takes its own when the one before it has given it back.
+        """
         until_s = time.monotonic() + IN_ORDER_S
         outcomes: list[Sent | PublishError] = []
+        entered = first
+        words = "the messages before it took too long, or one of them was not acknowledged"
         for message in messages:
-            if outcomes and time.monotonic() >= until_s:
-                break
-            outcomes += await self._sender.send_messages_async(domain, group, [message], traceparent=traceparent)
+            if outcomes:
+                if time.monotonic() >= until_s:
+                    break
+                permit = self._entrance.next(first)
+                if permit is None:
+                    words = "too many objects are on their way to Kafka"
+                    break
+                entered = permit
+            outcomes += await self._under_way(domain, group, [message], entered, traceparent)
             if isinstance(outcomes[-1], PublishError):
                 break
         left = len(messages) - len(outcomes)
-        words = "not tried: the messages before it took too long, or one of them was not acknowledged"
-        return [*outcomes, *(PublishError(words, indeterminate=False) for _ in range(left))]
+        return [*outcomes, *(PublishError(f"not tried: {words}", indeterminate=False) for _ in range(left))]
 
 
 def _in_order(request: web.Request) -> bool:

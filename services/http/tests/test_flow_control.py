@@ -1,7 +1,4 @@
-"""Flow control of a node: who is let in, who is refused and how, what the metrics say.
-
-Stands for: entrance
-"""
+"""Flow control of a node: who is let in, who is refused and how, what the metrics say."""
 
 import json
 import time
@@ -30,6 +27,7 @@ def test_without_a_permit_objects_are_refused_at_once_and_counted() -> None:
     node = Node(http_flow_min=10)
     taken_s = [node.flow.take(6), node.flow.take(6)]
     assert node.flow.take(5) is None
+    node.flow.refused(5)
     assert (node.metric("publishes_under_way"), node.metric("flow_refused_total")) == (12, 5)
     assert taken_s[0] is not None
     node.flow.give_back(taken_s[0], 6, [DONE, PublishError("no", indeterminate=False)] * 3)
