@@ -13,7 +13,7 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.wire_pb2 import Hello
 
 from coldnotify_gateway.core import Peer, Violation
-from coldnotify_gateway.device_connection import Connection
+from coldnotify_gateway.device_connection import Connection, Proof
 
 log = structlog.get_logger()
 _paced = Paced(log)
@@ -44,13 +44,7 @@ class Admission:
         """The core's question: whether the client may publish. Raises Violation if it may not be the client."""
         connection = cast(Connection, peer)
         token = hello.token or connection.token
-        try:
-            identity = self._authenticator.identify(certificate=connection.certificate, token=token)
-        except NotAuthenticated as error:
-            _paced.log("client not authenticated", reason=str(error), address=connection.address)
-            code = CloseCode.EXPIRED if error.expired else CloseCode.NOT_AUTHENTICATED
-            why_none = "" if connection.certificate or token else self._why_none(connection)
-            raise Violation(code, f"{error}{why_none}") from None
+        identity = self.identify(Proof(connection.address, connection.certificate, token, connection.passed_on))
         if not identity.may_be(hello.domain, hello.group, hello.client):
             wanted = f"{hello.domain}/{hello.group}/{hello.client}"
             _paced.log("client not allowed", identity=identity.name, client=wanted, address=connection.address)
@@ -64,6 +58,16 @@ class Admission:
                 self._look = self._loop.call_later(_REVOKED_LOOK_S, self._look_for_revoked)
         return identity.may_publish(hello.domain)
 
+    def identify(self, proof: Proof) -> Identity:
+        """Who shows this. Raises Violation."""
+        try:
+            return self._authenticator.identify(certificate=proof.certificate, token=proof.token)
+        except NotAuthenticated as error:
+            _paced.log("client not authenticated", reason=str(error), address=proof.address)
+            code = CloseCode.EXPIRED if error.expired else CloseCode.NOT_AUTHENTICATED
+            why_none = "" if proof.certificate or proof.token else self._why_none(proof)
+            raise Violation(code, f"{error}{why_none}") from None
+
     def forget(self, peer: Peer) -> None:
         """It is gone."""
         timer = self._timers.pop(peer, None)
@@ -74,9 +78,9 @@ class Admission:
             self._look.cancel()
             self._look = None
 
-    def _why_none(self, connection: Connection) -> str:
+    def _why_none(self, proof: Proof) -> str:
         """For who has shown nothing: perhaps a certificate, to somebody else."""
-        if not connection.passed_on or not self._authenticator.takes_certificates:
+        if not proof.passed_on or not self._authenticator.takes_certificates:
             return ""
         return " (what the HTTP service or a proxy passes on arrives without the client's certificate: " + (
             "connect to a gateway's own port, or show a token)"

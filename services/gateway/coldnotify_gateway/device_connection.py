@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
+
+from coldnotify_common.identity import Identity
 
 from coldnotify_gateway.core import Urgent
 
@@ -61,8 +63,21 @@ class Connection(Protocol):
     def __hash__(self) -> int: ...
 
 
+class Proof(NamedTuple):
+    """What says who somebody is, beside what they say themselves: of a connection, or of a request."""
+
+    address: str
+    certificate: Mapping[str, Any] | None
+    token: str
+    passed_on: bool
+
+
 class ConnectionEvents:
     """What a connection tells its service."""
+
+    def identify(self, proof: Proof) -> Identity:
+        """Who this is, by what a request shows before its body is read. Raises Violation."""
+        raise NotImplementedError
 
     def on_connect(self, connection: Connection, transport: asyncio.Transport) -> None:
         """A device connected."""

@@ -174,6 +174,7 @@ class Service:
             self._publications,
             broken=self._end,
             forgotten=admission.forget,
+            identify=admission.identify,
             tracer=self._tracer,
         )
         self.reader = InboxReader(

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import cast
 
 import structlog
+from coldnotify_common.identity import ANYBODY, Identity
 from coldnotify_common.paced import Paced
 from coldnotify_common.tracing import Span, Tracer
 from coldnotify_schemas.internal_pb2 import Inbox
@@ -24,8 +25,9 @@ from coldnotify_gateway.core import (
     Send,
     SendAll,
     SendUrgent,
+    Violation,
 )
-from coldnotify_gateway.device_connection import Connection, ConnectionEvents
+from coldnotify_gateway.device_connection import Connection, ConnectionEvents, Proof
 from coldnotify_gateway.inbox_reader import Mark, Read
 from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.latency import Latency
@@ -64,9 +66,12 @@ class Shell(ConnectionEvents):
         *,
         broken: Callable[[str], None],
         forgotten: Callable[[Peer], None],
+        identify: Callable[[Proof], Identity] = lambda _proof: ANYBODY,
         tracer: Tracer | None = None,
     ) -> None:
+        """`identify` raises Violation."""
         self.gateway = gateway
+        self._identify = identify
         self._tracer = tracer
         self._settings = settings
         self._writer = writer
@@ -147,6 +152,14 @@ class Shell(ConnectionEvents):
             self._none_open.set()
 
     # --- from devices
+
+    def identify(self, proof: Proof) -> Identity:
+        """Who this is. Raises Violation, which counts as the end of a connection."""
+        try:
+            return self._identify(proof)
+        except Violation as violation:
+            self.gateway.counters.closes[violation.code] += 1
+            raise
 
     def on_connect(self, connection: Connection, transport: asyncio.Transport) -> None:
         """A device connected."""

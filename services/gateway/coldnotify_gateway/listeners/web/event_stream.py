@@ -18,7 +18,7 @@ from coldnotify_gateway.agent import Agent, Device, Found
 from coldnotify_gateway.agent_channels import parse_mark
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.web import sync_body
-from coldnotify_gateway.listeners.web.sync import not_answered, session_of
+from coldnotify_gateway.listeners.web.sync import identified, not_answered, session_of
 from coldnotify_gateway.settings import GatewaySettings
 
 _QUIET_S = 15.0
@@ -38,6 +38,9 @@ class Events:
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         """GET /v1/events?domain=&group=&object=&object=...&query=...&descriptions=&channel=...&since="""
+        refused = identified(request, self._events)
+        if refused is not None:
+            return refused
         agent = Agent(_device(request))
         loop = asyncio.get_running_loop()
         due_s = loop.time() + self._settings.gateway_sync_s

@@ -9,10 +9,20 @@ from coldnotify_common.authentication import bearer
 from coldnotify_common.web_port import address_of
 
 from coldnotify_gateway.core import Urgent, Waiting
-from coldnotify_gateway.device_connection import ConnectionEvents
+from coldnotify_gateway.device_connection import ConnectionEvents, Proof
 
 _PART_BYTES = 16 * 1024
 """What is taken at a time: something urgent does not overtake what was."""
+
+
+def proof_of(request: web.Request, transport: asyncio.BaseTransport) -> Proof:
+    """What a request says of who asks: its certificate, the token in its header."""
+    return Proof(
+        address_of(request),
+        transport.get_extra_info("peercert") or None,
+        bearer(request.headers.get("Authorization")) or "",
+        "Via" in request.headers,
+    )
 
 
 class QueuedConnection:
@@ -75,10 +85,7 @@ class QueuedConnection:
 
     def carried_by(self, request: web.Request, transport: asyncio.Transport) -> None:
         """Takes from the request what says who this is."""
-        self.address = address_of(request)
-        self.certificate = transport.get_extra_info("peercert") or None
-        self.token = bearer(request.headers.get("Authorization")) or ""
-        self.passed_on = "Via" in request.headers
+        self.address, self.certificate, self.token, self.passed_on = proof_of(request, transport)
 
     def send(self, data: bytes) -> None:
         """Keeps `data` until it is taken."""

@@ -13,7 +13,9 @@ import structlog
 from aiohttp import web
 from coldnotify_common.paced import Paced
 from coldnotify_common.query_numbers import seconds
+from coldnotify_common.slices import Slices
 from coldnotify_common.web import BadRequest, error_response
+from coldnotify_common.web_auth import IDENTITY
 from coldnotify_common.web_bodies import BodyReader
 from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.frames import FrameBuffer, FrameError, encode, encode_length, parse_gateway_frame
@@ -21,9 +23,10 @@ from coldnotify_schemas.protocol import DISPLACED_MIN_S, GATEWAY_FRAME_BYTES_MAX
 from coldnotify_schemas.wire_pb2 import Ack, Bye, ClientFrame, Close
 
 from coldnotify_gateway.agent import Agent, Device
+from coldnotify_gateway.core import Violation
 from coldnotify_gateway.device_connection import ConnectionEvents
 from coldnotify_gateway.listeners.web import sync_body
-from coldnotify_gateway.listeners.web.queued_connection import QueuedConnection
+from coldnotify_gateway.listeners.web.queued_connection import QueuedConnection, proof_of
 from coldnotify_gateway.settings import GatewaySettings
 
 FRAMES_TYPE = "application/vnd.coldnotify.frames"
@@ -67,6 +70,18 @@ async def session_of(
         events.on_disconnected(connection)
 
 
+def identified(request: web.Request, events: ConnectionEvents) -> web.Response | None:
+    """Says in the request who asks; or the answer, where that is nobody who may."""
+    transport = request.transport
+    if transport is None:
+        raise ConnectionResetError("the client is gone")
+    try:
+        request[IDENTITY] = events.identify(proof_of(request, transport))
+    except Violation as violation:
+        return not_answered(Close(code=violation.code, reason=violation.reason))
+    return None
+
+
 class Sync:
     """The handler."""
 
@@ -77,14 +92,20 @@ class Sync:
         self._events = events
         self._on_deprecated = on_deprecated
         self._settings = settings
+        self._slices = Slices()
         self._bodies = BodyReader(
             bytes_max=settings.gateway_sync_bytes_max, small_s=settings.gateway_handshake_s, s=settings.gateway_sync_s
         )
 
     async def post(self, request: web.Request) -> web.StreamResponse:
         """POST /v1/sync."""
+        # Before anything is read: by its header or certificate. Frames may have their token in the Hello.
+        frames = request.content_type == FRAMES_TYPE
+        refused = identified(request, self._events)
+        if refused is not None and not frames:
+            return refused
         # What was read is let go of before the session begins: it may wait for long.
-        if request.content_type == FRAMES_TYPE:
+        if frames:
             async with self._bodies.read(request) as body:
                 hello, rest = _split(body, self._settings.gateway_frame_bytes_max)
             del body
@@ -93,8 +114,9 @@ class Sync:
             wait_s = seconds("wait_s", request.query.get("wait_s", "0"), maximum=SYNC_WAIT_S_MAX)
             return await self._frames(request, hello, rest, wait_s)
         async with self._bodies.read(request) as body:
-            device, wait_s = sync_body.parse(body, wait_s_max=SYNC_WAIT_S_MAX)
+            steps = await self._slices.all(sync_body.parse(body, wait_s_max=SYNC_WAIT_S_MAX))
         del body
+        device, wait_s = next(result for result in reversed(steps) if result is not None)
         return await self._json(request, device, wait_s)
 
     # --- JSON

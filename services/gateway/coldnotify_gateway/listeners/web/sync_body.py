@@ -7,16 +7,18 @@ everything that is asked for is told once more. Of channels that are still wante
 
 import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 import msgspec
+from coldnotify_common.json_items import InvalidJson, ItemTooLong, JsonItems
 from coldnotify_common.web import BadRequest
+from coldnotify_schemas.digest import object_digest
 from coldnotify_schemas.interests import channel_hash, channel_of, channel_text, check_query
 from coldnotify_schemas.names import check_name, check_object
-from coldnotify_schemas.protocol import QUERIES_MAX
+from coldnotify_schemas.protocol import CHANNEL_ATTRIBUTES_MAX, QUERIES_MAX, REGISTRATIONS_MAX
 from coldnotify_schemas.whole_numbers import WHOLE_NUMBER_MAX, whole_number
 from coldnotify_schemas.wire_pb2 import (
     EXPIRED,
@@ -43,6 +45,12 @@ _CURSOR = re.compile(r"([0-9a-f]{1,8})\.([0-9]{0,19})\.([0-9a-f]{1,16})(?:\.(.{1
 CHANNELS_MAX = 1000
 """Of one request: its cursor names them."""
 _SHOWN_CHARS = 80
+_MOST = {"registrations": REGISTRATIONS_MAX, "queries": QUERIES_MAX, "channels": CHANNELS_MAX}
+_COMMAS_OF_CHANNEL_MAX = 2 + CHANNEL_ATTRIBUTES_MAX
+_COMMAS_MAX = REGISTRATIONS_MAX + QUERIES_MAX + CHANNELS_MAX * _COMMAS_OF_CHANNEL_MAX + 8
+"""With no more than so many, a body holds no more than may be asked for, and decoding it takes two milliseconds."""
+_ITEM_BYTES_MAX = 64 * 1024
+"""Of a cursor, the longest there is."""
 _SINCE = {"now": SINCE_NOW, "oldest": SINCE_OLDEST, "newest": SINCE_NEWEST}
 _REASONS = {RETENTION: "retention", EXPIRED: "expired", LOST: "lost", UNREADABLE: "unreadable"}
 
@@ -67,8 +75,12 @@ class _Body(msgspec.Struct, forbid_unknown_fields=True):
     wait_s: float = 0
 
 
-def parse(body: bytes, *, wait_s_max: float) -> tuple[Device, float]:
-    """Who asks for what, and for how many seconds it would wait. Raises BadRequest and InvalidName."""
+def parse(body: bytes, *, wait_s_max: float) -> Iterator[tuple[Device, float] | None]:
+    """Who asks for what, and for how many seconds it would wait: the last that comes, behind None for each step of the
+    work. Names are counted before one is looked at. Raises BadRequest and InvalidName.
+    """
+    if body.count(b",") > _COMMAS_MAX:
+        yield from _count(body)  # of what is so long, or has commas in its names
     try:
         said = msgspec.json.decode(body, type=_Body)
     except msgspec.ValidationError as error:
@@ -76,23 +88,54 @@ def parse(body: bytes, *, wait_s_max: float) -> tuple[Device, float]:
         raise BadRequest(path.rstrip("`") or "body", words) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest("body", f"is no JSON: {error}") from None
+    for field, most in _MOST.items():
+        if len(getattr(said, field)) > most:
+            raise _too_many(field, most)
+    yield None
     for field in ("domain", "group", "client"):
         check_name(field, getattr(said, field))
-    for name in said.registrations:
-        check_object(name)
     if not 0 <= said.wait_s <= wait_s_max:
         raise BadRequest("wait_s", f"{said.wait_s:g} is not from 0 to {wait_s_max:g}")
+    for name in said.registrations:
+        object_digest(check_object(name))  # so it is known when all are added up
+        yield None
     registrations, queries = list(dict.fromkeys(said.registrations)), list(dict.fromkeys(said.queries))
-    if len(queries) > QUERIES_MAX:
-        raise BadRequest("queries", f"{len(queries)} of them, at most {QUERIES_MAX} are taken")
     for text in queries:
         check_query(text)
-    if len(said.channels) > CHANNELS_MAX:
-        raise BadRequest("channels", f"{len(said.channels)} of them, at most {CHANNELS_MAX} are taken")
-    channels = dict(_channel(name, since) for name, since in said.channels.items())
+    channels: dict[int, Channel] = {}
+    for name, since in said.channels.items():
+        hash_, channels[hash_] = _channel(name, since)
+        yield None
     device = Device(said.domain, said.group, said.client, registrations, queries=queries, channels=channels)
     epoch, cursor, mark = _parse_cursor(said.cursor, Agent(device).digest)
-    return replace(device, epoch=epoch, cursor=cursor, mark=mark if channels else None), said.wait_s
+    yield replace(device, epoch=epoch, cursor=cursor, mark=mark if channels else None), said.wait_s
+
+
+def _count(body: bytes) -> Iterator[None]:
+    """Raises BadRequest where there are more of something than there may be."""
+    text = JsonItems(body, _ITEM_BYTES_MAX)
+    field = "body"
+    try:
+        for field in text.names():
+            most = _MOST.get(field)
+            if most is None:
+                text.value()
+                continue
+            items = text.members() if field == "channels" else ((raw, raw) for raw in text.elements())
+            for number, (_, raw) in enumerate(items, 1):
+                if number > most:
+                    raise _too_many(field, most)
+                if field == "channels" and bytes(raw).count(b",") > _COMMAS_OF_CHANNEL_MAX:
+                    raise BadRequest("attributes", f"at most {CHANNEL_ATTRIBUTES_MAX} are taken")
+                yield None
+    except InvalidJson as error:
+        raise BadRequest("body", f"is no JSON: {error}") from None
+    except ItemTooLong as error:
+        raise BadRequest(field, str(error)) from None
+
+
+def _too_many(field: str, most: int) -> BadRequest:
+    return BadRequest(field, f"more than {most} of them, at most {most} are taken")
 
 
 def _channel(name: str, said: Since) -> tuple[int, Channel]:

@@ -1,6 +1,7 @@
 """Who may come by WebSocket and HTTP: TLS, certificates and tokens as over TCP."""
 
 import json
+import socket
 import ssl
 import time
 import urllib.request
@@ -26,6 +27,17 @@ def sync(port, ca, token, **more):
     request = urllib.request.Request(f"https://127.0.0.1:{port}/v1/sync", json.dumps(asked).encode(), headers)
     answer = fetch(request, WAIT_S, ssl.create_default_context(cafile=ca))
     return answer.status, answer.json()
+
+
+def answer_to_the_head(port, ca, head):
+    """The first line of what is said before any body comes."""
+    context = ssl.create_default_context(cafile=ca)
+    with (
+        socket.create_connection(("127.0.0.1", port), WAIT_S) as plain,
+        context.wrap_socket(plain, server_hostname="localhost") as connection,
+    ):
+        connection.sendall(head)
+        return connection.recv(4096).partition(b"\r\n")[0]
 
 
 def test_certificates_and_tokens_decide(fresh_kafka, tmp_path):
@@ -70,3 +82,9 @@ def test_certificates_and_tokens_decide(fresh_kafka, tmp_path):
         status, body = sync(port, ca, None, Via="1.1 proxy")
         assert (status, body["close"]) == (401, "NOT_AUTHENTICATED")
         assert "passes on arrives without the client's certificate" in body["error"]
+        never_sent = (
+            b"POST /v1/sync HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 4000000\r\n"
+        )
+        assert b"401" in answer_to_the_head(port, ca, never_sent + b"\r\n"), "nobody known is not read"
+        events = b"GET /v1/events?" + b"&".join([b"object="] * 1000) + b" HTTP/1.1\r\nHost: a\r\n\r\n"
+        assert b"401" in answer_to_the_head(port, ca, events), "what they look for is not looked at"

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 from coldnotify_common.web import BadRequest
 from coldnotify_gateway.agent import Agent, Device
-from coldnotify_gateway.listeners.web.sync_body import cursor_of, parse, show, show_end, show_line
+from coldnotify_gateway.listeners.web.sync_body import cursor_of, show, show_end, show_line
+from coldnotify_gateway.listeners.web.sync_body import parse as steps_of
 from coldnotify_schemas.frames import encode
 from coldnotify_schemas.interests import by_channel
 from coldnotify_schemas.names import InvalidName
@@ -23,6 +24,11 @@ from coldnotify_schemas.wire_pb2 import (
     Registered,
     Welcome,
 )
+
+
+def parse(said, **more):
+    return list(steps_of(said, **more))[-1]
+
 
 WHO = {"domain": "d", "group": "g", "client": "c"}
 AGENT = Agent(Device("d", "g", "c", queries=("Room = 1", "has Room")))
@@ -64,7 +70,7 @@ def test_a_cursor_is_good_for_the_set_it_was_told_about_only():
         (body(queries="x"), "queries: "),
         (body(queries=[""]), "query: has 0 bytes"),
         (body(queries=["x" * 4097]), "query: has 4097 bytes"),
-        (body(queries=[str(number) for number in range(65)]), "queries: 65 of them, at most 64 are taken"),
+        (body(queries=[str(number) for number in range(65)]), "queries: more than 64 of them, at most 64 are taken"),
         (body(wait_s=61), "wait_s: 61 is not from 0 to 60"),
         (body(wait_s=-1), "wait_s: "),
         (body(curser="x"), "curser"),
@@ -187,3 +193,39 @@ def test_wrong_channels_are_named(channels, field):
 def test_a_cursor_beyond_all_offsets_is_none(cursor):
     with pytest.raises(BadRequest, match=r"^cursor: .* is none of the cursors that were told"):
         parse(body(channels={"tasks": "now"}, cursor=cursor), wait_s_max=60)
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (body(registrations=["a"] * 590_000), "registrations: more than 10000 of them"),
+        (body(registrations=[","] * 10_001), "registrations: more than 10000 of them"),
+        (body(registrations=["a"] * 10_001), "registrations: more than 10000 of them"),
+        (body(queries=["a"] * 590_000), "queries: more than 64 of them"),
+        (body(channels={str(number): "now" for number in range(50_000)}), "channels: more than 1000 of them"),
+        (body(channels={"c": {"since": "now", "attributes": ["a"] * 50_000}}), "channels: has more than 65536 bytes"),
+        (body(channels={"c": {"attributes": ["a"] * 15_000}, "d": {"attributes": ["a"] * 15_000}}), "attributes: "),
+    ],
+)
+def test_what_is_too_much_is_counted_and_not_looked_at(said, words, monkeypatch):
+    """590,000 names took 4 s of a gateway's event loop, from anybody."""
+    looked_at = []
+    monkeypatch.setattr("coldnotify_gateway.listeners.web.sync_body.check_object", looked_at.append)
+    if said.count(b",") > 28_100:
+        monkeypatch.setattr("coldnotify_gateway.listeners.web.sync_body.msgspec.json.decode", pytest.fail)
+    with pytest.raises(BadRequest) as error:
+        parse(said, wait_s_max=60)
+    assert words in str(error.value)
+    assert looked_at == []
+
+
+def test_names_may_have_as_many_commas_as_they_like():
+    names = [f"{number:05},{',' * 200}" for number in range(10_000)]
+    asked, _ = parse(body(registrations=names), wait_s_max=60)
+    assert asked.registrations == names
+
+
+def test_the_work_is_done_in_steps():
+    steps = list(steps_of(body(registrations=[str(number) for number in range(10_000)]), wait_s_max=60))
+    assert len(steps) > 10_000
+    assert set(steps[:-1]) == {None}

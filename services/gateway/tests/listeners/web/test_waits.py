@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import ClientSession, ClientTimeout, web
 from aiohttp.test_utils import TestServer
+from coldnotify_common.identity import ANYBODY
 from coldnotify_common.web import json_errors
 from coldnotify_gateway.core import encoding
 from coldnotify_gateway.device_connection import ConnectionEvents
@@ -23,6 +24,9 @@ class WaitingCore(ConnectionEvents):
 
     def __init__(self):
         self._sessions = {}
+
+    def identify(self, proof):
+        return ANYBODY
 
     def on_connect(self, connection, transport):
         self._sessions[connection] = asyncio.create_task(self._say(connection))
