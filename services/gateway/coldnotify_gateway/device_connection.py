@@ -54,6 +54,12 @@ class Connection(Protocol):
     def set_high_water(self, high_water_bytes: int, low_water_bytes: int) -> None:
         """Blocked above the one, drained below the other, from here on."""
 
+    def pause_reading(self) -> None:
+        """Nothing more of what the client says is wanted for now; may be called again."""
+
+    def resume_reading(self) -> None:
+        """It is again; may be called although it never was not."""
+
     def finish(self) -> None:
         """Closes the connection once what was sent is flushed; cuts it off if that takes too long."""
 

@@ -19,6 +19,7 @@ from coldnotify_gateway.core import (
     HighWater,
     Output,
     Overtake,
+    PauseReading,
     Peer,
     Produce,
     Publication,
@@ -28,6 +29,7 @@ from coldnotify_gateway.core import (
     Violation,
 )
 from coldnotify_gateway.device_connection import Connection, ConnectionEvents, Proof
+from coldnotify_gateway.hearing import Hearing
 from coldnotify_gateway.inbox_reader import Mark, Read
 from coldnotify_gateway.inbox_records import Aside
 from coldnotify_gateway.latency import Latency
@@ -79,6 +81,7 @@ class Shell(ConnectionEvents):
         self._broken = broken
         self._forgotten = forgotten
         self._loop = asyncio.get_running_loop()
+        self._hearing = Hearing(self._on_bytes)
         self._open: set[Connection] = set()
         self._blocked: set[Connection] = set()
         self._lingering: dict[Connection, None] = {}
@@ -146,6 +149,7 @@ class Shell(ConnectionEvents):
     def _forget(self, connection: Connection) -> None:
         self._open.discard(connection)
         self._blocked.discard(connection)
+        self._hearing.forget(connection)
         self._lingering.pop(connection, None)
         self._forgotten(connection)
         if not self._open:
@@ -187,6 +191,9 @@ class Shell(ConnectionEvents):
 
     def on_bytes(self, connection: Connection, data: bytes) -> None:
         """Bytes came from it."""
+        self._hearing.take(connection, data)
+
+    def _on_bytes(self, connection: Connection, data: bytes) -> None:
         try:
             self.do(self.gateway.on_client_bytes(connection, data, self._loop.time()))
         except Exception:
@@ -206,6 +213,7 @@ class Shell(ConnectionEvents):
 
     def on_disconnected(self, connection: Connection) -> None:
         """It is gone."""
+        self._hearing.finish(connection)
         self._forget(connection)
         self.do(self.gateway.on_disconnected(connection, self._loop.time()))
 
@@ -327,10 +335,13 @@ class Shell(ConnectionEvents):
                         self.on_published(output, None, refused)
                 case HighWater():
                     self._set_high_water(cast(Connection, output.peer), output.size_bytes)
+                case PauseReading():
+                    self._hearing.pause(cast(Connection, output.peer), output.seconds)
                 case Finish():
                     self._write_gathered_of(output.peer)
                     output.peer.finish()
                     connection = cast(Connection, output.peer)
+                    self._hearing.forget(connection)
                     if connection in self._open:
                         self._lingering[connection] = None
 

@@ -78,6 +78,13 @@ class HighWater(NamedTuple):
     size_bytes: int
 
 
+class PauseReading(NamedTuple):
+    """Read nothing of this connection for so long: what its client says is refused again and again."""
+
+    peer: Peer
+    seconds: float
+
+
 class Produce(NamedTuple):
     """Write this request to this partition of the requests topic."""
 
@@ -98,4 +105,4 @@ class Publication(NamedTuple):
     headers: tuple[tuple[str, bytes], ...]
 
 
-Output = Send | SendAll | SendUrgent | Overtake | Finish | HighWater | Produce | Publication
+Output = Send | SendAll | SendUrgent | Overtake | Finish | HighWater | PauseReading | Produce | Publication

@@ -33,7 +33,7 @@ from coldnotify_schemas.topics import OBJECTS
 from coldnotify_schemas.wire_pb2 import PRIORITY_HIGH, PRIORITY_NORMAL, GatewayFrame, NotPublished, Publish, Published
 from msgspec import UNSET
 
-from coldnotify_gateway.core.outputs import Output, Publication, Send
+from coldnotify_gateway.core.outputs import Output, PauseReading, Publication, Send
 from coldnotify_gateway.core.timers import NEVER_S
 
 if TYPE_CHECKING:
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from coldnotify_gateway.core.identified import Identified
     from coldnotify_gateway.core.requests import Requests
 
+REFUSED_PER_S_MAX = PUBLISHES_UNANSWERED_MAX
+"""Of one session: all that a client may have under way, once in RETRY_MS. Above it the gateway stops reading for a
+while: a refusal costs it as much as a publish, and costs the client nothing."""
+PAUSE_S = 0.25
 RETRY_MS = 1000
 """When a client may try again what Kafka did not take, or what there was no room for."""
 
@@ -97,10 +101,20 @@ class Publishes:
     """Number of the last asking for an object; 0: there was none."""
     due_s: float = NEVER_S
     """When the answer to that is not waited for any more; NEVER_S: none is."""
+    refusals: float = 0.0
+    """So many were refused lately."""
+    refused_s: float = 0.0
+    """When the last one was."""
 
     def refuse(self, request: int) -> None:
         """This one is to come again before any other; 0: whichever comes is taken."""
         self.refused = request
+
+    def refuses_too_often(self, now_s: float) -> bool:
+        """One more is refused as it is said. Whether the client does not stop."""
+        self.refusals = max(0.0, self.refusals - (now_s - self.refused_s) * REFUSED_PER_S_MAX) + 1
+        self.refused_s = now_s
+        return self.refusals > PUBLISHES_UNANSWERED_MAX
 
     def ask(self, due_s: float) -> int:
         """The object of the first one is asked for. Returns the number of the asking."""
@@ -134,19 +148,21 @@ class Publishing:
         """A client says it."""
         own = session.publishes
         if own.refused and publish.request != own.refused:
-            return self._refuse(session, publish, "an earlier publish was refused: it is to come again first", RETRY_MS)
+            words = "an earlier publish was refused: it is to come again first"
+            return self._refuse_at_once(session, publish, words, RETRY_MS, now_s)
         own.refuse(0)
         wrong = self._wrong(session, publish)
         if wrong is not None:
-            return self._refuse(session, publish, wrong, 0)
+            return self._refuse_at_once(session, publish, wrong, 0, now_s)
         if len(own.waiting) >= PUBLISHES_UNANSWERED_MAX:
             own.refuse(publish.request)
-            return self._refuse(session, publish, f"{PUBLISHES_UNANSWERED_MAX} publishes are under way", RETRY_MS)
+            words = f"{PUBLISHES_UNANSWERED_MAX} publishes are under way"
+            return self._refuse_at_once(session, publish, words, RETRY_MS, now_s)
         admitted = not self._is_full(session, publish)
         too_much = self._ask(session, publish) if admitted else None
         if too_much is not None:
             own.refuse(publish.request)
-            return self._refuse(session, publish, *too_much)
+            return self._refuse_at_once(session, publish, *too_much, now_s)
         own.waiting.append(_Waiting(publish, admitted))
         return self._begin_first(session, now_s) if len(own.waiting) == 1 else []
 
@@ -224,6 +240,15 @@ class Publishing:
         while own.waiting:
             one, _ = own.waiting.popleft()
             outputs += self._refuse(session, one, "the publish before it was not taken", RETRY_MS)
+        return outputs
+
+    def _refuse_at_once(
+        self, session: Identified, publish: Publish, reason: str, retry_ms: int, now_s: float
+    ) -> list[Output]:
+        """As it is said; who does not stop is not read for a while."""
+        outputs = self._refuse(session, publish, reason, retry_ms)
+        if session.publishes.refuses_too_often(now_s):
+            outputs.append(PauseReading(session.peer, PAUSE_S))
         return outputs
 
     def _refuse(self, session: Identified, publish: Publish, reason: str, retry_ms: int) -> list[Output]:

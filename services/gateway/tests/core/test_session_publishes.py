@@ -3,7 +3,8 @@
 import json
 
 import pytest
-from coldnotify_gateway.core import Gateway, Limits, TooMuch
+from coldnotify_gateway.core import Gateway, Limits, PauseReading, TooMuch
+from coldnotify_gateway.core.session_publishes import PAUSE_S, RETRY_MS
 from coldnotify_schemas import topics
 from coldnotify_schemas.channels import parse_message_headers
 from coldnotify_schemas.frames import encode
@@ -330,3 +331,28 @@ def test_a_priority_of_a_later_release_is_refused_by_the_fields_name() -> None:
     (refused,) = refusals(wire)
     assert refused.reason.startswith("priority: ")
     assert not refused.retry_after_ms
+
+
+def pauses(bench: Bench, wire: WireDouble, *publishes: Publish) -> list[float]:
+    """For how long what the client says is not read, each time that the core says so."""
+    said = b"".join(encode(ClientFrame(publish=one)) for one in publishes)
+    outputs = bench.gateway.on_client_bytes(wire, said, bench.now_s)
+    bench.do(outputs)
+    return [output.seconds for output in outputs if isinstance(output, PauseReading)]
+
+
+@pytest.mark.parametrize("refused", [message(2), Publish(request=2)], ids=["for now", "for good"])
+def test_who_is_refused_and_does_not_stop_is_not_read_for_a_while(refused: Publish) -> None:
+    """60 sessions that published without a pause kept a gateway busy with refusals."""
+    bench = Bench()
+    wire = bench.live()
+    if refused.channel:
+        publish(bench, wire, message(1))
+        answer(bench, None, "Kafka is away")
+    assert pauses(bench, wire, *[refused] * PUBLISHES_UNANSWERED_MAX) == [], "what may be under way may be refused"
+    assert pauses(bench, wire, refused, refused) == [PAUSE_S] * 2
+    bench.now_s += PAUSE_S
+    allowed = round(PAUSE_S * PUBLISHES_UNANSWERED_MAX)
+    assert len(pauses(bench, wire, *[refused] * (allowed + 1))) <= 3, "it is allowed some more by then"
+    bench.now_s += RETRY_MS / 1000 + 1
+    assert pauses(bench, wire, *[refused] * PUBLISHES_UNANSWERED_MAX) == [], "who waits as told is read"

@@ -176,6 +176,16 @@ class ClientConnection(asyncio.Protocol):
             # when it is drained.
             self._transport.set_write_buffer_limits(min(self._part_bytes, low_water_bytes), 0)
 
+    def pause_reading(self) -> None:
+        """Leaves what the client says with the kernel."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Reads on."""
+        if self._transport is not None:
+            self._transport.resume_reading()
+
     def finish(self) -> None:
         """Closes the connection once what was sent is flushed; cuts it off if that takes too long.
 

@@ -40,6 +40,7 @@ class QueuedConnection:
         "_taken_bytes",
         "_waiting",
         "_wake",
+        "_wanted",
         "aborted",
         "address",
         "blocked",
@@ -69,6 +70,8 @@ class QueuedConnection:
         self._waiting = Waiting()
         self._taken_bytes = 0
         self._wake = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._wanted.set()
         self.address = ""
         self.nobodys = False
         self.held = True
@@ -126,6 +129,18 @@ class QueuedConnection:
     def set_high_water(self, high_water_bytes: int, low_water_bytes: int) -> None:
         """Blocked above the one, drained below the other, from here on."""
         self._high_water_bytes, self._low_water_bytes = high_water_bytes, low_water_bytes
+
+    def pause_reading(self) -> None:
+        """Who carries it waits in `wanted` before it reads on."""
+        self._wanted.clear()
+
+    def resume_reading(self) -> None:
+        """It reads on."""
+        self._wanted.set()
+
+    async def wanted(self) -> None:
+        """Returns when more of what the client says is wanted."""
+        await self._wanted.wait()
 
     def finish(self) -> None:
         """Nothing more comes: `take` says so once all is taken."""

@@ -47,6 +47,7 @@ async def serve(request: web.Request, events: ConnectionEvents, settings: Gatewa
                 await socket.close(code=WSCloseCode.UNSUPPORTED_DATA, message=b"frames are binary messages")
                 break
             events.on_bytes(connection, message.data)
+            await connection.wanted()
     finally:
         connection.finish()
         events.on_disconnected(connection)

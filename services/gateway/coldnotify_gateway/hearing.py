@@ -1,0 +1,127 @@
+"""What devices say, handled in slices: who says much at once has its turns, and who is refused again and again pauses.
+
+A frame of three bytes costs some ten microseconds, so what is read of a connection at once may be a second of work. It
+is handled piece by piece, in turn with others that have said as much, and the connection is not read meanwhile.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+
+from coldnotify_gateway.device_connection import Connection
+
+_PIECE_BYTES = 512
+"""Handled at once: what most devices ever say in one go, and less than two milliseconds of the costliest frames."""
+_AT_ONCE_S = 0.001
+"""Of one connection, before it has to wait for its turn: far more than a usual Hello or Register takes."""
+_SLICE_S = 0.002
+"""Of all that wait. It is followed by a rest as long, in which those are handled that say little."""
+_WAITING_BYTES_MAX = 64 * 1024 * 1024
+"""What waits of all together. Beyond it what comes is handled at once: better late for others than without an end."""
+_now_s = time.thread_time
+"""What is spent is counted, and not how long others have kept this thread from running."""
+
+
+class Hearing:
+    """Of one event loop. `handle` is called with what each connection says, in order."""
+
+    def __init__(self, handle: Callable[[Connection, bytes], None]) -> None:
+        self._handle = handle
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[Connection, deque[memoryview]] = {}
+        """What was read and is not handled yet."""
+        self.waiting_bytes = 0
+        self._turns: OrderedDict[Connection, None] = OrderedDict()
+        """Those of them that have turns."""
+        self._paused: dict[Connection, asyncio.TimerHandle] = {}
+        """Those that have none until then."""
+        self._going = False
+
+    def take(self, connection: Connection, data: bytes) -> None:
+        """It says this."""
+        waiting, paused = self._waiting.get(connection), connection in self._paused
+        if waiting is None and not paused and len(data) <= _PIECE_BYTES:
+            self._handle(connection, data)  # as nearly all do
+            return
+        self._waiting.setdefault(connection, deque()).append(memoryview(data))
+        self.waiting_bytes += len(data)
+        if waiting is None and not paused:
+            self._spend(connection, _AT_ONCE_S)
+        while connection in self._waiting and self.waiting_bytes > _WAITING_BYTES_MAX:
+            self._piece(connection)
+        if connection in self._waiting:
+            connection.pause_reading()
+            if connection not in self._paused:
+                self._give_turn(connection)
+
+    def pause(self, connection: Connection, seconds: float) -> None:
+        """Nothing that it says is handled for so long."""
+        before = self._paused.pop(connection, None)
+        if before is not None:
+            before.cancel()
+        self._paused[connection] = self._loop.call_later(seconds, self._resume, connection)
+        self._turns.pop(connection, None)
+        connection.pause_reading()
+
+    def finish(self, connection: Connection) -> None:
+        """It is gone; what it has said last is still handled, unless that is much."""
+        if connection in self._waiting and connection not in self._paused:
+            self._spend(connection, _AT_ONCE_S)
+        self.forget(connection)
+
+    def forget(self, connection: Connection) -> None:
+        """What it says has no meaning any more: it is read, and not kept."""
+        timer = self._paused.pop(connection, None)
+        if timer is not None:
+            timer.cancel()
+        self._turns.pop(connection, None)
+        waiting = self._waiting.pop(connection, None)
+        if waiting is not None:
+            self.waiting_bytes -= sum(map(len, waiting))
+        if timer is not None or waiting is not None:
+            connection.resume_reading()
+
+    def _resume(self, connection: Connection) -> None:
+        del self._paused[connection]
+        if connection in self._waiting:
+            self._give_turn(connection)
+        else:
+            connection.resume_reading()
+
+    def _give_turn(self, connection: Connection) -> None:
+        self._turns[connection] = None
+        if not self._going:
+            self._going = True
+            self._loop.call_soon(self._slice)
+
+    def _slice(self) -> None:
+        begun_s = _now_s()
+        while self._turns and _now_s() < begun_s + _SLICE_S:
+            connection, _ = self._turns.popitem(last=False)
+            if self._piece(connection):
+                self._turns[connection] = None  # behind the others
+            elif connection not in self._paused:
+                connection.resume_reading()
+        self._going = bool(self._turns)
+        if self._going:
+            self._loop.call_later(_now_s() - begun_s, self._slice)
+
+    def _spend(self, connection: Connection, seconds: float) -> None:
+        until_s = _now_s() + seconds
+        while self._piece(connection) and _now_s() < until_s:
+            pass
+
+    def _piece(self, connection: Connection) -> bool:
+        """Handles one piece of what waits. Whether it may go on with the next."""
+        waiting = self._waiting[connection]
+        piece, rest = waiting[0][:_PIECE_BYTES], waiting[0][_PIECE_BYTES:]
+        self.waiting_bytes -= len(piece)
+        if rest:
+            waiting[0] = rest
+        else:
+            waiting.popleft()
+            if not waiting:
+                del self._waiting[connection]
+        self._handle(connection, bytes(piece))
+        return connection in self._waiting and connection not in self._paused
