@@ -37,6 +37,7 @@ class BodyReader:
         # Whoever sends one body must be able to send the longest.
         of_one = max(together_bytes_max * _OF_ONE_PERCENT // 100, min(bytes_max, together_bytes_max))
         self._together = Shared(together_bytes_max, of_one)
+        self._long = asyncio.Lock()
 
     @property
     def under_way_bytes(self) -> int:
@@ -73,6 +74,10 @@ class BodyReader:
                             raise self._refused(full, who)
                         counted += more
                         pieces.append(data)
+                        if counted:
+                            # Of all long bodies one piece at a time, and everybody else has a turn between two.
+                            async with self._long:
+                                await asyncio.sleep(0)
             except TimeoutError:
                 words = f"the body did not arrive within {within_s:g} s; nothing was done"
                 raise web.HTTPRequestTimeout(text=words) from None

@@ -4,6 +4,7 @@ import structlog
 from aiohttp import web
 from coldnotify_common.web import BadRequest, error_response
 from coldnotify_common.web_auth import IDENTITY
+from coldnotify_common.web_shares import who_asks
 from coldnotify_schemas.names import InvalidName, check_name
 
 from coldnotify_http.ledger_pages import GROUP, NOBODY, RETRY_AFTER_S, as_it_is, sees_addresses
@@ -43,7 +44,8 @@ class ClientChanges:
             raise
         change = _CHANGES[request.method]
         try:
-            answer = await self._changing.matcher(request.rel_url.raw_path_qs, request.method, body)
+            asked, who = request.rel_url.raw_path_qs, who_asks(request)
+            answer = await self._changing.matcher(asked, request.method, body, who=who)
             outcome = ACKNOWLEDGED if answer.status == 200 else REFUSED
             response, said = as_it_is(answer), answer.body.get("outcome") or answer.error
         except NobodyAnswers as error:

@@ -6,6 +6,7 @@ A change is not written here: what it is merged into is known there.
 from aiohttp import web
 from coldnotify_common.tenancy.gate import Refused
 from coldnotify_common.web import BadRequest, error_response
+from coldnotify_common.web_shares import who_asks
 from coldnotify_schemas.descriptions import parse_description, parse_patch
 from coldnotify_schemas.names import InvalidName
 from coldnotify_schemas.records import InvalidRecord
@@ -55,7 +56,7 @@ class Describing:
     async def description(self, request: web.Request) -> web.Response:
         """GET .../objects/{object}/description."""
         _check_names(request)
-        return as_it_is(await self._asking.matcher(request.rel_url.raw_path_qs))
+        return as_it_is(await self._asking.matcher(request.rel_url.raw_path_qs, who=who_asks(request)))
 
     async def changed(self, request: web.Request) -> web.Response:
         """PUT (the whole map), PATCH (a JSON merge patch) or DELETE .../objects/{object}/description?if_revision."""
@@ -73,7 +74,8 @@ class Describing:
                 self._metrics.descriptions.labels(ABOVE_AGREEMENT).inc()
                 return refusal(admitted, NOT_WRITTEN)
         try:
-            answer = await self._changing.matcher(request.rel_url.raw_path_qs, request.method, body)
+            asked, who = request.rel_url.raw_path_qs, who_asks(request)
+            answer = await self._changing.matcher(asked, request.method, body, who=who)
         except NobodyAnswers as error:
             unknown = any(map(_may_have_written, error.answers))
             self._metrics.descriptions.labels(INDETERMINATE if unknown else REFUSED).inc()

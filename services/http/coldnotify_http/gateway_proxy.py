@@ -22,9 +22,12 @@ from aiohttp import (
 )
 from coldnotify_common.errors import SettingError
 from coldnotify_common.paced import Paced
+from coldnotify_common.shared import Full, Shared
+from coldnotify_common.shares import share_of
 from coldnotify_common.web import error_response
 from coldnotify_common.web_bodies import BodyReader
 from coldnotify_common.web_port import has_no_end
+from coldnotify_common.web_shares import who_asks
 from coldnotify_schemas.protocol import HELLO_S
 from multidict import CIMultiDict
 
@@ -78,9 +81,9 @@ class GatewayProxy:
             s=settings.http_body_timeout_s,
             together_bytes_max=_BODIES_BYTES_MAX,
         )
-        self._under_way = 0
         self.open_files = open_files.raised(settings.http_passed_on_max)
-        self._max = self.open_files.passed_on_max
+        most = self.open_files.passed_on_max
+        self._under_way = Shared(most, share_of(most, settings.http_address_share_percent) or most)
         self._session: ClientSession | None = None
         self._stopping = asyncio.Event()
 
@@ -117,14 +120,15 @@ class GatewayProxy:
         return self._session
 
     @asynccontextmanager
-    async def _counted(self) -> AsyncIterator[None]:
-        if self._under_way >= self._max:
-            raise web.HTTPServiceUnavailable(text=f"{self._max} requests are passed on to gateways already")
-        self._under_way += 1
-        try:
+    async def _counted(self, request: web.Request) -> AsyncIterator[None]:
+        with self._under_way.part(who_asks(request, by_domain=False)) as full:
+            if full is not None:
+                number, whose = self._under_way.number, ""
+                if full is Full.OF_ONE:
+                    number, whose = self._under_way.of_one, " of this address"
+                words = f"{number} requests{whose} are passed on to gateways already"
+                raise web.HTTPServiceUnavailable(text=words, headers={"Retry-After": "1"})
             yield
-        finally:
-            self._under_way -= 1
 
     def _in_turn(self) -> list[str]:
         first = next(self._turn) % len(self._gateways)
@@ -134,7 +138,7 @@ class GatewayProxy:
 
     async def request(self, request: web.Request) -> web.StreamResponse:
         """The gateway's answer, as it comes."""
-        async with self._counted(), self._bodies.read(request) as body:
+        async with self._counted(request), self._bodies.read(request) as body:
             for gateway in self._in_turn():
                 asking = self._client().request(
                     request.method,
@@ -196,7 +200,7 @@ class GatewayProxy:
         if not web.WebSocketResponse().can_prepare(request):
             # A gateway is not bothered: it would answer the service's own WebSocket, and nobody would be there for it.
             return error_response(400, "this is for WebSockets: an upgrade is wanted, see docs/protocol.md")
-        async with self._counted():
+        async with self._counted(request):
             for gateway in self._in_turn():
                 try:
                     upstream = await self._client().ws_connect(

@@ -8,7 +8,9 @@ from aiohttp import web
 from coldnotify_common.kafka import KafkaUnavailable
 from coldnotify_common.query_numbers import whole_number
 from coldnotify_common.settings import ServiceSettings
+from coldnotify_common.turns import Turns
 from coldnotify_common.web import error_response
+from coldnotify_common.web_shares import who_asks
 from coldnotify_schemas.names import check_object
 from coldnotify_schemas.records import (
     MOVED_HEADER,
@@ -28,7 +30,7 @@ VERSIONS_MAX = 100
 VERSIONS = 20
 """Where nobody says how many."""
 READINGS_MAX = 2
-"""At once: each reads up to 50,000 records, for a person who looks."""
+"""At once, and one of each identity: each reads up to 50,000 records, for a person who looks."""
 TURN_S = 5.0
 """For which one waits for its turn."""
 PAYLOAD_SHOWN_BYTES_MAX = 200
@@ -50,7 +52,7 @@ class HistoryPages:
         self._settings = settings
         self._read = read
         self._turn_s = turn_s
-        self._turns = asyncio.Semaphore(READINGS_MAX)
+        self._turns = Turns(READINGS_MAX, of_one=1)
 
     def routes(self) -> list[web.AbstractRouteDef]:
         """GET. It goes before those that take any path for an object's name."""
@@ -61,22 +63,20 @@ class HistoryPages:
         domain, group = domain_and_group(request)
         name = check_object(request.match_info["object"])
         limit = whole_number("limit", request.query.get("limit", str(VERSIONS)), minimum=1, maximum=VERSIONS_MAX)
-        known = await self._asking.matcher(path("domains", domain, "groups", group, "objects", name))
+        who = who_asks(request)
+        known = await self._asking.matcher(path("domains", domain, "groups", group, "objects", name), who=who)
         if known.status != 200:
             return as_it_is(known)
+        newest_offset = known.body["offset"]
         try:
-            async with asyncio.timeout(self._turn_s):
-                await self._turns.acquire()
+            async with self._turns.turn(who, self._turn_s):
+                history = await asyncio.to_thread(
+                    self._read, self._settings, (domain, group, name), newest_offset=newest_offset, records_max=limit
+                )
         except TimeoutError:
             return _unavailable("other histories are being read")
-        try:
-            history = await asyncio.to_thread(
-                self._read, self._settings, (domain, group, name), newest_offset=known.body["offset"], records_max=limit
-            )
         except KafkaUnavailable as error:
             return _unavailable(str(error) if sees_addresses(request) else NOT_READ)
-        finally:
-            self._turns.release()
         items = [show_record(one) for one in history.records]
         about = {"domain": domain, "group": group, "object": name, "partition": history.partition}
         return web.json_response({**about, "items": items, **show_extent(history, limit)})

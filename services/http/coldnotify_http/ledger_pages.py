@@ -4,8 +4,11 @@ import asyncio
 
 from aiohttp import web
 from coldnotify_common.list_pages import page_request
+from coldnotify_common.shared import Who
+from coldnotify_common.turns import Turns
 from coldnotify_common.web import Handler, error_response
 from coldnotify_common.web_auth import IDENTITY
+from coldnotify_common.web_shares import who_asks
 from coldnotify_schemas.names import check_name, check_object
 
 from coldnotify_http.explaining import AtGateway, Row, explain
@@ -15,6 +18,10 @@ from coldnotify_http.request_parts import domain_and_group
 RETRY_AFTER_S = 1
 NOBODY = "no matcher serves this group at the moment"
 GROUP = "/v1/domains/{domain}/groups/{group}"
+QUERIES_MAX = 16
+"""One-time queries under way; of each identity one at a time, since a matcher evaluates one at a time of all."""
+QUERY_TURN_S = 1.5
+"""For which one waits for those before it; a matcher lets it wait as long for others'."""
 
 
 def routes(asking: NodeClient) -> list[web.AbstractRouteDef]:
@@ -41,9 +48,7 @@ def answered(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except NobodyAnswers as error:
-            response = error_response(503, str(error) if sees_addresses(request) else NOBODY)
-            response.headers["Retry-After"] = str(RETRY_AFTER_S)
-            return response
+            return _later(str(error) if sees_addresses(request) else NOBODY)
 
     return handle
 
@@ -51,6 +56,7 @@ def answered(handler: Handler) -> Handler:
 class _Ledger:
     def __init__(self, asking: NodeClient) -> None:
         self._asking = asking
+        self._queries = Turns(QUERIES_MAX, of_one=1)
 
     async def lacking(self, request: web.Request) -> web.Response:
         """GET .../objects/{object}/lacking?version&limit&after."""
@@ -59,12 +65,14 @@ class _Ledger:
 
     async def explanation(self, request: web.Request) -> web.Response:
         """GET .../clients/{client}/explanation?object."""
+        who = who_asks(request)
         domain, group = domain_and_group(request)
         client = check_name("client", request.match_info["client"])
         object_name = request.query.get("object")
         base = ("domains", domain, "groups", group, "clients", client)
         matcher, gateways = await asyncio.gather(
-            self._asking.matcher(path(*base, "explanation", object=object_name)), self._at_gateways(path(*base))
+            self._asking.matcher(path(*base, "explanation", object=object_name), who=who),
+            self._at_gateways(path(*base), who),
         )
         if matcher.status != 200:
             return as_it_is(matcher)
@@ -80,8 +88,14 @@ class _Ledger:
 
     async def objects(self, request: web.Request) -> web.Response:
         """GET .../objects?query&limit&after: all, or those that fit a query."""
-        answer = await self._passed_on(request)
-        if answer.status == 200 and "query" in request.query and "query" not in answer.body:
+        if "query" not in request.query:
+            return as_it_is(await self._passed_on(request))
+        try:
+            async with self._queries.turn(who_asks(request), QUERY_TURN_S):
+                answer = await self._passed_on(request)
+        except TimeoutError:
+            return _later("your other queries are being evaluated, and only one at a time")
+        if answer.status == 200 and "query" not in answer.body:
             raise NobodyAnswers("the matcher that serves this group is of a release without queries")
         return as_it_is(answer)
 
@@ -92,12 +106,12 @@ class _Ledger:
     async def _passed_on(self, request: web.Request) -> Answer:
         domain_and_group(request)
         page_request(request.query)
-        return await self._asking.matcher(request.rel_url.raw_path_qs)
+        return await self._asking.matcher(request.rel_url.raw_path_qs, who=who_asks(request))
 
-    async def _at_gateways(self, path_: str) -> tuple[list[AtGateway], list[str]]:
+    async def _at_gateways(self, path_: str, who: Who) -> tuple[list[AtGateway], list[str]]:
         """(sessions of the client, gateways that could not be asked)."""
         answers, identities = await asyncio.gather(
-            self._asking.every_gateway(path_), self._asking.every_gateway(path("gateway"))
+            self._asking.every_gateway(path_, who=who), self._asking.every_gateway(path("gateway"), who=who)
         )
         ids = {address: body["gateway"] for address, body in good(identities)}
         sessions = [
@@ -107,6 +121,12 @@ class _Ledger:
             for session in body["sessions"]
         ]
         return sessions, [f"{one.address}: {one.error}" for one in answers if one.status not in (200, 404)]
+
+
+def _later(words: str) -> web.Response:
+    response = error_response(503, words)
+    response.headers["Retry-After"] = str(RETRY_AFTER_S)
+    return response
 
 
 def sees_addresses(request: web.Request) -> bool:

@@ -53,7 +53,9 @@ class NewObjects:
         """Those that are not there; none, where nobody can say, or a matcher of an earlier release is asked."""
         body = json.dumps({"objects": names}).encode()
         try:
-            answer = await self._asking.matcher(path("domains", domain, "groups", group, "missing"), "POST", body)
+            answer = await self._asking.matcher(
+                path("domains", domain, "groups", group, "missing"), "POST", body, who=domain
+            )
         except NobodyAnswers:
             return ()
         missing = answer.body.get("missing") if answer.status == 200 and isinstance(answer.body, dict) else None

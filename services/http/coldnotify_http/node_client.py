@@ -6,6 +6,7 @@ say so without looking, and the answer is right also while a partition moves (do
 
 import asyncio
 import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
@@ -14,6 +15,8 @@ from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientTime
 from coldnotify_common.inside_tls import InsideTls
 from coldnotify_common.settings import SettingError
 from coldnotify_schemas.host_port import parse_host_port
+from coldnotify_common.shared import Who
+from coldnotify_common.turns import Turns
 from yarl import URL
 
 from coldnotify_http.settings import HttpSettings
@@ -22,8 +25,10 @@ _NOT_HERE = frozenset((503, 405))
 """405: a matcher of a release that knows no such request. Another may serve the group."""
 _ANSWER_BYTES_MAX = 8 * 1024 * 1024
 """A page of a thousand items is far smaller."""
-_CONNECTIONS_MAX = 100
-"""At once, to all of them together; who comes then waits, within the time limit."""
+_CONNECTIONS_MAX = 32
+"""At once, to each of them: with all that a node asks for, less than the port of one takes of it. Who comes then waits,
+within the time limit, in turn by who they are."""
+_CONNECTIONS_OF_ONE_MAX = 24
 
 
 class Answer(NamedTuple):
@@ -81,6 +86,8 @@ class NodeClient:
         self._tls = InsideTls(settings)
         self._timeout_s = settings.http_look_timeout_s if timeout_s is None else timeout_s
         self._session: ClientSession | None = None
+        self._turns: dict[str, Turns] = {}
+        """By address."""
 
     async def close(self) -> None:
         """Lets the connections go."""
@@ -88,14 +95,16 @@ class NodeClient:
         if session is not None:
             await session.close()
 
-    async def matcher(self, path: str, method: str = "GET", body: bytes | None = None) -> Answer:
-        """The answer of the matcher that serves it: 200, 400, 404 or 409. Raises NobodyAnswers.
+    async def matcher(self, path: str, method: str = "GET", body: bytes | None = None, *, who: Who = None) -> Answer:
+        """The answer of the matcher that serves it: 200, 400, 404 or 409. Raises NobodyAnswers. `who`: asks for it.
 
         With another method all are asked, too: one that does not serve the group does nothing.
         """
         if not self.matchers:
             raise NobodyAnswers("COLDNOTIFY_MATCHER / --matcher: is empty, so no matcher can be asked")
-        tasks = [asyncio.ensure_future(self._ask(one, path, method=method, body=body)) for one in self.matchers]
+        tasks = [
+            asyncio.ensure_future(self._ask(one, path, method=method, body=body, who=who)) for one in self.matchers
+        ]
         refused: dict[str, Answer] = {}
         try:
             for task in asyncio.as_completed(tasks):
@@ -114,20 +123,41 @@ class NodeClient:
         """All answers, also of those that could not be asked. `text`: the body is text, not JSON."""
         return await self._all(self.matchers, path, text=text)
 
-    async def every_gateway(self, path: str, *, text: bool = False) -> list[Answer]:
+    async def every_gateway(self, path: str, *, text: bool = False, who: Who = None) -> list[Answer]:
         """As every_matcher()."""
-        return await self._all(self.gateways, path, text=text)
+        return await self._all(self.gateways, path, text=text, who=who)
 
-    async def _all(self, addresses: Sequence[str], path: str, *, text: bool) -> list[Answer]:
-        return list(await asyncio.gather(*(self._ask(address, path, text=text) for address in addresses)))
+    async def _all(self, addresses: Sequence[str], path: str, *, text: bool, who: Who = None) -> list[Answer]:
+        return list(await asyncio.gather(*(self._ask(address, path, text=text, who=who) for address in addresses)))
 
     async def _ask(
-        self, address: str, path: str, *, text: bool = False, method: str = "GET", body: bytes | None = None
+        self,
+        address: str,
+        path: str,
+        *,
+        text: bool = False,
+        method: str = "GET",
+        body: bytes | None = None,
+        who: Who = None,
+    ) -> Answer:
+        begun_s = time.monotonic()
+        turns = self._turns.get(address)
+        if turns is None:
+            turns = self._turns[address] = Turns(_CONNECTIONS_MAX, _CONNECTIONS_OF_ONE_MAX)
+        try:
+            async with turns.turn(who, self._timeout_s):
+                left_s = max(0.001, begun_s + self._timeout_s - time.monotonic())
+                return await self._answer(address, path, text=text, method=method, body=body, left_s=left_s)
+        except TimeoutError:
+            return _failed(address, f"no answer within {self._timeout_s:g} s")._replace(reached=False)
+
+    async def _answer(
+        self, address: str, path: str, *, text: bool, method: str, body: bytes | None, left_s: float
     ) -> Answer:
         if self._session is None:
-            self._session = ClientSession(connector=TCPConnector(limit=_CONNECTIONS_MAX))
+            self._session = ClientSession(connector=TCPConnector(limit=0))
         url = URL(f"{self._tls.scheme}://{address}{path}", encoded=True)
-        tls, timeout = self._tls.client or True, ClientTimeout(total=self._timeout_s)
+        tls, timeout = self._tls.client or True, ClientTimeout(total=left_s)
         try:
             async with self._session.request(method, url, data=body, timeout=timeout, ssl=tls) as response:
                 raw = await response.content.read(_ANSWER_BYTES_MAX)

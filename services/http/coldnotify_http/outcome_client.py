@@ -64,7 +64,7 @@ class Outcomes:
         wait_s = self._wait_s if given is None else min(seconds("wait_s", given, maximum=inf), self._wait_s)
         query = {name: request.query.get(name, "") for name in ("partition", "offsets")}
         answer = await self._asking.matcher(
-            path("domains", domain, "groups", group, "outcomes", **query, wait_s=f"{wait_s:.3f}")
+            path("domains", domain, "groups", group, "outcomes", **query, wait_s=f"{wait_s:.3f}"), who=domain
         )
         return web.json_response(answer.body, status=answer.status)
 
@@ -119,7 +119,7 @@ class Outcomes:
         offsets = ",".join(str(offset) for offset, _ in part)
         query = {"partition": partition, "offsets": offsets, "wait_s": f"{self._wait_s:.3f}"}
         try:
-            answer = await self._ask(path("domains", domain, "groups", group, "outcomes", **query))
+            answer = await self._ask(path("domains", domain, "groups", group, "outcomes", **query), domain)
             shown = {} if isinstance(answer, str) else {item["offset"]: item for item in answer.body["items"]}
             for offset, future in part:
                 if not future.done():
@@ -134,17 +134,17 @@ class Outcomes:
         self, domain: str, group: str, object_: str, record: PublicRecord, published: Published
     ) -> Outcome:
         """Of a publish that was not written again: whether the newest version is still what it says."""
-        answer = await self._ask(path("domains", domain, "groups", group, "objects", object_))
+        answer = await self._ask(path("domains", domain, "groups", group, "objects", object_), domain)
         if isinstance(answer, str):
             return Outcome.unknown(answer)
         if answer.body["version"] is None:
             return Outcome.unknown("the matcher has not read it")
         return Outcome.of_repeat(Newest.of(answer.body), published.version, record.incarnation)
 
-    async def _ask(self, asked: str) -> Answer | str:
+    async def _ask(self, asked: str, domain: str) -> Answer | str:
         """The matcher's answer, or why there is none."""
         try:
-            answer = await self._asking.matcher(asked)
+            answer = await self._asking.matcher(asked, who=domain)
         except NobodyAnswers as error:
             return str(error)
         return answer if answer.status == 200 else answer.error

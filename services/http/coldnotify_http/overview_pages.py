@@ -9,7 +9,8 @@ from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
-from coldnotify_common.identity import ANYBODY, Identity
+from coldnotify_common.identity import Identity
+from coldnotify_common.shared import Full, Shared
 from coldnotify_common.web import error_response
 from coldnotify_common.web_auth import IDENTITY
 from coldnotify_common.web_port import has_no_end
@@ -34,9 +35,6 @@ _SEEN = ("seen_1h", "seen_1d", "seen_7d")
 _SUMS = ("clients", "online", "lacking", "overdue", "objects", "groups_count", *_SEEN)
 
 
-_Who = tuple[str, tuple[tuple[str, str, str], ...], tuple[str, ...]]
-
-
 class Overview:
     """GET /v1/overview, and GET /v1/console/events: the same again and again, as server-sent events."""
 
@@ -52,7 +50,7 @@ class Overview:
         self._history: deque[list[float | None]] = deque(maxlen=round(15 * 60 / REFRESH_S))
         self._latest: dict[str, Any] | None = None
         self._latest_s = 0.0
-        self._viewers: Counter[_Who | None] = Counter()
+        self._viewers = Shared(VIEWERS_MAX, VIEWERS_PER_IDENTITY_MAX)
         self._stopping = asyncio.Event()
 
     def routes(self) -> list[web.AbstractRouteDef]:
@@ -74,12 +72,12 @@ class Overview:
         A token that expires or is revoked ends it: the page asks again, with another one.
         """
         identity: Identity | None = request.get(IDENTITY)
-        who = _who(identity)
-        if who is not None and self._viewers[who] >= VIEWERS_PER_IDENTITY_MAX:
-            return error_response(429, f"{who[0]} is looking {VIEWERS_PER_IDENTITY_MAX} times already")
-        if self._viewers.total() >= VIEWERS_MAX:
+        who = None if identity is None else identity.who
+        full = self._viewers.take(who)
+        if full is Full.OF_ONE and identity is not None:
+            return error_response(429, f"{identity.name} is looking {VIEWERS_PER_IDENTITY_MAX} times already")
+        if full is not None:
             return error_response(503, f"{VIEWERS_MAX} are looking already")
-        self._viewers[who] += 1
         try:
             response = web.StreamResponse(
                 headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -101,9 +99,7 @@ class Overview:
         except ConnectionError:
             pass  # the viewer has gone
         finally:
-            self._viewers[who] -= 1
-            if not self._viewers[who]:
-                del self._viewers[who]
+            self._viewers.give_back(who)
         return response
 
     async def _now(self) -> dict[str, Any]:
@@ -186,13 +182,6 @@ def _process(answer: Answer, fields: dict[str, Any]) -> dict[str, Any]:
 
 def _unnamed(number: int, process: dict[str, Any]) -> dict[str, Any]:
     return process | {"address": f"#{number}", "error": process["error"] and "no answer"}
-
-
-def _who(identity: Identity | None) -> _Who | None:
-    """By what its places are counted: a token that was renewed is the same one. None: nobody was asked."""
-    if identity is None or identity is ANYBODY:
-        return None
-    return identity.name, identity.clients, identity.publishes
 
 
 def _allowed(shown: dict[str, Any], identity: Identity | None) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import structlog
 from aiohttp import web
 from coldnotify_common.web import BadRequest, error_response
 from coldnotify_common.web_auth import IDENTITY
+from coldnotify_common.web_shares import who_asks
 from coldnotify_schemas.names import InvalidName, check_object
 from coldnotify_schemas.records import InvalidRecord, name_the_field, parse_public_record
 
@@ -59,7 +60,8 @@ class Resetting:
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
             raise
-        known = await self._asking.matcher(path("domains", domain, "groups", group, "objects", wanted.object))
+        asked = path("domains", domain, "groups", group, "objects", wanted.object)
+        known = await self._asking.matcher(asked, who=who_asks(request))
         if known.status != 200:
             return as_it_is(known)
         newest = {"version": known.body["version"], "incarnation": known.body["incarnation"]}

@@ -12,10 +12,12 @@ from coldnotify_common.kafka import KafkaUnavailable
 from coldnotify_common.list_pages import page, page_request
 from coldnotify_common.query_numbers import whole_number
 from coldnotify_common.settings import ServiceSettings
+from coldnotify_common.shared import Full, Shared
 from coldnotify_common.tenancy.tenancy import Tenancy
 from coldnotify_common.tenancy.tenant_store import read_history, remove_tenant, write_tenant
 from coldnotify_common.web import BadRequest, Handler, error_response
 from coldnotify_common.web_auth import IDENTITY
+from coldnotify_common.web_shares import who_asks
 from coldnotify_schemas.tenants import (
     DEFAULT_TENANT,
     TENANT_BYTES_MAX,
@@ -41,7 +43,7 @@ _SPANS_S = {"hour": 3600, "day": 86400}
 _SPANS_MAX = {"hour": 24 * 14, "day": 400}
 _SPANS_DEFAULT = {"hour": 24, "day": 7}
 _HISTORIES_MAX = 2
-"""Histories that are read at a time: each reads what was written about all tenants in that time."""
+"""Histories that are read at a time, one of each identity: each reads what was written about all tenants then."""
 
 
 class TenantPages:
@@ -52,7 +54,7 @@ class TenantPages:
         self._settings = settings
         self._bodies = bodies
         self._writing = asyncio.Lock()
-        self._histories = 0
+        self._histories = Shared(_HISTORIES_MAX, of_one=1)
 
     def routes(self) -> list[web.AbstractRouteDef]:
         """GET, PUT and DELETE below /v1/tenants."""
@@ -124,16 +126,14 @@ class TenantPages:
             raise BadRequest("by", f"{by[:80]!r} is neither hour nor day")
         text = request.query.get("last", str(_SPANS_DEFAULT[by]))
         last = whole_number("last", text, minimum=1, maximum=_SPANS_MAX[by])
-        if self._histories >= _HISTORIES_MAX:
-            return _later("others ask for usage at the moment")
-        self._histories += 1
-        try:
+        with self._histories.part(who_asks(request)) as full:
+            if full is not None:
+                whose = "you" if full is Full.OF_ONE else "others"
+                return _later(f"{whose} ask for usage at the moment")
             now_s = time.time()
             # The record of an hour is written until shortly after its end.
             since_s = now_s - last * _SPANS_S[by]
             found = await asyncio.to_thread(read_history, self._settings, tenant.name, by, since_s, _KAFKA_S)
-        finally:
-            self._histories -= 1
         items = [{by: key.when, **_counted(counters)} for key, counters in found[-last:]]
         now = _now(self._tenancy.verdict_of(tenant.name))
         return web.json_response({"tenant": tenant.name, "by": by, "now": now, "items": items})

@@ -226,3 +226,40 @@ async def test_bodies_of_strangers_are_bounded_in_bytes_one_by_one_and_together(
         (await held_up).close()
         async with client.post("/v1/sync", data=body) as answer:
             assert answer.status == 409
+
+
+async def test_one_address_has_a_share_of_what_is_passed_on(monkeypatch):
+    """5,000 places, which one address could take with connections of which it may have 10,000."""
+    monkeypatch.setattr("coldnotify_http.gateway_proxy.who_asks", lambda request, **_: request.headers.get("X-Who"))
+    goes_on = asyncio.Event()
+
+    async def waits(_request):
+        await goes_on.wait()
+        return web.json_response({})
+
+    gateway = web.Application()
+    gateway.add_routes([web.post("/v1/sync", waits)])
+    async with (
+        TestServer(gateway) as behind,
+        passing(f"{behind.host}:{behind.port}", http_passed_on_max=4) as (
+            client,
+            front,
+            passing_on,
+        ),
+    ):
+
+        async def ask(who):
+            async with client.post(front.make_url("/v1/sync"), data=b"{}", headers={"X-Who": who}) as answer:
+                return answer.status, await answer.json(), answer.headers.get("Retry-After")
+
+        async with asyncio.timeout(LIMIT_S):
+            under_way = [asyncio.create_task(ask("one")) for _ in range(2)]
+            await until(lambda: passing_on._under_way.taken == 2, "they are passed on")
+            words = "2 requests of this address are passed on to gateways already"
+            assert await ask("one") == (503, {"error": words}, "1")
+            under_way += [asyncio.create_task(ask("other")) for _ in range(2)]
+            await until(lambda: passing_on._under_way.taken == 4, "they are passed on")
+            words = "4 requests are passed on to gateways already"
+            assert await ask("third") == (503, {"error": words}, "1")
+            goes_on.set()
+            assert [status for status, *_ in await asyncio.gather(*under_way)] == [200] * 4

@@ -127,7 +127,8 @@ async def test_so_many_are_read_at_once_and_kafkas_absence_is_said() -> None:
     reading = Reading(History(0, 0, 0))
     reading.go_on.clear()
     async with node(reading, turn_s=0.1) as url:
-        busy = [asyncio.create_task(ask(url)) for _ in range(READINGS_MAX)]
+        domains = [f"d{number}" for number in range(READINGS_MAX)]
+        busy = [asyncio.create_task(ask(url, PATH.replace("/d/", f"/{domain}/"))) for domain in domains]
         await until(lambda: len(reading.asked) == READINGS_MAX, "they are being read")
         status, shown = await ask(url)
         assert (status, shown["error"]) == (503, "other histories are being read")
@@ -135,3 +136,16 @@ async def test_so_many_are_read_at_once_and_kafkas_absence_is_said() -> None:
         assert [status for status, _ in await asyncio.gather(*busy)] == [200] * READINGS_MAX
         reading.error = KafkaUnavailable("Kafka (k): away")
         assert await ask(url) == (503, {"error": "Kafka (k): away"})
+
+
+async def test_of_one_domain_one_is_read_at_a_time_and_another_domains_does_not_wait() -> None:
+    reading = Reading(History(0, 0, 0))
+    reading.go_on.clear()
+    async with node(reading) as url:
+        own = [asyncio.create_task(ask(url)) for _ in range(4)]
+        await until(lambda: len(reading.asked) == 1, "one of them is being read")
+        other = asyncio.create_task(ask(url, PATH.replace("/d/", "/other/")))
+        await until(lambda: len(reading.asked) == 2, "the other one is being read")
+        assert [names[0] for names, *_ in reading.asked] == ["d", "other"]
+        reading.go_on.set()
+        assert [status for status, _ in await asyncio.gather(*own, other)] == [200] * 5

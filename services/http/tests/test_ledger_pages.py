@@ -20,6 +20,7 @@ from coldnotify_http import ledger_pages
 from coldnotify_http.node_client import NodeClient, addresses, path
 from coldnotify_http.settings import HttpSettings
 from coldnotify_testkit.served_routes import served, served_alone
+from coldnotify_testkit.waiting import until
 
 OBJECT = "/v1/domains/d/groups/g/objects/a%2Fb%20c"
 OURS = Identity("ours", publishes=("d",))
@@ -182,3 +183,37 @@ def test_an_address_that_is_none_is_named_with_its_setting(wrong: str) -> None:
 def test_paths_are_quoted_and_what_is_none_is_left_out() -> None:
     assert path("objects", "a/b c", limit=2, after=None) == "/v1/objects/a%2Fb%20c?limit=2"
     assert path("gateway") == "/v1/gateway"
+
+
+async def test_who_asks_as_often_as_it_can_keeps_nobody_from_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred questions of one tenant, each of which takes its time, held all connections to the matchers."""
+    monkeypatch.setattr("coldnotify_http.node_client._CONNECTIONS_MAX", 3)
+    monkeypatch.setattr("coldnotify_http.node_client._CONNECTIONS_OF_ONE_MAX", 2)
+    asked: list[str] = []
+    goes_on = asyncio.Event()
+
+    async def slow(request: web.Request) -> web.Response:
+        domain = request.match_info["domain"]
+        asked.append(domain)
+        if domain == "d":
+            await goes_on.wait()
+        return web.json_response({"query": request.query.get("query")})
+
+    async with served(web.get("/v1/domains/{domain}/groups/g/{rest:.*}", slow)) as matcher, node([matcher]) as url:
+        clients, objects = "/v1/domains/{}/groups/g/clients", "/v1/domains/{}/groups/g/objects?query=a%3D1"
+        greedy = [asyncio.create_task(get(url + clients.format("d"))) for _ in range(9)]
+        async with asyncio.timeout(60):
+            await until(lambda: asked.count("d") == 2, "they are asked")
+            assert (await get(url + clients.format("other")))[0] == 200
+            assert asked.count("d") == 2
+            goes_on.set()
+            assert {status for status, *_ in await asyncio.gather(*greedy)} == {200}
+            goes_on.clear()
+            monkeypatch.setattr("coldnotify_http.ledger_pages.QUERY_TURN_S", 0.1)
+            query = asyncio.create_task(get(url + objects.format("d")))
+            await until(lambda: asked.count("d") == 10, "they are asked")
+            status, refused, retry_after = await get(url + objects.format("d"))
+            assert (status, "your other queries" in refused["error"], retry_after) == (503, True, "1")
+            assert (await get(url + objects.format("other")))[0] == 200
+            goes_on.set()
+            assert (await query)[0] == 200

@@ -20,6 +20,8 @@ from weakref import WeakValueDictionary
 
 from aiohttp import web
 from coldnotify_common.kafka import KafkaUnavailable
+from coldnotify_common.shared import Full, Shared
+from coldnotify_common.shares import SHARE_PERCENT, share_of
 from coldnotify_common.web import BadRequest, error_response
 from coldnotify_schemas import topics
 from coldnotify_schemas.descriptions import (
@@ -45,7 +47,7 @@ T = TypeVar("T")
 CHANGE_S = 8.0
 """For one change, from its coming to its answer. The HTTP service waits for 10 s by default."""
 CHANGES_MAX = 1_000
-"""Under way or waiting for another of the same object. Each is a request of an HTTP node, which has 100 connections."""
+"""Under way or waiting for another of the same object; half of them of one domain."""
 LOOK_AGAIN_S = 0.25
 """A bell may be gone with its worker."""
 NOT_WRITTEN, MAY_BE_WRITTEN = "not written", "unknown: it may be written"
@@ -137,8 +139,7 @@ class Descriptions:
         self._log = log
         self._look = Look(current)
         self._change_s = change_s
-        self._changes_max = changes_max
-        self._under_way = 0
+        self._changes = Shared(changes_max, share_of(changes_max, SHARE_PERCENT))
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By the records' key, held by those who change that object's description."""
 
@@ -173,9 +174,10 @@ class Descriptions:
         asked = request.match_info
         change = _Change(asked["domain"], asked["group"], asked["object"], make, _revision(request))
         key = change.key  # its names are checked
-        if self._under_way >= self._changes_max:
-            return _unavailable("too many descriptions are being changed", NOT_WRITTEN)
-        self._under_way += 1
+        full = self._changes.take(change.domain)
+        if full is not None:
+            whose = " of this domain" if full is Full.OF_ONE else ""
+            return _unavailable(f"too many descriptions{whose} are being changed", NOT_WRITTEN)
         tried = _Tried()
         try:
             async with asyncio.timeout(self._change_s), self._turns.setdefault(key, asyncio.Lock()):
@@ -192,7 +194,7 @@ class Descriptions:
         except (NotWritten, KafkaUnavailable) as error:
             return _unavailable(str(error), tried.outcome)
         finally:
-            self._under_way -= 1
+            self._changes.give_back(change.domain)
 
     async def _change(self, change: _Change, tried: "_Tried") -> dict[str, Any]:
         """Until it is in force, or was when something newer came. Raises what _changed answers."""

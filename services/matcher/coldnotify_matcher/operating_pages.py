@@ -11,6 +11,8 @@ from typing import Protocol
 
 import msgspec
 from aiohttp import web
+from coldnotify_common.shared import Full, Shared
+from coldnotify_common.shares import SHARE_PERCENT, share_of
 from coldnotify_common.web import BadRequest, error_response
 from coldnotify_schemas import internal_pb2
 from coldnotify_schemas.internal_protocol import FORMAT
@@ -25,7 +27,7 @@ from coldnotify_matcher.state_pages import HasWorker, Look
 CHANGE_S = 8.0
 """For one request, from its coming to its answer. The HTTP service waits for 10 s by default."""
 UNDER_WAY_MAX = 100
-"""A request each of somebody at a console, or of a script."""
+"""A request each of somebody at a console, or of a script; half of them of one domain."""
 LOOK_AGAIN_S = 0.25
 """A bell may be gone with its worker."""
 NOT_DONE, MAY_BE_DONE = "not done", "unknown: it may be done"
@@ -81,7 +83,7 @@ class Operating:
         self._log = log
         self._look = Look(current)
         self._change_s = change_s
-        self._under_way = 0
+        self._requests = Shared(UNDER_WAY_MAX, share_of(UNDER_WAY_MAX, SHARE_PERCENT))
 
     async def disconnect(self, request: web.Request) -> web.Response:
         """PATCH .../clients/{client}?reason, {"online": false}: its session ends; it may come back."""
@@ -96,9 +98,10 @@ class Operating:
 
     async def _ask(self, request: web.Request, body: dict[str, object]) -> web.Response:
         domain, group, client = (check_name(one, request.match_info[one]) for one in ("domain", "group", "client"))
-        if self._under_way >= UNDER_WAY_MAX:
-            return _unavailable("too many clients are being disconnected or forgotten", NOT_DONE)
-        self._under_way += 1
+        full = self._requests.take(domain)
+        if full is not None:
+            whose = " of this domain" if full is Full.OF_ONE else ""
+            return _unavailable(f"too many clients{whose} are being disconnected or forgotten", NOT_DONE)
         outcome = NOT_DONE
         try:
             async with asyncio.timeout(self._change_s):
@@ -117,7 +120,7 @@ class Operating:
         except NotWritten as error:
             return _unavailable(str(error), outcome)
         finally:
-            self._under_way -= 1
+            self._requests.give_back(domain)
         if not done.known:
             return error_response(404, f"client: {domain}/{group}/{client} is not known any more")
         said = FORGOTTEN if "forget" in body else DISCONNECTED if done.online else NOT_CONNECTED

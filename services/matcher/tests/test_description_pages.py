@@ -248,6 +248,17 @@ async def test_beyond_a_bound_nothing_is_changed(matcher: Matcher) -> None:
     assert (response.status, json.loads(response.text or "")["outcome"]) == (503, "not written")
 
 
+async def test_one_domain_has_half_of_what_may_be_changed_at_a_time(matcher: Matcher) -> None:
+    pages = Descriptions(matcher.current, matcher.log, changes_max=2)
+    pages._changes.take(DOMAIN)
+    refused = json.loads((await pages.delete(_request(None))).text or "")
+    assert refused == {"error": "too many descriptions of this domain are being changed", "outcome": "not written"}
+    pages._changes.give_back(DOMAIN)
+    pages._changes.take("other")
+    assert (await pages.delete(_request(None))).status == 200
+    assert pages._changes.taken == 1
+
+
 def test_another_matchers_group_is_refused(matcher: Matcher) -> None:
     for method in ("GET", "PUT", "PATCH", "DELETE"):
         body = {"a": 1} if method in ("PUT", "PATCH") else None
