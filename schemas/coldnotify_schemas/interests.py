@@ -88,10 +88,10 @@ def channel_text(name: str, attributes: Iterable[str] = ()) -> str:
 
 def check_attributes(field: str, attributes: Iterable[str]) -> list[str]:
     """Attributes of a subscription, or those that a message is for, sorted, each once. Raises InvalidName."""
-    found = sorted(set(attributes))
-    if len(found) > CHANNEL_ATTRIBUTES_MAX:
+    found = set(attributes)
+    if len(found) > CHANNEL_ATTRIBUTES_MAX:  # before they are sorted: it may be thousands
         raise InvalidName(f"{field}: are {len(found)} (at most {CHANNEL_ATTRIBUTES_MAX} are allowed)")
-    return [check_name(field, attribute) for attribute in found]
+    return [check_name(field, attribute) for attribute in sorted(found)]
 
 
 def channel_of(text: str) -> tuple[str, list[str]]:

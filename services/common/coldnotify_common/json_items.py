@@ -6,9 +6,13 @@ item is stepped over, at about a microsecond each, and whoever reads stops when 
 
 import re
 from collections.abc import Iterator
+from itertools import islice
+from typing import TypeVar
 
 import msgspec
 
+T = TypeVar("T")
+_SHOWN_CHARS = 80
 _SPACES = b" \t\r\n"
 _LOOK_BYTES, _LONG_LOOK_BYTES = 64, 64 * 1024
 """For what is no white space: mostly the next byte is none."""
@@ -25,6 +29,37 @@ class InvalidJson(ValueError):
 
 class ItemTooLong(ValueError):
     """An item has more bytes than it may have."""
+
+
+class TooManyItems(ValueError):
+    """There are more than there may be."""
+
+
+def counted(items: Iterator[T], most: int) -> list[T]:
+    """All of them. Raises TooManyItems, as soon as there is one more than may be."""
+    found = list(islice(items, most + 1))
+    if len(found) > most:
+        raise TooManyItems(f"are more than the {most} that are allowed")
+    return found
+
+
+def list_in(text: bytes, field: str, most: int, item_bytes_max: int) -> list[msgspec.Raw]:
+    """Of {"field": [...]}, and nothing else. Raises InvalidJson, ItemTooLong, TooManyItems."""
+    items = JsonItems(text, item_bytes_max)
+    found: list[msgspec.Raw] | None = None
+    for name in items.names():
+        if name != field:
+            raise unknown_field(name)
+        found = counted(items.elements(), most)
+    items.end()
+    if found is None:
+        raise InvalidJson(f"Object missing required field `{field}`")
+    return found
+
+
+def unknown_field(name: str) -> InvalidJson:
+    """What is said of a field that nobody knows."""
+    return InvalidJson(f"Object contains unknown field `{name[:_SHOWN_CHARS]}`")
 
 
 class JsonItems:

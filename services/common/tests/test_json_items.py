@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from coldnotify_common.json_items import InvalidJson, ItemTooLong, JsonItems
+from coldnotify_common.json_items import InvalidJson, ItemTooLong, JsonItems, TooManyItems, list_in
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,3 +88,12 @@ def test_an_item_that_is_too_long_is_not_read_to_its_end() -> None:
         with pytest.raises(ItemTooLong, match="more than 20 bytes"):
             list(JsonItems(long, 20).elements())
     assert len(list(JsonItems(b'["%s"]' % (b"x" * 17), 20).elements())) == 1
+
+
+def test_a_list_in_a_field_is_counted() -> None:
+    assert [decoded(raw) for raw in list_in(b'{"a": [1, "b"]}', "a", 2, 100)] == [1, "b"]
+    with pytest.raises(TooManyItems, match="more than the 2"):
+        list_in(b'{"a": [1, 2, 3, this is no JSON', "a", 2, 100)
+    for text in (b"{}", b'{"b": []}', b'{"a": {}}', b'{"a": []} 1'):
+        with pytest.raises(InvalidJson):
+            list_in(text, "a", 2, 100)

@@ -1,23 +1,19 @@
 """The bodies of requests: one public record, or many. Pure."""
 
 from collections.abc import Iterator
-from itertools import islice
-from typing import TypeVar
 from urllib.parse import unquote_to_bytes
 
 import msgspec
-from coldnotify_common.json_items import InvalidJson, ItemTooLong, JsonItems
+from coldnotify_common.json_items import InvalidJson, ItemTooLong, JsonItems, TooManyItems, counted, unknown_field
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.names import InvalidName, check_object
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
 from coldnotify_schemas.records import InvalidRecord, PublicRecord, parse_prioritized_record
 
 Named = tuple[str, PublicRecord]
-T = TypeVar("T")
 
 SINGLE_BODY_BYTES_MAX = 128 * 1024
 """Of a request with one record, message or description: twice what that may have, so it is said what is too long."""
-_SHOWN_CHARS = 80
 _PARTS_BEFORE = 7
 """Slashes before the name in /v1/domains/DOMAIN/groups/GROUP/objects/NAME."""
 
@@ -64,6 +60,8 @@ def parse_many(body: bytes) -> Iterator[Named]:
     """
     try:
         items = _items(JsonItems(body, SINGLE_BODY_BYTES_MAX))
+    except TooManyItems as error:
+        raise BadRequest("objects", str(error)) from None
     except (InvalidJson, ItemTooLong) as error:
         raise BadRequest("objects", f"neither {{name: record}} nor a list of records with names: {error}") from None
     if isinstance(items, dict):
@@ -76,26 +74,19 @@ def parse_many(body: bytes) -> Iterator[Named]:
 
 
 def _items(text: JsonItems) -> dict[str, msgspec.Raw] | list[msgspec.Raw]:
-    """By name, or in a list. Raises BadRequest, InvalidJson, ItemTooLong."""
+    """By name, or in a list. Raises InvalidJson, ItemTooLong, TooManyItems."""
     if text.next() == b"[":
-        listed = _counted(text.elements())
+        listed = counted(text.elements(), PUBLISHES_PER_REQUEST_MAX)
         text.end()
         return listed
     found: dict[str, msgspec.Raw] | None = None
     for field in text.names():
         if field != "objects":
-            raise InvalidJson(f"Object contains unknown field `{field[:_SHOWN_CHARS]}`")
-        found = dict(_counted(text.members()))
+            raise unknown_field(field)
+        found = dict(counted(text.members(), PUBLISHES_PER_REQUEST_MAX))
     text.end()
     if found is None:
         raise InvalidJson("Object missing required field `objects`")
-    return found
-
-
-def _counted(items: Iterator[T]) -> list[T]:
-    found = list(islice(items, PUBLISHES_PER_REQUEST_MAX + 1))
-    if len(found) > PUBLISHES_PER_REQUEST_MAX:
-        raise BadRequest("objects", f"are more than the {PUBLISHES_PER_REQUEST_MAX} that are allowed")
     return found
 
 

@@ -3,13 +3,12 @@
 import base64
 import binascii
 from collections.abc import Iterator
-from itertools import islice
 from typing import TypeVar
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 from coldnotify.publisher import MessageRecord, make_message
-from coldnotify_common.json_items import InvalidJson, ItemTooLong, JsonItems
+from coldnotify_common.json_items import InvalidJson, ItemTooLong, TooManyItems, list_in
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.channels import check_message
 from coldnotify_schemas.interests import channel_text
@@ -19,7 +18,6 @@ from coldnotify_schemas.protocol import MESSAGE_BYTES_MAX, PUBLISHES_PER_REQUEST
 from coldnotify_http.bodies import SINGLE_BODY_BYTES_MAX, end_of_path
 
 NamedMessage = tuple[str, MessageRecord]
-_SHOWN_CHARS = 80
 
 
 class InvalidMessage(BadRequest):
@@ -74,11 +72,11 @@ def parse_messages(body: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> Iterator[
     They are counted before one is looked at.
     """
     try:
-        many = _listed(JsonItems(body, SINGLE_BODY_BYTES_MAX))
+        many = list_in(body, "messages", PUBLISHES_PER_REQUEST_MAX, SINGLE_BODY_BYTES_MAX)
+    except TooManyItems as error:
+        raise BadRequest("messages", str(error)) from None
     except (InvalidJson, ItemTooLong) as error:
         raise BadRequest("messages", f"is no list of messages with channels: {error}") from None
-    if len(many) > PUBLISHES_PER_REQUEST_MAX:
-        raise BadRequest("messages", f"are more than the {PUBLISHES_PER_REQUEST_MAX} that are allowed")
     for place, raw in enumerate(many):
         try:
             said = _decode(bytes(raw), _Named)
@@ -87,21 +85,6 @@ def parse_messages(body: bytes, bytes_max: int = MESSAGE_BYTES_MAX) -> Iterator[
         except ValueError as error:
             raise InvalidMessage(place, error) from None
         yield said.channel, message
-
-
-def _listed(text: JsonItems) -> list[msgspec.Raw]:
-    """All, or one more than may be. Raises InvalidJson, ItemTooLong."""
-    found: list[msgspec.Raw] | None = None
-    for field in text.names():
-        if field != "messages":
-            raise InvalidJson(f"Object contains unknown field `{field[:_SHOWN_CHARS]}`")
-        found = list(islice(text.elements(), PUBLISHES_PER_REQUEST_MAX + 1))
-        if len(found) > PUBLISHES_PER_REQUEST_MAX:
-            return found
-    text.end()
-    if found is None:
-        raise InvalidJson("Object missing required field `messages`")
-    return found
 
 
 def _decode(body: bytes, kind: type[M]) -> M:

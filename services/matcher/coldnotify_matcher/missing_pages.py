@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 from aiohttp import web
+from coldnotify_common.json_items import InvalidJson, ItemTooLong, TooManyItems, list_in
 from coldnotify_common.web import BadRequest
 from coldnotify_schemas.names import InvalidName, check_name, check_object
 from coldnotify_schemas.protocol import PUBLISHES_PER_REQUEST_MAX
@@ -15,12 +16,8 @@ from coldnotify_streams.core.job import Phase
 
 from coldnotify_matcher.state_pages import HasWorker, partition_for
 
-
-class _Asked(msgspec.Struct, forbid_unknown_fields=True):
-    objects: list[str]
-
-
-_decoder = msgspec.json.Decoder(_Asked)
+_NAME_BYTES_MAX = 4096
+"""Of a name in JSON: of 255 bytes, each of which may be escaped."""
 
 
 def routes(current: HasWorker) -> list[web.AbstractRouteDef]:
@@ -52,13 +49,15 @@ class Missing:
 
 
 def _names(body: bytes) -> list[str]:
+    """They are counted before one is looked at. Raises BadRequest."""
     try:
-        names = _decoder.decode(body).objects
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        names = list_in(body, "objects", PUBLISHES_PER_REQUEST_MAX, _NAME_BYTES_MAX)
+        decoded = [msgspec.json.decode(name, type=str) for name in names]
+    except TooManyItems as error:
+        raise BadRequest("objects", str(error)) from None
+    except (InvalidJson, ItemTooLong, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRequest("objects", f"is no list of names: {error}") from None
-    if len(names) > PUBLISHES_PER_REQUEST_MAX:
-        raise BadRequest("objects", f"{len(names)} are too many, at most {PUBLISHES_PER_REQUEST_MAX} are allowed")
     try:
-        return [check_object(name) for name in dict.fromkeys(names)]
+        return [check_object(name) for name in dict.fromkeys(decoded)]
     except InvalidName as error:
         raise BadRequest("objects", str(error)) from None
