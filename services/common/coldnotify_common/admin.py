@@ -33,7 +33,7 @@ from coldnotify_common.web_auth import IDENTITY, PROBES
 from coldnotify_common.web_bodies import BodyReader, bodies_read_by
 from coldnotify_common.web_pages import asked_by_name, names_of, own_pages
 from coldnotify_common.web_port import WebPort
-from coldnotify_common.web_shares import share_refused, who_asks
+from coldnotify_common.web_shares import not_now, who_asks
 
 _paced = Paced(structlog.get_logger())
 
@@ -237,7 +237,7 @@ def _bounded() -> Middleware:
         # Services ask for all domains.
         with asking.part(who_asks(request, by_domain=False)) as full:
             if full is not None:
-                return share_refused(full, "as many requests as this port takes")
+                raise not_now(full, "as many requests as this port takes")
             return await handler(request)
 
     return count

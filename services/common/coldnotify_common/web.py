@@ -3,7 +3,7 @@
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import structlog
@@ -39,6 +39,14 @@ class BadRequest(ValueError):
     def __init__(self, field: str, words: str) -> None:
         super().__init__(f"{field}: {words}")
         self.field = field
+
+
+class NotNow(web.HTTPServiceUnavailable):
+    """There is too much at this moment: 503, with Retry-After and what else there is to say (`more`)."""
+
+    def __init__(self, words: str, more: Mapping[str, object] | None = None) -> None:
+        super().__init__(text=words, headers={"Retry-After": "1"})
+        self.more = more or {}
 
 
 def error_response(status: int, error: str, **more: object) -> web.Response:
@@ -87,7 +95,8 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         if error.status < 400:
             raise
         headers = {name: error.headers[name] for name in ("Allow", "Retry-After") if name in error.headers}
-        return web.json_response({"error": error.text or error.reason}, status=error.status, headers=headers)
+        more = error.more if isinstance(error, NotNow) else {}
+        return web.json_response({"error": error.text or error.reason, **more}, status=error.status, headers=headers)
     except Exception as error:
         begun = request.writer.output_size > 0
         if begun and request.transport is not None:

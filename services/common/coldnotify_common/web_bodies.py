@@ -8,9 +8,9 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from coldnotify_common.shared import Full, Shared, Who
-from coldnotify_common.web import Handler
+from coldnotify_common.web import Handler, NotNow
 from coldnotify_common.web_port import WEB_PORT
-from coldnotify_common.web_shares import RETRY_AFTER_S, who_asks
+from coldnotify_common.web_shares import who_asks
 
 SMALL_BYTES = 32 * 1024
 """As long as a Hello may be. So much of each body is not counted: the number of connections bounds it, and whoever
@@ -45,10 +45,12 @@ class BodyReader:
         return self._together.taken
 
     @asynccontextmanager
-    async def read(self, request: web.Request, bytes_max: int | None = None) -> AsyncIterator[bytes]:
-        """The whole body, which counts to the end of the block. Raises what is answered with 408, 413, 429, 503.
+    async def read(
+        self, request: web.Request, bytes_max: int | None = None, *, outcome: str = ""
+    ) -> AsyncIterator[bytes]:
+        """The whole body, which counts to the end of the block. Raises what is answered with 408, 413, 503.
 
-        `bytes_max`: where this request's may have fewer than others.
+        `bytes_max`: where this request's may have fewer than others. `outcome`: said where there are too many.
         """
         most = self._bytes_max if bytes_max is None else min(bytes_max, self._bytes_max)
         length = request.content_length
@@ -71,7 +73,7 @@ class BodyReader:
                         more = max(0, size - SMALL_BYTES) - counted
                         full = self._together.take(who, more)
                         if full is not None:
-                            raise self._refused(full, who)
+                            raise self._refused(full, who, outcome)
                         counted += more
                         pieces.append(data)
                         if counted:
@@ -89,13 +91,11 @@ class BodyReader:
         finally:
             self._together.give_back(who, counted)
 
-    def _refused(self, full: Full, who: Who) -> web.HTTPException:
-        headers = {"Retry-After": str(RETRY_AFTER_S)}
+    def _refused(self, full: Full, who: Who, outcome: str) -> NotNow:
+        words = f"{self._together.taken} bytes of bodies are under way, no more are taken"
         if full is Full.OF_ONE:
             words = f"{self._together.of(who)} bytes of your bodies are under way, no more are taken"
-            return web.HTTPTooManyRequests(text=words, headers=headers)
-        words = f"{self._together.taken} bytes of bodies are under way, no more are taken"
-        return web.HTTPServiceUnavailable(text=words, headers=headers)
+        return NotNow(words, {"outcome": outcome} if outcome else None)
 
 
 def bodies_read_by(reader: BodyReader) -> Middleware:

@@ -119,6 +119,8 @@ class WebPort:
         self._on_malformed_header = on_malformed_header
         self._silent: Silent[_Connection] = Silent(silent_max, _Connection.abort, silent_of_address_max)
         self._open: set[_Connection] = set()
+        self._ending = 0
+        """Those of them that are cut off: they hold no place any more, though their sockets close a moment later."""
         self._peak = 0
         self._by_handler: dict[web.RequestHandler, _Connection] = {}
         self._asked: dict[int, web.Request] = {}
@@ -300,7 +302,7 @@ class WebPort:
                     continue
                 if header.whole:
                     address, header = header.source or address, None
-            if len(self._open) >= self._max or not self._hold(address):
+            if len(self._open) - self._ending >= self._max or not self._hold(address):
                 accepted.close()
                 continue
             connection = _Connection(self, accepted, address, header, self._loop.time() + self._silent_s)
@@ -361,6 +363,7 @@ class WebPort:
         if connection not in self._open:
             return
         self._open.remove(connection)
+        self._ending -= connection.aborted
         self._silent.discard(connection)
         if connection.handler is not None:
             self._by_handler.pop(connection.handler, None)
@@ -461,7 +464,9 @@ class _Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Cuts it off, in whatever state it is."""
-        self.aborted = True
+        if not self.aborted:
+            self.aborted = True
+            self._port._ending += self in self._port._open
         if self._transport is not None:
             self._transport.abort()
         elif self._connecting is not None:

@@ -4,12 +4,9 @@ from aiohttp import web
 
 from coldnotify_common.identity import Identity
 from coldnotify_common.shared import Full, Who
-from coldnotify_common.web import error_response
+from coldnotify_common.web import NotNow
 from coldnotify_common.web_auth import IDENTITY
 from coldnotify_common.web_port import WEB_PORT, WebPort
-
-RETRY_AFTER_S = 1
-OWN, ALL = 429, 503
 
 
 def who_asks(request: web.Request, *, by_domain: bool = True) -> Who:
@@ -27,9 +24,6 @@ def who_asks(request: web.Request, *, by_domain: bool = True) -> Who:
     return None if port is None else port.one_behind(request)
 
 
-def share_refused(full: Full, what: str, **more: object) -> web.Response:
-    """429 for who has as much of it as one may have, 503 where there is no more of it. `what`: as in "12 requests"."""
-    status, words = (OWN, "you have") if full is Full.OF_ONE else (ALL, "all together have")
-    response = error_response(status, f"{words} {what} under way already", **more)
-    response.headers["Retry-After"] = str(RETRY_AFTER_S)
-    return response
+def not_now(full: Full, what: str) -> NotNow:
+    """What is raised where there is no more of it, for who asks or for anybody. `what`: as in "12 requests"."""
+    return NotNow(f"{'you' if full is Full.OF_ONE else 'all together'} have {what} under way already")

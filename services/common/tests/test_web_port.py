@@ -330,3 +330,18 @@ async def test_a_stop_does_not_wait_for_who_does_not_read_a_stream() -> None:
         async with asyncio.timeout(LIMIT_S):
             await port.stop()
     deaf[1].close()
+
+
+async def test_of_many_that_come_in_the_same_moment_the_youngest_is_served() -> None:
+    """Who had to leave for it still counted: so it was sent away itself."""
+    async with serving(connections_max=5, silent_max=3, silent_s=ENDLESS_S) as (port, _), asyncio.timeout(LIMIT_S):
+        # The kernel takes them; the port accepts all of them at once when the loop runs.
+        burst = [socket.create_connection(("127.0.0.1", port.port)) for _ in range(20)]
+        burst[-1].sendall(GET)
+        reader, writer = await asyncio.open_connection(sock=burst.pop())
+        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        writer.close()
+        for one in burst:
+            one.close()
+        await until(lambda: port.connections == 0, "all are gone")
+        assert port._ending == 0

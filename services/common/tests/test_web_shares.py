@@ -9,7 +9,7 @@ from coldnotify_common.listening import listening
 from coldnotify_common.shared import Full
 from coldnotify_common.web_auth import IDENTITY
 from coldnotify_common.web_port import WebPort
-from coldnotify_common.web_shares import share_refused, who_asks
+from coldnotify_common.web_shares import not_now, who_asks
 
 TENANT = Identity("tenant", publishes=("d",))
 
@@ -51,7 +51,9 @@ async def asked(tell: Any, path: str, **more: Any) -> str:
 
 
 def test_the_answer_says_whose_share_is_used_up_and_when_to_come_back() -> None:
-    own, all_ = (share_refused(full, "2 queries") for full in (Full.OF_ONE, Full.OF_ALL))
-    assert (own.status, all_.status, own.headers["Retry-After"]) == (429, 503, "1")
-    assert own.text == '{"error": "you have 2 queries under way already"}'
-    assert all_.text == '{"error": "all together have 2 queries under way already"}'
+    own, all_ = (not_now(full, "2 queries") for full in (Full.OF_ONE, Full.OF_ALL))
+    assert (own.status, own.headers["Retry-After"], all_.status) == (503, "1", 503)
+    assert (own.text, all_.text) == (
+        "you have 2 queries under way already",
+        "all together have 2 queries under way already",
+    )

@@ -38,7 +38,7 @@ class ClientChanges:
         try:
             domain, group = domain_and_group(request)
             client = check_name("client", request.match_info["client"])
-            body = await self._bodies.one(request) if request.method == "PATCH" else None
+            body = await self._bodies.one(request, outcome=NOT_DONE) if request.method == "PATCH" else None
         except (BadRequest, InvalidName, web.HTTPException):
             self._metrics.bad_requests.inc()
             raise

@@ -90,7 +90,7 @@ class Describing:
         """Checked as far as it can be without what it is merged into."""
         if request.method == "DELETE":
             return None
-        body = await self._bodies.one(request)
+        body = await self._bodies.one(request, outcome=NOT_WRITTEN)
         try:
             if request.method == "PUT":
                 parse_description(body)

@@ -24,7 +24,7 @@ from coldnotify_common.errors import SettingError
 from coldnotify_common.paced import Paced
 from coldnotify_common.shared import Full, Shared
 from coldnotify_common.shares import share_of
-from coldnotify_common.web import error_response
+from coldnotify_common.web import NotNow, error_response
 from coldnotify_common.web_bodies import BodyReader
 from coldnotify_common.web_port import has_no_end
 from coldnotify_common.web_shares import who_asks
@@ -127,7 +127,7 @@ class GatewayProxy:
                 if full is Full.OF_ONE:
                     number, whose = self._under_way.of_one, " of this address"
                 words = f"{number} requests{whose} are passed on to gateways already"
-                raise web.HTTPServiceUnavailable(text=words, headers={"Retry-After": "1"})
+                raise NotNow(words)
             yield
 
     def _in_turn(self) -> list[str]:

@@ -13,6 +13,7 @@ from coldnotify_http.bodies import SINGLE_BODY_BYTES_MAX
 from coldnotify_http.settings import HttpSettings
 
 T = TypeVar("T")
+NOT_PUBLISHED = "not published"
 
 
 def domain_and_group(request: web.Request) -> tuple[str, str]:
@@ -28,9 +29,14 @@ class Bodies:
         self._reader = BodyReader(bytes_max=settings.http_body_bytes_max, small_s=within_s, s=within_s)
         self._slices = Slices()
 
-    async def one(self, request: web.Request, bytes_max: int = SINGLE_BODY_BYTES_MAX) -> bytes:
-        """The body of a request for one thing. Raises HTTPException where it is too long, or does not come in time."""
-        async with self._reader.read(request, bytes_max) as body:
+    async def one(
+        self, request: web.Request, bytes_max: int = SINGLE_BODY_BYTES_MAX, *, outcome: str = NOT_PUBLISHED
+    ) -> bytes:
+        """The body of a request for one thing. Raises HTTPException where it is too long, or does not come in time.
+
+        `outcome`: said where too many come at this moment.
+        """
+        async with self._reader.read(request, bytes_max, outcome=outcome) as body:
             return body
 
     async def many(self, request: web.Request, parse: Callable[[bytes], Iterator[T]]) -> tuple[list[T], int]:
@@ -38,7 +44,7 @@ class Bodies:
 
         Raises HTTPException, and what `parse` raises.
         """
-        async with self._reader.read(request) as body:
+        async with self._reader.read(request, outcome=NOT_PUBLISHED) as body:
             return await self._slices.all(parse(body)), len(body)
 
 

@@ -85,7 +85,7 @@ class TenantPages:
         """PUT /v1/tenants/{tenant}: domains and agreement; what is left out has no limit. For operators."""
         _operators_only(request)
         name = request.match_info["tenant"]
-        fields = _fields(await self._bodies.one(request, 2 * TENANT_BYTES_MAX))
+        fields = _fields(await self._bodies.one(request, 2 * TENANT_BYTES_MAX, outcome=""))
         async with self._writing:
             with self._tenancy.lock:
                 before = self._tenancy.table.get(name)
