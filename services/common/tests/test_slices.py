@@ -26,7 +26,7 @@ async def test_others_have_a_turn_between_any_two_slices() -> None:
         watching = asyncio.create_task(bystander())
         made = await asyncio.gather(slices.all(work("a")), slices.all(work("b")))
         await watching
-    assert made == [[f"{name}{number}" for number in range(4)] for name in "ab"]
+    assert list(made) == [[f"{name}{number}" for number in range(4)] for name in "ab"]
     turns = "".join(one[0] for one in order[1:])
     assert "aaa" not in turns.replace("b", ""), "a bystander comes between two slices"
     assert turns.replace("-", "") == "abaaabbb", "beyond the first slice there is one at a time"

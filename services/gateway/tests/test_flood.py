@@ -313,12 +313,12 @@ class PublishingFlood:
     def _run(self) -> None:
         at = dict.fromkeys(self._sockets, 0)
         with selectors.DefaultSelector() as all_:
-            for one in self._sockets:
-                all_.register(one, selectors.EVENT_READ | selectors.EVENT_WRITE)
+            for each in self._sockets:
+                all_.register(each, selectors.EVENT_READ | selectors.EVENT_WRITE)
             while not self._stop.is_set():
                 for key, events in all_.select(0.1):
+                    assert isinstance(key.fileobj, socket.socket)
                     one = key.fileobj
-                    assert isinstance(one, socket.socket)
                     with suppress(BlockingIOError):
                         if events & selectors.EVENT_READ and not one.recv(65536):
                             return

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any
 
 from aiohttp import web
+from coldnotify_common.fair_turns import Turns
 from coldnotify_common.kafka import KafkaUnavailable
 from coldnotify_common.query_numbers import whole_number
 from coldnotify_common.settings import ServiceSettings
-from coldnotify_common.turns import Turns
 from coldnotify_common.web import error_response
 from coldnotify_common.web_shares import who_asks
 from coldnotify_schemas.names import check_object

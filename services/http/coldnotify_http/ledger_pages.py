@@ -3,9 +3,9 @@
 import asyncio
 
 from aiohttp import web
+from coldnotify_common.fair_turns import Turns
 from coldnotify_common.list_pages import page_request
 from coldnotify_common.shared import Who
-from coldnotify_common.turns import Turns
 from coldnotify_common.web import Handler, error_response
 from coldnotify_common.web_auth import IDENTITY
 from coldnotify_common.web_shares import who_asks

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import suppress
 
 import pytest
-from coldnotify_common.turns import Turns
+from coldnotify_common.fair_turns import Turns
 
 LIMIT_S = 60.0
 
