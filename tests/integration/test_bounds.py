@@ -373,7 +373,7 @@ def test_messages_in_order_keep_no_other_tenant_out(up: Up) -> None:
         under_way = [greedy.submit(post, orderly, many) for _ in range(3)]
         statuses = []
         while not all(each.done() for each in under_way):
-            statuses.append(post(f"{DOMAIN}/groups/{GROUP}/objects/beside", one)[0])
+            statuses.append(post(f"{DOMAIN}/groups/{GROUP}/objects/not-in-order", one)[0])
     assert set(statuses) == {200}
     for answer in under_way:
         assert len(answer.result()[1]["results"]) == 1_000
