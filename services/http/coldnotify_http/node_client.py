@@ -15,8 +15,8 @@ from aiohttp import ClientConnectorError, ClientError, ClientSession, ClientTime
 from coldnotify_common.fair_turns import Turns
 from coldnotify_common.inside_tls import InsideTls
 from coldnotify_common.settings import SettingError
-from coldnotify_schemas.host_port import parse_host_port
 from coldnotify_common.shared import Who
+from coldnotify_schemas.host_port import parse_host_port
 from yarl import URL
 
 from coldnotify_http.settings import HttpSettings
