@@ -93,7 +93,7 @@ def encoded(batch: Batch) -> bytes:
         attributes,
         _or(batch.last_offset_delta, count - 1),
         batch.base_timestamp_ms,
-        _or(batch.max_timestamp_ms, newest_ms),
+        _or(batch.max_timestamp_ms, _wrapped(newest_ms)),
         batch.producer_id,
         batch.producer_epoch,
         batch.base_sequence,
@@ -158,6 +158,11 @@ def _packed(record: Record, number: int) -> bytes:
 def _sized(value: bytes | None, length: int | None = None) -> bytes:
     """Bytes behind their length; null has -1."""
     return varint(_or(length, -1 if value is None else len(value))) + (value or b"")
+
+
+def _wrapped(number: int) -> int:
+    """As a sum of 64-bit integers overflows."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _or(said: int | None, right: int) -> int:

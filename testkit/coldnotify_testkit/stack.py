@@ -142,6 +142,11 @@ class Up:
         assert self._process is not None
         return self._process.wait(WAIT_S)
 
+    @property
+    def running(self) -> bool:
+        """Whether it has been started, and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     def dead(self, pids: dict[str, int]) -> list[str]:
         """The parts whose processes of that time are no more."""
         return [part for part, pid in pids.items() if not _alive(pid)]

@@ -1,13 +1,15 @@
-"""Hostile records for a ColdNotify that runs: all six topics of its Kafka are written to by somebody who means harm.
+"""Hostile records for a ColdNotify that runs: all topics of its Kafka are written to by somebody who means harm.
 
-Run by `make fuzz-records ARGS="--records 100000 --seed 1"`. Two gateways, two matchers and honest clients run as
-always; then everything is stopped and started again on the same data. Exit code 1: a check failed; it says which.
+Run by `make fuzz-records ARGS="--records 100000 --seed 1"`. Batches are made by hand, byte by byte, and drawn from the
+seed. Two gateways, two matchers, HTTP, the usage job, honest clients and a bystander of another domain and partition
+run as always; then everything is stopped and started again on the same data. Exit code 1: a check failed, and which.
 """
 
 import argparse
+import json
 import logging
-import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -16,18 +18,25 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.error import HTTPError
+from urllib.request import Request as HttpRequest
 from urllib.request import urlopen
 
+from coldnotify.publisher import PublishError
+from coldnotify_checker import read_histories
+from coldnotify_checker.topic_contents import merge
 from coldnotify_schemas.internal_pb2 import Request
 from coldnotify_schemas.partitioner import partition_of
-from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
-from coldnotify_schemas.topics import NOTIFICATIONS, REJECTED, REQUESTS
+from coldnotify_schemas.topics import NOTIFICATIONS, REQUESTS
+from coldnotify_testkit import hostile_findings
+from coldnotify_testkit.bystander import Bystander
 from coldnotify_testkit.crowd import Crowd
+from coldnotify_testkit.hostile_records.batch_kinds import AS_DRAWN, KINDS
 from coldnotify_testkit.hostile_records.generator import WEIGHTS, Generator
 from coldnotify_testkit.hostile_records.records import DOMAIN, Hostile, Known, Session
+from coldnotify_testkit.hostile_writer import HostileWriter, by_kind, of_topic
 from coldnotify_testkit.stack import Up, get_json, running
 from coldnotify_testkit.waiting import wait_for
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 from google.protobuf.message import DecodeError
 from google.protobuf.message import Message as Protobuf
@@ -38,16 +47,28 @@ GROUPS = tuple(f"region-{i}" for i in range(4))
 CLIENTS = ("ou-0", "ou-1")
 OBJECTS = tuple(f"honest-{i}" for i in range(6))
 PARTITIONS, INBOXES = 8, 16
-ROUND_RECORDS = 250
+BYSTANDERS = "bystander.domain"
+"""Its domain, and its tenant's name."""
+BYSTANDERS_GROUP = next(
+    group
+    for group in (f"elsewhere-{i}" for i in range(100))
+    if partition_of(BYSTANDERS, group, PARTITIONS) not in {partition_of(DOMAIN, one, PARTITIONS) for one in GROUPS}
+)
+RETENTIONS = f"{DOMAIN}=1h,{BYSTANDERS}=1d,others=30d"
+"""So that matchers follow the logs of all three."""
+PROBE = "probe"
+PROBED = ("attack", "restart")
+"""Tenants, of a domain of the same name each, with whom something is agreed behind hostile records."""
+BEFORE_PUBLISHES = 50
+"""Of the bystander's, before the attack and after it."""
+ROUND_RECORDS = 150
 """Hostile records between two honest deeds."""
 LATE_S = 60.0
 RESTART_RELOADS_MAX = 8
 """Partitions that may be loaded anew after the restart: one for a fault of each."""
-FLUSH_S = 120
 LOOK_S = 30
-"""For one look at what a topic holds."""
-ALONE_BYTES_MIN = 10_000
-"""A record of this size is sent by itself."""
+"""For one look at what a topic holds, or at how a part is."""
+COMMAND_S = 180
 SHOWN = 20
 SHOWN_CHARS = 300
 """Lines of a kind that are printed."""
@@ -62,65 +83,18 @@ Samples = dict[tuple[str, tuple[str, ...]], float]
 """By name and values of labels."""
 
 
-class Writer:
-    """Writes records as they come. What Kafka itself refuses is counted."""
-
-    def __init__(self, kafka: str) -> None:
-        # It stays while Kafka is started again, and need not speak of that.
-        config = {"bootstrap.servers": kafka, "message.max.bytes": 2_000_000, "linger.ms": 5, "log_level": 0}
-        self._many = Producer(config)
-        # Kafka refuses a whole batch for one record's timestamp or size, or because it has no key.
-        self._single = Producer(config | {"batch.num.messages": 1})
-        self.written: Counter[str] = Counter()
-        self.refused: Counter[str] = Counter()
-
-    def write(self, record: Hostile) -> None:
-        """Without waiting for Kafka."""
-        size = len(record.value or b"") + len(record.key or b"")
-        alone = record.timestamp_ms or record.key is None or size > ALONE_BYTES_MIN
-        producer = self._single if alone else self._many
-        while True:
-            try:
-                producer.produce(
-                    record.topic,
-                    partition=record.partition,
-                    key=record.key,
-                    value=record.value,
-                    headers=record.headers,
-                    timestamp=record.timestamp_ms,
-                    on_delivery=self._on_delivery,
-                )
-            except BufferError:
-                producer.poll(0.1)
-            except KafkaException as error:  # the library itself does not take what Kafka would refuse as too large
-                self.refused[f"{record.topic}: {error.args[0].name()}"] += 1
-                return
-            else:
-                producer.poll(0)
-                return
-
-    def flush(self) -> None:
-        """Until Kafka has said something to all of them."""
-        for producer in (self._many, self._single):
-            assert producer.flush(FLUSH_S) == 0, "Kafka takes no records any more"
-
-    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
-        topic = message.topic() or ""
-        if error is None:
-            self.written[topic] += 1
-        else:
-            self.refused[f"{topic}: {error.name()}"] += 1
-
-
 class Fuzz:
     """One run; `failures` are the checks that failed."""
 
-    def __init__(self, up: Up, crowd: Crowd, arguments: argparse.Namespace) -> None:
+    def __init__(self, up: Up, crowd: Crowd, bystander: Bystander, arguments: argparse.Namespace) -> None:
         self._up = up
         self._crowd = crowd
+        self._bystander = bystander
         self._arguments = arguments
-        self._writer = Writer(up.kafka)
-        self._generator = Generator(arguments.seed, arguments.topics, newer_format=arguments.newer_format)
+        self._writer = HostileWriter(up.kafka)
+        self._generator = Generator(
+            arguments.seed, arguments.topics, newer_format=arguments.newer_format, kinds=arguments.kinds
+        )
         self._pids: dict[str, int] = dict(up.report["pids"])
         self._requests_topic_id = topic_id(up.kafka)
         self._asked: defaultdict[str, deque[str]] = defaultdict(lambda: deque(maxlen=SHOWN))
@@ -129,16 +103,26 @@ class Fuzz:
 
     def run(self) -> None:
         """Attack, judge, start again, judge."""
-        began_s = time.monotonic()
         self._crowd.begin()
+        self._agree(BYSTANDERS, 1_000_000)
+        self._bystander.start()
+        self._bystander.wait_published(BEFORE_PUBLISHES, self._arguments.late_s)
+        began_s = time.monotonic()
+        self._bystander.phase("during the attack")
         records = self._attack()
         print(f"{records} hostile records in {time.monotonic() - began_s:.0f} s")
-        if not self._deaths():
+        if not self._ended():
             self._settle("after the attack")
         self._table()
         self._raised()
-        if not self._deaths():
+        if not self._ended():
             self._start_again()
+            self._topics_are_read()
+
+    def end(self) -> None:
+        """Say what the bystander felt, and what is in the logs."""
+        self._writer.close()
+        self._judge_bystander()
         self._exceptions()
 
     # ---- the attack --------------------------------------------------------------------------------------------
@@ -150,6 +134,8 @@ class Fuzz:
         while written < self._arguments.records and time.monotonic() < until_s:
             known = self._known()
             for i in range(min(ROUND_RECORDS, self._arguments.records - written)):
+                if time.monotonic() > until_s:
+                    break
                 if i == ROUND_RECORDS // 2:
                     self._crowd.act()
                 record = self._generator.record(known)
@@ -164,15 +150,15 @@ class Fuzz:
                 self._show_partitions({ou.group for ou, _ in self._crowd.late})
             if self._deaths() or self._crowd.late:
                 break
-        self._writer.flush()
         return written
 
     def _note(self, record: Hostile) -> None:
         """Keep what is asked in the name of an honest client, for the case that it is not served."""
-        if record.topic != REQUESTS or record.value is None:
+        values = {one.value for one in record.batch.records if one.value is not None}
+        if record.topic != REQUESTS or record.kind != AS_DRAWN or not values:
             return
         with suppress(DecodeError):
-            request = Request.FromString(record.value)
+            request = Request.FromString(values.pop())
             if request.client in CLIENTS:
                 self._asked[f"{request.group}/{request.client}"].append(
                     f"{time.strftime('%H:%M:%S')} {shortest(request)[:SHOWN_CHARS]}"
@@ -199,7 +185,20 @@ class Fuzz:
         now_ms = time.time_ns() // 1_000_000
         topic = self._requests_topic_id
         return Known(
-            PARTITIONS, INBOXES, GROUPS, CLIENTS, OBJECTS, now_ms, topic, gateways, sessions, generations, numbers
+            PARTITIONS,
+            INBOXES,
+            GROUPS,
+            CLIENTS,
+            OBJECTS,
+            now_ms,
+            topic,
+            gateways,
+            sessions,
+            generations,
+            numbers,
+            spared_domains=(BYSTANDERS, *(f"{PROBE}.{when}" for when in PROBED)),
+            spared_tenants=(BYSTANDERS, *(f"{PROBE}.{when}" for when in PROBED)),
+            spared_partitions=(partition_of(BYSTANDERS, BYSTANDERS_GROUP, PARTITIONS),),
         )
 
     # ---- the judgement -----------------------------------------------------------------------------------------
@@ -214,6 +213,12 @@ class Fuzz:
         for part in died:
             self._check(False, f"{part} does not die")
         return died
+
+    def _ended(self) -> bool:
+        """Whether the supervisor has given up."""
+        ended = not self._up.running
+        self._check(not ended, "coldnotify up goes on")
+        return ended
 
     def _settle(self, when: str) -> None:
         """Everybody is served, everything is ready, and nothing is loaded over and over."""
@@ -230,8 +235,66 @@ class Fuzz:
         before = self._loads()
         crowd.publish_all()
         crowd.wait()
+        self._bystander.phase(when)
+        self._bystander.wait_published(BEFORE_PUBLISHES, limit_s)
+        self._bystander.pause()
+        self._bystander.wait_told(limit_s)
+        self._check_tenancy(when, limit_s)
         self._check(self._loads() == before, f"nothing is loaded anew any more, {when}")
         self._check(not crowd.wrong(), "nothing is told that was not published, and nothing goes backwards")
+
+    def _check_tenancy(self, when: str, limit_s: float) -> None:
+        """What is agreed behind hostile records is heeded, and what is used is counted and can be looked at."""
+        probe = f"{PROBE}.{when.split()[-1]}"
+        self._agree(probe, 0.1)
+        url = f"{self._up.http_url}/v1/domains/{probe}/groups/g/objects/o"
+        self._until(lambda: self._status(url, b"{}", "POST") == 429, limit_s, f"an agreement is heeded, {when}")
+        look = f"{self._up.http_url}/v1/tenants/{BYSTANDERS}"
+
+        def counted() -> bool:
+            with suppress(OSError):
+                return bool((get_json(look)["now"] or {}).get("gauges", {}).get("objects"))
+            return False
+
+        self._until(counted, limit_s, f"what a tenant has is counted, {when}")
+        self._until(lambda: self._status(f"{look}/usage") == 200, limit_s, f"the usage history is read, {when}")
+
+    def _agree(self, tenant: str, in_per_s: float) -> None:
+        agreement = json.dumps({"domains": [tenant], "in_per_s": in_per_s, "objects_max": 1_000_000}).encode()
+        url = f"{self._up.http_url}/v1/tenants/{tenant}"
+        self._until(lambda: self._status(url, agreement, "PUT") == 200, self._arguments.late_s, "tenants can be set")
+
+    def _status(self, url: str, body: bytes | None = None, method: str = "GET") -> int:
+        """Of the answer; 0: none."""
+        try:
+            with urlopen(HttpRequest(url, body, {"Content-Type": "application/json"}, method=method), timeout=LOOK_S):
+                return 200
+        except HTTPError as error:
+            with error:
+                return error.code
+        except OSError:
+            return 0
+
+    def _topics_are_read(self) -> None:
+        """By who looks in, and by the checker."""
+        dump = self._arguments.directory / "topics.jsonl"
+        argv = [sys.executable, "-m", "coldnotify_cli.main", "topics", "dump", str(dump), f"--kafka={self._up.kafka}"]
+        done = subprocess.run(argv, stderr=subprocess.PIPE, timeout=COMMAND_S, check=False)
+        words = done.stderr.decode(errors="replace")[-SHOWN_CHARS:]
+        self._check(done.returncode == 0, f"coldnotify topics dump reads the topics ({done.returncode}: {words})")
+        if done.returncode == 0:
+            try:
+                merge(read_histories([dump]))
+            except Exception as error:
+                self._check(False, f"the checker reads the topics ({error!r})")
+
+    def _judge_bystander(self) -> None:
+        for phase in self._bystander.phases:
+            print(f"bystander {phase.words}")
+            self._check(not phase.untold, f"the bystander is told all that is published, {phase.name}")
+            self._check(not phase.failed, f"the bystander's publisher is served, {phase.name}")
+        for line in hostile_findings.deaths(self._up.log_lines()):
+            print(f"  {line[:SHOWN_CHARS]}")
 
     def _start_again(self) -> None:
         self._check(self._up.stop() == 0, "everything stops in order")
@@ -257,7 +320,7 @@ class Fuzz:
     def _unready(self) -> list[str]:
         report = self._up.report
         found = []
-        for address in (*report["matchers"], *report["gateways_http"], report["http"]):
+        for address in (*report["matchers"], *report["gateways_http"], report["http"], report["usage"]):
             try:
                 with urlopen(f"http://{address}/readyz", timeout=10):
                     pass
@@ -293,17 +356,20 @@ class Fuzz:
         return self._sum(samples, RELOADS), self._sum(samples, PARTITION_RELOADS)
 
     def _table(self) -> None:
-        samples = self._matchers()
-        gateways = self._samples("gateways_http")
-        print(f"\n{'topic':26} {'written':>8} {'refused':>8} {'not understood':>15} {'raised':>7}")
+        samples, gateways = self._matchers(), self._samples("gateways_http")
+        writer = self._writer
+        print(f"\n{'topic':26} {'written':>8} {'refused':>8} {'no answer':>10} {'not understood':>15} {'raised':>7}")
         for topic in WEIGHTS:
-            refused = sum(n for name, n in self._writer.refused.items() if name.startswith(f"{topic}:"))
             aside = [samples.get((SET_ASIDE, (topic, why)), 0.0) for why in ("not_understood", "raised")]
             if topic == NOTIFICATIONS:
                 aside[0] = self._sum(gateways, MALFORMED)
-            print(f"{topic:26} {self._writer.written[topic]:8} {refused:8} {aside[0]:15.0f} {aside[1]:7.0f}")
-        for name, times in sorted(self._writer.refused.items()):
-            print(f"refused by Kafka, {name}: {times}")
+            counts = [of_topic(counted, topic) for counted in (writer.written, writer.refused, writer.unanswered)]
+            print(f"{topic:26} {counts[0]:8} {counts[1]:8} {counts[2]:10} {aside[0]:15.0f} {aside[1]:7.0f}")
+        for kind, topics in sorted(by_kind(writer.refused).items()):
+            names = Counter(name for (_, one, name), _ in writer.refused.items() if one == kind)
+            print(f"refused by Kafka, {kind}: in {len(topics)} topics ({', '.join(sorted(names))})")
+        for kind, topics in sorted(by_kind(writer.unanswered).items()):
+            print(f"not answered by Kafka, {kind}: in {len(topics)} topics")
         print(f"rejected of objects: {self._sum(samples, REJECTED_TOTAL):.0f}")
         print(f"partition reloads {self._sum(samples, PARTITION_RELOADS):.0f}, run reloads", end=" ")
         print(f"{self._sum(samples, RELOADS):.0f}, partitions waiting {self._sum(samples, WAITING):.0f}")
@@ -322,7 +388,7 @@ class Fuzz:
             for address in self._up.report[kind]:
                 with suppress(OSError):
                     shown = get_json(f"http://{address}/v1/{path}")
-                    for one in shown.get("items") or shown["partitions"]:
+                    for one in shown.get("items") or shown.get("partitions", ()):
                         if one["partition"] in numbers:
                             print(f"{kind} {address}: {one}")
         for (name, labels), value in self._matchers().items():
@@ -331,59 +397,14 @@ class Fuzz:
 
     def _raised(self) -> None:
         """Records that a handler raised over are contained, and faults of ours all the same: each is named."""
-        raised = Counter[str]()
-        examples: dict[str, str] = {}
-        consumer = Consumer(
-            {"bootstrap.servers": self._up.kafka, "group.id": "fuzz-rejected", "enable.partition.eof": True}
-        )
-        ends = [consumer.get_watermark_offsets(TopicPartition(REJECTED, n), LOOK_S)[1] for n in range(2)]
-        consumer.assign([TopicPartition(REJECTED, n, 0) for n in range(2)])
-        left = {n for n, end in enumerate(ends) if end}
-        until_s = time.monotonic() + FLUSH_S
-        while left and time.monotonic() < until_s:
-            message = consumer.poll(1)
-            if message is None:
-                continue
-            number, offset, error = message.partition() or 0, message.offset() or 0, message.error()
-            if error is not None or offset + 1 >= ends[number]:
-                left.discard(number)
-            headers = dict(message.headers() or []) if error is None else {}
-            reason = text_of(headers.get(REASON_HEADER))
-            if reason.startswith("handling it raised"):
-                words = re.sub(r"\d+", "N", reason)[:SHOWN_CHARS]
-                raised[words] += 1
-                shown = f"{message.key()!r} {(message.value() or b'')[:SHOWN_CHARS]!r}"
-                examples.setdefault(words, f"{text_of(headers.get(PLACE_HEADER))} {shown}")
-        consumer.close()
-        for words, times in raised.most_common(SHOWN):
-            print(f"raised {times} times: {words}\n  such as {examples[words]}")
-        self._check(not raised, "no handler of a matcher raises over a record")
+        found = hostile_findings.raised(self._up.kafka)
+        for one in found[:SHOWN]:
+            print(f"raised {one.times} times: {one.words}\n  such as {one.example}")
+        self._check(not found, "no handler of a matcher raises over a record")
 
     def _exceptions(self) -> None:
-        """Tracebacks of all parts' logs, each once."""
-        found = Counter[str]()
-        examples: dict[str, str] = {}
-        lines = self._up.log_lines()
-        for i, line in enumerate(lines):
-            if "Traceback (most recent call last)" in line:
-                end = next(
-                    (
-                        j
-                        for j in range(i + 1, min(i + 80, len(lines)))
-                        if re.match(r"\S*(Error|Exception|Failure)\b", lines[j].lstrip("| "))
-                    ),
-                    i,
-                )
-                words = re.sub(r"\d+", "N", lines[end])[:200]
-                found[words] += 1
-                examples.setdefault(words, "\n".join(lines[max(i - 1, 0) : end + 1][-25:]))
-        for words, times in found.most_common(SHOWN):
-            print(f"traceback, {times} times: {words}\n{examples[words]}")
-
-
-def text_of(value: str | bytes | None) -> str:
-    """Of a header."""
-    return value.decode(errors="replace") if isinstance(value, bytes) else value or ""
+        for one in hostile_findings.tracebacks(self._up.log_lines())[:SHOWN]:
+            print(f"traceback, {one.times} times: {one.words}\n{one.example}")
 
 
 def topic_id(kafka: str) -> str:
@@ -404,7 +425,8 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=20_000, help="how many (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of what is drawn (default: %(default)s)")
     parser.add_argument("--seconds", type=float, default=600, help="no longer than this (default: %(default)s)")
-    parser.add_argument("--topics", default=",".join(WEIGHTS), help="only these (default: all six)")
+    parser.add_argument("--topics", default=",".join(WEIGHTS), help="only these (default: all)")
+    parser.add_argument("--kinds", default=",".join(KINDS), help="of batches, only these (default: all)")
     parser.add_argument(
         "--late-s", type=float, default=LATE_S, help="a publish that takes longer is not served (default: %(default)s)"
     )
@@ -415,9 +437,13 @@ def main() -> int:
     arguments.topics = tuple(arguments.topics.split(","))
     if unknown := set(arguments.topics) - WEIGHTS.keys():
         parser.error(f"--topics: {', '.join(sorted(unknown))}: no topic of ColdNotify")
+    arguments.kinds = tuple(arguments.kinds.split(","))
+    if unknown := set(arguments.kinds) - KINDS.keys() - {AS_DRAWN}:
+        parser.error(f"--kinds: {', '.join(sorted(unknown))}: none of {', '.join(KINDS)}, {AS_DRAWN}")
     # The publisher's Kafka client reports what it meets while Kafka is started again.
     logging.getLogger().addHandler(logging.NullHandler())
     directory = Path(tempfile.mkdtemp(prefix="coldnotify-fuzz-"))
+    arguments.directory = directory
     failures = run(directory, arguments)
     for failure in failures:
         print(f"FAILED: {failure}")
@@ -431,7 +457,7 @@ def main() -> int:
 
 def run(directory: Path, arguments: argparse.Namespace) -> Sequence[str]:
     """The failures."""
-    with running(directory, "--gateways=2", "--matchers=2") as up:
+    with running(directory, "--gateways=2", "--matchers=2", channel_retentions=RETENTIONS) as up:
         crowd = Crowd(
             arguments.seed,
             DOMAIN,
@@ -443,12 +469,15 @@ def run(directory: Path, arguments: argparse.Namespace) -> Sequence[str]:
             directory=directory,
             late_s=arguments.late_s,
         )
-        fuzz = Fuzz(up, crowd, arguments)
+        bystander = Bystander(BYSTANDERS, BYSTANDERS_GROUP, kafka=up.kafka, gateway=up.gateway, directory=directory)
+        fuzz = Fuzz(up, crowd, bystander, arguments)
         try:
             fuzz.run()
-        except (AssertionError, OSError, KafkaException) as error:
+        except (AssertionError, OSError, KafkaException, PublishError) as error:
             fuzz.failures.append(f"the run ended early: {error}")
         finally:
+            fuzz.end()
+            bystander.stop()
             crowd.end()
     return fuzz.failures
 

@@ -8,11 +8,13 @@ from coldnotify_schemas.descriptions import KEY_PREFIX
 from coldnotify_schemas.matcher_state import GENERATION_KEY, generation_max
 from coldnotify_schemas.partitioner import partition_of
 
+from coldnotify_testkit.hostile_records.bodies_of_channels import OfChannels
+from coldnotify_testkit.hostile_records.bodies_of_tenants import OfTenants
 from coldnotify_testkit.hostile_records.documents import Documents
 from coldnotify_testkit.hostile_records.honest import COMES_BACK
 from coldnotify_testkit.hostile_records.messages import Messages, fields_of
-from coldnotify_testkit.hostile_records.records import DOMAIN, Known
-from coldnotify_testkit.hostile_records.values import MADE_UP, NUMBERS, Values
+from coldnotify_testkit.hostile_records.records import Known
+from coldnotify_testkit.hostile_records.values import MADE_UP, NUMBERS, Body, Values
 
 _REAL_SESSION_SHARE = 0.05
 """Of requests: each costs an honest client some of its time."""
@@ -22,9 +24,6 @@ _DESCRIPTIONS = (
     '{"a": null}', '{"a": 1e999}', f'{{"a": "{"x" * 257}"}}',
     "{" + ",".join(f'"k{number}": {number}' for number in range(65)) + "}",
 )  # fmt: skip
-
-Body = tuple[int, bytes | None, bytes | None]
-"""Partition, key, value."""
 
 
 class Bodies:
@@ -42,6 +41,8 @@ class Bodies:
             topics.SESSIONS: self._session,
             topics.NOTIFICATIONS: self._inbox,
             topics.REJECTED: self._rejected,
+            **OfChannels(random, values, self._documents).of,
+            **OfTenants(random, values, self._documents).of,
         }
 
     def of(self, topic: str, known: Known) -> Body:
@@ -55,7 +56,7 @@ class Bodies:
             said = {"description": draw.choice(_DESCRIPTIONS)}
             return (
                 self._home(known, group),
-                self._values.key(f"{KEY_PREFIX}{DOMAIN}/{group}/{name}"),
+                self._values.key(f"{KEY_PREFIX}{known.domain}/{group}/{name}"),
                 self._documents.bent(said),
             )
         fields = {
@@ -67,7 +68,7 @@ class Bodies:
             "incarnation": str(draw.choice((0, 1, 2))),
         }
         some = {field: fields[field] for field in draw.sample(list(fields), draw.randint(0, len(fields)))}
-        key = self._values.key(f"{DOMAIN}/{group}/{name}")
+        key = self._values.key(f"{known.domain}/{group}/{name}")
         return self._home(known, group), key, self._documents.bent(some)
 
     def _registrations(self, known: Known) -> Body:
@@ -117,7 +118,7 @@ class Bodies:
             gateway=gateway,
             inbox=known.gateways.get(gateway, draw.randrange(known.inboxes)),
             session=draw.randint(1, MADE_UP),
-            domain=DOMAIN,
+            domain=known.domain,
             group=group,
             client=self._values.made_up("client"),
         )
@@ -174,7 +175,7 @@ class Bodies:
                 body.session = number
 
     def _rejected(self, known: Known) -> Body:
-        topic = self._random.choice((topics.OBJECTS, topics.SESSIONS, topics.REQUESTS))
+        topic = self._random.choice((topics.OBJECTS, topics.SESSIONS, topics.REQUESTS, topics.CHANNELS_1D))
         _, key, value = self.of(topic, known)
         return self._random.randrange(2), key, value
 
@@ -184,7 +185,7 @@ class Bodies:
         return self._random.choice(known.groups)
 
     def _home(self, known: Known, group: str) -> int:
-        return partition_of(DOMAIN, group, known.partitions)
+        return partition_of(known.domain, group, known.partitions)
 
     def _gateway(self, known: Known) -> int:
         draw = self._random
@@ -192,7 +193,7 @@ class Bodies:
 
     def _client_key(self, known: Known, group: str) -> str:
         client = self._random.choice([self._values.made_up("client"), self._random.choice(known.clients)])
-        return f"{DOMAIN}/{group}/{client}"
+        return f"{known.domain}/{group}/{client}"
 
     def _generation(self, known: Known, partition: int) -> int:
         present = known.generations.get(partition, 1)

@@ -41,6 +41,10 @@ class Documents:
         text = "{" + ",".join(f"{name}:{value}" for name, value in pairs) + "}"
         return self._values.bent(text.encode(errors="replace"))
 
+    def bent_text(self, text: str) -> bytes | None:
+        """A document that is none of fields, perhaps bent in its bytes."""
+        return self._values.bent(text.encode(errors="replace"))
+
     def _value(self) -> str:
         draw = self._random
         if draw.random() < HUGE_SHARE:

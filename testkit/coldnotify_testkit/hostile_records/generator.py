@@ -1,50 +1,102 @@
-"""Draws hostile records: of which topic, bent how; none that honest clients would have to believe."""
+"""Draws hostile records: of which topic, bent how, in which batch; none that honest clients would have to believe."""
 
 from collections.abc import Sequence
 from random import Random
 
 from coldnotify_schemas import topics
 
+from coldnotify_testkit.hostile_records.batch_kinds import AS_DRAWN, BOMBS, KINDS, of_kind
 from coldnotify_testkit.hostile_records.bodies import Bodies
 from coldnotify_testkit.hostile_records.honest import Honest, is_newer
-from coldnotify_testkit.hostile_records.records import DOMAIN, Hostile, Known
+from coldnotify_testkit.hostile_records.records import Drawn, Hostile, Known
 from coldnotify_testkit.hostile_records.values import Values
 
 WEIGHTS = {
-    topics.OBJECTS: 25,
-    topics.REQUESTS: 25,
-    topics.REGISTRATIONS: 15,
-    topics.SESSIONS: 15,
-    topics.NOTIFICATIONS: 15,
-    topics.REJECTED: 5,
+    topics.OBJECTS: 20,
+    topics.REQUESTS: 20,
+    topics.REGISTRATIONS: 12,
+    topics.SESSIONS: 12,
+    topics.NOTIFICATIONS: 12,
+    topics.CHANNELS_1H: 3,
+    topics.CHANNELS_1D: 6,
+    topics.CHANNELS_30D: 3,
+    topics.CHANNELS_STATE: 6,
+    topics.REJECTED: 4,
+    topics.TENANTS: 5,
+    topics.USAGE: 5,
+    topics.VERDICTS: 5,
+    topics.USAGE_HISTORY: 3,
+    topics.USAGE_STATE: 5,
 }
-"""How often a record is of each topic."""
+"""How often a record is of each topic. All topics are here."""
+_STATE = (topics.REGISTRATIONS, topics.SESSIONS, topics.CHANNELS_STATE)
 _OUTBIDDING_SHARE = 0.02
 """Of records that say that the partition has a new owner: each is believed, and costs its matcher a load of it."""
+_DEALT_EVERY = 3
+"""Every third batch is of a kind that is dealt, so that a short run has each kind in each topic."""
+_SOMEWHERE_SHARE = 0.05
 
 
 class Generator:
     """Draws records."""
 
-    def __init__(self, seed: int, only: Sequence[str] = tuple(WEIGHTS), *, newer_format: bool = False) -> None:
-        """`only`: these topics. `newer_format`: state records of a later release too, whose partitions stand still."""
+    def __init__(
+        self,
+        seed: int,
+        only: Sequence[str] = tuple(WEIGHTS),
+        *,
+        newer_format: bool = False,
+        kinds: Sequence[str] = tuple(KINDS),
+    ) -> None:
+        """`only`: these topics. `newer_format`: state records of a later release too, whose partitions stand still.
+
+        `kinds`: of batches, beside those that are as a Kafka library makes them.
+        """
         self._random = Random(seed)
         self._topics = [topic for topic in WEIGHTS if topic in only]
         self._weights = [WEIGHTS[topic] for topic in self._topics]
         self._newer_format = newer_format
         self._values = Values(self._random)
         self._bodies = Bodies(self._random, self._values)
+        self._kinds = [kind for kind in KINDS if kind in kinds]
+        self._dealt: list[tuple[str, str]] = []
+        """Topics and kinds that are still to come, before all are dealt anew."""
+        self._deals = 0
+        self._drawn = 0
 
     def record(self, known: Known) -> Hostile:
         """The next one."""
+        self._drawn += 1
+        if self._kinds and self._drawn % _DEALT_EVERY == 0:
+            topic, kind = self.next_dealt()
+        else:
+            (topic,), kind = self._random.choices(self._topics, self._weights), AS_DRAWN
+        drawn = self._record_of(topic, known)
+        return Hostile(topic, drawn.partition, kind, of_kind(kind, self._random, drawn, known.now_ms))
+
+    def next_dealt(self) -> tuple[str, str]:
+        """The topic and kind of the next batch that is dealt."""
+        if not self._dealt:
+            # What costs its readers 100 MiB each is dealt once, and later one of them for each topic.
+            bombs = [kind for kind in self._kinds if kind in BOMBS]
+            if self._deals and bombs:
+                bombs = [self._random.choice(bombs)]
+            kinds = [kind for kind in self._kinds if kind not in BOMBS or kind in bombs]
+            self._dealt = [(topic, kind) for topic in self._topics for kind in kinds]
+            self._random.shuffle(self._dealt)
+            self._deals += 1
+        return self._dealt.pop()
+
+    def _record_of(self, topic: str, known: Known) -> Drawn:
         draw = self._random
-        (topic,) = draw.choices(self._topics, self._weights)
         partition, key, value = self._bodies.of(topic, known)
         key, value = self._tamed(topic, key, value, known)
-        if draw.random() < 0.05 and topic not in (topics.NOTIFICATIONS, topics.REJECTED):
+        if draw.random() < _SOMEWHERE_SHARE and topic in topics.CO_PARTITIONED:
             partition = draw.randrange(known.partitions)
+        if topic == topics.CHANNELS_STATE and partition in known.spared_partitions:
+            key, value = self._disbelieved(key, value, believed=Honest(known).would_number(value or b""))
         timestamp_ms = self._values.timestamp_ms(known.now_ms) if draw.random() < 0.02 else 0
-        return Hostile(topic, partition, key, value, self._values.headers(), timestamp_ms)
+        return Drawn(topic, partition, key, value, self._values.headers(), timestamp_ms)
 
     def _tamed(
         self, topic: str, key: bytes | None, value: bytes | None, known: Known
@@ -54,12 +106,16 @@ class Generator:
             return key, value
         honest = Honest(known)
         if topic == topics.OBJECTS and honest.would_publish(key, value):
-            return f"{DOMAIN}/{self._random.choice(known.groups)}/{self._values.made_up('object')}".encode(), value
+            return (
+                f"{known.domain}/{self._random.choice(known.groups)}/{self._values.made_up('object')}".encode(),
+                value,
+            )
+        if topic in _STATE and not self._newer_format and is_newer(value, known.now_ms):
+            return key, value[:-1]
         if topic in (topics.REGISTRATIONS, topics.SESSIONS):
-            if not self._newer_format and is_newer(value, known.now_ms):
-                return key, value[:-1]
             if honest.would_register(topic, key, value):
-                return f"{DOMAIN}/{self._random.choice(known.groups)}/{self._values.made_up('client')}".encode(), value
+                client = f"{known.domain}/{self._random.choice(known.groups)}/{self._values.made_up('client')}"
+                return client.encode(), value
             if honest.would_restart(key, value):
                 return key, value[:-1]
             if honest.would_outbid(key, value) and self._random.random() > _OUTBIDDING_SHARE:
@@ -70,4 +126,9 @@ class Generator:
             return key, None
         if honest.would_succeed(topic, value) and self._random.random() > _OUTBIDDING_SHARE:
             return key, value[:-1]
-        return key, value
+        return self._disbelieved(key, value, believed=honest.would_agree(topic, key, value))
+
+    def _disbelieved(
+        self, key: bytes | None, value: bytes | None, *, believed: bool
+    ) -> tuple[bytes | None, bytes | None]:
+        return key, value[:-1] if believed and value else value

@@ -4,6 +4,7 @@ from coldnotify_matcher.state_records import (
     Unreadable,
     generation_of,
     is_generation_key,
+    parse_channels,
     parse_generation,
     parse_registrations,
     parse_session,
@@ -13,10 +14,11 @@ from coldnotify_schemas.close_codes import CloseCode
 from coldnotify_schemas.matcher_state import generation_max
 from coldnotify_schemas.names import InvalidName, parse_object_key
 from coldnotify_schemas.records import InvalidRecord, parse_public_record
+from coldnotify_schemas.tenants import DEFAULT_TENANT, InvalidTenant, parse_tenant, parse_usage
 from coldnotify_streams.errors import NewerFormat
 from google.protobuf.message import DecodeError
 
-from coldnotify_testkit.hostile_records.records import DOMAIN, Known
+from coldnotify_testkit.hostile_records.records import Known
 
 _READ_WITHIN_MS = 3_600_000
 """A record is read again for so long after it was drawn, while a test goes on."""
@@ -42,7 +44,8 @@ class Honest:
             record = parse_public_record(value)
         except (InvalidName, InvalidRecord):
             return False
-        honest = named.domain == DOMAIN and named.object in self._known.objects
+        honest = named.domain in self._known.spared_domains
+        honest |= named.domain == self._known.domain and named.object in self._known.objects
         return honest and (record.version != 0 or bool(record.incarnation))
 
     def would_register(self, topic: str, key: bytes | None, value: bytes) -> bool:
@@ -123,6 +126,30 @@ class Honest:
             if item.HasField("beat") and 1 < item.beat.complete < _BELIEVABLE_BELOW - 1:
                 return True
         return False
+
+    def would_agree(self, topic: str, key: bytes | None, value: bytes) -> bool:
+        """Whether it says anything of honest tenants, or of domains that are theirs."""
+        named = {(key or b"").decode(errors="replace").strip("/\0").lower()}
+        try:
+            if topic == topics.TENANTS:
+                domains = set(parse_tenant(key, value).domains)
+                if domains & {self._known.domain, *self._known.spared_domains}:
+                    return True
+            elif topic == topics.USAGE:
+                named |= parse_usage(value).tenants.keys()
+            elif topic != topics.VERDICTS:
+                return False
+        except InvalidTenant:
+            return False
+        return bool(named & {DEFAULT_TENANT, *self._known.spared_tenants})
+
+    def would_number(self, value: bytes) -> bool:
+        """Whether it says which message of each channel was the last."""
+        try:
+            parse_channels(value, self._now_ms)
+        except (Unreadable, NewerFormat):
+            return False
+        return True
 
 
 def is_newer(value: bytes, now_ms: int) -> bool:

@@ -1,24 +1,32 @@
-"""A hostile record, and what its writer knows of the ColdNotify that it is written to."""
+"""A hostile record, the batch that it is written in, and what its writer knows of the ColdNotify that runs."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from coldnotify_testkit.record_batches import Batch, Header
+
 DOMAIN = "animal.observer"
 
-Headers = list[tuple[str, str | bytes | None]]
-"""As librdkafka takes them."""
 
-
-class Hostile(NamedTuple):
-    """A record to be written."""
+class Drawn(NamedTuple):
+    """A record before it is bent as bytes: for a topic and partition."""
 
     topic: str
     partition: int
     key: bytes | None
     value: bytes | None
-    headers: Headers
+    headers: Sequence[Header]
     timestamp_ms: int
-    """0: as of now."""
+
+
+class Hostile(NamedTuple):
+    """A batch to be written."""
+
+    topic: str
+    partition: int
+    kind: str
+    """How it departs from what a Kafka library writes: one of batch_kinds.KINDS, or AS_DRAWN."""
+    batch: Batch
 
 
 class Session(NamedTuple):
@@ -38,7 +46,7 @@ class Known(NamedTuple):
     partitions: int
     inboxes: int
     groups: Sequence[str]
-    """Of DOMAIN; in each are the same clients and objects."""
+    """Of `domain`; in each are the same clients and objects."""
     clients: Sequence[str]
     objects: Sequence[str]
     now_ms: int
@@ -50,3 +58,11 @@ class Known(NamedTuple):
     """By partition."""
     numbers: Mapping[tuple[int, int], int] = {}
     """By gateway and partition, the number of the last inbox record."""
+    domain: str = DOMAIN
+    """What the records are of, mostly."""
+    spared_domains: Sequence[str] = ()
+    """Of other honest clients; nothing is said of them, nor of their tenants."""
+    spared_tenants: Sequence[str] = ()
+    spared_partitions: Sequence[int] = ()
+    """Where honest clients follow channels."""
+    usage_partitions: int = 8

@@ -2,9 +2,16 @@
 
 from random import Random
 
+from coldnotify_schemas.channels import EXPIRES_HEADER, ID_HEADER, SOURCE_HEADER, TIME_HEADER, TO_HEADER
+from coldnotify_schemas.matcher_state import ENDED_BY_HEADER
+from coldnotify_schemas.priority import PRIORITY_HEADER
 from coldnotify_schemas.records import MOVED_HEADER, PLACE_HEADER, REASON_HEADER, SINCE_HEADER
+from coldnotify_schemas.removals import REMOVES_HEADER
 
-from coldnotify_testkit.hostile_records.records import Headers
+from coldnotify_testkit.record_batches import Header
+
+Body = tuple[int, bytes | None, bytes | None]
+"""Partition, key, value."""
 
 HUGE_BYTES = 900_000
 HUGE_SHARE = 0.0003
@@ -19,6 +26,10 @@ NUMBERS = (
 TEXTS = (
     "", " ", "\0", "a/b", "a/b/c/d", "@generation", "..", "%s%n", "\ud800", "\udfff\ud800", "\ufeff", "x" * 64,
     "x" * 65, "x" * 255, "x" * 256, "ü", "\U0001f9ca" * 64, "0", "null", "look." + "0" * 24, "coldnotify.objects",
+)  # fmt: skip
+_HEADER_NAMES = (
+    MOVED_HEADER, SINCE_HEADER, REASON_HEADER, PLACE_HEADER, REMOVES_HEADER, ENDED_BY_HEADER, "traceparent",
+    "tracestate", ID_HEADER, EXPIRES_HEADER, TO_HEADER, SOURCE_HEADER, TIME_HEADER, PRIORITY_HEADER,
 )  # fmt: skip
 
 
@@ -63,18 +74,20 @@ class Values:
         )  # fmt: skip
         return draw.choice(bent)
 
-    def headers(self) -> Headers:
+    def headers(self) -> list[Header]:
         """A record's: none, mostly."""
         draw = self._random
         if draw.random() < 0.6:
             return []
-        names = (MOVED_HEADER, SINCE_HEADER, REASON_HEADER, PLACE_HEADER, "traceparent", "tracestate", "", "\0", "ü")
+        names = (*_HEADER_NAMES, "", "\0", "ü")
         values: tuple[bytes | None, ...] = (
             None, b"", b"\xff\xfe", b"0/0", b"00000000/18446744073709551616", b"7@9", b"-1@-1", b"@",
-            b"x" * 5000, b"1" * 400, b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", b"00-zz-zz-zz",
+            b"x" * 5000, b"1" * 400,
+            b"high", b"17", b"a,b,a", "²".encode(), b"9" * 19,
+            b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", b"00-zz-zz-zz",
             b"00-" + b"0" * 32 + b"-" + b"0" * 16 + b"-01",
         )  # fmt: skip
-        return [(draw.choice(names), draw.choice(values)) for _ in range(draw.randint(1, 3))]
+        return [(draw.choice(names).encode(), draw.choice(values)) for _ in range(draw.randint(1, 3))]
 
     def bent(self, value: bytes) -> bytes | None:
         """A record's value: these bytes, mostly; or cut, torn, doubled, gone."""

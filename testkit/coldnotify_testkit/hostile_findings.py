@@ -1,0 +1,104 @@
+"""For tests: what an attack by records left behind: reasons in coldnotify.rejected, tracebacks, deaths."""
+
+import re
+import time
+from collections import Counter
+from collections.abc import Sequence
+from operator import methodcaller
+from typing import Any, NamedTuple
+
+from coldnotify_schemas.records import PLACE_HEADER, REASON_HEADER
+from coldnotify_schemas.topics import REJECTED
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+_LOOK_S = 30
+_READ_S = 120
+_WORDS_CHARS = 300
+_RAISED = "handling it raised"
+_DIED = re.compile(r"died, is started again.*")
+_TRACEBACK_LINES_MAX = 80
+_SHOWN_LINES = 25
+_headers = methodcaller("headers")
+"""Called so, the interpreter notices that a name is no text. Called directly, an exception is left for later lines."""
+
+
+class Finding(NamedTuple):
+    """What was found, each number in its words as N."""
+
+    words: str
+    times: int
+    example: str
+
+
+def raised(kafka: str) -> list[Finding]:
+    """Records that a handler of a matcher raised over: they are contained, and faults of ours all the same."""
+    times = Counter[str]()
+    examples: dict[str, str] = {}
+    consumer = Consumer(
+        {"bootstrap.servers": kafka, "group.id": "hostile-findings", "enable.partition.eof": True, "log_level": 0}
+    )
+    try:
+        places = [
+            TopicPartition(REJECTED, number)
+            for number in consumer.list_topics(REJECTED, _LOOK_S).topics[REJECTED].partitions
+        ]
+        ends = {place.partition: consumer.get_watermark_offsets(place, _LOOK_S)[1] for place in places}
+        consumer.assign([TopicPartition(REJECTED, number, 0) for number in ends])
+        left = {number for number, end in ends.items() if end}
+        until_s = time.monotonic() + _READ_S
+        while left and time.monotonic() < until_s:
+            message = consumer.poll(1)
+            if message is None:
+                continue
+            number, offset, error = message.partition() or 0, message.offset() or 0, message.error()
+            if (error is not None and error.code() == KafkaError._PARTITION_EOF) or offset + 1 >= ends[number]:
+                left.discard(number)
+            elif error is not None and offset >= 0:
+                consumer.seek(TopicPartition(REJECTED, number, offset + 1))  # one that nobody can unpack
+            if error is None:
+                _note(message, times, examples)
+    finally:
+        consumer.close()
+    return [Finding(words, count, examples[words]) for words, count in times.most_common()]
+
+
+def tracebacks(lines: Sequence[str]) -> list[Finding]:
+    """Those of all parts' logs, each once."""
+    times = Counter[str]()
+    examples: dict[str, str] = {}
+    for begin, line in enumerate(lines):
+        if "Traceback (most recent call last)" not in line:
+            continue
+        behind = range(begin + 1, min(begin + _TRACEBACK_LINES_MAX, len(lines)))
+        ends = (at for at in behind if re.match(r"\S*(Error|Exception|Failure)\b", lines[at].lstrip("| ")))
+        end = next(ends, begin)
+        words = _without_numbers(lines[end])
+        times[words] += 1
+        examples.setdefault(words, "\n".join(lines[max(begin - 1, 0) : end + 1][-_SHOWN_LINES:]))
+    return [Finding(words, count, examples[words]) for words, count in times.most_common()]
+
+
+def deaths(lines: Sequence[str]) -> list[str]:
+    """What the supervisor said of each part that died: which, and how."""
+    return [found.group() for line in lines if (found := _DIED.search(line))]
+
+
+def _note(message: Message, times: Counter[str], examples: dict[str, str]) -> None:
+    try:
+        headers: dict[str, Any] = dict(_headers(message) or [])
+    except (SystemError, UnicodeDecodeError):
+        return  # no matcher wrote it
+    reason = _text(headers.get(REASON_HEADER))
+    if reason.startswith(_RAISED):
+        words = _without_numbers(reason)
+        times[words] += 1
+        shown = f"{message.key()!r} {(message.value() or b'')[:_WORDS_CHARS]!r}"
+        examples.setdefault(words, f"{_text(headers.get(PLACE_HEADER))} {shown}")
+
+
+def _without_numbers(words: str) -> str:
+    return re.sub(r"\d+", "N", words)[:_WORDS_CHARS]
+
+
+def _text(value: str | bytes | None) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value or ""

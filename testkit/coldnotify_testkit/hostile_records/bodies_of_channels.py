@@ -1,0 +1,51 @@
+"""What hostile records of channels, and of what the matcher keeps of them, begin as."""
+
+from collections.abc import Callable
+from random import Random
+
+from coldnotify_schemas import topics
+from coldnotify_schemas.matcher_state import CHANNEL_BUCKETS, generation_max
+from coldnotify_schemas.partitioner import partition_of
+
+from coldnotify_testkit.hostile_records.documents import Documents
+from coldnotify_testkit.hostile_records.records import Known
+from coldnotify_testkit.hostile_records.values import NUMBERS, Body, Values
+
+_PAYLOADS = (b"", b"null", b'{"look": "north"}', b"[" * 10_000, b"\xff\xfe", b"\0" * 100, b"x" * 70_000, b"NaN")
+_RETENTIONS = ("1h", "1d", "30d")
+
+
+class OfChannels:
+    """Draws partition, key and value: `of` a topic, for what is known."""
+
+    def __init__(self, random: Random, values: Values, documents: Documents) -> None:
+        self._random = random
+        self._values = values
+        self._documents = documents
+        self.of: dict[str, Callable[[Known], Body]] = {
+            **dict.fromkeys(topics.CHANNELS, self._message),
+            topics.CHANNELS_STATE: self._state,
+        }
+
+    def _message(self, known: Known) -> Body:
+        group = self._random.choice(known.groups)
+        key = self._values.key(f"{known.domain}/{group}/{self._values.made_up('channel')}")
+        value = self._values.bent(self._random.choice(_PAYLOADS))
+        return partition_of(known.domain, group, known.partitions), key, value
+
+    def _state(self, known: Known) -> Body:
+        draw, group = self._random, self._random.choice(known.groups)
+        home = partition_of(known.domain, group, known.partitions)
+        present = known.generations.get(home, 1)
+        most = generation_max(known.now_ms)
+        channel = f"{known.domain}/{group}/{self._values.made_up('channel')}"
+        fields = {
+            "format": "1",
+            "generation": str(draw.choice((0, 1, present - 1, present, present + 1, most, most + 1, *NUMBERS))),
+            "epoch": str(draw.getrandbits(32)),
+            "through": str(draw.choice(NUMBERS)),
+            "forgotten": str(draw.choice((-1, *NUMBERS))),
+            "last": f'{{"{channel}": {draw.choice(NUMBERS)}}}',
+        }
+        bucket = draw.choice((0, 17, CHANNEL_BUCKETS - 1, CHANNEL_BUCKETS, draw.randrange(CHANNEL_BUCKETS), *NUMBERS))
+        return home, self._values.key(f"{draw.choice(_RETENTIONS)}/{bucket}"), self._documents.bent(fields)
