@@ -34,8 +34,8 @@ class LastOffsets:
         return sum(len(bucket.last) for bucket in self._buckets.values())
 
     def knows(self, key: str) -> bool:
-        """Whether a message of this channel is known."""
-        bucket = self._buckets.get(crc32(key.encode()) % CHANNEL_BUCKETS)
+        """Whether a message of this channel is known. `key` may hold what is no text, as surrogates."""
+        bucket = self._buckets.get(crc32(key.encode(errors="surrogateescape")) % CHANNEL_BUCKETS)
         return bucket is not None and key in bucket.last
 
     def known(self, key: str) -> int | None:

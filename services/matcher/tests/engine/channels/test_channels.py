@@ -127,6 +127,7 @@ def test_what_has_expired_is_said_to_be_missed() -> None:
     ("value", "headers", "key", "field"),
     [
         (b"x", NO_HEADERS, b"nonsense", "key"),
+        (b"x", NO_HEADERS, b"animal.observer/region-1/\xff\xfe", "key"),
         (b"x", "id: is not UTF-8", b"animal.observer/region-1/a", "id"),
         (None, NO_HEADERS, b"animal.observer/region-1/a", "payload"),
         (b"x" * 65_537, NO_HEADERS, b"animal.observer/region-1/a", "payload"),
