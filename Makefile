@@ -99,7 +99,7 @@ fuzz: $(INSTALLED) ## feed the decoders whatever finds new ways through them; AR
 	@$(BIN)/python tests/fuzz/decoder.py $(ARGS)
 
 .PHONY: fuzz-records
-fuzz-records: $(INSTALLED) ## write hostile records to all topics while everything runs; ARGS="--records 100000 --seed 1"
+fuzz-records: $(INSTALLED) ## write hostile records, in batches made by hand, to all topics while everything runs; ARGS="--records 100000 --seed 1"
 	@$(BIN)/python tests/fuzz/records.py $(ARGS)
 
 .PHONY: style

@@ -17,19 +17,21 @@ from coldnotify_checker.queries import read_query
 from coldnotify_checker.topic_contents import Topics, merge
 from coldnotify_cli import topics_dump
 from coldnotify_kafka.errors import TopicsError
-from coldnotify_schemas.topics import OBJECTS
+from coldnotify_schemas.topics import OBJECTS, REQUESTS
 from confluent_kafka import KafkaException
 
 from coldnotify_fault import usage_faults
 from coldnotify_fault.devices import Devices
-from coldnotify_fault.flooding import Flood, agree
+from coldnotify_fault.flooding import FLOODS, TENANTS, Flood, agree
 from coldnotify_fault.history import History
+from coldnotify_fault.hostile_faults import Hostiles
 from coldnotify_fault.logs_of_channels import LostLog, Retention, domains_of, lacking
 from coldnotify_fault.matcher_counts import MatcherCounts
 from coldnotify_fault.proxy import Network, Wire
 from coldnotify_fault.publishers import Backends
 from coldnotify_fault.schedule import (
     BROKER_FAULTS,
+    DOMAINS,
     LAMPS,
     NEED_KAFKA,
     TAKE_KAFKA,
@@ -74,6 +76,8 @@ class Outcome:
     """Processes that ended although nobody killed them."""
     counts: Counter[str] = field(default_factory=Counter)
     """What matchers have counted, by the names in matcher_counts.COUNTED."""
+    hostile: str = ""
+    """What came of hostile batches, in words."""
 
     @property
     def clean(self) -> bool:
@@ -158,6 +162,7 @@ class _Campaign:
         """By object, the newest that a back-end was told to publish."""
         self._trouble: list[str] = []
         self._flood: Flood | None = None
+        self._hostiles: Hostiles | None = None
         self._on_end = stack
 
     # -- the run -------------------------------------------------------------------------------------------------------
@@ -179,6 +184,15 @@ class _Campaign:
         self._devices.start_all()
         self._flood = Flood(services.http_url, self._history)
         self._on_end.callback(self._flood.stop)
+        self._hostiles = Hostiles(
+            services.kafka,
+            self._schedule.seed,
+            partitions=services.partitions(),
+            requests_topic_id=services.topic_id(REQUESTS) or "",
+            spared_domains=(*DOMAINS, FLOODS),
+            spared_tenants=tuple(TENANTS),
+        )
+        self._on_end.callback(self._hostiles.close)
 
     def do_steps(self) -> None:
         """What the schedule says, when it says so."""
@@ -206,6 +220,8 @@ class _Campaign:
                 self._wait(services.parts[name].ready, name)
             self._look_after()
         self._kafka_hit.clear()
+        if self._hostiles is not None:
+            self._wait(self._hostiles.idle, "who writes hostile records")
         self._wait(self._logs_are_whole, "the topics of channels")
         self._wait(self._backends.idle, "the publishers")
         self._wait(self._senders.idle, "those who send messages")
@@ -243,7 +259,10 @@ class _Campaign:
         files = [*self._devices.histories(), *(self._directory / f"{n}.jsonl" for n in ("run", "wire", "topics"))]
         verdict = judge(read_histories(files))
         plan = self._schedule
-        return Outcome(plan.seed, plan.brokers, dict(self._done), verdict, took_s, missing, self._trouble, counts)
+        hostile = "" if self._hostiles is None else self._hostiles.words
+        return Outcome(
+            plan.seed, plan.brokers, dict(self._done), verdict, took_s, missing, self._trouble, counts, hostile
+        )
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
@@ -314,6 +333,10 @@ class _Campaign:
             services.brokers.proxies[target].hold()
         elif kind in (Fault.MATCHER_ADDED, Fault.USAGE_DOUBLED):
             services.parts[target].start()
+        elif kind is Fault.HOSTILE_RECORDS:
+            if self._hostiles is not None:
+                self._hostiles.attack(step.arguments["batches"])
+            self._history.write("healed", kind=kind.value, target=target)
         else:
             self._recreate(kind, f"coldnotify.{target}")
 

@@ -116,6 +116,8 @@ def said(outcome: campaign.Outcome) -> str:
         + "; "
         + f"{outcome.counts['served_by_blocks']} served by blocks, {outcome.counts['messages_paged']} messages paged",
     ]
+    if outcome.hostile:
+        lines.append(f"  {outcome.hostile}")
     if outcome.calm_s is None:
         lines.append("  never came to rest, still missing:")
         lines += [f"    {line}" for line in outcome.missing[:_VIOLATIONS_SHOWN]]

@@ -6,7 +6,7 @@ from enum import StrEnum
 from random import Random
 from typing import Any
 
-from coldnotify_fault import usage_faults
+from coldnotify_fault import hostile_faults, usage_faults
 from coldnotify_fault.channel_steps import Followed, draw_followed, draw_steps
 
 DOMAINS = ("camera.control", "release")
@@ -89,9 +89,11 @@ class Fault(StrEnum):
     USAGE_PAUSED = usage_faults.PAUSED
     USAGE_DOUBLED = usage_faults.DOUBLED
     """A second worker comes, and leaves in order."""
+    HOSTILE_RECORDS = hostile_faults.KIND
+    """Somebody writes batches made by hand to all topics."""
 
 
-USAGE_FAULTS = frozenset({Fault.USAGE_KILLED, Fault.USAGE_PAUSED, Fault.USAGE_DOUBLED})
+DRAWN_APART = frozenset({Fault.USAGE_KILLED, Fault.USAGE_PAUSED, Fault.USAGE_DOUBLED, Fault.HOSTILE_RECORDS})
 """Drawn by themselves, at a pace of their own: no other fault waits for them."""
 
 TOPICS_RECREATED = ("registrations", "sessions", "notifications")
@@ -195,12 +197,15 @@ def schedule(
     clients = _draw_clients(random)
     steps: list[Step] = []
     _draw_publishes(random, seconds, publishes_per_s, steps)
-    others = [kind for kind in kinds if kind not in USAGE_FAULTS]
+    others = [kind for kind in kinds if kind not in DRAWN_APART]
     if others:
         _draw_faults(random, seconds, fault_every_s, brokers, clients, others, steps)
     for one in usage_faults.draw(Random(f"{seed}/{seconds}/usage"), seconds, {kind.value for kind in kinds}):
         steps.append(Step(one.at_s, "fault", one.target, {"kind": one.kind}))
         steps.append(Step(one.healed_s, "heal", one.target, {"kind": one.kind}))
+    for attack in hostile_faults.draw(Random(f"{seed}/{seconds}/hostile"), seconds, {kind.value for kind in kinds}):
+        arguments = {"kind": hostile_faults.KIND, "batches": attack.batches}
+        steps.append(Step(attack.at_s, "fault", hostile_faults.TARGET, arguments))
     _draw_clients_doing(random, seconds, clients, steps)
     _draw_descriptions(Random(f"{seed}/{seconds}/descriptions"), seconds, steps)
     clients = _draw_queries(Random(f"{seed}/{seconds}/queries"), seconds, clients, steps)

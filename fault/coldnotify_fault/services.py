@@ -137,6 +137,10 @@ class Services:
         specs = topics.load(partitions=PARTITIONS, replication_factor=self.brokers.count)
         topic_plan.apply(self.admin(), specs, _TOPICS_S)
 
+    def partitions(self) -> dict[str, int]:
+        """How many each topic has."""
+        return {spec.name: spec.partitions for spec in topics.load(partitions=PARTITIONS)}
+
     def delete_topic(self, name: str) -> None:
         """Delete one topic with all that is in it. Raises KafkaException, TimeoutError."""
         admin = self.admin()  # without a name it would be gone before the answer is there, and the question with it

@@ -6,7 +6,7 @@ Stands for: schedule, channel_steps
 import hashlib
 
 import pytest
-from coldnotify_fault import usage_faults
+from coldnotify_fault import hostile_faults, usage_faults
 from coldnotify_fault.channel_steps import FILM_BYTES, FILM_MESSAGES, TAIL_BYTES_MAX
 from coldnotify_fault.schedule import (
     BACKENDS,
@@ -68,6 +68,10 @@ def is_of_the_usage_job(step: Step) -> bool:
     return step.target in usage_faults.WORKERS
 
 
+def is_hostile(step: Step) -> bool:
+    return step.target == hostile_faults.TARGET
+
+
 def test_queries_and_descriptions_are_drawn() -> None:
     plan = schedule(1, 60)
     assert {step.what for step in plan.steps if is_of_queries(step)} == {
@@ -82,9 +86,9 @@ def test_a_seed_that_was_written_down_still_draws_the_same() -> None:
 
     def drawn(seed: int, seconds: float, fault_every_s: float = 3.0) -> str:
         plan = schedule(seed, seconds, fault_every_s=fault_every_s)
-        # As it was before anybody had queries and channels, and the usage job faults: these are drawn apart.
+        # As it was before there were queries, channels, faults of the usage job, and strangers: these are drawn apart.
         clients = ", ".join(repr(client).partition(", queries=")[0] + ")" for client in plan.clients)
-        drawn_apart = (is_of_queries, is_of_the_usage_job)
+        drawn_apart = (is_of_queries, is_of_the_usage_job, is_hostile)
         steps = tuple(
             step
             for step in plan.steps
@@ -123,7 +127,7 @@ def test_no_target_is_hit_again_before_it_was_healed(brokers: int) -> None:
     for seed in range(50):
         down: set[str] = set()
         for step in schedule(seed, 60, brokers=brokers).steps:
-            if is_of_the_usage_job(step):
+            if is_of_the_usage_job(step) or is_hostile(step):
                 continue  # no other fault waits for these
             if step.what == "fault":
                 assert step.target not in down, (seed, step)

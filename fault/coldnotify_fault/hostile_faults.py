@@ -1,0 +1,116 @@
+"""Hostile records as a fault, drawn beside a schedule's others: batches made by hand, written to all topics.
+
+They are of a domain that nobody of a campaign uses, in the topics and partitions that everybody uses: whatever they do
+to judged clients, they do for being read.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Collection, Iterator
+from random import Random
+from typing import NamedTuple
+
+from coldnotify_schemas.topics import NOTIFICATIONS, OBJECTS, USAGE
+from coldnotify_testkit.hostile_records.generator import Generator
+from coldnotify_testkit.hostile_records.records import Known
+from coldnotify_testkit.hostile_writer import HostileWriter
+
+KIND = "hostile_records"
+TARGET = "topics"
+DOMAIN = "hostile.domain"
+GROUPS = tuple(f"g{number}" for number in range(8))
+_CLIENTS, _OBJECTS = ("ou-1", "ou-2"), ("config", "request")
+_EVERY_S = 8.0
+"""On average."""
+_FIRST_S = 2.0
+_TAIL_S = 1.0
+_BATCHES = (20, 60)
+_ANSWER_S = 5.0
+_UNANSWERED_MAX = 4
+"""Of an attack: then Kafka is away, and the rest of it is left out."""
+
+
+class Drawn(NamedTuple):
+    """One attack."""
+
+    at_s: float
+    batches: int
+
+
+def draw(random: Random, seconds: float, kinds: Collection[str]) -> Iterator[Drawn]:
+    """Those that begin within `seconds`, if the kind is wanted."""
+    at_s = _FIRST_S + random.expovariate(1 / _EVERY_S)
+    while KIND in kinds and at_s < seconds - _TAIL_S:
+        yield Drawn(at_s, random.randint(*_BATCHES))
+        at_s += random.expovariate(1 / _EVERY_S)
+
+
+class Hostiles:
+    """Somebody who means harm: writes what a seed draws, when told to, in a thread, since Kafka may be away."""
+
+    def __init__(
+        self,
+        kafka: str,
+        seed: int,
+        *,
+        partitions: dict[str, int],
+        requests_topic_id: str,
+        spared_domains: Collection[str],
+        spared_tenants: Collection[str],
+    ) -> None:
+        """`partitions`: of each topic. `spared_...`: of the campaign; nothing is said of them."""
+        self._generator = Generator(seed)
+        self._known = Known(
+            partitions[OBJECTS],
+            partitions[NOTIFICATIONS],
+            GROUPS,
+            _CLIENTS,
+            _OBJECTS,
+            0,
+            requests_topic_id,
+            domain=DOMAIN,
+            spared_domains=tuple(spared_domains),
+            spared_tenants=tuple(spared_tenants),
+            spared_partitions=range(partitions[OBJECTS]),
+            usage_partitions=partitions[USAGE],
+        )
+        self.writer = HostileWriter(kafka, answer_s=_ANSWER_S)
+        self._wanted: queue.Queue[int | None] = queue.Queue()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="hostiles", daemon=True)
+        self._thread.start()
+
+    def attack(self, batches: int) -> None:
+        """Write so many, soon."""
+        self._wanted.put(batches)
+
+    def idle(self) -> bool:
+        """Whether nothing is under way."""
+        return self._wanted.unfinished_tasks == 0
+
+    @property
+    def words(self) -> str:
+        """What came of it."""
+        writer = self.writer
+        return (
+            f"hostile batches: {writer.written.total()} written, {writer.refused.total()} refused by Kafka, "
+            f"{writer.unanswered.total()} not answered"
+        )
+
+    def close(self) -> None:
+        """End, also in the middle of an attack."""
+        self._stop.set()
+        self._wanted.put(None)
+        self._thread.join(2 * _ANSWER_S)
+        self.writer.close()
+
+    def _work(self) -> None:
+        while (batches := self._wanted.get()) is not None:
+            unanswered_max = self.writer.unanswered.total() + _UNANSWERED_MAX
+            for _ in range(batches):
+                if self._stop.is_set() or self.writer.unanswered.total() >= unanswered_max:
+                    break
+                now_ms = time.time_ns() // 1_000_000
+                self.writer.write(self._generator.record(self._known._replace(now_ms=now_ms)))
+            self._wanted.task_done()
