@@ -179,6 +179,20 @@ def _number(value: dict[str, Any], field: str) -> int:
     return said if type(said) is int else 0
 
 
+def _is_bucket(value: Any) -> bool:
+    """Whether it is a record of registrations, as far as it counts here: strangers write what is none."""
+    if not isinstance(value, dict) or not isinstance(value.get("objects"), list):
+        return False
+    queries, channels = value.get("queries", []), value.get("channels", [])
+    if not isinstance(queries, list) or not isinstance(channels, list):
+        return False
+    if not all(isinstance(channel, dict) for channel in channels):
+        return False
+    texts = [*value["objects"], *queries, *(channel.get("text") for channel in channels)]
+    numbers = value.get("generation", 0), value.get("applied", 0)
+    return all(isinstance(text, str) for text in texts) and all(type(number) is int for number in numbers)
+
+
 def _merge_registrations(topics: Topics, records: list[Record]) -> None:
     """By the highest (generation, applied); a record without value takes away what stands before it."""
     newest: dict[str, tuple[tuple[int, int], Record]] = {}
@@ -191,7 +205,7 @@ def _merge_registrations(topics: Topics, records: list[Record]) -> None:
         if record.value is None:
             newest.pop(record.key, None)
             continue
-        if not isinstance(record.value, dict) or not isinstance(record.value.get("objects"), list):
+        if not _is_bucket(record.value):
             continue
         order = (_number(record.value, "generation"), _number(record.value, "applied"))
         if record.key not in newest or order >= newest[record.key][0]:

@@ -84,9 +84,18 @@ def _noted(path: Path | None, says: str, event: Callable[..., Event]) -> Iterato
 def message_payload(data: bytes) -> Any:
     """A message's payload as a history has it: what it says as JSON, else {"base64": ...}."""
     try:
-        return json.loads(data.decode(), parse_constant=_no_json)
+        return said_as_json(data.decode())
     except (ValueError, RecursionError):
         return {"base64": base64.b64encode(data).decode()}
+
+
+def said_as_json(text: str) -> Any:
+    """What a text says as JSON that a history can say again. Raises ValueError, RecursionError."""
+    said = json.loads(text, parse_constant=_no_json)
+    if "\\u" in text:
+        # Half a character by its number is JSON to Python, and cannot be written.
+        json.dumps(said, ensure_ascii=False).encode()
+    return said
 
 
 def _no_json(constant: str) -> None:

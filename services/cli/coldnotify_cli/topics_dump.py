@@ -1,6 +1,5 @@
 """Reads the topics as they are, as the lines of a history that say so."""
 
-import json
 import logging
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -14,7 +13,7 @@ from coldnotify_schemas.topics import CHANNELS, CHANNELS_STATE, OBJECTS, REGISTR
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from coldnotify_cli.noting import message_payload
+from coldnotify_cli.noting import message_payload, said_as_json
 
 OF_CHANNELS = (*CHANNELS, CHANNELS_STATE)
 DUMPED = (OBJECTS, REGISTRATIONS, SESSIONS, *OF_CHANNELS)
@@ -22,6 +21,9 @@ DUMPED = (OBJECTS, REGISTRATIONS, SESSIONS, *OF_CHANNELS)
 _POLL_S = 0.5
 _ASK_S = 10.0
 _BATCH = 500
+_VALUE_BYTES_MAX = 2 * 1024 * 1024
+"""A compressed record may be larger than what Kafka takes of others, and its line than what a history may have."""
+_SHOWN_BYTES = 1_000
 
 
 class DumpError(Exception):
@@ -147,12 +149,17 @@ def _text(data: bytes | str | None) -> str | None:
 
 
 def _value(data: bytes | str | None, *, of_channel: bool) -> Any:
-    """What it says as JSON; else a channel's payload as histories have it, and any other value as text."""
+    """What it says as JSON; else a channel's payload as histories have it, and any other value as text.
+
+    Of what is larger than any record of ours the beginning.
+    """
+    if data is not None and len(data) > _VALUE_BYTES_MAX:
+        data = data[:_SHOWN_BYTES]
     if of_channel:
         return message_payload(data if isinstance(data, bytes) else b"")
     text = _text(data)
     try:
-        return None if text is None else json.loads(text)
+        return None if text is None else said_as_json(text)
     except (ValueError, RecursionError):
         return text
 

@@ -1,7 +1,4 @@
-"""An operator's canaries: publish and watch with --history, a dump of the topics, and what check says of them.
-
-Stands for: noting, topics_dump
-"""
+"""An operator's canaries: publish and watch with --history, a dump of the topics, and what check says of them."""
 
 import json
 import subprocess
